@@ -1,0 +1,89 @@
+# `make` prints this help; every target says beside its name what it does.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/pytest
+
+##@ Start here
+
+.PHONY: demo
+demo: setup ## Bring up an embedded cluster and show a pod answering through a Service
+	@$(BIN)/quintet demo
+
+.PHONY: test
+test: check unit integration faults e2e ## Everything CI runs: checks, unit, integration, fault and end-to-end tests
+
+##@ Develop
+
+.PHONY: setup
+setup: $(STAMP) ## Install what the other targets need into .venv
+
+$(STAMP): requirements/dev.txt pyproject.toml tools/setup
+	@tools/setup $(VENV)
+	@touch $@
+
+.PHONY: fmt
+fmt: setup ## Format and mend what can be mended by a machine
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: check
+check: setup ## Formatting, lint, types, layers, and generated files equal to their source
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@tools/verify-generated
+
+.PHONY: generate
+generate: setup ## Write the files that are made from the types
+	@$(BIN)/python -m quintet.manifests
+
+.PHONY: lock
+lock: setup ## Resolve the dependencies anew and lock them with hashes
+	@tools/lock $(BIN)/uv
+
+.PHONY: images
+images: setup ## Build Kubernetes and, as root on Linux, the node's images into the user's cache
+	@if [ "$$(uname -s)$$(id -u)" = Linux0 ]; then $(BIN)/quintet build --node; else $(BIN)/quintet build; fi
+
+##@ Test
+
+.PHONY: unit
+unit: setup ## Unit tests: seconds, no cluster
+	@$(PYTEST) tests/unit
+
+.PHONY: integration
+integration: setup ## Tests on a real control plane
+	@$(PYTEST) tests/integration
+
+.PHONY: faults
+faults: setup ## Tests with a failing server, network or leader
+	@$(PYTEST) tests/faults
+
+.PHONY: e2e
+e2e: setup ## Tests on a real node (root on Linux; elsewhere they are skipped and say why)
+	@$(PYTEST) tests/e2e
+
+.PHONY: coverage
+coverage: setup ## Unit and integration tests with a coverage report
+	@$(BIN)/coverage run -m pytest tests/unit tests/integration
+	@$(BIN)/coverage report
+
+##@ Clean up
+
+.PHONY: clean
+clean: ## Stop embedded clusters of this checkout and remove build products (the shared cache stays)
+	@if [ -x $(BIN)/quintet ]; then $(BIN)/quintet down --all; fi
+	@rm -rf build dist $(VENV)
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "; printf "\nUsage: make \033[1m<target>\033[0m\n"} \
+	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
+	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,91 @@
+"""The command `quintet`: which commands there are, and how errors become exit codes.
+
+Called as a console script. Commands are imported when they are called, which keeps
+`quintet --help` quick; each lives in a module of its own beside this one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+# Name → module, function, and what it does: listing them must not import them.
+COMMANDS = {
+    "up": ("quintet.cli.cluster", "up", "Start an embedded Kubernetes cluster."),
+    "down": ("quintet.cli.cluster", "down", "Stop an embedded cluster and remove everything of it."),
+    "build": ("quintet.cli.cluster", "build", "Build what a cluster needs, without starting one."),
+    "kubectl": ("quintet.cli.cluster", "kubectl", "Run kubectl on an embedded cluster."),
+    "doctor": ("quintet.cli.doctor", "doctor", "Check whether a cluster can be used, and by you."),
+    "demo": ("quintet.cli.demo", "demo", "Show a pod answering through a Service."),
+}
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported at the moment they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table above."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, _, summary) in COMMANDS.items()])
+
+
+@click.group(
+    cls=Lazy,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly.",
+)
+@click.version_option(package_name="quintet", message="%(prog)s %(version)s")
+def quintet() -> None:
+    """Five Kubernetes operators in one product, with an embedded Kubernetes to run them on."""
+
+
+def main() -> None:
+    """Run the command and end with its exit code; an error of the user's shows no traceback."""
+    called = os.path.basename(sys.argv[0])
+    # As a plugin it is called `kubectl quintet`, and help must say so.
+    program = "kubectl quintet" if called.startswith("kubectl-") else "quintet"
+    try:
+        code = quintet.main(prog_name=program, standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        code = 130
+    except Exception as error:
+        code = _explained(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explained(error: Exception) -> int:
+    from quintet.cli import output
+    from quintet.cli.explain import explain
+    from quintet.kube.errors import KubeError
+    from quintet.local.errors import LocalError
+
+    match error:
+        case LocalError():
+            output.error(error.message, error.next_step)
+        case KubeError():
+            output.error(*explain(error))
+        case _:
+            raise error
+    return 1

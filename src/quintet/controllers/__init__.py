@@ -1,0 +1,1 @@
+"""One folder per kind: what it decides (pure) and what it does."""

@@ -1,0 +1,1 @@
+"""How we talk to the API server: configuration, transport, typed client, errors."""

@@ -1,0 +1,279 @@
+"""The API server's verbs as typed calls. Everything above speaks to the cluster through this.
+
+Answers are decoded into the struct that the caller names, so that a caller pays only for
+the fields that it reads. Watching as a lasting activity is `runtime.watch`; here is only
+the single stream.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
+from quintet.kube.errors import BadRequest, Status, UnexpectedAnswer, error_for
+from quintet.kube.transport import Fence, Transport
+
+T = TypeVar("T")
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+JSON = "application/json-patch+json"
+
+EVICTION = Resource("policy", "v1", "Eviction", "evictions")
+PODS = Resource("", "v1", "Pod", "pods")
+
+
+class ListMeta(Struct, frozen=True):
+    """Where a list stands: its version, and how to get the next page."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class Page(Struct, frozen=True):
+    """One page of a list; the items are still bytes."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+class WatchEvent(Struct, frozen=True):
+    """One line of a watch; the object is still bytes."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Version(Struct, frozen=True):
+    """What the server says of itself at `/version`."""
+
+    git_version: str = ""
+    major: str = ""
+    minor: str = ""
+
+
+# What would end a segment of a path, or be read as something else than it says.
+_UNSAFE = frozenset("/%?#\\")
+_encoder = msgspec.json.Encoder()
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+decode_watch_event = msgspec.json.Decoder(WatchEvent).decode
+
+
+class Client:
+    """Typed requests to one API server as one field manager."""
+
+    def __init__(
+        self, transport: Transport, *, field_manager: str = "quintet", fence: Fence | None = None
+    ) -> None:
+        self._transport = transport
+        self.field_manager = field_manager
+        self._fence = fence
+
+    def with_manager(self, field_manager: str) -> "Client":
+        """The same connections, writing under another name."""
+        return Client(self._transport, field_manager=field_manager, fence=self._fence)
+
+    def fenced(self, fence: Fence) -> "Client":
+        """The same connections, writing only while `fence` says so."""
+        return Client(self._transport, field_manager=self.field_manager, fence=fence)
+
+    async def version(self) -> Version:
+        """The server's version."""
+        return _decode("GET /version", await self._transport.request("GET", "/version"), Version)
+
+    async def get(self, resource: Resource, key: ObjectKey, kind: type[T]) -> T:
+        """Read one object, from the server and not from a cache."""
+        path = _path(resource, key.namespace, key.name)
+        return _decode(f"GET {path}", await self._transport.request("GET", path), kind)
+
+    async def pages(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        page_size: int = 500,
+        resource_version: str = "",
+    ) -> AsyncIterator[Page]:
+        """Read all objects page by page, so that memory is bounded by the page."""
+        params = _selection(labels, fields) | {"limit": str(page_size)}
+        if resource_version:
+            params["resourceVersion"] = resource_version
+        path = _path(resource, namespace)
+        while True:
+            page = _decode(f"GET {path}", await self._transport.request("GET", path, params=params), Page)
+            yield page
+            if not page.metadata.continue_:
+                return
+            params = _selection(labels, fields) | {
+                "limit": str(page_size),
+                "continue": page.metadata.continue_,
+            }
+
+    @contextlib.asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        initial_events: bool = False,
+        timeout: float = 300.0,
+        idle_timeout: float = 330.0,
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Open one watch: batches of lines, each for `decode_watch_event`."""
+        params = _selection(labels, fields) | {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(timeout)),
+        }
+        if initial_events:
+            params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        if resource_version:
+            params["resourceVersion"] = resource_version
+        path = _path(resource, namespace)
+        async with self._transport.stream(path, params, idle_timeout=idle_timeout) as lines:
+            yield lines
+
+    async def create(self, resource: Resource, body: Any, kind: type[T], *, namespace: str = "") -> T:
+        """Create an object; `AlreadyExists` if there is one of that name."""
+        return await self._write("POST", _path(resource, namespace), body, kind, "application/json")
+
+    async def replace(
+        self, resource: Resource, key: ObjectKey, body: Any, kind: type[T], *, subresource: str = ""
+    ) -> T:
+        """Replace an object; with a resourceVersion in the body only if nobody changed it since."""
+        path = _path(resource, key.namespace, key.name, subresource)
+        return await self._write("PUT", path, body, kind, "application/json")
+
+    async def apply(
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        body: Any,
+        kind: type[T],
+        *,
+        force: bool = True,
+        subresource: str = "",
+    ) -> T:
+        """Server-side apply. A `uid` in the body's metadata makes sure that it is the object we mean.
+
+        The server says `Invalid` if another object has that name now, `Conflict` if none has.
+        """
+        path = _path(resource, key.namespace, key.name, subresource)
+        return await self._write("PATCH", path, body, kind, APPLY, force="true" if force else "false")
+
+    async def patch(
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        body: Any,
+        kind: type[T],
+        *,
+        content_type: str = MERGE,
+        subresource: str = "",
+    ) -> T:
+        """Change some fields (`MERGE`), or carry out a list of operations (`JSON`)."""
+        path = _path(resource, key.namespace, key.name, subresource)
+        return await self._write("PATCH", path, body, kind, content_type)
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object; with preconditions only if it is still the one that was looked at."""
+        body = _delete_options(uid, resource_version, propagation, grace_seconds)
+        path = _path(resource, key.namespace, key.name)
+        await self._transport.request("DELETE", path, body=_encoder.encode(body), fence=self._fence)
+
+    async def evict(
+        self, key: ObjectKey, *, uid: str | None = None, grace_seconds: int | None = None
+    ) -> None:
+        """Ask for a pod to leave; `TooManyRequests` while a disruption budget forbids it."""
+        body = {
+            "apiVersion": EVICTION.api_version,
+            "kind": EVICTION.kind,
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "deleteOptions": _delete_options(uid, None, None, grace_seconds),
+        }
+        path = _path(PODS, key.namespace, key.name, "eviction")
+        await self._transport.request("POST", path, body=_encoder.encode(body), fence=self._fence)
+
+    async def _write(
+        self, method: str, path: str, body: Any, kind: type[T], content_type: str, **params: str
+    ) -> T:
+        answer = await self._transport.request(
+            method,
+            path,
+            params={"fieldManager": self.field_manager, **params},
+            body=body if isinstance(body, bytes) else _encoder.encode(body),
+            content_type=content_type,
+            fence=self._fence,
+        )
+        return _decode(f"{method} {path}", answer, kind)
+
+
+def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+    """The path of an object. Names may come from what users wrote, and must not lead elsewhere."""
+    path = resource.path(namespace, name, subresource)
+    for part in (namespace, name):
+        if part in (".", "..") or not _UNSAFE.isdisjoint(part):
+            status = Status(f"{part!r} is not a name", "BadRequest", 400)
+            raise BadRequest(f"{resource.qualified} {ObjectKey(namespace, name)}", status)
+    return path
+
+
+def _decode(request: str, answer: bytes, kind: type[T]) -> T:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    try:
+        decoded: T = decoder.decode(answer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnexpectedAnswer(f"{request}: the answer is no {kind.__name__} ({error})") from error
+    return decoded
+
+
+def failure(request: str, line: msgspec.Raw) -> Exception:
+    """The error behind an ERROR event of a watch."""
+    body = bytes(line)
+    code = msgspec.json.decode(body, type=_Code).code
+    return error_for(request, code, body)
+
+
+class _Code(Struct, frozen=True):
+    code: int = 0
+
+
+def _selection(labels: str, fields: str) -> dict[str, str]:
+    params = {}
+    if labels:
+        params["labelSelector"] = labels
+    if fields:
+        params["fieldSelector"] = fields
+    return params
+
+
+def _delete_options(
+    uid: str | None, resource_version: str | None, propagation: str | None, grace_seconds: int | None
+) -> JsonObject:
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if any(preconditions.values()):
+        options["preconditions"] = {name: value for name, value in preconditions.items() if value}
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    return options

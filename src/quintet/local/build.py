@@ -1,0 +1,158 @@
+"""Builds the cluster's programs from the Go module beside this file, once per user.
+
+Called by `cluster`, `node` and `images`. A product is kept in the cache under the hash
+of the module's files, so that a fresh clone, a second cluster and CI use it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quintet.local.errors import LocalError, explain_os_error
+from quintet.local.paths import cache_directory, locked
+from quintet.local.toolchain import find_go
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODULE = Path(__file__).parent / "kube"
+KUBERNETES = "1.37.0"
+STAMP = "k8s.io/component-base/version"
+PROGRAMS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kube-proxy",
+    "kubectl",
+)
+# What a cold build needs for modules, the compiler's cache and the product.
+ROOM = 6 * 2**30
+REPORT_EVERY = 10.0
+
+
+def kubernetes(progress: Callable[[str], None]) -> Path:
+    """Return the directory that holds every program of Kubernetes and etcd under its own name."""
+    return _product(".", "kube", PROGRAMS, progress)
+
+
+def dns(progress: Callable[[str], None]) -> Path:
+    """Return the directory that holds the cluster's name server, `dns`."""
+    return _product("./dns", "dns", (), progress)
+
+
+def pause(progress: Callable[[str], None]) -> Path:
+    """Return the directory that holds `pause`, the static binary of the sandbox image."""
+    return _product("./pause", "pause", (), progress)
+
+
+def content_hash(directory: Path, *extra: str) -> str:
+    """Return a short hash of every file below `directory`, by name and content, and of `extra`."""
+    digest = hashlib.sha256()
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(directory)}\0{len(content)}\0".encode())
+            digest.update(content)
+    for word in extra:
+        digest.update(f"\0{word}".encode())
+    return digest.hexdigest()[:16]
+
+
+def _product(package: str, name: str, links: tuple[str, ...], progress: Callable[[str], None]) -> Path:
+    key = content_hash(MODULE, platform.system(), platform.machine())
+    product = cache_directory() / f"{name}-{key}"
+    if product.is_dir():
+        return product
+    try:
+        with locked(cache_directory() / f"{name}-{key}.lock"):
+            # Whoever held the lock before us may have built it.
+            if not product.is_dir():
+                _build(package, name, links, product, progress)
+    except OSError as error:
+        raise explain_os_error(error) from error
+    return product
+
+
+def _build(
+    package: str, name: str, links: tuple[str, ...], product: Path, progress: Callable[[str], None]
+) -> None:
+    go = find_go(progress)
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{name}-", suffix=".unfinished", dir=product.parent))
+    try:
+        started = time.monotonic()
+        progress(f"building {name} with {go} (the first time takes about ten minutes)")
+        _compile(go, package, unfinished / name, progress)
+        for link in links:
+            (unfinished / link).symlink_to(name)
+        unfinished.chmod(0o755)
+        unfinished.rename(product)
+        progress(f"built {name} in {time.monotonic() - started:.0f} s: {product}")
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _environment() -> dict[str, str]:
+    # The user's own Go settings (proxy, cache places) hold, but not those that change what is built.
+    # Without C the product needs no compiler here and runs in an empty image.
+    return os.environ | {
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-buildvcs=false -mod=readonly",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+
+
+def _compile(go: Path, package: str, output: Path, progress: Callable[[str], None]) -> None:
+    major, minor, _ = KUBERNETES.split(".")
+    stamps = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
+    flags = "-s -w " + " ".join(f"-X {STAMP}.{key}={value}" for key, value in stamps.items())
+    command = [str(go), "build", "-v", "-trimpath", "-ldflags", flags, "-o", str(output), package]
+    lines: deque[str] = deque(maxlen=50)
+    started = reported = time.monotonic()
+    compiled = 0
+    with subprocess.Popen(
+        command, cwd=MODULE, env=_environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as build:
+        assert build.stderr is not None
+        try:
+            for line in build.stderr:
+                lines.append(line.strip())
+                compiled += 1
+                if time.monotonic() - reported >= REPORT_EVERY:
+                    reported = time.monotonic()
+                    progress(f"  {reported - started:4.0f} s, {compiled} packages, now {line.strip()}")
+        except BaseException:
+            build.kill()
+            raise
+    if build.returncode != 0:
+        raise _failure(list(lines), output)
+
+
+def _failure(lines: list[str], output: Path) -> LocalError:
+    """Turn the compiler's last words into one line and the step that helps."""
+    text = "\n".join(lines)
+    if "no space left on device" in text:
+        return LocalError(
+            f"the disk became full while building ({output.parent.parent}, or Go's own cache)",
+            f"free about {ROOM // 2**30} GB and run the command again",
+        )
+    if "dial tcp" in text or "no such host" in text or "i/o timeout" in text:
+        return LocalError(
+            f"Go modules could not be fetched: {lines[-1]}",
+            "check the network or set GOPROXY, then try again",
+        )
+    reason = next((line for line in lines if ":" in line and not line.startswith("#")), text[-200:])
+    return LocalError(
+        f"building from {MODULE} failed: {reason}", f"run `go build ./...` in {MODULE} to see all of it"
+    )

@@ -1,0 +1,317 @@
+"""Clusters as a whole: `up`, `down`, and the handle that tests and the command line work with.
+
+Called by `cli` and by tests. `up` goes on to `build`, then `controlplane`, and with a node to
+`node`. A cluster is up when its folder holds cluster.json, which is written last; anything else
+found there is the remains of a start that did not finish, and is cleared away first.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import secrets
+import shutil
+import subprocess
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quintet.local import build, controlplane
+from quintet.local.api import Api
+from quintet.local.certificates import Authority, kubeconfig, write_kubeconfig
+from quintet.local.errors import LocalError, explain_os_error
+from quintet.local.guard import guarded
+from quintet.local.paths import cluster_directory, clusters_directory, locked, remove_if_empty
+from quintet.local.process import Process, end, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from quintet.local.controlplane import Layout
+
+RESTART_SECONDS = 60.0
+PORT_RACES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Process):
+    """One program of a running cluster, which a test may kill and start again."""
+
+    cluster: Cluster
+
+    def restart(self) -> None:
+        """End it if it runs, start the same command again and wait until it answers."""
+        self.kill()
+        self.start_again()
+        late = self.failure
+        if self.name == "etcd" and self.cluster.node is None:
+            wait_until(self.cluster._etcd_healthy, RESTART_SECONDS, lambda: late("does not get ready"))
+        else:
+            self.cluster.wait_ready()
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running cluster."""
+
+    name: str
+    kubeconfig: Path
+    server: str
+    version: str
+    node: str | None
+    directory: Path
+    programs: Path
+    # Inside the cluster's own network namespace if it has a node.
+    etcd_url: str
+
+    @property
+    def ca(self) -> Path:
+        """The certificate of the authority that signed everything here."""
+        return self.directory / "pki/ca.crt"
+
+    @property
+    def port(self) -> int:
+        """The port on loopback where the API server answers."""
+        return int(self.server.rpartition(":")[2])
+
+    def summary(self) -> dict[str, str | None]:
+        """What `quintet up -o json` prints."""
+        return {
+            "name": self.name,
+            "kubeconfig": str(self.kubeconfig),
+            "server": self.server,
+            "version": self.version,
+            "node": self.node,
+        }
+
+    def process(self, name: str) -> Member:
+        """Return the handle of one program, for example "kube-apiserver"."""
+        return Member(name, self.directory / "processes", self)
+
+    def processes(self) -> list[Member]:
+        """Return every program that was started."""
+        return [self.process(path.stem) for path in sorted((self.directory / "processes").glob("*.pid"))]
+
+    def healthy(self) -> bool:
+        """Whether every process runs and the API server is ready."""
+        return all(process.alive() for process in self.processes()) and (
+            Api(self.directory, self.port).get("/readyz") is not None
+        )
+
+    def wait_ready(self) -> None:
+        """Wait until the API server answers again."""
+        controlplane.wait_ready(self.directory, self.port, [self.process("kube-apiserver")])
+
+    def _etcd_healthy(self) -> bool:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(f"{self.etcd_url}/health", timeout=2) as response:
+                return b'"true"' in response.read()
+        except OSError:
+            return False
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run kubectl on this cluster and return what it said."""
+        command = [str(self.programs / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
+        return subprocess.run(command, input=input, capture_output=True, text=True)
+
+    def certificate(
+        self,
+        common_name: str,
+        organizations: Sequence[str] = (),
+        valid_days: int = 1,
+        not_after: datetime.datetime | None = None,
+    ) -> tuple[Path, Path]:
+        """Sign a client certificate for a user and groups; return its certificate and key files."""
+        until = not_after or datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=valid_days)
+        file_name = f"client-{secrets.token_hex(6)}"
+        return Authority.load(self.directory / "pki").issue(
+            file_name, common_name, organizations, not_after=until
+        )
+
+    def client_kubeconfig(
+        self,
+        common_name: str,
+        organizations: Sequence[str] = (),
+        not_after: datetime.datetime | None = None,
+    ) -> Path:
+        """Write a kubeconfig for a user of its own; what it may do is up to RBAC."""
+        certificate, key = self.certificate(common_name, organizations, not_after=not_after)
+        path = certificate.with_suffix(".kubeconfig")
+        write_kubeconfig(path, kubeconfig(self.server, self.ca, certificate, key))
+        return path
+
+
+def up(
+    name: str,
+    *,
+    node: bool = False,
+    progress: Callable[[str], None] | None = None,
+    durable: bool = False,
+) -> Cluster:
+    """Start the cluster, or return the one that already runs; nothing stays behind if it fails."""
+    report = progress or _quiet
+    cluster_directory(name)  # a bad name is said before ten minutes of building
+    programs = prepare(node=node, progress=report)
+    try:
+        with locked(_lock(name)):
+            running = load(name)
+            if running is not None and running.healthy():
+                return _as_asked(running, node=node)
+            return _start(name, programs, node=node, durable=durable, report=report)
+    except OSError as error:
+        raise explain_os_error(error) from error
+    finally:
+        remove_if_empty(clusters_directory(), clusters_directory().parent)
+
+
+def prepare(*, node: bool, progress: Callable[[str], None]) -> Path:
+    """Build what a cluster needs, if the cache does not have it; return the folder of programs."""
+    if node:
+        from quintet.local.node import Parts, require
+
+        require()
+        Parts.find(progress)
+    return build.kubernetes(progress)
+
+
+def down(name: str, *, only_attempt: str | None = None) -> bool:
+    """Stop the cluster and remove everything of it; return whether there was anything."""
+    directory = cluster_directory(name)
+    try:
+        with locked(_lock(name)):
+            existed = directory.exists()
+            if existed and only_attempt in (None, _attempt(directory)):
+                _clear(directory)
+            return existed
+    except OSError as error:
+        raise explain_os_error(error) from error
+    finally:
+        remove_if_empty(clusters_directory(), clusters_directory().parent)
+
+
+def down_all() -> list[str]:
+    """Stop every cluster of this user; return their names."""
+    return [name for name in names() if down(name)]
+
+
+def names() -> list[str]:
+    """Return the names of this user's clusters."""
+    return sorted(path.name for path in clusters_directory().glob("*") if path.is_dir())
+
+
+def load(name: str) -> Cluster | None:
+    """Return the cluster if its start was finished, whether or not it is still well."""
+    try:
+        stored = json.loads((cluster_directory(name) / "cluster.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    for key in ("kubeconfig", "directory", "programs"):
+        stored[key] = Path(stored[key])
+    return Cluster(**stored)
+
+
+def _start(name: str, programs: Path, *, node: bool, durable: bool, report: Callable[[str], None]) -> Cluster:
+    for remaining in reversed(range(PORT_RACES)):
+        try:
+            return _attempt_start(name, programs, node=node, durable=durable, report=report)
+        except LocalError as error:
+            # Between choosing a free port and listening on it another process may take it.
+            if remaining == 0 or "address already in use" not in error.message:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _attempt_start(
+    name: str, programs: Path, *, node: bool, durable: bool, report: Callable[[str], None]
+) -> Cluster:
+    directory = cluster_directory(name)
+    attempt = secrets.token_hex(8)
+    if directory.exists():
+        report(f"clearing away what is left of cluster {name}")
+        _clear(directory)
+    with guarded(name, attempt):
+        try:
+            directory.mkdir(mode=0o700, parents=True)
+            (directory / "attempt").write_text(attempt)
+            if node:
+                from quintet.local.node import start_with_node
+
+                layout, node_name = start_with_node(name, directory, programs, durable=durable, report=report)
+            else:
+                etcd, peer, api = controlplane.free_ports(3)
+                layout = controlplane.Layout(directory, programs, etcd, peer, api, api, durable=durable)
+                node_name = None
+                report(f"starting the control plane of cluster {name}")
+                controlplane.prepare(layout)
+                controlplane.start(layout)
+            return _store(name, layout, node_name)
+        except BaseException as error:
+            _clear(directory, keep_logs=isinstance(error, LocalError))
+            raise
+
+
+def _store(name: str, layout: Layout, node: str | None) -> Cluster:
+    """Write cluster.json, which says that the start is finished."""
+    version = Api(layout.directory, layout.outer_port).get("/version")
+    stored = {
+        "name": name,
+        "kubeconfig": str(layout.directory / "kubeconfig"),
+        "server": f"https://127.0.0.1:{layout.outer_port}",
+        "version": version["gitVersion"] if version else "",
+        "node": node,
+        "directory": str(layout.directory),
+        "programs": str(layout.programs),
+        "etcd_url": layout.etcd_url,
+    }
+    unfinished = layout.directory / "cluster.json.unfinished"
+    unfinished.write_text(json.dumps(stored, indent=2))
+    unfinished.rename(layout.directory / "cluster.json")
+    cluster = load(name)
+    assert cluster is not None
+    return cluster
+
+
+def _as_asked(cluster: Cluster, *, node: bool) -> Cluster:
+    if node and cluster.node is None:
+        raise LocalError(
+            f"cluster {cluster.name} already runs, without a node",
+            f"quintet down --name {cluster.name}, or choose another --name",
+        )
+    return cluster
+
+
+def _attempt(directory: Path) -> str | None:
+    try:
+        return (directory / "attempt").read_text()
+    except FileNotFoundError:
+        return None
+
+
+def _lock(name: str) -> Path:
+    return clusters_directory() / f"{name}.lock"
+
+
+def _clear(directory: Path, *, keep_logs: bool = False) -> None:
+    """End every process of a cluster, then remove its folder, but for the logs an error speaks of."""
+    processes = [Process(path.stem, path.parent) for path in (directory / "processes").glob("*.pid")]
+    # On SIGTERM the API server would wait up to a minute for open watches.
+    end([each for each in processes if each.name == "kube-apiserver"], grace=0)
+    if (directory / "cgroup").exists():
+        from quintet.local.node import clear
+
+        clear(directory)
+    end(processes)
+    if not keep_logs:
+        shutil.rmtree(directory)
+        return
+    for path in [*directory.iterdir(), *(directory / "processes").iterdir()]:
+        if path.is_dir() and path.name != "processes":
+            shutil.rmtree(path)
+        elif path.is_file() and path.suffix != ".log":
+            path.unlink()
+
+
+def _quiet(_: str) -> None:
+    return

@@ -1,0 +1,231 @@
+"""The four programs of a control plane: their commands, in the order they are started.
+
+Called by `cluster`. Without a node every port is a free one on loopback; with a node the
+programs live in a network namespace of their own, where the usual ports are free.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quintet.local.api import Api
+from quintet.local.certificates import CLIENTS, Authority, kubeconfig, write_kubeconfig
+from quintet.local.process import Process, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+SERVICE_RANGE = "10.96.0.0/16"
+FIRST_SERVICE_ADDRESS = "10.96.0.1"
+POD_RANGE = "10.88.0.0/16"
+START_SECONDS = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a control plane lives: its folder, programs, addresses, and how a command enters its network."""
+
+    directory: Path
+    programs: Path
+    etcd_port: int
+    peer_port: int
+    api_port: int
+    # The port that answers outside; it differs from api_port only with a node.
+    outer_port: int
+    node_address: str | None = None
+    durable: bool = False
+    enter: tuple[str, ...] = ()
+    cgroup: Path | None = None
+
+    @property
+    def pki(self) -> Path:
+        """The folder of certificates."""
+        return self.directory / "pki"
+
+    @property
+    def processes(self) -> Path:
+        """The folder of process records and logs."""
+        return self.directory / "processes"
+
+    @property
+    def etcd_url(self) -> str:
+        """Where etcd answers, as seen by the API server."""
+        return f"http://127.0.0.1:{self.etcd_port}"
+
+    def process(self, name: str) -> Process:
+        """Return the handle of one program."""
+        return Process(name, self.processes)
+
+    def start(
+        self, name: str, arguments: Sequence[str], environment: dict[str, str] | None = None
+    ) -> Process:
+        """Start a program from the build product under its own name."""
+        return self.run(name, [str(self.programs / name), *arguments], environment)
+
+    def run(self, name: str, argv: Sequence[str], environment: dict[str, str] | None = None) -> Process:
+        """Start any program inside the cluster's network."""
+        process = self.process(name)
+        process.start([*self.enter, *argv], environment=environment, cgroup=self.cgroup)
+        return process
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports on loopback that nobody listens on now; all are held while the others are sought."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def prepare(layout: Layout) -> None:
+    """Make the certificates and the kubeconfigs of every component."""
+    authority = Authority.create(layout.pki)
+    hosts = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1"]
+    hosts += ["kubernetes.default.svc.cluster.local", FIRST_SERVICE_ADDRESS]
+    hosts += [layout.node_address] if layout.node_address else []
+    authority.issue("apiserver", "kube-apiserver", hosts=hosts)
+    for name, (common_name, organizations) in CLIENTS.items():
+        authority.issue(name, common_name, organizations)
+    for name in ("admin", "kube-controller-manager", "kube-scheduler", "kube-proxy"):
+        component_kubeconfig(layout, name)
+    outer = f"https://127.0.0.1:{layout.outer_port}"
+    files = layout.pki / "ca.crt", layout.pki / "admin.crt", layout.pki / "admin.key"
+    write_kubeconfig(layout.directory / "kubeconfig", kubeconfig(outer, *files))
+
+
+def component_kubeconfig(layout: Layout, name: str) -> Path:
+    """Write the kubeconfig by which a component speaks to the API server from the inside."""
+    path = layout.pki / f"{name}.kubeconfig"
+    files = layout.pki / "ca.crt", layout.pki / f"{name}.crt", layout.pki / f"{name}.key"
+    write_kubeconfig(path, kubeconfig(f"https://127.0.0.1:{layout.api_port}", *files))
+    return path
+
+
+def start(layout: Layout) -> None:
+    """Start all four and wait until the API server answers and the controllers work."""
+    etcd = layout.start("etcd", _etcd(layout))
+    # The API server retries until etcd answers: the two start side by side.
+    apiserver = layout.start("kube-apiserver", _apiserver(layout))
+    wait_ready(layout.directory, layout.outer_port, [etcd, apiserver])
+    controllers = layout.start("kube-controller-manager", _controller_manager(layout))
+    scheduler = layout.start("kube-scheduler", _component(layout, "kube-scheduler"))
+    _wait_for_controllers(layout, [etcd, apiserver, controllers, scheduler])
+
+
+def wait_ready(directory: Path, port: int, processes: Sequence[Process]) -> None:
+    """Wait until the API server is ready, or say which process ended and why."""
+    api = Api(directory, port)
+
+    def ready() -> bool:
+        _raise_if_ended(processes)
+        return api.get("/readyz") is not None
+
+    wait_until(ready, START_SECONDS, lambda: processes[-1].failure("does not get ready"), pause=0.1)
+
+
+def _wait_for_controllers(layout: Layout, processes: Sequence[Process]) -> None:
+    # A pod can be made only after the controllers have made the namespace's service account.
+    api = Api(layout.directory, layout.outer_port)
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+
+    def working() -> bool:
+        _raise_if_ended(processes)
+        return api.get(account) is not None
+
+    wait_until(working, START_SECONDS, lambda: processes[2].failure("does not work"), pause=0.1)
+
+
+def _raise_if_ended(processes: Sequence[Process]) -> None:
+    for process in processes:
+        if not process.alive():
+            # Its last lines may still be on their way into the log.
+            time.sleep(0.1)
+            raise process.failure("ended")
+
+
+def _flags(values: Mapping[str, object]) -> list[str]:
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def _etcd(layout: Layout) -> list[str]:
+    flags: dict[str, object] = {
+        "data-dir": layout.directory / "etcd",
+        "listen-client-urls": layout.etcd_url,
+        "advertise-client-urls": layout.etcd_url,
+        "listen-peer-urls": f"http://127.0.0.1:{layout.peer_port}",
+        "initial-advertise-peer-urls": f"http://127.0.0.1:{layout.peer_port}",
+        "initial-cluster": f"default=http://127.0.0.1:{layout.peer_port}",
+    }
+    return _flags(flags) + ([] if layout.durable else ["--unsafe-no-fsync"])
+
+
+def _apiserver(layout: Layout) -> list[str]:
+    pki = layout.pki
+    flags: dict[str, object] = {
+        "etcd-servers": layout.etcd_url,
+        "secure-port": layout.api_port,
+        "service-cluster-ip-range": SERVICE_RANGE,
+        "tls-cert-file": pki / "apiserver.crt",
+        "tls-private-key-file": pki / "apiserver.key",
+        "client-ca-file": pki / "ca.crt",
+        "service-account-issuer": "https://kubernetes.default.svc",
+        "service-account-key-file": pki / "sa.pub",
+        "service-account-signing-key-file": pki / "sa.key",
+        "authorization-mode": "Node,RBAC",
+        # OwnerReferencesPermissionEnforcement is on in OpenShift: it proves that roles name finalizers.
+        "enable-admission-plugins": "NodeRestriction,OwnerReferencesPermissionEnforcement",
+        "kubelet-client-certificate": pki / "apiserver-kubelet.crt",
+        "kubelet-client-key": pki / "apiserver-kubelet.key",
+        "kubelet-preferred-address-types": "InternalIP",
+        "requestheader-client-ca-file": pki / "ca.crt",
+        "requestheader-allowed-names": "front-proxy-client",
+        "requestheader-username-headers": "X-Remote-User",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "proxy-client-cert-file": pki / "front-proxy.crt",
+        "proxy-client-key-file": pki / "front-proxy.key",
+        "allow-privileged": "true",
+    }
+    if layout.node_address:
+        flags |= {"bind-address": "0.0.0.0", "advertise-address": layout.node_address}
+    else:
+        # A loopback address is refused as an endpoint, and without pods nobody needs one.
+        flags |= {"bind-address": "127.0.0.1", "endpoint-reconciler-type": "none"}
+    return _flags(flags)
+
+
+def _component(layout: Layout, name: str) -> list[str]:
+    path = layout.pki / f"{name}.kubeconfig"
+    flags: dict[str, object] = {
+        "kubeconfig": path,
+        "authentication-kubeconfig": path,
+        "authorization-kubeconfig": path,
+        "leader-elect": "false",
+        "secure-port": 0,
+        # The default of 20 requests a second makes fifty controllers wait for their tokens at the start.
+        "kube-api-qps": 1000,
+        "kube-api-burst": 1000,
+    }
+    return _flags(flags)
+
+
+def _controller_manager(layout: Layout) -> list[str]:
+    pki = layout.pki
+    flags: dict[str, object] = {
+        "use-service-account-credentials": "true",
+        "service-account-private-key-file": pki / "sa.key",
+        "root-ca-file": pki / "ca.crt",
+        "cluster-signing-cert-file": pki / "ca.crt",
+        "cluster-signing-key-file": pki / "ca.key",
+    }
+    if layout.node_address:
+        flags |= {"allocate-node-cidrs": "true", "cluster-cidr": POD_RANGE}
+    return _component(layout, "kube-controller-manager") + _flags(flags)

@@ -1,0 +1,226 @@
+"""A cluster with a real node: containerd, kubelet, kube-proxy and cluster DNS in one namespace.
+
+Called by `cluster`. Every process of such a cluster lives in the network and mount namespace
+held by `namespace`, and in one cgroup, so that nothing outlives `clear`. What the programs
+read is rendered in `nodeconfig`; images come from `images`, volumes from `storage`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from quintet.local import build, controlplane, images, namespace, nodeconfig, storage
+from quintet.local.api import Api
+from quintet.local.certificates import Authority
+from quintet.local.cgroups import Group, hierarchies
+from quintet.local.errors import LocalError
+from quintet.local.packages import SEARCH, Runtime, container_runtime, install
+from quintet.local.process import Process, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from quintet.local.controlplane import Layout
+
+ADDRESS = "192.168.255.2"
+ETCD_PORT, PEER_PORT = 2379, 2380
+TOOLS = {
+    "ip": "iproute2",
+    "nft": "nftables",
+    "mount": "mount",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+}
+SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a node is made of, found or built before anything is started."""
+
+    runtime: Runtime
+    dns: Path
+    archives: list[Path]
+
+    @classmethod
+    def find(cls, report: Callable[[str], None]) -> Parts:
+        """Find them in the cache or on the machine; build and fetch the rest."""
+        install(TOOLS, report)
+        return cls(container_runtime(report), build.dns(report), images.archives(report))
+
+
+def require() -> None:
+    """Say in one line why a node cannot run here, before anything is built."""
+    if platform.system() != "Linux":
+        raise LocalError(
+            f"--node needs Linux, because pods are Linux processes; this is {platform.system()}",
+            "leave --node out: the control plane runs here",
+        )
+    if os.geteuid() != 0:
+        raise LocalError(
+            "--node needs root, because it makes network namespaces, mounts and cgroups",
+            "run the command as root, or leave --node out: the control plane needs no root",
+        )
+    if not hierarchies() or not all(os.access(each, os.W_OK) for each in hierarchies()):
+        raise LocalError(
+            "--node needs cgroups that can be written, and /sys/fs/cgroup cannot",
+            "in a container, run it privileged; or leave --node out",
+        )
+
+
+def start_with_node(
+    name: str, directory: Path, programs: Path, *, durable: bool, report: Callable[[str], None]
+) -> tuple[Layout, str]:
+    """Start the control plane and a node; return the layout and the node's name once it is Ready."""
+    node = f"quintet-{name}"
+    parts = Parts.find(report)
+    report(f"starting the control plane and a node of cluster {name}")
+    layout = _namespace(name, directory, programs, durable=durable)
+    controlplane.prepare(layout)
+    controlplane.start(layout)
+    containerd = _containerd(layout, parts.runtime)
+    _kubelet(layout, node)
+    _services(layout, node, parts)
+    report("loading images")
+    _load(layout, parts, containerd)
+    _wait_for_node(layout, node)
+    return layout, node
+
+
+def clear(directory: Path) -> None:
+    """Kill everything of the node; its network and mounts go with the last process."""
+    Group((directory / "cgroup").read_text()).clear()
+
+
+def _namespace(name: str, directory: Path, programs: Path, *, durable: bool) -> Layout:
+    group = Group(f"quintet-{name}-{hashlib.sha256(str(directory).encode()).hexdigest()[:8]}")
+    # Noted before it is made, so that a crash in between leaves nothing unknown.
+    (directory / "cgroup").write_text(group.name)
+    group.create()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        descriptor, port = listener.fileno(), listener.getsockname()[1]
+        process = Process("namespace", directory / "processes")
+        unshare = ["unshare", "--net", "--mount", "--propagation", "private"]
+        holder = [sys.executable, "-m", "quintet.local.namespace", str(descriptor), str(directory), ADDRESS]
+        process.start(
+            [*unshare, *holder], environment={"PATH": SEARCH}, cgroup=group.system, descriptors=(descriptor,)
+        )
+
+    def made() -> bool:
+        if not process.alive():
+            raise process.failure("ended")
+        return (directory / namespace.READY).exists()
+
+    wait_until(made, SECONDS, lambda: process.failure("does not get ready"))
+    place = f"/proc/{process.pid}/ns"
+    return controlplane.Layout(
+        directory,
+        programs,
+        ETCD_PORT,
+        PEER_PORT,
+        namespace.API_PORT,
+        port,
+        node_address=ADDRESS,
+        durable=durable,
+        enter=("nsenter", f"--net={place}/net", f"--mount={place}/mnt", "--"),
+        cgroup=group.system,
+    )
+
+
+def _containerd(layout: Layout, runtime: Runtime) -> Process:
+    snapshotter = "overlayfs" if _overlay_works(layout) else "native"
+    config = layout.directory / "containerd.toml"
+    config.write_text(nodeconfig.containerd(layout.directory, runtime.plugins, images.PAUSE, snapshotter))
+    network = layout.directory / "cni"
+    network.mkdir()
+    (network / "10-quintet.conflist").write_text(json.dumps(nodeconfig.network(), indent=2))
+    # The shim and runc are looked up on PATH.
+    path = os.pathsep.join((str(runtime.programs), str(runtime.programs.parent / "sbin"), SEARCH))
+    return layout.run(
+        "containerd", [str(runtime.programs / "containerd"), "--config", str(config)], {"PATH": path}
+    )
+
+
+def _overlay_works(layout: Layout) -> bool:
+    """Try it: the folder may be on a file system that cannot be the upper layer, as in a container."""
+    trial = layout.directory / "overlay-trial"
+    for name in ("lower", "upper", "work", "merged"):
+        (trial / name).mkdir(parents=True)
+    layers = f"lowerdir={trial}/lower,upperdir={trial}/upper,workdir={trial}/work"
+    mount = [*layout.enter, "mount", "-t", "overlay", "-o", layers, "overlay", f"{trial}/merged"]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        return False
+    subprocess.run([*layout.enter, "umount", f"{trial}/merged"], check=True)
+    return True
+
+
+def _kubelet(layout: Layout, node: str) -> None:
+    Authority.load(layout.pki).issue("kubelet", f"system:node:{node}", ("system:nodes",))
+    kubeconfig = controlplane.component_kubeconfig(layout, "kubelet")
+    config = layout.directory / "kubelet.json"
+    group = (layout.directory / "cgroup").read_text()
+    config.write_text(json.dumps(nodeconfig.kubelet(layout.directory, group), indent=2))
+    flags = [f"--config={config}", f"--kubeconfig={kubeconfig}", f"--root-dir={namespace.KUBELET}"]
+    layout.start("kubelet", [*flags, f"--hostname-override={node}", f"--node-ip={ADDRESS}"], {"PATH": SEARCH})
+
+
+def _services(layout: Layout, node: str, parts: Parts) -> None:
+    """Start what makes Services, names and volumes work."""
+    proxy = nodeconfig.proxy_flags(layout.pki / "kube-proxy.kubeconfig", node)
+    layout.start("kube-proxy", proxy, {"PATH": SEARCH})
+    corefile = layout.directory / "Corefile"
+    corefile.write_text(nodeconfig.corefile(ADDRESS, layout.pki / "admin.kubeconfig"))
+    layout.run("dns", [str(parts.dns / "dns"), str(corefile)])
+    api = Api(layout.directory, layout.outer_port)
+    for path, body in nodeconfig.dns_objects(ADDRESS):
+        api.create(path, body)
+    api.create("/apis/storage.k8s.io/v1/storageclasses", storage.STORAGE_CLASS)
+    # It speaks through the outer port and writes below the folder: it needs neither namespace.
+    outside = replace(layout, enter=())
+    python = [sys.executable, "-m", "quintet.local.storage"]
+    outside.run("storage", [*python, str(layout.directory), str(layout.outer_port)])
+
+
+def _load(layout: Layout, parts: Parts, containerd: Process) -> None:
+    ctr = [*layout.enter, str(parts.runtime.programs / "ctr"), "--address", nodeconfig.SOCKET]
+
+    def answers() -> bool:
+        if not containerd.alive():
+            raise containerd.failure("ended")
+        return subprocess.run([*ctr, "version"], capture_output=True).returncode == 0
+
+    wait_until(answers, SECONDS, lambda: containerd.failure("does not get ready"), pause=0.1)
+    for archive in parts.archives:
+        command = [*ctr, "--namespace", "k8s.io", "images", "import", "--no-unpack", str(archive)]
+        answer = subprocess.run(command, capture_output=True, text=True)
+        if answer.returncode != 0:
+            said = (answer.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+            raise LocalError(f"loading {archive.name} failed: {said}", f"remove {archive} and run it again")
+
+
+def _wait_for_node(layout: Layout, node: str) -> None:
+    api = Api(layout.directory, layout.outer_port)
+    processes = [layout.process(each) for each in ("containerd", "kubelet", "kube-proxy", "dns", "storage")]
+
+    def ready() -> bool:
+        for process in processes:
+            if not process.alive():
+                raise process.failure("ended")
+        found = api.get(f"/api/v1/nodes/{node}")
+        if found is None:
+            return False
+        conditions = found["status"].get("conditions", [])
+        is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        # The taint goes a moment after the condition; a pod made in between would be told to wait.
+        return is_ready and not found["spec"].get("taints")
+
+    wait_until(ready, SECONDS, lambda: processes[1].failure("does not make the node ready"), pause=0.1)

@@ -1,0 +1,153 @@
+"""What the programs of a node read: configuration files, flags and the objects of cluster DNS.
+
+Called by `node`. Pure: paths and addresses in, text and objects out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quintet.local.controlplane import POD_RANGE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# In the node's own /run, see `namespace`.
+SOCKET = "/run/containerd/containerd.sock"
+DNS_ADDRESS = "10.96.0.10"
+DOMAIN = "cluster.local"
+
+
+def containerd(directory: Path, plugins: Path, sandbox_image: str, snapshotter: str) -> str:
+    """Render containerd's configuration."""
+    return f"""version = 2
+root = "{directory}/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "{SOCKET}"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{directory}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{sandbox_image}"
+  # Without CAP_SYS_RESOURCE, as in many containers and small machines, runc could not lower the score.
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "{plugins}"
+  conf_dir = "{directory}/cni"
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  snapshotter = "{snapshotter}"
+  default_runtime_name = "runc"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+  SystemdCgroup = false
+"""
+
+
+def network() -> dict[str, Any]:
+    """Return the pod network.
+
+    `ptp` routes every packet between pods through the node, so Service addresses are translated
+    back on the way home; a bridge would need the kernel module br_netfilter for that.
+    """
+    addresses = {
+        "type": "host-local",
+        "ranges": [[{"subnet": POD_RANGE}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+        "dataDir": "/run/cni",
+    }
+    return {"cniVersion": "1.0.0", "name": "quintet", "plugins": [{"type": "ptp", "ipam": addresses}]}
+
+
+def kubelet(directory: Path, cgroup: str) -> dict[str, Any]:
+    """Return the kubelet's configuration."""
+    little = "1%"
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "containerRuntimeEndpoint": f"unix://{SOCKET}",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(directory / "pki/ca.crt")},
+        },
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{cgroup}",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "enforceNodeAllocatable": [],
+        "clusterDomain": DOMAIN,
+        "clusterDNS": [DNS_ADDRESS],
+        # Pods see the cluster's names and no others: there is no way out of the namespace.
+        "resolvConf": "",
+        "podLogsDir": str(directory / "pod-logs"),
+        "volumePluginDir": str(directory / "volume-plugins"),
+        # Images cannot be fetched again, so none is ever removed to make room.
+        "imageGCHighThresholdPercent": 100,
+        "evictionHard": {
+            "memory.available": "100Mi",
+            "nodefs.available": little,
+            "nodefs.inodesFree": little,
+            "imagefs.available": little,
+        },
+    }
+
+
+def proxy_flags(kubeconfig: Path, node: str) -> list[str]:
+    """Return kube-proxy's arguments; what counts connections belongs to the whole machine and is left."""
+    return [
+        f"--kubeconfig={kubeconfig}",
+        "--proxy-mode=nftables",
+        f"--hostname-override={node}",
+        f"--cluster-cidr={POD_RANGE}",
+        "--conntrack-max-per-core=0",
+    ]
+
+
+def corefile(address: str, kubeconfig: Path) -> str:
+    """Render the configuration of cluster DNS."""
+    return f""".:53 {{
+  bind {address}
+  errors
+  kubernetes {DOMAIN} in-addr.arpa {{
+    kubeconfig {kubeconfig}
+    pods verified
+    ttl 5
+  }}
+  cache 5
+  loadbalance
+}}
+"""
+
+
+def dns_objects(address: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the Service of cluster DNS and the slice that points it at the node, each with its path."""
+    name, space = "kube-dns", "kube-system"
+    ports = [
+        {"name": "dns", "port": 53, "protocol": "UDP"},
+        {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+    ]
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": space},
+        "spec": {"clusterIP": DNS_ADDRESS, "ports": ports},
+    }
+    endpoints = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": f"{name}-node",
+            "namespace": space,
+            "labels": {"kubernetes.io/service-name": name},
+        },
+        "addressType": "IPv4",
+        "ports": ports,
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+    }
+    return [
+        (f"/api/v1/namespaces/{space}/services", service),
+        (f"/apis/discovery.k8s.io/v1/namespaces/{space}/endpointslices", endpoints),
+    ]

@@ -1,0 +1,225 @@
+"""Starts, finds again and ends the processes of a cluster.
+
+Called by `controlplane`, `node` and `cluster`. A process is known by its pid *and* its
+start time, both noted by the process itself before it becomes the program: so neither a
+crash of ours loses one, nor is a stranger ended that was given the same pid later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quintet.local.errors import LocalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+# The outer shell ends at once, so that the program belongs to no process of ours and is reaped by init.
+DETACH = 'sh -c "$0" "$@" &'
+# $0 is the record, $1 a file that takes the pid into the cluster's cgroup (or /dev/null); exec keeps the pid.
+RECORD_AND_BECOME = """
+if [ -r /proc/$$/stat ]; then read -r line </proc/$$/stat; else line="$$ $(ps -o lstart= -p $$)"; fi
+printf '%s\\n' "$line" >"$0" && echo $$ >"$1" && shift && exec "$@"
+"""
+GRACE = 5.0
+# What a log says about an end, the most telling first.
+CAUSES = ("no space left on device", "address already in use", "too many open files", "permission denied")
+REASONS = ("F1", "E1", "error", "Error", "panic", "failed", "sh: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which process a pid meant when it was noted."""
+
+    pid: int
+    started: str
+
+    @classmethod
+    def parse(cls, line: str) -> Identity | None:
+        """Read a line of /proc/PID/stat, or `PID START` as made from `ps` where there is no /proc."""
+        pid, _, rest = line.strip().partition(" ")
+        if not pid.isdigit() or not rest:
+            return None
+        if rest.startswith("("):
+            # The program's name may hold spaces and brackets: fields are counted after the last one.
+            fields = rest.rpartition(")")[2].split()
+            return cls(int(pid), fields[19]) if len(fields) > 19 else None
+        return cls(int(pid), " ".join(rest.split()))
+
+    @classmethod
+    def of(cls, pid: int) -> Identity | None:
+        """Who has this pid now; None if nobody, or only a zombie that waits to be reaped."""
+        line = _look(pid)
+        found = cls.parse(line)
+        return None if found is None or line.rpartition(")")[2].split()[:1] in (["Z"], ["X"]) else found
+
+    def alive(self) -> bool:
+        """Whether that very process still runs."""
+        return Identity.of(self.pid) == self
+
+    def send(self, number: int) -> None:
+        """Send a signal to that very process; nothing happens if it is gone."""
+        if self.alive():
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                return
+
+
+def _look(pid: int) -> str:
+    if platform.system() == "Linux":
+        try:
+            return Path(f"/proc/{pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return ""
+    answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
+    return f"{pid} {answer.stdout}" if answer.stdout.strip() else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One program of a cluster: `directory` holds its record NAME.pid, command NAME.json and log NAME.log."""
+
+    name: str
+    directory: Path
+
+    @property
+    def log(self) -> Path:
+        """Where its output goes."""
+        return self.directory / f"{self.name}.log"
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who was started last under this name."""
+        try:
+            return Identity.parse((self.directory / f"{self.name}.pid").read_text())
+        except FileNotFoundError:
+            return None
+
+    @property
+    def pid(self) -> int:
+        """The pid of the running process."""
+        found = self.identity
+        if found is None or not found.alive():
+            raise LocalError(f"{self.name} is not running", f"look at {self.log}")
+        return found.pid
+
+    def alive(self) -> bool:
+        """Whether it runs."""
+        found = self.identity
+        return found is not None and found.alive()
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: dict[str, str] | None = None,
+        cgroup: Path | None = None,
+        descriptors: tuple[int, ...] = (),
+    ) -> None:
+        """Start the program in a session of its own and wait until its record is there."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        enter = str(cgroup / "cgroup.procs") if cgroup else os.devnull
+        specification = {"argv": list(argv), "environment": environment or {}, "cgroup": enter}
+        (self.directory / f"{self.name}.json").write_text(json.dumps(specification))
+        self._launch(list(argv), environment or {}, enter, descriptors)
+
+    def start_again(self) -> None:
+        """Start the same command once more."""
+        specification = json.loads((self.directory / f"{self.name}.json").read_text())
+        self._launch(specification["argv"], specification["environment"], specification["cgroup"], ())
+
+    def _launch(
+        self, argv: list[str], environment: dict[str, str], enter: str, descriptors: tuple[int, ...]
+    ) -> None:
+        record = self.directory / f"{self.name}.pid"
+        record.unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            subprocess.run(
+                ["sh", "-c", DETACH, RECORD_AND_BECOME, str(record), enter, *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | environment,
+                pass_fds=descriptors,
+                start_new_session=True,
+                check=True,
+            )
+        wait_until(lambda: self.identity is not None, 10.0, lambda: self.failure("did not start"))
+
+    def failure(self, what: str) -> LocalError:
+        """Make the error that says in one line why this program is not well."""
+        reason = self.last_words()
+        next_step = f"look at {self.log}"
+        if CAUSES[0] in reason:
+            next_step = f"free some space and run the command again, or {next_step}"
+        return LocalError(f"{self.name} {what}: {reason}", next_step)
+
+    def last_words(self) -> str:
+        """Return the line of the log that most likely explains an end."""
+        try:
+            lines = [line.strip() for line in self.log.read_text(errors="replace").splitlines()[-200:]]
+        except FileNotFoundError:
+            return "it left no log"
+        lines = [_readable(line) for line in reversed(lines) if line]
+        telling = [line for cause in CAUSES for line in lines if cause in line]
+        telling += [line for line in lines if line.startswith(REASONS)]
+        return (telling or lines or ["its log is empty"])[0][:300]
+
+    def stop_signal(self, number: int) -> None:
+        """Send a signal, for example SIGSTOP to freeze it."""
+        found = self.identity
+        if found is not None:
+            found.send(number)
+
+    def kill(self) -> None:
+        """End it at once and wait until it is gone."""
+        end([self], grace=0)
+
+
+def _readable(line: str) -> str:
+    """Return the words of a line that etcd wrote as JSON; any other line as it is."""
+    try:
+        entry = json.loads(line)
+        return ": ".join(str(entry[key]) for key in ("level", "msg", "error") if key in entry)
+    except (ValueError, TypeError):
+        return line
+
+
+def end(processes: Iterable[Process], *, grace: float = GRACE) -> None:
+    """End processes together: SIGTERM, then SIGKILL for those that outstay the grace."""
+    waiting = [found for process in processes if (found := process.identity) is not None]
+    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 30.0)):
+        if not patience:
+            continue
+        for identity in waiting:
+            identity.send(number)
+            # One that a test has frozen would not hear the signal.
+            identity.send(signal.SIGCONT)
+        deadline = time.monotonic() + patience
+        while (waiting := [each for each in waiting if each.alive()]) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    if waiting:
+        pids = ", ".join(str(each.pid) for each in waiting)
+        raise LocalError(
+            f"these processes do not end: {pids}", "look at what they wait for, then run it again"
+        )
+
+
+def wait_until(
+    done: Callable[[], bool], seconds: float, late: Callable[[], LocalError], *, pause: float = 0.02
+) -> None:
+    """Wait for a condition; raise what `late` makes when it does not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            raise late()
+        time.sleep(pause)

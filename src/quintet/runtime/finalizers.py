@@ -1,0 +1,39 @@
+"""Finalizers: hold an object until our own clean-up is done.
+
+Both functions refuse to work on an outdated object (Conflict brings the key back), so that
+no finalizer of somebody else is ever lost.
+"""
+
+from quintet.apis.meta import Object, Resource
+from quintet.kube.client import Client
+from quintet.kube.errors import NotFound
+
+
+async def add(client: Client, resource: Resource, obj: Object, finalizer: str) -> bool:
+    """Hold the object; False if it is held already."""
+    if finalizer in obj.metadata.finalizers:
+        return False
+    await _set(client, resource, obj, (*obj.metadata.finalizers, finalizer))
+    return True
+
+
+async def remove(client: Client, resource: Resource, obj: Object, finalizer: str) -> bool:
+    """Let the object go; False if it is not held, or gone already."""
+    if finalizer not in obj.metadata.finalizers:
+        return False
+    try:
+        await _set(
+            client, resource, obj, tuple(name for name in obj.metadata.finalizers if name != finalizer)
+        )
+    except NotFound:
+        return False
+    return True
+
+
+async def _set(client: Client, resource: Resource, obj: Object, finalizers: tuple[str, ...]) -> None:
+    metadata = {
+        "uid": obj.metadata.uid,
+        "resourceVersion": obj.metadata.resource_version,
+        "finalizers": list(finalizers),
+    }
+    await client.patch(resource, obj.key, {"metadata": metadata}, Object)

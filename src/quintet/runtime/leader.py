@@ -1,0 +1,160 @@
+"""Which of several replicas may write: a Lease, and a fence in front of every write.
+
+`manager` campaigns while everything else stays warm. The fence compares the time of the
+last renewal with the clock immediately before a write leaves the process, so a leader
+that was frozen past its lease writes nothing after it wakes up. It closes at the renew
+deadline, five seconds before anybody else may take the lease.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, Struct
+from quintet.kube.client import Client
+from quintet.kube.errors import Conflict, KubeError, NotFound
+from quintet.observe import metrics
+from quintet.runtime.clock import Clock, micro_timestamp
+
+LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+
+log = logging.getLogger(__name__)
+
+
+class LeaseSpec(Struct, frozen=True):
+    """Who holds the lease, and since when."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Object, frozen=True):
+    """A Lease as the API server keeps it."""
+
+    spec: LeaseSpec = LeaseSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Seconds: how long a lease lasts, when a holder gives up, how often anybody tries."""
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry: float = 2.0
+
+
+class Leader:
+    """One replica's claim to a Lease."""
+
+    def __init__(
+        self, client: Client, key: ObjectKey, identity: str, clock: Clock, terms: Terms | None = None
+    ) -> None:
+        self._client = client
+        self._key = key
+        self._identity = identity
+        self._clock = clock
+        self.terms = terms or Terms()
+        self._lease: Lease | None = None
+        # When we first saw the lease as it is now: other clocks are not to be trusted.
+        self._observed_at = 0.0
+        self._renewed_at = float("-inf")
+        self._status = metrics.leader_status.labels(key.name)
+        self._status.set(0)
+
+    def holds(self) -> bool:
+        """The fence: whether a write may leave the process now."""
+        return self._clock.monotonic() - self._renewed_at < self.terms.renew_deadline
+
+    async def acquire(self) -> None:
+        """Wait until we are the leader."""
+        while not await self._try():
+            await self._clock.sleep(self.terms.retry)
+        self._status.set(1)
+        log.info("Leading", extra={"lease": str(self._key), "identity": self._identity})
+
+    async def keep(self) -> None:
+        """Renew until the lease is lost."""
+        while self.holds():
+            await self._clock.sleep(self.terms.retry)
+            # One that woke up too late must campaign again: others may have led in between.
+            if self.holds():
+                await self._try()
+        self._status.set(0)
+        log.warning("Leadership lost", extra={"lease": str(self._key), "identity": self._identity})
+
+    async def release(self) -> None:
+        """Step down, so that another replica need not wait for the lease to run out."""
+        held = self.holds()
+        self._renewed_at = float("-inf")
+        self._status.set(0)
+        if not held or self._lease is None:
+            return
+        try:
+            await self._client.replace(LEASES, self._key, self._body(holder="", duration=1), Lease)
+        except KubeError as error:
+            log.info("Lease not released", extra={"lease": str(self._key), "error": str(error)})
+
+    async def _try(self) -> bool:
+        """Take or renew the lease if it is free or ours. Counted from before the request was sent."""
+        started = self._clock.monotonic()
+        try:
+            if self._lease is None or not self.holds():
+                await self._observe(started)
+            if self._lease is None:
+                body = self._body(self._identity, self.terms.duration)
+                self._remember(
+                    await self._client.create(LEASES, body, Lease, namespace=self._key.namespace), started
+                )
+            elif self._taken_by_other(started):
+                self._renewed_at = float("-inf")
+                return False
+            else:
+                body = self._body(self._identity, self.terms.duration)
+                self._remember(await self._client.replace(LEASES, self._key, body, Lease), started)
+        except (Conflict, NotFound):
+            self._lease = None  # somebody else was faster, or deleted it: look again
+            return False
+        except KubeError as error:
+            log.warning("Lease not renewed", extra={"lease": str(self._key), "error": str(error)})
+            return False
+        self._renewed_at = started
+        return True
+
+    async def _observe(self, now: float) -> None:
+        try:
+            self._remember(await self._client.get(LEASES, self._key, Lease), now)
+        except NotFound:
+            self._lease = None
+
+    def _remember(self, lease: Lease, now: float) -> None:
+        if self._lease is None or self._lease.version != lease.version:
+            self._observed_at = now
+        self._lease = lease
+
+    def _taken_by_other(self, now: float) -> bool:
+        spec = self._lease.spec if self._lease is not None else LeaseSpec()
+        if not spec.holder_identity or spec.holder_identity == self._identity:
+            return False
+        return now - self._observed_at < (spec.lease_duration_seconds or self.terms.duration)
+
+    def _body(self, holder: str, duration: float) -> JsonObject:
+        now = micro_timestamp(self._clock.now())
+        old = self._lease.spec if self._lease is not None else LeaseSpec()
+        same = old.holder_identity == holder
+        metadata: JsonObject = {"name": self._key.name, "namespace": self._key.namespace}
+        if self._lease is not None:
+            metadata["resourceVersion"] = self._lease.metadata.resource_version
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": max(1, int(duration)),
+                "acquireTime": old.acquire_time if same and old.acquire_time else now,
+                "renewTime": now,
+                "leaseTransitions": (old.lease_transitions or 0) + (0 if same or not holder else 1),
+            },
+        }

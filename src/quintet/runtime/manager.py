@@ -1,0 +1,147 @@
+"""The life of an operator process: caches, leadership, controllers, health, shutdown.
+
+`cli` makes one and calls `run`; `builder` adds to it. In reading order:
+start → caches synced → campaign → lead → (lost: campaign again) → stop.
+A standby keeps its caches warm, so that taking over costs no list.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from typing import Any
+
+from quintet.apis.meta import ObjectKey
+from quintet.kube.client import Client
+from quintet.observe.health import HealthServer
+from quintet.runtime.cache import Store
+from quintet.runtime.clock import Clock
+from quintet.runtime.controller import Controller
+from quintet.runtime.events import Recorder
+from quintet.runtime.leader import Leader, Terms
+from quintet.runtime.watch import Patience, Selection, Watch
+
+log = logging.getLogger(__name__)
+
+
+class Manager:
+    """Everything that one process runs."""
+
+    _GRACE = 8.0  # seconds for work in progress after SIGTERM; the rest of ten is for the lease
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        identity: str,
+        *,
+        lease: ObjectKey | None = None,
+        terms: Terms | None = None,
+        namespace: str = "",
+        patience: Patience | None = None,
+        health: HealthServer | None = None,
+    ) -> None:
+        self.clock = clock
+        self.identity = identity
+        self._leader = Leader(client, lease, identity, clock, terms) if lease else None
+        self.client = client.fenced(self._leader.holds) if self._leader else client
+        self.namespace = namespace
+        self._patience = patience
+        self._watches: list[tuple[Watch[Any], Store[Any]]] = []
+        self._controllers: list[Controller] = []
+        self._recorders: list[Recorder] = []
+        self._stopping = asyncio.Event()
+        self._health = health
+        if health:
+            health.health["watches"] = self._dead_watches
+            health.readiness["caches"] = self._unsynced_caches
+            health.readiness["running"] = lambda: "shutting down" if self._stopping.is_set() else None
+
+    def add_watch(self, selection: Selection[Any], store: Store[Any]) -> None:
+        """Keep a store up to date from the start on."""
+        self._watches.append((Watch(self.client, selection, store, self.clock, self._patience), store))
+
+    def add_controller(self, controller: Controller, recorder: Recorder) -> None:
+        """Run a controller while leading."""
+        self._controllers.append(controller)
+        self._recorders.append(recorder)
+
+    def stop(self) -> None:
+        """Begin to shut down; `run` returns when that is done."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Work until `stop`, SIGTERM or SIGINT."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, self.stop)
+        if self._health:
+            await self._health.start()
+        background = [
+            asyncio.create_task(watch.run(), name=f"watch {watch.name}") for watch, _ in self._watches
+        ]
+        background += [asyncio.create_task(recorder.run()) for recorder in self._recorders]
+        lead = asyncio.create_task(self._lead())
+        stopped = asyncio.create_task(self._stopping.wait())
+        try:
+            # A background task never ends by itself: if one does, its error is ours.
+            done, _ = await asyncio.wait([lead, stopped, *background], return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {stopped}:
+                task.result()
+            await self._finish(lead)
+        finally:
+            await _cancel([lead, stopped, *background])
+            if self._leader:
+                await self._leader.release()
+            if self._health:
+                await self._health.stop()
+
+    async def synced(self) -> None:
+        """Wait until every cache has been filled."""
+        for _, store in self._watches:
+            await store.synced.wait()
+
+    async def _lead(self) -> None:
+        await self.synced()
+        log.info("Caches synced", extra={"objects": sum(len(store) for _, store in self._watches)})
+        while not self._stopping.is_set():
+            if self._leader is None:
+                await self._work()
+                return
+            await self._leader.acquire()
+            work = asyncio.create_task(self._work())
+            keep = asyncio.create_task(self._leader.keep())
+            try:
+                done, _ = await asyncio.wait([work, keep], return_when=asyncio.FIRST_COMPLETED)
+                if work in done:
+                    work.result()
+                    return
+            finally:
+                await _cancel([work, keep])
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for controller in self._controllers:
+                group.create_task(controller.run(), name=controller.name)
+
+    async def _finish(self, lead: "asyncio.Task[None]") -> None:
+        """Let work in progress end; take on no more."""
+        log.info("Shutting down")
+        for controller in self._controllers:
+            controller.queue.close()
+        await asyncio.wait([lead], timeout=self._GRACE)
+
+    def _dead_watches(self) -> str | None:
+        dead = [watch.name for watch, _ in self._watches if not watch.alive]
+        return f"no contact for long: {', '.join(dead)}" if dead else None
+
+    def _unsynced_caches(self) -> str | None:
+        missing = [watch.name for watch, store in self._watches if not store.synced.is_set()]
+        return f"not listed yet: {', '.join(missing)}" if missing else None
+
+
+async def _cancel(tasks: "list[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,216 @@
+"""Keeps one `cache.Store` equal to the API server: list, watch, resume, list again.
+
+Started by `manager`, one task per watched type; `handlers` hear of changes through the
+store. The states, and what leads from one to the next:
+
+    starting ── WatchList, or pages where the server has none ──▶ streaming
+    streaming ── server's timeout, cut or silent connection ────▶ streaming, from the last version
+    streaming or starting ── 410: that version is too old ──────▶ starting
+"""
+
+import contextlib
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from quintet.apis.meta import Object, ObjectKey, ObjectMeta, Resource, Struct
+from quintet.kube.client import Client, decode_watch_event, failure
+from quintet.kube.errors import BadRequest, Gone, Invalid, KubeError, ServerFault
+from quintet.observe import metrics
+from quintet.runtime.cache import Cached, Store, Undecodable
+from quintet.runtime.clock import Clock
+
+C = TypeVar("C", bound=Cached)
+
+log = logging.getLogger(__name__)
+
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_decode_bookmark = msgspec.json.Decoder(Object).decode
+
+
+class _Identity(Struct, frozen=True):
+    """The least that an object must have to be spoken about."""
+
+    metadata: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Generic[C]):
+    """What to watch, and how its bytes become a cached object."""
+
+    resource: Resource
+    decode: Callable[[msgspec.Raw], C]
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to put up with what (seconds)."""
+
+    server_timeout: float = 300.0
+    # The server sends a bookmark every minute: more silence than this means a dead connection.
+    stall: float = 90.0
+    first_retry: float = 0.5
+    last_retry: float = 30.0
+    # A watch that has had no contact for this long fails the health check.
+    dead: float = 300.0
+
+
+class Watch(Generic[C]):
+    """One watch, for as long as the process runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        selection: Selection[C],
+        store: Store[C],
+        clock: Clock,
+        patience: Patience | None = None,
+    ) -> None:
+        self._client = client
+        self._selection = selection
+        self._store = store
+        self._clock = clock
+        self._patience = patience or Patience()
+        self._resume_from = ""
+        self._watch_list = True
+        self._last_contact = clock.monotonic()
+        self.name = selection.resource.qualified
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server was heard of lately."""
+        return self._clock.monotonic() - self._last_contact < self._patience.dead
+
+    async def run(self) -> None:
+        """Never returns; every fault of server or network ends in another try."""
+        failures = 0
+        while True:
+            before = self._store.version
+            try:
+                await self._follow()
+                cause = "ended"
+            except Gone:
+                self._resume_from, cause = "", "gone"
+            except (KubeError, msgspec.DecodeError) as error:
+                cause = type(error).__name__
+                log.warning("Watch interrupted", extra={"resource": self.name, "error": str(error)})
+            metrics.watch_restarts.labels(self.name, cause).inc()
+            # A stream that brought news may be resumed at once; one that did not must not spin.
+            if self._store.version > before:
+                failures = 0
+                continue
+            ceiling = min(self._patience.last_retry, self._patience.first_retry * 2.0 ** min(failures, 16))
+            failures += 1
+            await self._clock.sleep(ceiling * random.uniform(0.5, 1.0))
+
+    async def _follow(self) -> None:
+        if self._resume_from:
+            await self._stream(None)
+        elif self._watch_list:
+            try:
+                await self._stream(set())
+            except (Invalid, BadRequest, ServerFault) as error:
+                # Off by default in 1.33; needs a recent etcd. Pages always work.
+                log.info("Listing by pages", extra={"resource": self.name, "error": str(error)})
+                self._watch_list = isinstance(error, ServerFault)
+                await self._list_pages()
+        else:
+            await self._list_pages()
+
+    async def _list_pages(self) -> None:
+        chosen, seen, version = self._selection, set[ObjectKey](), ""
+        pages = self._client.pages(
+            chosen.resource, namespace=chosen.namespace, labels=chosen.labels, fields=chosen.fields
+        )
+        async for page in pages:
+            self._heard()
+            version = page.metadata.resource_version
+            for item in page.items:
+                if (key := self._take(item)) is not None:
+                    seen.add(key)
+        self._resume_from = version
+        self._store.replaced(seen, int(version))
+
+    async def _stream(self, listed: set[ObjectKey] | None) -> None:
+        """Follow one connection; `listed` collects the initial events of a WatchList."""
+        async with self._open(initial=listed is not None) as batches:
+            self._heard()
+            async for lines in batches:
+                self._heard()
+                for line in lines:
+                    event = decode_watch_event(line)
+                    if event.type == "BOOKMARK":
+                        listed = self._bookmark(event.object, listed)
+                    elif event.type == "ERROR":
+                        raise failure(f"WATCH {self.name}", event.object)
+                    else:
+                        self._change(event.type, event.object, listed)
+                if listed is None:
+                    self._resume_from = str(self._store.version)
+
+    def _open(self, *, initial: bool) -> contextlib.AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
+        chosen = self._selection
+        return self._client.watch(
+            chosen.resource,
+            namespace=chosen.namespace,
+            labels=chosen.labels,
+            fields=chosen.fields,
+            resource_version=self._resume_from,
+            initial_events=initial,
+            # Spread out, so that not all watches of a process come back in the same second.
+            timeout=self._patience.server_timeout * random.uniform(1.0, 1.5),
+            idle_timeout=self._patience.stall,
+        )
+
+    def _bookmark(self, raw: msgspec.Raw, listed: set[ObjectKey] | None) -> set[ObjectKey] | None:
+        mark = _decode_bookmark(raw)
+        if listed is not None and mark.metadata.annotations.get(_INITIAL_EVENTS_END) == "true":
+            self._store.replaced(listed, mark.version)
+            return None
+        if listed is None:
+            self._store.advance(mark.version)
+        return listed
+
+    def _change(self, kind: str, raw: msgspec.Raw, listed: set[ObjectKey] | None) -> None:
+        if kind == "DELETED":
+            gone = msgspec.json.decode(raw, type=_Identity).metadata
+            self._store.remove(gone.key)
+            self._store.advance(int(gone.resource_version))
+        elif (key := self._take(raw)) is not None and listed is not None:
+            listed.add(key)
+
+    def _take(self, raw: msgspec.Raw) -> ObjectKey | None:
+        """Decode into the store; an object that does not decode must not stop the others."""
+        try:
+            obj = self._selection.decode(raw)
+        except (msgspec.DecodeError, ValueError) as error:
+            return self._take_broken(raw, str(error))
+        self._store.put(obj)
+        if self._store.synced.is_set():
+            self._store.advance(obj.version)
+        return obj.key
+
+    def _take_broken(self, raw: msgspec.Raw, problem: str) -> ObjectKey | None:
+        metrics.undecodable_objects.labels(self.name).inc()
+        try:
+            identity = msgspec.json.decode(raw, type=_Identity).metadata
+        except msgspec.DecodeError:
+            log.error(
+                "Object without usable metadata skipped", extra={"resource": self.name, "error": problem}
+            )
+            return None
+        version = int(identity.resource_version)
+        self._store.put_broken(Undecodable(identity.key, version, identity.uid, problem))
+        if self._store.synced.is_set():
+            self._store.advance(version)
+        return identity.key
+
+    def _heard(self) -> None:
+        self._last_contact = self._clock.monotonic()

@@ -1,0 +1,72 @@
+"""Fixtures for all tests. A test that asks for none of them runs without a cluster."""
+
+import signal
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+
+from kit.api import Api
+from kit.proxy import FaultProxy
+from quintet.kube.client import Client
+from quintet.kube.config import load
+from quintet.kube.transport import Transport
+
+if TYPE_CHECKING:
+    from quintet.local.cluster import Cluster
+
+
+def pytest_configure() -> None:
+    """Let a terminated run end like an interrupted one, and let no test depend on how fast a machine is."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    hypothesis.settings.register_profile("quintet", deadline=None)
+    hypothesis.settings.load_profile("quintet")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
+    """The control plane that all tests of this run share."""
+    from kit.cluster import control_plane  # only those who need a cluster load what starts one
+
+    with control_plane(tmp_path_factory.mktemp("state")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+async def api(cluster: "Cluster") -> AsyncIterator[Api]:
+    """A bare client with all rights."""
+    async with Api.connect(cluster.kubeconfig) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def namespace(api: Api) -> AsyncIterator[str]:
+    """The name of a new namespace that only this test uses."""
+    from kit.cluster import fresh_namespace
+
+    async with fresh_namespace(api) as name:
+        yield name
+
+
+@pytest.fixture
+async def proxy(cluster: "Cluster") -> AsyncIterator[FaultProxy]:
+    """A fault proxy in front of the control plane, for this test alone."""
+    async with FaultProxy(cluster.kubeconfig) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+async def client(cluster: "Cluster") -> AsyncIterator[Client]:
+    """Our own client with all rights."""
+    async with Transport(load(str(cluster.kubeconfig))) as transport:
+        yield Client(transport, field_manager="somebody-else")
+
+
+@pytest.fixture(scope="session")
+async def widgets(client: Client) -> Client:
+    """The same client, once the API server serves the test kind."""
+    from kit.widgets import install
+
+    await install(client)
+    return client

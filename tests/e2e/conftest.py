@@ -1,0 +1,71 @@
+"""Fixtures of the end-to-end tests: a state directory of one's own, the command, and one node for all."""
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.traces import CLUSTER, Traces
+from quintet.local import cluster as local
+from quintet.local.cluster import Cluster, prepare
+
+COMMAND = Path(sys.executable).parent / "quintet"
+IS_ROOT = platform.system() == "Linux" and os.geteuid() == 0
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Build before the first test: a cold build takes longer than any test may."""
+    if not session.config.option.collectonly:
+        prepare(node=IS_ROOT, progress=lambda line: sys.stderr.write(f"{line}\n"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, with the reason, what needs a node where none can run."""
+    if not IS_ROOT:
+        for item in items:
+            if item.get_closest_marker("node"):
+                item.add_marker(pytest.mark.skip(reason="a node needs root on Linux"))
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state directory of one's own: the clusters of a person on this machine are not touched."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    yield tmp_path
+    local.down_all()
+
+
+@pytest.fixture
+def quintet(state: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Run the command as a person would."""
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([COMMAND, *arguments], capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def node_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the cluster with a node keeps its state."""
+    return tmp_path_factory.mktemp("node")
+
+
+@pytest.fixture(scope="session")
+def before(node_state: Path) -> Traces:
+    """What the machine looked like before the node was started."""
+    return Traces.of(node_state)
+
+
+@pytest.fixture(scope="session")
+def node(node_state: Path, before: Traces) -> Iterator[Cluster]:
+    """One cluster with a real node for all tests; the test of `down` is the last to use it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(node_state))
+        started = local.up(CLUSTER, node=True)
+        yield started
+        local.down(CLUSTER)

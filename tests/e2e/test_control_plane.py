@@ -1,0 +1,272 @@
+"""The embedded control plane: it starts, answers, survives what happens to it, and leaves nothing behind."""
+
+import datetime
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from e2e.conftest import COMMAND, IS_ROOT
+from e2e.traces import processes
+from quintet.local import build
+from quintet.local.cluster import down, load, up
+from quintet.local.errors import LocalError
+from quintet.local.toolchain import find_go
+
+PROGRAMS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+
+def nothing_left(state: Path, seconds: float = 20) -> None:
+    """Wait a little, as processes that were killed take a moment to go."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        left = processes(state), [str(path) for path in state.rglob("*")]
+        if left == ([], []):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"left behind: processes {left[0]}, files {left[1]}")
+
+
+def test_up_answers_in_json_and_a_kubectl_of_the_user_works_with_it(quintet, state):
+    answer = quintet("up", "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert set(found) == {"name", "kubeconfig", "server", "version", "node"}
+    assert (found["name"], found["node"], found["version"]) == ("default", None, f"v{build.KUBERNETES}")
+    kubectl = load("default").programs / "kubectl"
+    said = subprocess.run(
+        [kubectl, "--kubeconfig", found["kubeconfig"], "get", "--raw", "/readyz"],
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout == "ok", said.stderr
+
+
+def test_kubectl_takes_every_flag_of_its_own(quintet):
+    quintet("up")
+    answer = quintet(
+        "kubectl", "get", "namespaces", "-o", "name", "--field-selector", "metadata.name=default"
+    )
+    assert answer.stdout == "namespace/default\n", answer.stderr
+    assert "kubectl controls the Kubernetes cluster manager" in quintet("kubectl", "--help").stdout
+    assert quintet("kubectl", "get", "nonsense").returncode == 1
+
+
+def test_down_leaves_no_process_and_no_file(quintet, state):
+    quintet("up")
+    assert len(processes(state)) >= len(PROGRAMS)
+    answer = quintet("down")
+    assert answer.returncode == 0, answer.stderr
+    nothing_left(state)
+
+
+def test_down_of_nothing_is_no_error(quintet, state):
+    answer = quintet("down")
+    assert (answer.returncode, answer.stderr) == (0, "there is no cluster default\n")
+    nothing_left(state)
+
+
+def test_a_second_up_changes_nothing_and_answers_the_same(quintet, state):
+    first = quintet("up", "-o", "json")
+    pids = {each.name: each.pid for each in load("default").processes()}
+    second = quintet("up", "-o", "json")
+    assert second.stdout == first.stdout
+    assert {each.name: each.pid for each in load("default").processes()} == pids
+
+
+@pytest.mark.parametrize("victim", sorted(PROGRAMS))
+def test_up_on_a_half_dead_cluster_starts_it_anew(state, victim):
+    first = up("half")
+    old = {each.name: each.identity for each in first.processes()}
+    first.process(victim).kill()
+    second = up("half")
+    assert second.healthy()
+    assert not any(identity.alive() for identity in old.values())
+    assert {each.name for each in second.processes()} == PROGRAMS
+
+
+def test_two_clusters_side_by_side_do_not_see_each_other(state):
+    one, two = up("one"), up("two")
+    assert one.server != two.server
+    one.kubectl("create", "namespace", "only-in-one")
+    assert one.kubectl("get", "namespace", "only-in-one").returncode == 0
+    assert two.kubectl("get", "namespace", "only-in-one").returncode == 1
+    down("one")
+    assert two.healthy()
+
+
+def test_two_ups_of_one_name_at_once_start_one_cluster(state):
+    commands = [
+        subprocess.Popen([COMMAND, "up", "-o", "json"], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    answers = [command.communicate()[0] for command in commands]
+    assert [command.returncode for command in commands] == [0, 0, 0]
+    assert len(set(answers)) == 1
+    assert len([line for line in processes(state) if "kube-apiserver" in line]) == 1
+
+
+def test_ups_of_different_names_at_once_all_succeed(state):
+    names = ["a", "b", "c"]
+    commands = [
+        subprocess.Popen([COMMAND, "up", "--name", name, "-o", "json"], stdout=subprocess.PIPE, text=True)
+        for name in names
+    ]
+    found = [json.loads(command.communicate()[0]) for command in commands]
+    assert [each["name"] for each in found] == names
+    assert len({each["server"] for each in found}) == 3
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name
+)
+@pytest.mark.parametrize("moment", ["etcd", "kube-apiserver", "kube-scheduler"])
+def test_an_up_that_is_killed_half_way_leaves_nothing(state, number, moment):
+    with subprocess.Popen([COMMAND, "up"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
+        deadline = time.monotonic() + 60
+        while not any(f"/{moment} " in line for line in processes(state)) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        command.send_signal(number)
+    assert command.returncode != 0
+    nothing_left(state)
+
+
+@pytest.mark.parametrize("name", ["kube-apiserver", "etcd"])
+def test_a_killed_program_can_be_started_again_and_nothing_is_lost(state, name):
+    cluster = up("restart")
+    cluster.kubectl("create", "configmap", "kept")
+    before = cluster.process(name).pid
+    cluster.process(name).kill()
+    cluster.process(name).restart()
+    cluster.wait_ready()
+    assert cluster.process(name).pid != before
+    answer = cluster.kubectl("get", "configmap", "kept")
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_a_durable_cluster_keeps_etcd_writing_through(state):
+    durable, quick = up("durable", durable=True), up("quick")
+    commands = {
+        each.name: Path(f"/proc/{each.process('etcd').pid}/cmdline").read_text() for each in (durable, quick)
+    }
+    assert "--unsafe-no-fsync" not in commands["durable"]
+    assert "--unsafe-no-fsync" in commands["quick"]
+
+
+def test_clients_are_held_to_their_rights_and_their_time(state):
+    cluster = up("clients")
+    limited = cluster.client_kubeconfig("alice", ("testers",))
+    yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    expired = cluster.client_kubeconfig("admin", ("system:masters",), not_after=yesterday)
+    kubectl = cluster.programs / "kubectl"
+
+    def ask(kubeconfig: Path) -> str:
+        command = [kubectl, f"--kubeconfig={kubeconfig}", "get", "secrets"]
+        return subprocess.run(command, capture_output=True, text=True).stderr
+
+    assert 'User "alice" cannot list resource "secrets"' in ask(limited)
+    assert "Unauthorized" in ask(expired) or "provide credentials" in ask(expired)
+
+
+def test_etcd_answers_to_tests_that_compact_it_by_hand(state):
+    cluster = up("etcd")
+    request = urllib.request.Request(f"{cluster.etcd_url}/v3/maintenance/status", data=b"{}", method="POST")
+    with urllib.request.urlopen(request) as response:
+        assert "dbSize" in json.load(response)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing_running(small_disk, monkeypatch):
+    folder = small_disk(megabytes=8)
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    with pytest.raises(LocalError) as caught:
+        up("full")
+    assert "no space left on device" in caught.value.message or "disk is full" in caught.value.message
+    assert "\n" not in caught.value.message
+    assert processes(folder) == []
+
+
+def test_a_disk_that_fills_up_while_building_is_one_line(small_disk, monkeypatch):
+    go = find_go(lambda _: None)
+    compiled = subprocess.run([go, "env", "GOCACHE"], capture_output=True, text=True).stdout.strip()
+    folder = small_disk(megabytes=1)
+    monkeypatch.setenv("GOCACHE", compiled)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    monkeypatch.setattr(build, "find_go", lambda _: go)
+    with pytest.raises(LocalError, match="disk became full while building") as caught:
+        build.pause(lambda _: None)
+    assert "free about" in caught.value.next_step
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+@pytest.fixture
+def small_disk(tmp_path, state):
+    """Make a file system of a few megabytes."""
+    if not IS_ROOT:
+        pytest.skip("mounting a small file system needs root")
+    mounted = []
+
+    def make(megabytes: int) -> Path:
+        folder = tmp_path / "small"
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], check=True)
+        mounted.append(folder)
+        return folder
+
+    yield make
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_control_plane_needs_no_root(tmp_path_factory):
+    if not IS_ROOT or not shutil.which("setpriv"):
+        pytest.skip("becoming another user needs root and setpriv")
+    home = Path("/tmp") / f"quintet-e2e-{os.getpid()}"
+    try:
+        _run_as_nobody(home)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _run_as_nobody(home: Path) -> None:
+    cache = home / "cache/quintet"
+    cache.mkdir(parents=True)
+    product = build.kubernetes(lambda _: None)
+    shutil.copytree(product, cache / product.name, symlinks=True)
+    (home / "state").mkdir()
+    os.chown(home / "state", 65534, 65534)
+    variables = {
+        "HOME": str(home / "state"),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "PATH": os.environ["PATH"],
+    }
+    # This Python may lie in root's home: the other user may read everything, but write only what is theirs.
+    reading = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *reading, "--"]
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [*nobody, sys.executable, COMMAND, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=variables, cwd="/")
+
+    refused = run("up", "--node")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("error: --node needs root, because"), refused.stderr
+    answer = run("up", "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    assert run("kubectl", "get", "--raw", "/readyz").stdout == "ok"
+    assert run("down").returncode == 0
+    nothing_left(home / "state")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_twenty_times_up_and_down_leak_nothing(state):
+    for _ in range(20):
+        up("again")
+        down("again")
+    nothing_left(state)

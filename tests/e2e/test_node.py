@@ -1,0 +1,207 @@
+"""The embedded cluster with a real node: pods run, talk and store; `down` leaves the machine as it was."""
+
+import json
+import re
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from e2e.traces import CLUSTER, Traces
+from quintet.local import cluster as local
+from quintet.local.cluster import Cluster
+
+pytestmark = pytest.mark.node
+
+EXAMPLE = Path(__file__).parents[2] / "examples/00-hello/hello.yaml"
+IMAGE = "quintet.local/json-server:0.17.4"
+
+
+def kubectl(node: Cluster, *arguments: str, input: str | None = None) -> str:
+    answer = node.kubectl(*arguments, input=input)
+    assert answer.returncode == 0, f"kubectl {' '.join(arguments)}: {answer.stderr}\n{situation(node)}"
+    return answer.stdout
+
+
+def situation(node: Cluster) -> str:
+    columns = "custom-columns=ABOUT:.involvedObject.name,REASON:.reason,MESSAGE:.message"
+    pods = node.kubectl("get", "pods", "--all-namespaces").stdout
+    return pods + node.kubectl("get", "events", "--all-namespaces", "-o", columns).stdout
+
+
+def eventually(check: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def hello(node):
+    """The example of the demo, ready."""
+    kubectl(node, "apply", "-f", str(EXAMPLE))
+    kubectl(node, "rollout", "status", "deployment/hello", "--timeout=120s")
+    return node
+
+
+def ask(node: Cluster, url: str) -> str:
+    """Ask from inside a pod, for some seconds: a Service follows its pods with a short delay."""
+    script = (
+        f"require('http').get('{url}', answer => answer.pipe(process.stdout))"
+        ".on('error', error => { console.error(error.message); process.exit(1) })"
+    )
+    answers = []
+
+    def answered() -> bool:
+        answers.append(node.kubectl("exec", "deployment/hello", "--", "node", "-e", script))
+        return answers[-1].returncode == 0
+
+    eventually(answered, f"an answer from {url}", seconds=20)
+    return answers[-1].stdout
+
+
+def test_the_node_is_ready_under_its_own_name(node):
+    assert node.node == f"quintet-{CLUSTER}"
+    found = json.loads(kubectl(node, "get", "node", node.node, "-o", "json"))
+    ready = {each["type"]: each["status"] for each in found["status"]["conditions"]}["Ready"]
+    assert ready == "True"
+    assert not found["spec"].get("taints")
+
+
+def test_a_second_up_with_a_node_answers_the_same(node, node_state, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
+    assert local.up(CLUSTER, node=True) == node
+
+
+def test_a_pod_that_is_not_root_writes_to_its_volume(hello):
+    assert kubectl(hello, "exec", "deployment/hello", "--", "id", "-u").strip() == "65532"
+    kubectl(hello, "exec", "deployment/hello", "--", "sh", "-c", "echo kept >/data/written")
+    kubectl(hello, "delete", "pod", "-l", "app.kubernetes.io/name=hello", "--wait")
+    kubectl(hello, "rollout", "status", "deployment/hello", "--timeout=120s")
+    assert kubectl(hello, "exec", "deployment/hello", "--", "cat", "/data/written") == "kept\n"
+
+
+def test_logs_of_a_pod_can_be_read(hello):
+    assert "Loading /data/db.json" in kubectl(hello, "logs", "deployment/hello")
+
+
+def test_the_name_of_a_service_resolves_in_a_pod_short_and_full(hello):
+    address = kubectl(hello, "get", "service", "hello", "-o", "jsonpath={.spec.clusterIP}")
+    for name in ("hello", "hello.default", "hello.default.svc.cluster.local"):
+        answer = kubectl(hello, "exec", "deployment/hello", "--", "getent", "hosts", name)
+        assert answer.split() == [address, "hello.default.svc.cluster.local"], name
+
+
+def test_a_service_answers_from_its_own_pod(hello):
+    assert "Hello from a pod" in ask(hello, "http://hello/greetings")
+
+
+def test_two_services_talk_to_each_other_across_namespaces(hello):
+    kubectl(hello, "create", "namespace", "other")
+    kubectl(hello, "apply", "--namespace", "other", "-f", str(EXAMPLE))
+    kubectl(hello, "--namespace", "other", "rollout", "status", "deployment/hello", "--timeout=120s")
+    assert "Hello from a pod" in ask(hello, "http://hello.other/greetings")
+
+
+def test_port_forward_brings_a_service_to_loopback(hello):
+    command = [
+        str(hello.programs / "kubectl"),
+        f"--kubeconfig={hello.kubeconfig}",
+        "port-forward",
+        "service/hello",
+        ":80",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forward:
+        try:
+            assert forward.stdout is not None
+            found = re.search(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())
+            assert found
+            with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}/greetings", timeout=10) as answer:
+                assert json.load(answer)[0]["id"] == 1
+        finally:
+            forward.kill()
+
+
+def test_a_pod_reaches_the_api_server_by_its_service(hello):
+    script = (
+        "process.env.NODE_TLS_REJECT_UNAUTHORIZED = 0;"
+        "require('https').get('https://kubernetes.default/version', a => a.pipe(process.stdout))"
+    )
+    answer = kubectl(hello, "exec", "deployment/hello", "--", "node", "-e", script)
+    assert json.loads(answer)["gitVersion"] == hello.version
+
+
+def test_no_way_leads_out_of_the_namespace(hello):
+    script = (
+        "const s = require('net').connect({host: '192.0.2.1', port: 80, timeout: 1500});"
+        "s.on('connect', () => { console.log('out'); process.exit() });"
+        "s.on('error', e => { console.log(e.code); process.exit() });"
+        "s.on('timeout', () => { console.log('ETIMEDOUT'); process.exit() })"
+    )
+    answer = kubectl(hello, "exec", "deployment/hello", "--", "node", "-e", script)
+    assert answer.strip() in {"EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT"}
+
+
+def test_a_deleted_claim_takes_its_volume_and_folder_along(node):
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "short-lived"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+    }
+    kubectl(node, "apply", "-f", "-", input=json.dumps(claim))
+    kubectl(node, "wait", "pvc/short-lived", "--for=jsonpath={.status.phase}=Bound", "--timeout=30s")
+    volume = kubectl(node, "get", "pvc", "short-lived", "-o", "jsonpath={.spec.volumeName}")
+    folder = node.directory / "volumes" / volume
+    assert folder.is_dir()
+    kubectl(node, "delete", "pvc", "short-lived")
+    eventually(lambda: not folder.exists(), f"{folder} is removed")
+    eventually(lambda: node.kubectl("get", "pv", volume).returncode == 1, f"{volume} is deleted")
+
+
+def test_a_pod_that_fails_shows_its_error_and_exit_code(node):
+    said = node.kubectl(
+        "run", "broken", f"--image={IMAGE}", "--restart=Never", "--command", "--", "sh", "-c", "exit 3"
+    )
+    assert said.returncode == 0, said.stderr
+    path = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}"
+    eventually(lambda: node.kubectl("get", "pod", "broken", "-o", path).stdout == "3", "exit code 3")
+
+
+def test_the_api_server_of_a_node_can_be_killed_and_started_again(hello):
+    server = hello.process("kube-apiserver")
+    server.kill()
+    server.restart()
+    assert "Hello from a pod" in ask(hello, "http://hello/greetings")
+
+
+def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node_state, before, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
+    during = Traces.of(node_state).added_since(before)
+    assert {"processes", "networks", "cgroups", "files"} <= set(during), during
+    assert "mounts" not in during, "the node's mounts must be invisible outside its namespace"
+    assert "settings" not in during, "the machine's settings must stay as they are"
+    assert local.down(CLUSTER)
+    eventually(
+        lambda: Traces.of(node_state).added_since(before) == {},
+        f"nothing is left, but there is {Traces.of(node_state).added_since(before)}",
+        seconds=15,
+    )
+
+
+@pytest.mark.slow
+def test_a_node_whose_runtime_was_killed_is_cleared_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    before = Traces.of(tmp_path)
+    cluster = local.up(CLUSTER, node=True)
+    kubectl(
+        cluster, "run", "orphan", f"--image={IMAGE}", "--restart=Never", "--command", "--", "sleep", "600"
+    )
+    kubectl(cluster, "wait", "pod/orphan", "--for=condition=Ready", "--timeout=60s")
+    for name in ("kubelet", "containerd", "namespace"):
+        cluster.process(name).kill()
+    assert local.down(CLUSTER)
+    eventually(lambda: Traces.of(tmp_path).added_since(before) == {}, "nothing is left", seconds=15)

@@ -1,0 +1,100 @@
+"""What a cluster could leave behind on a machine, written down so that it can be compared."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+# The name of the cluster that these tests give a node.
+CLUSTER = "e2e"
+# Folders that Kubernetes, containerd or the network plugins write to unless told otherwise.
+WATCHED = (
+    "/etc",
+    "/etc/cni",
+    "/etc/cni/net.d",
+    "/opt",
+    "/opt/cni",
+    "/run",
+    "/run/netns",
+    "/run/lock",
+    "/tmp/hostpath_pv",
+    "/usr/libexec",
+    "/var/lib",
+    "/var/lib/cni",
+    "/var/lib/kubelet",
+    "/var/log",
+    "/var/run",
+)
+SETTINGS = (
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "net/ipv4/ip_forward",
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Processes, mounts, namespaces, cgroups, files and settings."""
+
+    processes: frozenset[str]
+    mounts: frozenset[str]
+    networks: frozenset[str]
+    cgroups: frozenset[str]
+    files: frozenset[str]
+    settings: frozenset[str]
+
+    @classmethod
+    def of(cls, state: Path) -> "Traces":
+        """Look at the machine, and at everything below one state directory."""
+        return cls(
+            processes=frozenset(processes(state)),
+            mounts=frozenset(
+                line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
+            ),
+            networks=frozenset(_networks()),
+            cgroups=frozenset(str(path) for path in Path("/sys/fs/cgroup").rglob(f"quintet-{CLUSTER}-*")),
+            files=frozenset(_files(state)),
+            settings=frozenset(_settings()),
+        )
+
+    def added_since(self, before: "Traces") -> dict[str, list[str]]:
+        """Return what is there now and was not before, by kind."""
+        found = {each.name: getattr(self, each.name) - getattr(before, each.name) for each in fields(self)}
+        return {name: sorted(added) for name, added in found.items() if added}
+
+
+def processes(state: Path) -> list[str]:
+    """Return the processes of clusters below this directory: by command, environment or cgroup."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            environment = (folder / "environ").read_bytes().decode(errors="replace")
+            cgroup = (folder / "cgroup").read_text()
+            ours = str(state) in command + environment or f"quintet-{CLUSTER}-" in cgroup
+            if ours and int(folder.name) != os.getpid():
+                found.append(f"{folder.name} {command[:160]}")
+    return found
+
+
+def _networks() -> set[str]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/ns/net"):
+        with suppress(OSError):
+            found.add(os.readlink(path))
+    return found
+
+
+def _files(state: Path) -> set[str]:
+    found = {str(path) for path in state.rglob("*")}
+    for folder in WATCHED:
+        with suppress(OSError):
+            found.update(str(path) for path in Path(folder).iterdir())
+    return found
+
+
+def _settings() -> set[str]:
+    return {f"{name}={(Path('/proc/sys') / name).read_text().strip()}" for name in SETTINGS}

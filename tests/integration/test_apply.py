@@ -1,0 +1,327 @@
+"""What `runtime.apply` promises about children, on the real API server."""
+
+import copy
+
+import pytest
+
+from kit.eventually import eventually
+from kit.proxy import DropReply, FaultProxy, changes_state, matching
+from kit.widgets import (
+    CHILD_TYPES,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    SERVICES,
+    WIDGETS,
+    Widget,
+    a_widget,
+    desired,
+    widget_operator,
+)
+from quintet.apis.meta import Object, ObjectKey, ObjectMeta, Resource
+from quintet.kube.client import JSON, Client
+from quintet.kube.errors import NotFound
+from quintet.runtime.ownership import APPLIED, ATOMIC, as_applied
+
+
+@pytest.fixture
+async def operator(widgets, proxy: FaultProxy, namespace, tmp_path):
+    async with widget_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as controller:
+        yield controller
+
+
+@pytest.fixture
+async def w(operator, widgets: Client, proxy: FaultProxy, namespace) -> ObjectKey:
+    """A widget whose children are there and whose operator has come to rest."""
+    await widgets.create(WIDGETS, a_widget("w", text="hello", replicas=2), Object, namespace=namespace)
+    await converged(widgets, ObjectKey(namespace, "w"))
+    await proxy.quiet(0.5)
+    return ObjectKey(namespace, "w")
+
+
+async def converged(client: Client, key: ObjectKey) -> Widget:
+    async def probe() -> Widget:
+        widget = await client.get(WIDGETS, key, Widget)
+        assert widget.status.observed_generation == widget.metadata.generation, widget.status
+        assert widget.status.message == "as wanted", widget.status
+        return widget
+
+    return await eventually(probe)
+
+
+async def exists(client: Client, resource: Resource, key: ObjectKey) -> bool:
+    try:
+        await client.get(resource, key, Object)
+    except NotFound:
+        return False
+    return True
+
+
+async def children(client: Client, key: ObjectKey) -> dict[str, dict]:
+    return {resource.kind: await client.get(resource, key, dict) for resource in CHILD_TYPES}
+
+
+def settled_form(child: dict) -> dict:
+    """A child without what changes by itself."""
+    form = copy.deepcopy(child)
+    form.pop("status", None)
+    for name in ("resourceVersion", "generation", "managedFields", "uid", "creationTimestamp"):
+        form["metadata"].pop(name, None)
+    annotations = form["metadata"].pop("annotations", {})
+    annotations.pop("deployment.kubernetes.io/revision", None)
+    return {**form, "annotations": annotations}
+
+
+async def test_creating_costs_one_write_per_child_and_one_for_the_status_and_no_read(w, proxy: FaultProxy):
+    writes = [str(exchange.request) for exchange in proxy.trace.writes()]
+    assert len(writes) == 4, f"\n{proxy.trace}"
+    assert proxy.trace.requests(matching("get")) == [], f"\n{proxy.trace}"
+
+
+async def test_nothing_is_sent_when_nothing_differs(w, widgets, operator, proxy: FaultProxy):
+    mark, runs = proxy.trace.mark(), len(operator.runs)
+    await widgets.patch(WIDGETS, w, {"metadata": {"annotations": {"touched": "yes"}}}, Object)
+
+    async def ran() -> None:
+        assert len(operator.runs) > runs
+
+    await eventually(ran)
+    await proxy.quiet(0.5)
+    assert proxy.trace.requests(changes_state, since=mark) == [], f"\n{proxy.trace}"
+
+
+# Every field that the operator sends, changed by hand: (child, JSON patch path, value).
+DRIFT = [
+    (CONFIG_MAPS, "/data/text", "other"),
+    (CONFIG_MAPS, "/metadata/labels/app", "other"),
+    (CONFIG_MAPS, "/metadata/labels/app.kubernetes.io~1managed-by", "other"),
+    (CONFIG_MAPS, "/metadata/annotations/quintet.dev~1applied", "0"),
+    (SERVICES, "/spec/ports/0/port", 3001),
+    (SERVICES, "/spec/ports/0/targetPort", 3001),
+    (SERVICES, "/spec/ports/0/name", "other"),
+    (SERVICES, "/spec/ports/0/protocol", "UDP"),
+    (SERVICES, "/spec/selector/app", "other"),
+    (SERVICES, "/spec/type", "NodePort"),
+    (SERVICES, "/metadata/labels/app", "other"),
+    (DEPLOYMENTS, "/spec/replicas", 7),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/image", "other:1"),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/args", ["other"]),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/args/1", "other"),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/env/0/value", "other"),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/ports/0/containerPort", 3001),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/ports/0/name", "other"),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/volumeMounts/0/mountPath", "/other"),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/resources/requests/cpu", "20m"),
+    (DEPLOYMENTS, "/spec/template/spec/volumes/0/configMap/name", "other"),
+    (DEPLOYMENTS, "/metadata/labels/app", "other"),
+]
+REMOVED = [
+    (CONFIG_MAPS, "/data"),
+    (CONFIG_MAPS, "/metadata/labels"),
+    (CONFIG_MAPS, "/metadata/annotations"),
+    (CONFIG_MAPS, "/metadata/ownerReferences"),
+    (CONFIG_MAPS, "/metadata/ownerReferences/0/controller"),
+    (CONFIG_MAPS, "/metadata/ownerReferences/0/blockOwnerDeletion"),
+    (SERVICES, "/metadata/ownerReferences"),
+    (DEPLOYMENTS, "/metadata/ownerReferences"),
+    (SERVICES, "/spec/selector"),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/env"),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/ports"),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/args"),
+    (DEPLOYMENTS, "/spec/template/spec/containers/0/resources/requests"),
+    (DEPLOYMENTS, "/metadata/labels"),
+]
+
+
+def missing(wanted, seen, path: str = "") -> list[str]:
+    """What of a wanted object is not there. Items that others added to a list do not matter."""
+    if isinstance(wanted, dict) and isinstance(seen, dict):
+        return [
+            gap for name, item in wanted.items() for gap in missing(item, seen.get(name), f"{path}/{name}")
+        ]
+    if isinstance(wanted, list) and wanted and isinstance(wanted[0], dict):
+        return [
+            f"{path}: no {item} in {seen}"
+            for item in wanted
+            if not any(missing(item, candidate) == [] for candidate in seen or ())
+        ]
+    return [] if wanted == seen else [f"{path}: {seen!r} instead of {wanted!r}"]
+
+
+async def test_every_field_of_ours_that_somebody_changes_or_removes_is_put_back(w, widgets: Client):
+    widget = await widgets.get(WIDGETS, w, Widget)
+    want = {resource: as_applied(body, widget, WIDGETS) for resource, body in desired(widget)}
+    changes = [(resource, {"op": "replace", "path": path, "value": value}) for resource, path, value in DRIFT]
+    changes += [(resource, {"op": "remove", "path": path}) for resource, path in REMOVED]
+    for resource, operation in changes:
+        await widgets.patch(resource, w, [operation], Object, content_type=JSON)
+
+        async def mended(resource=resource, operation=operation) -> None:
+            seen = await widgets.get(resource, w, dict)
+            assert missing(want[resource], seen) == [], f"after {operation} on the {resource.kind}"
+
+        await eventually(mended, within=90.0)
+
+
+async def test_an_owner_reference_given_to_somebody_else_is_respected(w, widgets: Client, namespace):
+    other = await widgets.create(CONFIG_MAPS, {"metadata": {"name": "other"}}, Object, namespace=namespace)
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "other",
+        "uid": other.metadata.uid,
+        "controller": True,
+    }
+    await widgets.patch(CONFIG_MAPS, w, {"metadata": {"ownerReferences": [reference]}}, Object)
+
+    async def refused() -> None:
+        widget = await widgets.get(WIDGETS, w, Widget)
+        assert "is not controlled by this object" in widget.status.message, widget.status
+
+    await eventually(refused)
+    seen = await widgets.get(CONFIG_MAPS, w, Object)
+    assert [item.uid for item in seen.metadata.owner_references] == [other.metadata.uid]
+
+
+async def test_what_others_add_is_kept_through_repairs_and_updates(w, widgets: Client):
+    sidecar = {"name": "sidecar", "image": "side:1"}
+    foreign = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"annotations": {"theirs": "yes"}, "labels": {"theirs": "yes"}},
+        "spec": {"template": {"spec": {"containers": [sidecar]}}},
+    }
+    await widgets.apply(DEPLOYMENTS, w, foreign, Object)
+    port = {"port": 9000, "protocol": "TCP", "name": "theirs"}
+    service = {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [port]}}
+    await widgets.apply(SERVICES, w, service, Object)
+    await widgets.patch(CONFIG_MAPS, w, {"data": {"theirs": "yes"}}, Object)
+    # Both a repair and an update of ours pass over it.
+    await widgets.patch(DEPLOYMENTS, w, {"spec": {"replicas": 9}}, Object)
+    await widgets.patch(WIDGETS, w, {"spec": {"text": "changed"}}, Object)
+
+    async def kept() -> None:
+        seen = await children(widgets, w)
+        deployment, service = seen["Deployment"], seen["Service"]
+        containers = {item["name"]: item for item in deployment["spec"]["template"]["spec"]["containers"]}
+        assert containers["main"]["args"] == ["--text", "changed"]
+        assert deployment["spec"]["replicas"] == 2
+        assert seen["ConfigMap"]["data"] == {"text": "changed", "theirs": "yes"}
+        assert containers["sidecar"]["image"] == "side:1"
+        assert deployment["metadata"]["labels"]["theirs"] == "yes"
+        assert deployment["metadata"]["annotations"]["theirs"] == "yes"
+        assert [item["port"] for item in service["spec"]["ports"]] == [3000, 9000]
+
+    await eventually(kept, within=90.0)
+
+
+async def test_a_field_that_we_no_longer_want_disappears(w, widgets: Client):
+    for label in ("first", "second"):  # once from the record of our POST, once from that of an apply
+        await widgets.patch(WIDGETS, w, {"spec": {"extraLabel": label}}, Object)
+
+        async def there(label=label) -> None:
+            for kind, child in (await children(widgets, w)).items():
+                assert child["metadata"]["labels"].get("extra") == label, kind
+
+        await eventually(there)
+        await widgets.patch(WIDGETS, w, {"spec": {"extraLabel": ""}}, Object)
+
+        async def gone() -> None:
+            for kind, child in (await children(widgets, w)).items():
+                assert "extra" not in child["metadata"]["labels"], kind
+
+        await eventually(gone)
+
+
+async def test_a_deleted_child_is_made_again(w, widgets: Client):
+    for resource in CHILD_TYPES:
+        before = await widgets.get(resource, w, Object)
+        await widgets.delete(resource, w)
+
+        async def back(resource=resource, before=before) -> None:
+            assert (await widgets.get(resource, w, Object)).metadata.uid != before.metadata.uid
+
+        await eventually(back)
+
+
+async def test_an_object_that_is_not_ours_is_never_touched_and_its_end_lets_us_go_on(
+    operator, widgets: Client, namespace
+):
+    for resource in CHILD_TYPES:
+        name = f"taken-{resource.plural}"
+        key = ObjectKey(namespace, name)
+        widget = Widget(ObjectMeta(name=name, namespace=namespace))
+        theirs = next(body for kind, body in desired(widget) if kind == resource)
+        before = await widgets.create(resource, theirs, dict, namespace=namespace)
+        await widgets.create(WIDGETS, a_widget(name, text="x"), Object, namespace=namespace)
+
+        async def refused(resource=resource, key=key) -> None:
+            widget = await widgets.get(WIDGETS, key, Widget)
+            want = f"{resource.kind} {key} exists and is not controlled by this object: rename or delete it"
+            assert widget.status.message == f"{want} to go on"
+            assert widget.status.conditions[0].status == "False"
+
+        await eventually(refused)
+        after = await widgets.get(resource, key, dict)
+        assert settled_form(after) == settled_form(before)
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        await widgets.delete(resource, key)
+        await converged(widgets, key)
+
+
+async def test_a_restart_with_everything_in_place_makes_no_write(w, widgets, namespace, cluster, tmp_path):
+    async with FaultProxy(cluster.kubeconfig) as second:
+        async with widget_operator(second.write_kubeconfig(tmp_path), namespace=namespace) as controller:
+
+            async def ran() -> None:
+                assert controller.runs, "the new process has not looked at the widget"
+
+            await eventually(ran)
+            await second.quiet(1.0)
+        assert second.trace.writes() == [], f"\n{second.trace}"
+
+
+async def test_a_lost_answer_to_a_creation_is_not_taken_for_somebody_elses_object(
+    operator, widgets: Client, proxy: FaultProxy, namespace
+):
+    injected = proxy.inject(DropReply(), when=matching("create", "services"))
+    await widgets.create(WIDGETS, a_widget("lost", text="x"), Object, namespace=namespace)
+    await injected.hit()
+    await converged(widgets, ObjectKey(namespace, "lost"))
+
+
+async def test_a_finalized_widget_goes_only_after_its_children(operator, widgets: Client, namespace):
+    key = ObjectKey(namespace, "held")
+    await widgets.create(WIDGETS, a_widget("held", mode="finalized"), Object, namespace=namespace)
+    await converged(widgets, key)
+    await widgets.delete(WIDGETS, key)
+
+    async def gone() -> None:
+        for resource in (*CHILD_TYPES, WIDGETS):
+            assert not await exists(widgets, resource, key), resource.kind
+
+    await eventually(gone)
+
+
+async def test_the_digest_is_where_users_can_see_it(w, widgets: Client):
+    for kind, child in (await children(widgets, w)).items():
+        assert child["metadata"]["annotations"].get(APPLIED), kind
+
+
+async def test_the_fields_that_we_take_for_one_value_are_such_on_this_server(api):
+    granular: dict[str, set[str]] = {}
+    for group in ("api/v1", "apis/apps/v1", "apis/batch/v1", "apis/rbac.authorization.k8s.io/v1",
+                  "apis/policy/v1", "apis/networking.k8s.io/v1"):  # fmt: skip
+        schemas = (await api.get(f"/openapi/v3/{group}"))["components"]["schemas"]
+        for kind, schema in schemas.items():
+            for name, field in schema.get("properties", {}).items():
+                if name in ATOMIC and not _one_value(field, schemas):
+                    granular.setdefault(name, set()).add(kind)
+    assert granular == {}
+
+
+def _one_value(field: dict, schemas: dict) -> bool:
+    references = [item["$ref"] for item in [field, *field.get("allOf", ())] if "$ref" in item]
+    full = {**schemas[references[0].rpartition("/")[2]], **field} if references else field
+    if full.get("type") == "array":
+        return full.get("x-kubernetes-list-type", "atomic") == "atomic"
+    return full.get("type") != "object" or full.get("x-kubernetes-map-type") == "atomic"

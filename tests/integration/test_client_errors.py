@@ -1,0 +1,289 @@
+"""Every class of error, provoked on a real API server or by the fault proxy in front of it."""
+
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from kit.api import Api
+from kit.client import CONFIG_MAPS, ConfigMap, a_config_map, connected
+from kit.eventually import eventually
+from kit.proxy import Answer, DropReply, FaultProxy, Refuse, Stall, changes_state, matching
+from kit.widgets import CRD, WIDGETS
+from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.kube.client import Client, decode_watch_event, failure
+from quintet.kube.config import ClusterConfig
+from quintet.kube.credentials import StaticHeader
+from quintet.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    DeadlineExceeded,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    ServerFault,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+    Unsupported,
+    UntrustedServer,
+    WriteFenced,
+)
+from quintet.local.certificates import Authority
+from quintet.local.cluster import Cluster
+
+SECRETS = Resource("", "v1", "Secret", "secrets")
+COMPONENTS = Resource("", "v1", "ComponentStatus", "componentstatuses", False)
+NONSENSE = Resource("nowhere.example", "v1", "Nothing", "nothings")
+
+
+@pytest.fixture
+async def client(cluster: Cluster) -> AsyncIterator[Client]:
+    async with connected(cluster.kubeconfig) as ready:
+        yield ready
+
+
+@pytest.fixture
+async def basket(client: Client, namespace: str) -> ConfigMap:
+    return await client.create(CONFIG_MAPS, a_config_map("basket"), ConfigMap, namespace=namespace)
+
+
+@pytest.mark.parametrize("resource", [CONFIG_MAPS, NONSENSE], ids=["object", "type"])
+async def test_an_object_or_a_type_that_is_not_there(client: Client, namespace: str, resource: Resource):
+    with pytest.raises(NotFound):
+        await client.get(resource, ObjectKey(namespace, "nothing"), Object)
+
+
+async def test_a_name_that_is_taken(client: Client, basket: ConfigMap):
+    with pytest.raises(AlreadyExists):
+        await client.create(CONFIG_MAPS, a_config_map("basket"), ConfigMap, namespace=basket.key.namespace)
+
+
+async def test_an_object_that_somebody_else_changed(client: Client, basket: ConfigMap):
+    body = a_config_map("basket", apples="1")
+    body["metadata"]["resourceVersion"] = basket.metadata.resource_version
+    await client.replace(CONFIG_MAPS, basket.key, body, ConfigMap)
+
+    with pytest.raises(Conflict) as caught:
+        await client.replace(CONFIG_MAPS, basket.key, body, ConfigMap)
+
+    assert type(caught.value) is Conflict
+
+
+async def test_an_object_that_is_not_valid_names_its_fields(client: Client, namespace: str):
+    body = a_config_map("Not A Name") | {"data": {"not a key": ""}}
+
+    with pytest.raises(Invalid) as caught:
+        await client.create(CONFIG_MAPS, body, ConfigMap, namespace=namespace)
+
+    assert {cause.field for cause in caught.value.causes} == {"metadata.name", "data[not a key]"}
+
+
+async def test_something_that_we_may_not_do(cluster: Cluster, namespace: str):
+    async with connected(cluster.client_kubeconfig("alice")) as alice:
+        with pytest.raises(Forbidden) as caught:
+            await alice.get(SECRETS, ObjectKey(namespace, "any"), Object)
+
+    assert not caught.value.namespace_terminating
+
+
+async def test_a_namespace_that_is_being_deleted_is_told_from_a_lack_of_rights(client: Client, api: Api):
+    name = f"doomed-{secrets.token_hex(4)}"
+    path = f"/api/v1/namespaces/{name}"
+    await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    body = a_config_map("keeper")
+    body["metadata"]["finalizers"] = ["test.quintet.dev/keep"]
+    await client.create(CONFIG_MAPS, body, ConfigMap, namespace=name)
+    await api.delete(path)
+
+    with pytest.raises(Forbidden) as caught:
+        await client.create(CONFIG_MAPS, a_config_map("late"), ConfigMap, namespace=name)
+    await api.merge(f"{path}/configmaps/keeper", {"metadata": {"finalizers": None}})
+
+    assert caught.value.namespace_terminating
+
+
+async def test_a_token_that_the_server_does_not_know(cluster: Cluster):
+    stranger = ClusterConfig(
+        cluster.server, ca_data=cluster.ca.read_bytes(), credentials=StaticHeader("Bearer nonsense")
+    )
+    async with connected(stranger) as client:
+        with pytest.raises(Unauthorized) as caught:
+            await client.version()
+
+    assert caught.value.expiry is None
+
+
+async def test_a_certificate_that_has_expired_is_refused_and_says_why(cluster: Cluster):
+    late = cluster.client_kubeconfig("late", not_after=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
+    async with connected(late) as client:
+        with pytest.raises(Unauthorized) as caught:
+            await client.version()
+
+    assert "expired on 2026-01-02 03:04 UTC" in (caught.value.expiry or "")
+
+
+async def compacted(cluster: Cluster, revision: int) -> None:
+    """Have etcd forget everything before a revision."""
+    url = f"{cluster.etcd_url}/v3/kv/compaction"
+    async with aiohttp.ClientSession() as session, session.post(url, json={"revision": revision}) as answer:
+        assert answer.status == 200, await answer.text()
+
+
+@pytest.fixture
+async def late(client: Client, api: Api, cluster: Cluster, basket: ConfigMap) -> Resource:
+    """A type that came late, so that the API server's own memory of it begins late too."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD['metadata']['name']}"
+    await api.apply(path, CRD, manager="test")
+
+    async def served() -> None:
+        await anext(client.pages(WIDGETS))
+
+    await eventually(served)
+    await compacted(cluster, basket.version)
+    return WIDGETS
+
+
+async def test_a_watch_from_a_version_that_etcd_has_forgotten(client: Client, late: Resource):
+    async with client.watch(late, resource_version="1") as batches:
+        event = decode_watch_event((await anext(batches))[0])
+
+    assert event.type == "ERROR", event
+    assert type(failure("WATCH", event.object)) is Gone
+
+
+async def test_a_list_at_a_version_that_etcd_has_forgotten(client: Client, late: Resource):
+    with pytest.raises(Gone):
+        await anext(client.pages(late, page_size=1, resource_version="2"))
+
+
+async def test_a_media_type_or_a_method_that_the_server_does_not_do(client: Client, basket: ConfigMap):
+    with pytest.raises(Unsupported, match="415"):
+        await client.patch(CONFIG_MAPS, basket.key, {}, ConfigMap, content_type="text/plain")
+    with pytest.raises(Unsupported, match="405"):
+        await client.delete(COMPONENTS, ObjectKey("", "etcd-0"))
+
+
+async def test_a_request_that_is_too_large(client: Client, namespace: str):
+    body = a_config_map("huge", text="x" * 4 * 1024 * 1024)
+
+    with pytest.raises(TooLarge):
+        await client.create(CONFIG_MAPS, body, ConfigMap, namespace=namespace)
+
+
+async def test_a_request_that_the_server_cannot_read(client: Client, namespace: str):
+    with pytest.raises(BadRequest):
+        await client.create(CONFIG_MAPS, b"{", ConfigMap, namespace=namespace)
+
+
+async def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path):
+    stranger = Authority.create(tmp_path / "pki").directory / "ca.crt"
+    other = ClusterConfig(cluster.server, ca_data=stranger.read_bytes())
+
+    async with connected(other) as client:
+        with pytest.raises(UntrustedServer, match=cluster.server.removeprefix("https://")):
+            await client.version()
+
+
+@pytest.fixture
+async def through(proxy: FaultProxy, tmp_path: Path) -> AsyncIterator[Client]:
+    async with connected(proxy.write_kubeconfig(tmp_path)) as ready:
+        yield ready
+
+
+ANSWERS = {
+    "load is shed": (Answer(429, "TooManyRequests", retry_after=7), TooManyRequests, 7.0),
+    "nothing is said of a delay": (Answer(429, "TooManyRequests"), TooManyRequests, None),
+    "the server is starting": (Answer(503, "ServiceUnavailable", retry_after=3), ServerFault, 3.0),
+    "the server crashes": (Answer(500, "InternalError"), ServerFault, None),
+    "etcd is slow": (Answer(504, "Timeout"), ServerFault, None),
+}
+
+
+@pytest.mark.parametrize(("answer", "want", "want_delay"), ANSWERS.values(), ids=ANSWERS)
+async def test_a_server_in_trouble(through, proxy, namespace, answer, want, want_delay):
+    proxy.inject(answer)
+
+    with pytest.raises(want) as caught:
+        await through.get(CONFIG_MAPS, ObjectKey(namespace, "any"), ConfigMap)
+
+    assert caught.value.retry_after == want_delay
+    assert len(proxy.trace.requests()) == 1, f"nothing is repeated here:\n{proxy.trace}"
+
+
+async def test_a_connection_that_is_reset(through: Client, proxy: FaultProxy, namespace: str):
+    proxy.inject(Refuse(), times=None)
+
+    with pytest.raises(Unreachable) as caught:
+        await through.get(CONFIG_MAPS, ObjectKey(namespace, "any"), ConfigMap)
+
+    assert type(caught.value) is Unreachable
+
+
+async def test_a_write_whose_answer_is_lost_has_happened_once(through, proxy, client, basket):
+    await through.version()  # so that the write finds a connection that was used before
+    proxy.inject(DropReply(), when=changes_state)
+    body = a_config_map("basket", apples="1")
+
+    with pytest.raises(Unreachable):
+        await through.replace(CONFIG_MAPS, basket.key, body, ConfigMap)
+
+    assert (await client.get(CONFIG_MAPS, basket.key, ConfigMap)).data == {"apples": "1"}
+    assert len(proxy.trace.writes()) == 1, proxy.trace
+
+
+async def test_an_answer_that_does_not_come(proxy: FaultProxy, tmp_path: Path, namespace: str):
+    stall = Stall()
+    proxy.inject(stall)
+    async with connected(proxy.write_kubeconfig(tmp_path), timeout=0.3) as client:
+        with pytest.raises(DeadlineExceeded):
+            await client.get(CONFIG_MAPS, ObjectKey(namespace, "any"), ConfigMap)
+    stall.release()
+
+
+async def test_a_watch_that_falls_silent(through: Client, proxy: FaultProxy, basket: ConfigMap):
+    stall = Stall()
+    proxy.inject(stall, when=matching("watch"))
+
+    async with through.watch(CONFIG_MAPS, initial_events=True, idle_timeout=0.3) as batches:
+        with pytest.raises(DeadlineExceeded):
+            await anext(batches)
+    stall.release()
+
+
+async def test_writes_behind_a_closed_fence_never_reach_the_server(through, proxy, client, basket):
+    fenced = through.fenced(lambda: False)
+    await fenced.get(CONFIG_MAPS, basket.key, ConfigMap)
+    changed = a_config_map("basket", apples="9")
+
+    for write in (
+        fenced.create(CONFIG_MAPS, a_config_map("new"), ConfigMap, namespace=basket.key.namespace),
+        fenced.replace(CONFIG_MAPS, basket.key, changed, ConfigMap),
+        fenced.apply(CONFIG_MAPS, basket.key, changed, ConfigMap),
+        fenced.patch(CONFIG_MAPS, basket.key, {"data": {"apples": "9"}}, ConfigMap),
+        fenced.delete(CONFIG_MAPS, basket.key),
+        fenced.evict(basket.key),
+    ):
+        with pytest.raises(WriteFenced):
+            await write
+
+    assert not proxy.trace.writes(), proxy.trace
+    assert await client.get(CONFIG_MAPS, basket.key, ConfigMap) == basket
+
+
+async def test_a_fence_that_opens_and_closes_lets_through_what_came_while_it_was_open(through, basket):
+    open_now = True
+    fenced = through.fenced(lambda: open_now)
+    await fenced.patch(CONFIG_MAPS, basket.key, {"data": {"apples": "1"}}, ConfigMap)
+    open_now = False
+
+    with pytest.raises(WriteFenced):
+        await fenced.delete(CONFIG_MAPS, basket.key)
+
+    assert (await fenced.get(CONFIG_MAPS, basket.key, ConfigMap)).data == {"apples": "1"}

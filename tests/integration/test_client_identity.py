@@ -1,0 +1,140 @@
+"""Each way to say who we are, against a server that checks."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kit.api import Api
+from kit.client import CONFIG_MAPS, connected, whoami
+from quintet.kube import config
+from quintet.kube.errors import Unauthorized
+from quintet.local.cluster import Cluster
+
+
+async def a_token(api: Api, namespace: str, name: str = "robot") -> str:
+    """A new service account's token, from the TokenRequest API."""
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    await api.create(accounts, {"metadata": {"name": name}})
+    issued = await api.create(
+        f"{accounts}/{name}/token", {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
+    )
+    token: str = issued["status"]["token"]
+    return token
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+Mount = Callable[[str], config.ClusterConfig]
+
+
+@pytest.fixture
+def mount(cluster: Cluster, tmp_path: Path, namespace: str) -> Mount:
+    """Lay out a service account's files as the kubelet does, and load them."""
+
+    def lay_out(token: str) -> config.ClusterConfig:
+        write(tmp_path / "ca.crt", cluster.ca.read_text())
+        write(tmp_path / "namespace", namespace)
+        write(tmp_path / "token", token)
+        environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(cluster.port)}
+        return config.in_cluster(environ, tmp_path)
+
+    return lay_out
+
+
+async def test_a_pod_speaks_as_its_service_account(api: Api, mount: Mount, namespace: str):
+    found = mount(await a_token(api, namespace))
+
+    async with connected(found) as client:
+        user = await whoami(client)
+
+    assert user.username == f"system:serviceaccount:{namespace}:robot"
+    assert found.namespace == namespace
+
+
+async def test_a_token_that_was_replaced_in_its_file_is_used_at_the_next_refusal(
+    api, mount, namespace, tmp_path
+):
+    async with connected(mount("outdated")) as client:
+        with pytest.raises(Unauthorized):
+            await whoami(client)
+        write(tmp_path / "token", await a_token(api, namespace))
+
+        user = await whoami(client)
+
+    assert user.username == f"system:serviceaccount:{namespace}:robot"
+
+
+async def test_a_watch_renews_a_refused_token_too(api, cluster, mount, namespace, tmp_path):
+    async with connected(mount("outdated")) as client:
+        with pytest.raises(Unauthorized):
+            await client.version()
+        write(tmp_path / "token", await a_token(api, namespace))
+        role = f"{namespace}-reader"
+        for command in (
+            ("role", role, "--verb=get,list,watch", "--resource=configmaps"),
+            ("rolebinding", role, f"--role={role}", f"--serviceaccount={namespace}:robot"),
+        ):
+            done = cluster.kubectl("create", "-n", namespace, *command)
+            assert done.returncode == 0, done.stderr
+
+        async with client.watch(CONFIG_MAPS, namespace=namespace, initial_events=True) as batches:
+            assert await anext(batches)
+
+
+def with_user(cluster: Cluster, path: Path, user: dict[str, object]) -> Path:
+    content = {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [
+            {"name": "it", "cluster": {"server": cluster.server, "certificate-authority": str(cluster.ca)}}
+        ],
+        "users": [{"name": "it", "user": user}],
+    }
+    return write(path, json.dumps(content))
+
+
+async def test_a_plugin_speaks_for_us_and_is_asked_again_when_refused(api, cluster, namespace, tmp_path):
+    write(tmp_path / "token", "outdated")
+    code = (
+        "import json, pathlib;"
+        f"token = pathlib.Path({str(tmp_path / 'token')!r}).read_text();"
+        "print(json.dumps({'kind': 'ExecCredential', 'status': {'token': token}}))"
+    )
+    user = {"exec": {"command": sys.executable, "args": ["-c", code], "interactiveMode": "Never"}}
+    async with connected(with_user(cluster, tmp_path / "config", user)) as client:
+        with pytest.raises(Unauthorized):
+            await whoami(client)
+        write(tmp_path / "token", await a_token(api, namespace))
+
+        assert (await whoami(client)).username == f"system:serviceaccount:{namespace}:robot"
+
+
+async def test_a_client_certificate_says_name_and_groups(cluster: Cluster):
+    async with connected(cluster.client_kubeconfig("carol", ("devs", "ops"))) as client:
+        user = await whoami(client)
+
+    assert user.username == "carol"
+    assert {"devs", "ops"} <= set(user.groups)
+
+
+async def test_a_client_certificate_may_lie_in_files(cluster: Cluster, tmp_path: Path):
+    certificate, key = cluster.certificate("dave")
+    user = {"client-certificate": str(certificate), "client-key": str(key)}
+
+    async with connected(with_user(cluster, tmp_path / "config", user)) as client:
+        assert (await whoami(client)).username == "dave"
+
+
+async def test_a_server_may_be_reached_under_another_of_its_names(cluster: Cluster, tmp_path: Path):
+    path = cluster.client_kubeconfig("erin")
+    content = json.loads(path.read_text())
+    content["clusters"][0]["cluster"]["tls-server-name"] = "kubernetes.default.svc"
+
+    async with connected(write(tmp_path / "config", json.dumps(content))) as client:
+        assert (await whoami(client)).username == "erin"

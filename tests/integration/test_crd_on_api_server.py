@@ -1,0 +1,251 @@
+"""What the schema generator writes is what a real API server enforces, shown with the sample kind."""
+
+import copy
+
+import pytest
+
+from kit.api import RefusedError
+from kit.eventually import eventually
+from quintet.manifests.crd import definition
+from quintet.manifests.text import as_yaml
+from unit.apis.sample_kind import LIBRARY
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NAME = LIBRARY.resource.qualified
+
+
+@pytest.fixture(scope="module")
+async def warnings(api):
+    """The sample kind is installed; gives the warnings that the API server had about it."""
+    async with api.session.post(api.server + DEFINITIONS, json=definition(LIBRARY)) as answer:
+        assert answer.status == 201, await answer.text()
+        found = answer.headers.getall("Warning", [])
+
+    async def established():
+        conditions = (await api.get(f"{DEFINITIONS}/{NAME}"))["status"]["conditions"]
+        states = {condition["type"]: condition["status"] for condition in conditions}
+        assert states.get("Established") == "True", conditions
+        await api.get(LIBRARY.resource.path("default"))
+
+    await eventually(established)
+    yield found
+    await api.delete(f"{DEFINITIONS}/{NAME}")
+
+
+@pytest.fixture
+def libraries(warnings, namespace):
+    return LIBRARY.resource.path(namespace)
+
+
+def a_library(name="lib-a", **spec):
+    return {
+        "apiVersion": LIBRARY.resource.api_version,
+        "kind": "Library",
+        "metadata": {"name": name},
+        "spec": {"owner": "town"} | spec,
+    }
+
+
+async def test_it_is_structural_and_accepted_without_a_warning(warnings, api):
+    assert warnings == []
+    conditions = (await api.get(f"{DEFINITIONS}/{NAME}"))["status"]["conditions"]
+    assert {c["type"]: c["status"] for c in conditions} == {"NamesAccepted": "True", "Established": "True"}
+
+
+async def test_the_file_for_kubectl_is_the_same_definition(warnings, cluster):
+    applied = cluster.kubectl("apply", "--server-side", "-f", "-", input=as_yaml(definition(LIBRARY)))
+    assert applied.returncode == 0, applied.stderr
+    assert applied.stderr == ""
+    changed = cluster.kubectl("diff", "--server-side", "-f", "-", input=as_yaml(definition(LIBRARY)))
+    assert changed.returncode == 0, changed.stdout
+
+
+async def test_defaults_are_filled_in_and_only_those_that_were_asked_for(api, libraries):
+    stored = await api.create(libraries, a_library())
+    assert stored["spec"] == {
+        "owner": "town",
+        "replicas": 1,
+        "open": True,
+        "storage": "Memory",
+        "lending": {"days": 14, "reminders": True},
+    }
+
+
+async def test_unknown_fields_are_pruned_except_where_they_are_free(api, libraries):
+    template = {"spec": {"anything": [1, {"goes": True}]}}
+    stored = await api.create(libraries, a_library(colour="red", lending={"speed": 3}, template=template))
+    assert "colour" not in stored["spec"]
+    assert stored["spec"]["lending"] == {"days": 14, "reminders": True}
+    assert stored["spec"]["template"] == template
+
+
+async def test_everything_within_bounds_is_accepted_and_kept(api, libraries):
+    spec = {
+        "replicas": 100,
+        "shelves": [{"name": "a", "capacity": 5, "used": 5}],
+        "tags": ["x", "y"],
+        "openingHours": ["Mo", "Mo"],
+        "labels": {"a": "b"},
+        "address": {"street": "s"},
+        "grace": "10%",
+        "note": None,
+    }
+    stored = await api.create(libraries, a_library(**spec))
+    assert {key: stored["spec"][key] for key in spec} == spec
+    assert (await api.create(libraries, a_library("lib-b", grace=3)))["spec"]["grace"] == 3
+
+
+SHELF = {"name": "a", "capacity": 10}
+REFUSED = {
+    "a required field": ({"owner": None}, "spec.owner"),
+    "a pattern": ({"owner": "Town"}, "should match '^[a-z]([-a-z0-9]*[a-z0-9])?$'"),
+    "a shortest length": ({"owner": ""}, "spec.owner in body should be at least 1 chars long"),
+    "a longest length": ({"owner": "a" * 64}, "spec.owner: Too long: may not be more than 63"),
+    "a minimum": ({"replicas": -1}, "spec.replicas in body should be greater than or equal to 0"),
+    "a maximum": ({"replicas": 101}, "spec.replicas in body should be less than or equal to 100"),
+    "a multiple": ({"shelves": [SHELF | {"capacity": 7}]}, "should be a multiple of 5"),
+    "a type": ({"replicas": "many"}, 'spec.replicas in body must be of type integer: "string"'),
+    "an enum": ({"storage": "Tape"}, 'Unsupported value: "Tape": supported values: "Memory", "Disk"'),
+    "a nested bound": (
+        {"lending": {"days": 366}},
+        "spec.lending.days in body should be less than or equal to 365",
+    ),
+    "the keys of a list map": ({"shelves": [SHELF, SHELF]}, 'spec.shelves[1]: Duplicate value: {"name":"a"}'),
+    "a required field of an item": ({"shelves": [{"name": "a"}]}, "spec.shelves[0].capacity: Required value"),
+    "the items of a set": ({"tags": ["a", "a"]}, 'spec.tags[1]: Duplicate value: "a"'),
+    "a longest list": ({"tags": list("abcde")}, "spec.tags: Too many: 5: must have at most 4 items"),
+    "a largest map": (
+        {"labels": dict.fromkeys("abcd", "")},
+        "spec.labels: Too many: 4: must have at most 3 items",
+    ),
+    "a value of a map": ({"labels": {"a": "x" * 257}}, "spec.labels.a: Too long: may not be more than 256"),
+    "an int-or-string": ({"grace": True}, "spec.grace in body must be of type integer,string"),
+    "a rule of a struct": (
+        {"open": False, "replicas": 1},
+        "spec: Invalid value: a closed library must have no `replicas`",
+    ),
+    "a rule with a message of its own making": (
+        {"shelves": [SHELF | {"used": 11}]},
+        "spec.shelves[0].used: Invalid value: must not be more than fits on a",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "want_message"), REFUSED.values(), ids=REFUSED)
+async def test_it_enforces(api, libraries, spec, want_message):
+    with pytest.raises(RefusedError) as refused:
+        await api.create(libraries, a_library(**spec))
+    assert refused.value.code == 422
+    assert want_message in refused.value.status["message"]
+
+
+async def test_it_enforces_rules_about_the_whole_object(api, libraries):
+    with pytest.raises(RefusedError) as refused:
+        await api.create(libraries, a_library("museum"))
+    assert "must be named 'lib-…'" in refused.value.status["message"]
+
+
+async def test_it_enforces_what_must_not_be_changed(api, libraries):
+    await api.create(libraries, a_library())
+    with pytest.raises(RefusedError) as refused:
+        await api.merge(f"{libraries}/lib-a", {"spec": {"owner": "state"}})
+    assert 'spec.owner: Invalid value: "state": must not be changed' in refused.value.status["message"]
+
+
+A_CONDITION = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Open",
+    "message": "Readers are in",
+    "lastTransitionTime": "2026-01-02T03:04:05Z",
+    "observedGeneration": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "want_message"),
+    [
+        ({"status": "Yes"}, 'Unsupported value: "Yes"'),
+        ({"reason": "not one word"}, "should match"),
+        ({"reason": ""}, "at least 1 chars long"),
+        ({"type": "has space"}, "should match"),
+        ({"lastTransitionTime": "yesterday"}, "must be of type date-time"),
+        ({"lastTransitionTime": None}, "lastTransitionTime"),
+        ({"observedGeneration": -1}, "greater than or equal to 0"),
+    ],
+    ids=str,
+)
+async def test_conditions_are_enforced(api, libraries, wrong, want_message):
+    await api.create(libraries, a_library())
+    with pytest.raises(RefusedError, match=want_message):
+        await api.merge(f"{libraries}/lib-a/status", {"status": {"conditions": [A_CONDITION | wrong]}})
+
+
+async def test_conditions_of_two_managers_stand_side_by_side(api, libraries):
+    await api.create(libraries, a_library())
+    for manager, kind in (("one", "Ready"), ("two", "Reviewed")):
+        condition = A_CONDITION | {"type": kind}
+        applied = a_library() | {"status": {"conditions": [condition]}}
+        del applied["spec"]
+        stored = await api.apply(f"{libraries}/lib-a/status", applied, manager=manager)
+    assert [condition["type"] for condition in stored["status"]["conditions"]] == ["Ready", "Reviewed"]
+
+
+async def test_kubectl_shows_the_columns_narrow_first_and_more_when_wide(api, cluster, libraries, namespace):
+    await api.create(libraries, a_library())
+    await api.merge(f"{libraries}/lib-a/status", {"status": {"conditions": [A_CONDITION]}})
+    narrow = cluster.kubectl("get", "lib", "-n", namespace).stdout.splitlines()
+    assert narrow[0].split() == ["NAME", "READY", "REPLICAS", "OWNER", "AGE"]
+    assert narrow[1].split()[:4] == ["lib-a", "True", "1", "town"]
+    wide = cluster.kubectl("get", "lib", "-n", namespace, "-o", "wide").stdout
+    assert "MESSAGE" in wide
+    assert "Readers are in" in wide
+
+
+async def test_the_category_lists_it(api, cluster, libraries, namespace):
+    await api.create(libraries, a_library())
+    assert "lib-a" in cluster.kubectl("get", "quintet", "-n", namespace, "-o", "name").stdout
+
+
+async def test_kubectl_scales_it_and_an_autoscaler_could(api, cluster, libraries, namespace):
+    await api.create(libraries, a_library())
+    await api.merge(f"{libraries}/lib-a/status", {"status": {"replicas": 1, "selector": "app=lib-a"}})
+    scaled = cluster.kubectl("scale", "library/lib-a", "--replicas", "3", "-n", namespace)
+    assert scaled.returncode == 0, scaled.stderr
+    scale = await api.get(f"{libraries}/lib-a/scale")
+    assert scale["spec"] == {"replicas": 3}
+    assert scale["status"] == {"replicas": 1, "selector": "app=lib-a"}
+
+
+async def test_fields_can_be_selected_by(api, libraries):
+    await api.create(libraries, a_library("lib-a", owner="town"))
+    await api.create(libraries, a_library("lib-b", owner="state"))
+    found = await api.get(libraries, fieldSelector="spec.owner=state")
+    assert [item["metadata"]["name"] for item in found["items"]] == ["lib-b"]
+
+
+async def test_the_status_is_written_apart_from_the_spec(api, libraries):
+    created = await api.create(libraries, a_library() | {"status": {"replicas": 5}})
+    assert "status" not in created
+    changed = copy.deepcopy(created) | {"status": {"replicas": 2}}
+    changed["spec"]["replicas"] = 9
+    stored = await api.update(f"{libraries}/lib-a/status", changed)
+    assert (stored["spec"]["replicas"], stored["status"]["replicas"]) == (1, 2)
+    assert stored["metadata"]["generation"] == 1
+
+
+async def test_kubectl_explains_every_level(warnings, cluster):
+    def explained():
+        shown = cluster.kubectl("explain", "library.spec")
+        text = " ".join(shown.stdout.split())
+        assert "What the library should be like." in text, shown.stderr or shown.stdout
+        assert "How many copies run." in text
+        assert (
+            "A place for books of one sort."
+            in " ".join(cluster.kubectl("explain", "library.spec.shelves").stdout.split())
+            or "The shelves, by name." in text
+        )
+
+    await eventually(explained)
+    conditions = " ".join(cluster.kubectl("explain", "library.status.conditions.reason").stdout.split())
+    assert "one CamelCase word" in conditions

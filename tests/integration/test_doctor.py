@@ -1,0 +1,184 @@
+"""`quintet doctor`, run as a user runs it, on clusters that are well and on ones that are not."""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from quintet.local.certificates import Authority, kubeconfig, write_kubeconfig
+from quintet.local.cluster import Cluster
+
+PROGRAM = Path(sys.executable).with_name("quintet")
+
+
+def doctor(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.run(
+        [PROGRAM, "doctor", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=kept | {"PYTHONWARNINGS": "error"} | environ,
+    )
+
+
+def the_failure(answer: subprocess.CompletedProcess[str]) -> tuple[str, str]:
+    """The one line that says what failed, and the next step below it."""
+    shown = f"exit {answer.returncode}\n{answer.stdout}{answer.stderr}"
+    assert answer.returncode == 1, shown
+    assert "Traceback" not in shown, shown
+    assert not answer.stderr, shown
+    lines = answer.stdout.splitlines()
+    failed = [number for number, line in enumerate(lines) if line.startswith("  ✗ failed")]
+    assert len(failed) == 1, shown
+    message, step = lines[failed[0]], lines[failed[0] + 1]
+    assert step.startswith("    next: "), shown
+    assert lines[failed[0] + 2 :] == ["this cluster cannot be used yet"], shown
+    return message, step
+
+
+def test_an_administrator_of_a_good_cluster_sees_only_good_news(cluster: Cluster):
+    answer = doctor("--kubeconfig", cluster.kubeconfig)
+
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    *findings, last = answer.stdout.splitlines()
+    assert last == "this cluster can be used"
+    groups = [line for line in findings if not line.startswith(" ")]
+    assert groups == ["configuration", "server", "identity", "permissions"]
+    checks = [line for line in findings if line.startswith(" ")]
+    assert all(line.startswith("  ✓ ok ") for line in checks), answer.stdout
+    assert any("you are" in line and "system:authenticated" in line for line in checks), answer.stdout
+    assert "\x1b" not in answer.stdout
+
+
+def test_the_answer_for_programs_has_the_same_findings(cluster: Cluster):
+    answer = doctor("-o", "json", KUBECONFIG=str(cluster.kubeconfig))
+
+    report = json.loads(answer.stdout)
+    assert (answer.returncode, report["status"]) == (0, "ok"), report
+    assert [(each["group"], each["check"]) for each in report["checks"]][:4] == [
+        ("configuration", "kubeconfig"),
+        ("configuration", "credentials"),
+        ("server", "connection"),
+        ("server", "version"),
+    ]
+    assert {each["status"] for each in report["checks"]} == {"ok"}, report
+
+
+def test_a_screen_without_the_marks_still_has_the_words(cluster: Cluster):
+    answer = doctor("--kubeconfig", cluster.kubeconfig, PYTHONIOENCODING="ascii")
+
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "  ok      connection: " in answer.stdout
+
+
+def test_a_kubeconfig_that_cannot_be_read(tmp_path: Path):
+    message, step = the_failure(doctor("--kubeconfig", tmp_path))
+
+    assert f"kubeconfig {tmp_path} cannot be read (Is a directory)" in message
+    assert "check the path" in step
+
+
+def test_an_unknown_context_names_the_known_ones(cluster: Cluster):
+    message, step = the_failure(doctor("--kubeconfig", cluster.kubeconfig, "--context", "moon"))
+
+    assert "there is no context 'moon'" in message
+    assert "quintet" in step
+
+
+def test_an_expired_client_certificate_says_since_when(cluster: Cluster):
+    end = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+
+    message, step = the_failure(doctor("--kubeconfig", cluster.client_kubeconfig("late", not_after=end)))
+
+    assert "expired on 2026-01-02 03:04 UTC" in message
+    assert "new credentials" in step
+
+
+def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path):
+    Authority.create(tmp_path / "pki")
+    stranger = tmp_path / "config"
+    files = cluster.certificate("admin", ("system:masters",))
+    write_kubeconfig(stranger, kubeconfig(cluster.server, tmp_path / "pki" / "ca.crt", *files))
+
+    message, step = the_failure(doctor("--kubeconfig", stranger))
+
+    assert "not the one that the kubeconfig trusts" in message
+    assert "certificate-authority" in step
+
+
+def test_a_server_that_is_not_verified_is_a_warning(cluster: Cluster, tmp_path: Path):
+    content = json.loads(cluster.kubeconfig.read_text())
+    content["clusters"][0]["cluster"] = {"server": cluster.server, "insecure-skip-tls-verify": True}
+    path = tmp_path / "config"
+    write_kubeconfig(path, json.dumps(content))
+
+    answer = doctor("--kubeconfig", path)
+
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "  ! warning connection: " in answer.stdout
+
+
+def test_a_user_without_any_permission(cluster: Cluster):
+    message, step = the_failure(doctor("--kubeconfig", cluster.client_kubeconfig("alice")))
+
+    assert "no permission: alice may neither install Quintet nor use it" in message
+    assert "administrator" in step
+
+
+def test_a_user_with_some_permissions_is_only_warned(cluster: Cluster):
+    role = f"doctor-{secrets.token_hex(3)}"
+    for command in (
+        ("clusterrole", role, "--verb=create", "--resource=deployments.apps,namespaces"),
+        ("clusterrolebinding", role, f"--clusterrole={role}", "--user=bob"),
+    ):
+        done = cluster.kubectl("create", *command)
+        assert done.returncode == 0, done.stderr
+    try:
+        answer = doctor("--kubeconfig", cluster.client_kubeconfig("bob"))
+    finally:
+        cluster.kubectl("delete", "clusterrole,clusterrolebinding", role)
+
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    warning = next(line for line in answer.stdout.splitlines() if line.startswith("  ! warning"))
+    assert "customresourcedefinitions.apiextensions.k8s.io" in warning
+    assert "deployments" not in warning
+
+
+def test_credentials_that_the_server_does_not_know(cluster: Cluster, tmp_path: Path):
+    Authority.create(tmp_path / "pki")
+    files = Authority.load(tmp_path / "pki").issue("me", "admin", ("system:masters",))
+    path = tmp_path / "config"
+    write_kubeconfig(path, kubeconfig(cluster.server, cluster.ca, *files))
+
+    message, step = the_failure(doctor("--kubeconfig", path))
+
+    assert "the server refuses us" in message
+    assert "new credentials" in step
+
+
+def test_a_server_that_is_not_there(cluster: Cluster, tmp_path: Path):
+    with socket.socket() as held:  # bound but not listening: nobody else can take it meanwhile
+        held.bind(("127.0.0.1", 0))
+        server = f"https://127.0.0.1:{held.getsockname()[1]}"
+        path = tmp_path / "config"
+        write_kubeconfig(path, kubeconfig(server, cluster.ca, *cluster.certificate("admin")))
+
+        message, step = the_failure(doctor("--kubeconfig", path))
+
+    assert "cannot be reached" in message
+    assert "connection refused" in message
+    assert "check that it runs" in step
+
+
+@pytest.mark.parametrize("arguments", [("--no-such-option",), ("surplus",), ("-o", "xml")])
+def test_wrong_usage_is_exit_code_two(arguments: tuple[str, ...]):
+    answer = doctor(*arguments)
+
+    assert answer.returncode == 2, answer.stderr
+    assert "Usage: quintet doctor" in answer.stderr

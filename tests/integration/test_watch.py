@@ -1,0 +1,261 @@
+"""What `runtime.watch` promises, on the real API server, with the fault proxy in between."""
+
+import asyncio
+import contextlib
+import gc
+import tracemalloc
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from kit.client import a_config_map, connected
+from kit.eventually import eventually
+from kit.proxy import Answer, CutMidLine, FaultProxy, GoneEvent, Refuse, Stall, matching
+from kit.widgets import CONFIG_MAPS, WIDGETS, Widget, a_widget, widget_operator
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+from quintet.runtime.cache import Store
+from quintet.runtime.clock import Clock, SystemClock
+from quintet.runtime.watch import Patience, Selection, Watch
+
+IMPATIENT = Patience(stall=2.0, first_retry=0.05, last_retry=0.5)
+
+
+class Watched:
+    """A store that a watch keeps up to date, and all the changes that it told of."""
+
+    def __init__(self, store: Store[Object], watch: Watch[Object]) -> None:
+        self.store = store
+        self.watch = watch
+        self.changes: list[str] = []
+        store.subscribe(self._note)
+
+    def _note(self, old: Object | None, new: Object | None, initial: bool) -> None:
+        name = (new or old).key.name  # type: ignore[union-attr]
+        kind = "added" if old is None else "removed" if new is None else "changed"
+        self.changes.append(f"{kind} {name}" + (" initially" if initial else ""))
+
+    def names(self) -> set[str]:
+        return {obj.key.name for obj in self.store if obj.key.name != "kube-root-ca.crt"}
+
+    async def shows(self, *names: str) -> None:
+        def probe() -> None:
+            assert self.names() == set(names)
+
+        await eventually(probe)
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    client: Client,
+    namespace: str,
+    patience: Patience = IMPATIENT,
+    clock: Clock | None = None,
+    **selection: str,
+) -> AsyncIterator[Watched]:
+    store: Store[Object] = Store()
+    decode = msgspec.json.Decoder(Object).decode
+    chosen = Selection(CONFIG_MAPS, decode, namespace, **selection)
+    watch = Watch(client, chosen, store, clock or SystemClock(), patience)
+    watched = Watched(store, watch)
+    task = asyncio.create_task(watch.run())
+    try:
+        await asyncio.wait_for(store.synced.wait(), 30)
+        yield watched
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@pytest.fixture
+async def through_proxy(proxy: FaultProxy, tmp_path) -> AsyncIterator[Client]:
+    async with connected(proxy.write_kubeconfig(tmp_path)) as client:
+        yield client
+
+
+async def make(client: Client, namespace: str, *names: str) -> None:
+    for name in names:
+        await client.create(CONFIG_MAPS, a_config_map(name), Object, namespace=namespace)
+
+
+async def test_one_request_both_lists_and_watches(client, through_proxy, proxy, namespace):
+    await make(client, namespace, "a", "b")
+    async with watching(through_proxy, namespace, labels="!theirs") as watched:
+        await watched.shows("a", "b")
+        await make(client, namespace, "c")
+        await watched.shows("a", "b", "c")
+    requests = proxy.trace.requests()
+    assert [exchange.request.verb for exchange in requests] == ["watch"], f"\n{proxy.trace}"
+    assert {"added a initially", "added b initially", "added c"} <= set(watched.changes)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(Answer(422, "Invalid"), id="the feature is off"),
+        pytest.param(Answer(400, "BadRequest"), id="the parameter is unknown"),
+        pytest.param(Answer(500, "InternalError"), id="etcd is too old for it"),
+    ],
+)
+async def test_a_server_without_watch_lists_is_listed_by_pages(
+    client, through_proxy, proxy, namespace, refusal
+):
+    proxy.inject(refusal, when=lambda request: "sendInitialEvents" in request.query, times=None)
+    await make(client, namespace, "a", "b")
+    async with watching(through_proxy, namespace) as watched:
+        await watched.shows("a", "b")
+        await make(client, namespace, "c")
+        await watched.shows("a", "b", "c")
+    assert proxy.trace.requests(matching("list", "configmaps")), f"\n{proxy.trace}"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Refuse(), id="the connection is reset"),
+        pytest.param(CutMidLine(), id="the connection is cut in the middle of a line"),
+        pytest.param(Stall(), id="the connection falls silent without a word"),
+        pytest.param(GoneEvent(), id="the version is too old"),
+    ],
+)
+async def test_nothing_is_missed_whatever_happens_to_the_connection(
+    client, through_proxy, proxy, namespace, fault
+):
+    await make(client, namespace, "stays", "goes", "changes")
+    async with watching(through_proxy, namespace) as watched:
+        await watched.shows("stays", "goes", "changes")
+        already = len(watched.changes)
+        proxy.disturb(fault, matching("watch", "configmaps"))
+        await client.delete(CONFIG_MAPS, ObjectKey(namespace, "goes"))
+        await client.patch(CONFIG_MAPS, ObjectKey(namespace, "changes"), {"data": {"x": "y"}}, Object)
+        await make(client, namespace, "comes")
+        await watched.shows("stays", "changes", "comes")
+        if isinstance(fault, Stall):
+            fault.release()
+    new = sorted(change for change in watched.changes[already:] if "kube-root-ca" not in change)
+    assert new == ["added comes", "changed changes", "removed goes"], "unchanged objects made work again"
+
+
+async def test_a_broken_watch_is_resumed_and_not_listed_anew(client, through_proxy, proxy, namespace):
+    await make(client, namespace, "a")
+    async with watching(through_proxy, namespace) as watched:
+        await watched.shows("a")
+        mark = proxy.trace.mark()
+        proxy.disturb(Refuse(), matching("watch", "configmaps"))
+        await make(client, namespace, "b")
+        await watched.shows("a", "b")
+    again = proxy.trace.requests(since=mark)
+    assert [exchange.request.verb for exchange in again] == ["watch"], f"\n{proxy.trace}"
+    assert "sendInitialEvents" not in again[0].request.query
+    assert int(again[0].request.query["resourceVersion"]) > 0
+
+
+async def test_bookmarks_move_the_point_of_resumption_past_what_others_do(
+    client, through_proxy, proxy, namespace
+):
+    # The server ends a watch of a few seconds with a bookmark shortly before.
+    patience = Patience(server_timeout=4.0, stall=30.0, first_retry=0.05)
+    async with watching(through_proxy, namespace, patience, labels="mine=yes"):
+        for number in range(5):
+            await make(client, namespace, f"other-{number}")
+        last = (await client.get(CONFIG_MAPS, ObjectKey(namespace, "other-4"), Object)).version
+        resumed = await proxy.wait_for(
+            lambda request: request.verb == "watch" and "sendInitialEvents" not in request.query
+        )
+        assert int(resumed.request.query["resourceVersion"]) >= last, f"\n{proxy.trace}"
+
+
+async def test_the_watch_counts_as_dead_only_after_a_long_silence(through_proxy, proxy, namespace):
+    patience = Patience(stall=0.2, first_retry=0.05, last_retry=0.1, dead=1.0)
+    async with watching(through_proxy, namespace, patience) as watched:
+        assert watched.watch.alive
+        async with proxy.outage():
+
+            def dead() -> None:
+                assert not watched.watch.alive
+
+            await eventually(dead)
+
+        def alive() -> None:
+            assert watched.watch.alive
+
+        await eventually(alive)
+
+
+class NotedSleeps(SystemClock):
+    """Real time, except that nobody waits: what was asked for is written down."""
+
+    def __init__(self) -> None:
+        self.sleeps: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        await asyncio.sleep(0.001)
+
+
+async def test_during_an_outage_the_server_is_asked_less_and_less_often(through_proxy, proxy, namespace):
+    clock = NotedSleeps()
+    async with watching(through_proxy, namespace, Patience(), clock=clock), proxy.outage():
+
+        def enough() -> None:
+            assert len(clock.sleeps) >= 10
+
+        await eventually(enough)
+    for number, pause in enumerate(clock.sleeps[:10]):
+        want = min(30.0, 0.5 * 2**number)
+        assert want / 2 <= pause <= want, clock.sleeps
+
+
+async def test_an_object_that_does_not_decode_leaves_the_others_served_and_says_so_on_itself(
+    widgets: Client, cluster, namespace
+):
+    bad, good = ObjectKey(namespace, "bad"), ObjectKey(namespace, "good")
+    await widgets.create(WIDGETS, a_widget("bad", replicas="three"), Object, namespace=namespace)
+    async with widget_operator(cluster.kubeconfig, namespace=namespace):
+        await widgets.create(WIDGETS, a_widget("good"), Object, namespace=namespace)
+
+        async def served(key: ObjectKey = good) -> None:
+            assert (await widgets.get(WIDGETS, key, Widget)).status.message == "as wanted"
+
+        await eventually(served)
+
+        async def told() -> None:
+            text = cluster.kubectl("describe", "widget", "bad", "-n", namespace).stdout
+            assert "DecodeFailed" in text, text
+            assert "Expected `int`, got `str` - at `$.spec.replicas`" in text, text
+
+        await eventually(told)
+        await widgets.patch(WIDGETS, bad, {"spec": {"replicas": 3}}, Object)
+        await eventually(lambda: served(bad))
+
+
+async def test_ten_thousand_objects_take_less_than_one_and_a_half_kilobytes_each(client, namespace, cluster):
+    """Listed, then watched: the memory of the cache alone, counted by the allocator."""
+    count = 10_000
+    gate = asyncio.Semaphore(16)
+
+    async def make_one(number: int) -> None:
+        async with gate:
+            body = a_config_map(f"item-{number}", text="x" * 1000)
+            body["metadata"]["labels"] = {"app": f"item-{number}", "app.kubernetes.io/managed-by": "quintet"}
+            await client.create(CONFIG_MAPS, body, Object, namespace=namespace)
+
+    await asyncio.gather(*(make_one(number) for number in range(count)))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        async with connected(cluster.kubeconfig) as own, watching(own, namespace) as watched:
+            assert len(watched.store) >= count
+            gc.collect()
+            each = tracemalloc.get_traced_memory()[0] / count
+            await make(client, namespace, "one-more")
+
+            def seen() -> None:
+                assert "one-more" in watched.names()
+
+            await eventually(seen)
+    finally:
+        tracemalloc.stop()
+    assert each < 1536, f"{each:.0f} bytes each"

@@ -1,0 +1,78 @@
+"""Waiting for a state instead of for a time.
+
+Every test that waits does it here. `eventually` polls a probe that asserts or returns
+a value; `eventually_true` polls one that returns a truth value. When time runs out the
+failure shows what was seen last, not only that time ran out.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, overload
+
+T = TypeVar("T")
+
+FIRST_PAUSE = 0.01
+LONGEST_PAUSE = 0.25
+
+
+class NotInTimeError(AssertionError):
+    """The state did not come; says what was there instead."""
+
+
+@overload
+async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = 30.0) -> T: ...
+
+
+@overload
+async def eventually(probe: Callable[[], T], *, within: float = 30.0) -> T: ...
+
+
+async def eventually(probe: Callable[[], Any], *, within: float = 30.0) -> Any:
+    """Call `probe` until it returns without raising, and give back what it returned."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within
+    pause = FIRST_PAUSE
+    attempts = 0
+    while True:
+        attempts += 1
+        try:
+            async with asyncio.timeout_at(max(deadline, loop.time() + FIRST_PAUSE)) as patience:
+                return await _call(probe)
+        except Exception as error:
+            if patience.expired() and isinstance(error, TimeoutError):
+                raise NotInTimeError(f"the probe itself was still waiting after {within:g} s") from error
+            if loop.time() + pause > deadline:
+                raise NotInTimeError(
+                    f"not within {within:g} s ({attempts} attempts); last seen: {_describe(error)}"
+                ) from error
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+
+
+@overload
+async def eventually_true(probe: Callable[[], Awaitable[T]], *, within: float = 30.0) -> T: ...
+
+
+@overload
+async def eventually_true(probe: Callable[[], T], *, within: float = 30.0) -> T: ...
+
+
+async def eventually_true(probe: Callable[[], Any], *, within: float = 30.0) -> Any:
+    """Call `probe` until what it returns is true, and give that back."""
+
+    async def assert_true() -> Any:
+        seen = await _call(probe)
+        assert seen, f"still {seen!r}"
+        return seen
+
+    return await eventually(assert_true, within=within)
+
+
+async def _call(probe: Callable[[], Any]) -> Any:
+    result = probe()
+    return await result if inspect.isawaitable(result) else result
+
+
+def _describe(error: Exception) -> str:
+    return str(error) if isinstance(error, AssertionError) and str(error) else repr(error)

@@ -1,0 +1,260 @@
+"""Where the `Authorization` header comes from, and when it is asked for anew."""
+
+import asyncio
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from quintet.kube.credentials import Anonymous, ExecPlugin, FileToken, Plugin, StaticHeader
+from quintet.kube.errors import ConfigError
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class HandClock:
+    """A clock that moves only when told to."""
+
+    def __init__(self, seconds: float = 1000.0) -> None:
+        self.seconds = seconds
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+async def test_a_certificate_and_a_fixed_token_have_no_second_try():
+    assert (await Anonymous().header(), await Anonymous().renew(None)) == (None, False)
+    fixed = StaticHeader("Bearer secret")
+    assert (await fixed.header(), await fixed.renew("Bearer secret")) == ("Bearer secret", False)
+
+
+def test_a_token_does_not_show_in_a_repr():
+    assert "secret" not in repr(StaticHeader("Bearer secret"))
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    return path
+
+
+def holds(path: Path, content: str | None) -> None:
+    path.unlink(missing_ok=True)
+    if content is not None:
+        path.write_text(content)
+
+
+async def test_a_token_file_is_read_again_after_a_minute(token: Path):
+    clock = HandClock()
+    credentials = FileToken(token, clock)
+    assert await credentials.header() == "Bearer one"
+    holds(token, "two")
+
+    clock.seconds += 60.0
+    assert await credentials.header() == "Bearer one"
+    clock.seconds += 0.1
+    assert await credentials.header() == "Bearer two"
+
+
+async def test_a_refused_token_is_read_again_at_once(token: Path):
+    credentials = FileToken(token, HandClock())
+    await credentials.header()
+    holds(token, "two")
+
+    assert await credentials.renew("Bearer one")
+    assert await credentials.header() == "Bearer two"
+
+
+async def test_a_refused_token_that_is_still_in_the_file_gives_no_hope(token: Path):
+    credentials = FileToken(token, HandClock())
+    await credentials.header()
+
+    assert not await credentials.renew("Bearer one")
+
+
+async def test_two_requests_refused_at_once_are_both_renewed(token: Path):
+    credentials = FileToken(token, HandClock())
+    await credentials.header()
+    holds(token, "two")
+
+    assert await credentials.renew("Bearer one")
+    assert await credentials.renew("Bearer one"), "the second sees that the first has renewed"
+
+
+async def test_a_token_file_that_vanishes_leaves_the_last_token(token: Path):
+    clock = HandClock()
+    credentials = FileToken(token, clock)
+    await credentials.header()
+
+    holds(token, None)
+    clock.seconds += 61.0
+    assert await credentials.header() == "Bearer one"
+    holds(token, "")
+    clock.seconds += 61.0
+    assert await credentials.header() == "Bearer one"
+
+
+@pytest.mark.parametrize(
+    ("content", "want"), [(None, "No such file"), (b" \n", "it is empty"), (b"\xff", "can't decode")]
+)
+async def test_a_token_file_that_never_held_a_token_is_a_configuration_error(tmp_path, content, want):
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(ConfigError, match=want):
+        await FileToken(path).header()
+
+
+class Script:
+    """A credential plugin that counts its runs and remembers what it was told."""
+
+    def __init__(self, directory: Path) -> None:
+        self.log = directory / "runs"
+        self.answer = directory / "answer"
+        self.path = directory / "plugin.py"
+        self.path.write_text(
+            "import os, pathlib, sys\n"
+            f"with open({str(self.log)!r}, 'a') as log:\n"
+            "    log.write(os.environ['KUBERNETES_EXEC_INFO'] + '\\n')\n"
+            f"exec(pathlib.Path({str(self.answer)!r}).read_text())\n"
+        )
+
+    def prints(self, text: str) -> None:
+        self.answer.write_text(f"print({text!r})")
+
+    def issues(self, token: str, *, expires: datetime | None = None) -> None:
+        status = {"token": token, **({"expirationTimestamp": expires.isoformat()} if expires else {})}
+        self.prints(json.dumps({"kind": "ExecCredential", "status": status}))
+
+    def plugin(self, **options: object) -> Plugin:
+        return Plugin(argv=(sys.executable, str(self.path)), hint="install it", **options)
+
+    @property
+    def told(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    return Script(tmp_path)
+
+
+async def test_a_plugin_is_asked_once_while_its_token_lasts(script: Script):
+    script.issues("one")
+    credentials = ExecPlugin(script.plugin())
+
+    answers = await asyncio.gather(*(credentials.header() for _ in range(5)))
+
+    assert answers == ["Bearer one"] * 5
+    assert len(script.told) == 1
+
+
+async def test_a_plugin_is_asked_again_shortly_before_its_token_expires(script: Script):
+    clock = HandClock(NOON.timestamp())
+    script.issues("one", expires=NOON + timedelta(minutes=10))
+    credentials = ExecPlugin(script.plugin(), clock)
+    await credentials.header()
+    script.issues("two", expires=NOON + timedelta(minutes=20))
+
+    clock.seconds += 600 - 30
+    assert await credentials.header() == "Bearer one"
+    clock.seconds += 0.1
+    assert await credentials.header() == "Bearer two"
+    assert len(script.told) == 2
+
+
+async def test_several_refusals_of_one_token_run_the_plugin_once(script: Script):
+    script.issues("one")
+    credentials = ExecPlugin(script.plugin())
+    refused = await credentials.header()
+    script.issues("two")
+
+    assert await credentials.renew(refused)
+    assert await credentials.header() == "Bearer two"
+    assert await credentials.renew(refused)
+    assert await credentials.header() == "Bearer two"
+    assert len(script.told) == 2
+
+
+async def test_a_plugin_is_told_the_protocol_and_the_cluster_if_it_wants(script: Script):
+    script.issues("one")
+    await ExecPlugin(script.plugin(api_version="client.authentication.k8s.io/v1beta1")).header()
+    await ExecPlugin(script.plugin(cluster={"server": "https://a"})).header()
+
+    plain, informed = script.told
+    assert plain == {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "kind": "ExecCredential",
+        "spec": {"interactive": False},
+    }
+    assert informed["spec"] == {"interactive": False, "cluster": {"server": "https://a"}}
+
+
+async def test_a_plugin_sees_its_own_environment_on_top_of_ours(script: Script):
+    script.answer.write_text(
+        "print('{\"status\":{\"token\":\"' + os.environ['WHO'] + str('PATH' in os.environ) + '\"}}')"
+    )
+
+    assert await ExecPlugin(script.plugin(environ={"WHO": "me"})).header() == "Bearer meTrue"
+
+
+FAILURES = {
+    "fails": ("sys.exit('first line\\nnot logged in')", r"failed with 1 \(not logged in\)"),
+    "fails silently": ("sys.exit(3)", r"failed with 3 \(no output\)"),
+    "prints rubbish": ("print('Welcome!')", "printed no token"),
+    "prints bytes that are no text": ('sys.stdout.buffer.write(b\'{"a":"\\xff"}\')', "printed no token"),
+    "prints nothing": ("pass", "printed no token"),
+    "prints no status": ("print('{}')", r"printed no token .*status"),
+    "prints a null token": ('print(\'{"status":{"token":null}}\')', "printed no token"),
+    "prints an expiry that is no time": (
+        'print(\'{"status":{"token":"a","expirationTimestamp":"soon"}}\')',
+        "printed no token",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "want"), FAILURES.values(), ids=FAILURES)
+async def test_a_plugin_that_gives_no_token_says_why(script: Script, code: str, want: str):
+    script.answer.write_text(code)
+
+    with pytest.raises(ConfigError, match=want):
+        await ExecPlugin(script.plugin()).header()
+
+
+async def test_a_missing_plugin_says_how_to_get_it():
+    plugin = Plugin(argv=("no-such-plugin",), hint="see the provider's manual")
+
+    with pytest.raises(ConfigError, match="no-such-plugin cannot run") as caught:
+        await ExecPlugin(plugin).header()
+
+    assert caught.value.next_step == "see the provider's manual"
+
+
+async def test_a_plugin_that_hangs_is_ended_with_its_children(script: Script, tmp_path: Path):
+    pids = tmp_path / "pids"
+    script.answer.write_text(
+        "import subprocess, time\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        f"pathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{child.pid}}')\n"
+        "time.sleep(600)\n"
+    )
+    credentials = ExecPlugin(script.plugin(patience=1.0))
+
+    with pytest.raises(ConfigError, match="gave no answer in 1 s"):
+        await credentials.header()
+
+    if pids.exists():  # else it was ended before it began
+        left = [pid for pid in pids.read_text().split() if _runs(pid)]
+        assert not left, f"still running: {left}"
+
+
+def _runs(pid: str) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"

@@ -1,0 +1,391 @@
+"""What goes over the wire, and what becomes of it, on plain sockets."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.kube.client import Client
+from quintet.kube.config import ClusterConfig
+from quintet.kube.errors import (
+    ApiError,
+    BadRequest,
+    DeadlineExceeded,
+    Unauthorized,
+    UnexpectedAnswer,
+    Unreachable,
+    UntrustedServer,
+    WriteFenced,
+)
+from quintet.kube.transport import Transport
+
+PODS = Resource("", "v1", "Pod", "pods")
+KEY = ObjectKey("shop", "basket")
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass
+class Wire:
+    """A server that answers from a list, and remembers every byte that came."""
+
+    answers: list[bytes]
+    requests: list[bytes] = field(default_factory=list)
+    connections: int = 0
+    address: str = ""
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = next(
+                    (
+                        int(line[15:])
+                        for line in head.splitlines()
+                        if line.lower().startswith(b"content-length:")
+                    ),
+                    0,
+                )
+                self.requests.append(head + await reader.readexactly(length))
+                if not self.answers:
+                    break
+                writer.write(self.answers.pop(0))
+                await writer.drain()
+        writer.close()
+
+
+def answer(body: bytes = b"{}", status: str = "200 OK", *headers: str) -> bytes:
+    head = "\r\n".join((f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""))
+    return head.encode() + body
+
+
+@contextlib.asynccontextmanager
+async def listening(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def wire(*answers: bytes) -> AsyncIterator[tuple[Wire, Transport]]:
+    seen = Wire(list(answers))
+    async with listening(seen.handle) as address, Transport(ClusterConfig(address)) as transport:
+        yield seen, transport
+
+
+WRITES = {
+    "create": lambda client: client.create(PODS, {}, Object, namespace="shop"),
+    "replace": lambda client: client.replace(PODS, KEY, {}, Object),
+    "apply": lambda client: client.apply(PODS, KEY, {}, Object),
+    "patch": lambda client: client.patch(PODS, KEY, {}, Object),
+    "delete": lambda client: client.delete(PODS, KEY),
+    "evict": lambda client: client.evict(KEY),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("kept", [False, True], ids=["on a new connection", "on a kept connection"])
+async def test_a_fence_that_says_no_lets_no_byte_of_a_write_out(write, kept):
+    async with wire(answer(), answer()) as (seen, transport):
+        client = Client(transport).fenced(lambda: False)
+        if kept:
+            await client.version()
+
+        with pytest.raises(WriteFenced):
+            await write(client)
+        await client.version()
+
+    assert [request.partition(b" ")[0] for request in seen.requests] == [b"GET"] * (2 if kept else 1)
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_a_write_whose_answer_is_lost_is_not_repeated(write):
+    async with wire(answer()) as (seen, transport):
+        client = Client(transport)
+        await client.version()
+
+        with pytest.raises(Unreachable) as caught:
+            await write(client)
+
+    assert type(caught.value) is Unreachable
+    assert len(seen.requests) == 2, seen.requests
+
+
+async def test_a_write_that_went_out_is_not_called_fenced_when_leadership_ends_later():
+    verdicts = [True, False, False]
+    async with wire() as (seen, transport):
+        client = Client(transport).fenced(lambda: verdicts.pop(0))
+
+        with pytest.raises(Unreachable):
+            await client.delete(PODS, KEY)
+
+    assert len(seen.requests) == 1
+
+
+async def test_a_read_needs_no_fence():
+    async with wire(answer()) as (_, transport):
+        await Client(transport).fenced(lambda: False).get(PODS, KEY, Object)
+
+
+async def test_a_redirect_is_an_error_and_is_not_followed():
+    moved = answer(b"", "302 Found", "Location: /elsewhere")
+    async with wire(moved, answer()) as (seen, transport):
+        with pytest.raises(ApiError) as caught:
+            await Client(transport).version()
+
+    assert caught.value.status.code == 302
+    assert len(seen.requests) == 1
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"gitVersion":7}', b'{"gitVersion":"\xff"}'])
+async def test_success_that_is_no_answer_of_an_api_server_is_in_the_tree_too(body):
+    async with wire(answer(body)) as (_, transport):
+        with pytest.raises(UnexpectedAnswer, match="GET /version: the answer is no Version"):
+            await Client(transport).version()
+
+
+BAD_NAMES = ["..", ".", "../../kube-system/secrets/x", "a/b", "a%2fb", "a?x=y", "a#b"]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+async def test_a_name_cannot_lead_to_another_object(name):
+    async with wire() as (seen, transport):
+        client = Client(transport)
+        for call in (
+            client.get(PODS, ObjectKey("shop", name), Object),
+            client.delete(PODS, ObjectKey(name, "basket")),
+            client.evict(ObjectKey("shop", name)),
+            client.create(PODS, {}, Object, namespace=name),
+        ):
+            with pytest.raises(BadRequest, match="is not a name"):
+                await call
+
+    assert not seen.requests
+
+
+async def test_names_with_colons_go_out_as_they_are():
+    async with wire(answer()) as (seen, transport):
+        await Client(transport).get(PODS, ObjectKey("", "system:node"), Object)
+
+    assert seen.requests[0].startswith(b"GET /api/v1/pods/system:node HTTP/1.1\r\n")
+
+
+async def test_a_server_below_a_path_keeps_that_path():
+    seen = Wire([answer()])
+    async with (
+        listening(seen.handle) as address,
+        Transport(ClusterConfig(f"{address}/clusters/one/")) as transport,
+    ):
+        await Client(transport).version()
+
+    assert seen.requests[0].startswith(b"GET /clusters/one/version ")
+
+
+class Renewable:
+    """Credentials that have a second token."""
+
+    def __init__(self) -> None:
+        self.value = "Bearer old"
+        self.refused: list[str | None] = []
+
+    async def header(self) -> str | None:
+        return self.value
+
+    async def renew(self, refused: str | None) -> bool:
+        self.refused.append(refused)
+        self.value = "Bearer new"
+        return True
+
+
+@pytest.mark.parametrize("watch", [False, True], ids=["a request", "a watch"])
+async def test_refused_credentials_are_renewed_once(watch):
+    no = answer(b"", "401 Unauthorized")
+    seen, credentials = Wire([no, answer(b"a\nb\n")]), Renewable()
+    async with (
+        listening(seen.handle) as address,
+        Transport(ClusterConfig(address, credentials=credentials)) as transport,
+    ):
+        if watch:
+            async with transport.stream("/x", {}, idle_timeout=30.0) as batches:
+                got = b"".join([b"".join(lines) async for lines in batches])
+        else:
+            got = (await transport.request("GET", "/x")).replace(b"\n", b"")
+
+    assert got == b"ab"
+    assert credentials.refused == ["Bearer old"]
+    assert [b"Bearer new" in request for request in seen.requests] == [False, True]
+
+
+async def test_credentials_refused_twice_are_an_error():
+    no = answer(b"", "401 Unauthorized")
+    seen = Wire([no, no, answer()])
+    async with (
+        listening(seen.handle) as address,
+        Transport(ClusterConfig(address, credentials=Renewable())) as transport,
+    ):
+        with pytest.raises(Unauthorized):
+            await transport.request("GET", "/x")
+
+    assert len(seen.requests) == 2
+
+
+async def test_an_error_of_the_reader_of_a_watch_stays_as_it_is():
+    async with wire(answer(b"a\n"), answer(b"b\n")) as (_, transport):
+        for error in (TimeoutError("mine"), OSError("mine")):
+            with pytest.raises(type(error), match=r"^mine$"):
+                async with transport.stream("/x", {}, idle_timeout=30.0):
+                    raise error
+
+
+async def test_lines_arrive_whole_however_the_network_cuts_them():
+    big = b"x" * 3_000_000
+    text = b"one\n\ntwo\n" + big + b"\nlast\ncut off"
+
+    async def in_pieces(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+        for start in range(0, len(text), 100_003):
+            writer.write(text[start : start + 100_003])
+            await writer.drain()
+        writer.close()
+
+    async with (
+        listening(in_pieces) as address,
+        Transport(ClusterConfig(address)) as transport,
+        transport.stream("/x", {}, idle_timeout=30.0) as batches,
+    ):
+        lines = [line async for batch in batches for line in batch]
+
+    assert [len(line) for line in lines] == [3, 3, len(big), 4]
+    assert lines[2] == big
+
+
+async def test_silence_ends_a_watch():
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n")
+        await reader.read()
+        writer.close()
+
+    async with (
+        listening(silent) as address,
+        Transport(ClusterConfig(address)) as transport,
+        transport.stream("/x", {}, idle_timeout=0.2) as batches,
+    ):
+        assert await anext(batches) == [b"a"]
+        with pytest.raises(DeadlineExceeded):
+            await anext(batches)
+
+
+async def test_never_more_requests_at_once_than_allowed():
+    now, most, all_there = 0, 0, asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal now, most
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                now += 1
+                most = max(most, now)
+                if now == 3:
+                    all_there.set()
+                # Nobody is answered before three are there: a lower bound would never end.
+                await all_there.wait()
+                await asyncio.sleep(0)
+                now -= 1
+                writer.write(answer())
+        writer.close()
+
+    async with listening(slow) as address, Transport(ClusterConfig(address), max_requests=3) as transport:
+        await asyncio.gather(*(transport.request("GET", f"/{number}") for number in range(30)))
+
+    assert most == 3
+
+
+@pytest.fixture
+def serving(pair, tmp_path) -> ssl.SSLContext:
+    file = tmp_path / "both.pem"
+    file.write_bytes(pair.certificate + pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context
+
+
+async def test_a_trusted_server_is_asked_though_its_authority_lacks_optional_extensions(serving, pair):
+    seen = Wire([answer()])
+    async with listening(seen.handle, serving) as address:
+        trusting = ClusterConfig(address, ca_data=pair.certificate)
+        async with Transport(trusting) as transport:
+            await transport.request("GET", "/x")
+
+
+TRUST = {
+    "another authority": (lambda make, pair: {"ca_data": make().certificate}, "self-signed|unable to get"),
+    "another name": (
+        lambda make, pair: {"ca_data": pair.certificate, "tls_server_name": "outer.example"},
+        "outer.example",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "want"), TRUST.values(), ids=TRUST)
+async def test_an_untrusted_server_is_told_nothing(serving, make_pair, pair, options, want):
+    seen = Wire([answer()])
+    async with (
+        listening(seen.handle, serving) as address,
+        Transport(ClusterConfig(address, **options(make_pair, pair))) as transport,
+    ):
+        with pytest.raises(UntrustedServer, match=want):
+            await transport.request("GET", "/x")
+
+    assert not seen.requests
+
+
+@pytest.mark.parametrize("options", [{"insecure": True}, {"tls_server_name": "inner.example"}])
+async def test_the_ways_to_trust_a_server_by_another_name_or_not_to_ask(serving, pair, options):
+    seen = Wire([answer()])
+    ca = {} if "insecure" in options else {"ca_data": pair.certificate}
+    async with (
+        listening(seen.handle, serving) as address,
+        Transport(ClusterConfig(address, **ca, **options)) as transport,
+    ):
+        await transport.request("GET", "/x")
+
+    assert len(seen.requests) == 1
+
+
+async def test_a_proxy_is_used_where_one_is_configured():
+    seen = Wire([answer()])
+    async with listening(seen.handle) as address:
+        far = ClusterConfig("http://far.example:8001", proxy_url=address)
+        async with Transport(far) as transport:
+            await transport.request("GET", "/x")
+
+    assert seen.requests[0].startswith(b"GET http://far.example:8001/x ")
+
+
+async def test_a_closed_port_is_told_in_plain_words():
+    async with listening(Wire([]).handle) as address:
+        pass
+    async with Transport(ClusterConfig(address)) as transport:
+        with pytest.raises(Unreachable, match=f"GET /x: {address[7:]}: connection refused"):
+            await transport.request("GET", "/x")
+
+
+async def test_a_server_without_tls_is_told_in_plain_words():
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer(b"", "400 Bad Request"))
+        writer.close()
+
+    async with (
+        listening(plain) as address,
+        Transport(ClusterConfig(address.replace("http:", "https:"))) as transport,
+    ):
+        with pytest.raises(Unreachable, match=r"wrong version number|record layer failure"):
+            await transport.request("GET", "/x")

@@ -1,0 +1,76 @@
+import errno
+
+import pytest
+
+from quintet.local import build
+from quintet.local.build import _failure, content_hash
+from quintet.local.errors import explain_os_error
+
+
+@pytest.fixture
+def module(tmp_path):
+    (tmp_path / "go.mod").write_text("module x\n")
+    (tmp_path / "dns").mkdir()
+    (tmp_path / "dns/main.go").write_text("package main\n")
+    return tmp_path
+
+
+def test_the_same_files_have_the_same_hash(module):
+    assert content_hash(module) == content_hash(module)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "go.mod").write_text("module y\n"),
+        lambda folder: (folder / "dns/main.go").rename(folder / "dns/other.go"),
+        lambda folder: (folder / "new.go").write_text(""),
+        lambda folder: (folder / "dns/main.go").unlink(),
+    ],
+    ids=["content", "name", "a new file", "a removed file"],
+)
+def test_any_change_of_the_module_changes_the_hash(module, change):
+    before = content_hash(module)
+    change(module)
+    assert content_hash(module) != before
+
+
+def test_a_hash_tells_machines_apart(module):
+    assert content_hash(module, "Linux", "x86_64") != content_hash(module, "Linux", "aarch64")
+
+
+@pytest.mark.parametrize(
+    ("lines", "want_message", "want_step"),
+    [
+        (["x: write /tmp/a: no space left on device"], "the disk became full", "free about"),
+        (["k8s.io/api: dial tcp: lookup proxy: no such host"], "could not be fetched", "GOPROXY"),
+        (["# quintet.dev/kube", "./main.go:3:2: undefined: x"], "./main.go:3:2: undefined: x", "go build"),
+    ],
+    ids=["a full disk", "no network", "a compile error"],
+)
+def test_a_failed_build_is_one_line_and_a_next_step(tmp_path, lines, want_message, want_step):
+    error = _failure(lines, tmp_path / "unfinished/kube")
+    assert want_message in error.message
+    assert "\n" not in error.message
+    assert want_step in error.next_step
+
+
+def test_a_full_disk_is_said_in_plain_words():
+    error = explain_os_error(OSError(errno.ENOSPC, "No space left on device", "/cache/x"))
+    assert error.message == "the disk is full (/cache/x)"
+
+
+def test_a_product_in_the_cache_needs_no_go(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(build, "find_go", lambda _: pytest.fail("looked for Go"))
+    key = content_hash(build.MODULE, build.platform.system(), build.platform.machine())
+    (tmp_path / f"quintet/kube-{key}").mkdir(parents=True)
+    assert build.kubernetes(pytest.fail).name == f"kube-{key}"
+
+
+def test_an_unwritable_cache_is_said_in_one_line(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(build.LocalError) as caught:
+        build.kubernetes(lambda _: None)
+    assert str(tmp_path) in caught.value.message

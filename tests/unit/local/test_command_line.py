@@ -1,0 +1,81 @@
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from quintet.cli import main
+from quintet.cli.cluster import _split
+from quintet.local import cluster
+from quintet.local.errors import LocalError
+
+
+def run(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["quintet", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    captured = capsys.readouterr()
+    return caught.value.code, captured.out, captured.err
+
+
+def test_an_error_is_two_lines_and_exit_code_1(monkeypatch, capsys):
+    def fail(*_, **__):
+        raise LocalError("the disk is full", "free some space")
+
+    monkeypatch.setattr(cluster, "up", fail)
+    code, out, err = run(monkeypatch, capsys, "up")
+    assert (code, out) == (1, "")
+    assert err == "error: the disk is full\n  next: free some space\n"
+
+
+def test_wrong_usage_is_exit_code_2(monkeypatch, capsys):
+    code, out, err = run(monkeypatch, capsys, "up", "--nonsense")
+    assert (code, out) == (2, "")
+    assert "--nonsense" in err
+
+
+@pytest.mark.parametrize("command", ["up", "down", "demo", "build"])
+def test_every_command_documents_its_exit_codes(command):
+    answer = CliRunner().invoke(main.quintet, [command, "--help"])
+    assert answer.exit_code == 0
+    assert "Exit codes: 0" in answer.output
+
+
+def test_a_bad_name_is_said_before_anything_is_done(monkeypatch, capsys):
+    code, _, err = run(monkeypatch, capsys, "up", "--name", "../../etc")
+    assert code == 1
+    assert "'../../etc' is not a cluster name" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        (("get", "pods", "--name", "x", "-h"), ("default", ("get", "pods", "--name", "x", "-h"))),
+        (("--name", "a", "--", "get", "pods"), ("a", ("get", "pods"))),
+        (("--name=a", "get", "pods"), ("a", ("get", "pods"))),
+        ((), ("default", ())),
+    ],
+    ids=["all flags are kubectl's", "a name, then a separator", "a name only", "nothing"],
+)
+def test_kubectl_gets_every_argument_but_a_leading_name(monkeypatch, arguments, want):
+    monkeypatch.delenv("QUINTET_CLUSTER", raising=False)
+    assert _split(arguments) == want
+
+
+def test_kubectl_without_a_cluster_says_how_to_start_one(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    code, _, err = run(monkeypatch, capsys, "kubectl", "get", "pods", "-A")
+    assert code == 1
+    assert err == "error: there is no cluster default\n  next: quintet up --name default\n"
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys; sys.argv = ['quintet', '--help']\n"
+        "from quintet.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print({'cryptography', 'aiohttp', 'yaml', 'msgspec', 'asyncio'} & set(sys.modules), file=sys.stderr)"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert answer.stderr.strip() == "set()"

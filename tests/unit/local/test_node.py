@@ -1,0 +1,113 @@
+import os
+import platform
+import socket
+
+import pytest
+
+from quintet.local import node, nodeconfig
+from quintet.local.cgroups import hierarchies
+from quintet.local.controlplane import free_ports
+from quintet.local.errors import LocalError
+from quintet.local.storage import reconcile, volume_for
+
+CLAIM = {
+    "metadata": {"name": "data", "namespace": "shop", "uid": "u-1"},
+    "spec": {
+        "storageClassName": "standard",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+    "status": {"phase": "Pending"},
+}
+
+
+class Api:
+    """Holds two lists and remembers what is written."""
+
+    def __init__(self, claims=(), volumes=()):
+        self.lists = {"persistentvolumeclaims": list(claims), "persistentvolumes": list(volumes)}
+        self.created, self.deleted = [], []
+
+    def request(self, method, path, body=None):
+        if method == "DELETE":
+            self.deleted.append(path)
+            return {}
+        return {"items": self.lists[path.partition("?")[0].rpartition("/")[2]]}
+
+    def create(self, path, body):
+        self.created.append(body)
+
+
+def test_off_linux_a_node_is_refused_with_the_reason(monkeypatch):
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    with pytest.raises(LocalError, match="needs Linux, because pods are Linux processes; this is Darwin"):
+        node.require()
+
+
+def test_without_root_a_node_is_refused_with_the_reason(monkeypatch):
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(LocalError, match="needs root, because") as caught:
+        node.require()
+    assert "the control plane needs no root" in caught.value.next_step
+
+
+def test_free_ports_are_different_and_can_be_listened_on():
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    with socket.create_server(("127.0.0.1", ports[0])):
+        pass
+
+
+def test_cgroup_v2_has_one_hierarchy(tmp_path):
+    (tmp_path / "cgroup.controllers").write_text("cpu memory")
+    assert hierarchies(tmp_path) == [tmp_path]
+
+
+def test_a_claim_gets_a_folder_that_any_user_may_write_to(tmp_path):
+    api = Api(claims=[CLAIM])
+    reconcile(api, tmp_path)
+    assert (tmp_path / "pvc-u-1").stat().st_mode & 0o777 == 0o777
+    assert api.created == [volume_for(CLAIM, tmp_path)]
+    assert api.created[0]["spec"]["claimRef"]["uid"] == "u-1"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": CLAIM["spec"] | {"storageClassName": "other"}},
+        {"spec": CLAIM["spec"] | {"volumeName": "chosen"}},
+        {"status": {"phase": "Bound"}},
+        {"metadata": CLAIM["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+    ],
+    ids=["another class", "a volume chosen by hand", "already bound", "being deleted"],
+)
+def test_a_claim_that_is_not_waiting_for_us_gets_nothing(tmp_path, change):
+    api = Api(claims=[CLAIM | change])
+    reconcile(api, tmp_path)
+    assert api.created == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_released_volume_is_removed_with_its_folder(tmp_path):
+    volume = volume_for(CLAIM, tmp_path) | {"status": {"phase": "Released"}}
+    (tmp_path / "pvc-u-1").mkdir()
+    api = Api(volumes=[volume])
+    reconcile(api, tmp_path)
+    assert api.deleted == ["/api/v1/persistentvolumes/pvc-u-1"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_released_volume_that_is_to_be_retained_stays(tmp_path):
+    volume = volume_for(CLAIM, tmp_path) | {"status": {"phase": "Released"}}
+    volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+    api = Api(volumes=[volume])
+    reconcile(api, tmp_path)
+    assert api.deleted == []
+
+
+def test_everything_a_node_writes_is_below_the_folder_of_its_cluster(tmp_path):
+    config = nodeconfig.kubelet(tmp_path, "quintet-x")
+    assert config["podLogsDir"].startswith(str(tmp_path))
+    assert config["volumePluginDir"].startswith(str(tmp_path))
+    assert f'root = "{tmp_path}/containerd"' in nodeconfig.containerd(tmp_path, tmp_path, "p:1", "native")

@@ -1,0 +1,55 @@
+import threading
+
+import pytest
+
+from quintet.local.errors import LocalError
+from quintet.local.paths import cache_directory, cluster_directory, clusters_directory, locked
+
+
+def test_xdg_directories_are_honoured(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert cache_directory() == tmp_path / "cache/quintet"
+    assert clusters_directory() == tmp_path / "state/quintet/clusters"
+
+
+@pytest.mark.parametrize("value", ["", "relative/path"], ids=["an empty value", "a relative path"])
+def test_an_unusable_xdg_value_falls_back_to_home(monkeypatch, tmp_path, value):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", value)
+    assert cache_directory() == tmp_path / ".cache/quintet"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "Upper", "a/b", "..", "-a", "a-", "a" * 41, "a b", "a\n"],
+    ids=["empty", "upper case", "slash", "parent", "dash first", "dash last", "too long", "space", "newline"],
+)
+def test_a_name_that_could_leave_its_folder_is_refused(name):
+    with pytest.raises(LocalError, match="not a cluster name"):
+        cluster_directory(name)
+
+
+def test_a_lock_lets_one_in_at_a_time_and_leaves_no_file(tmp_path):
+    path = tmp_path / "some.lock"
+    inside, most, count = 0, 0, 0
+    guard = threading.Lock()
+
+    def work() -> None:
+        nonlocal inside, most, count
+        for _ in range(50):
+            with locked(path):
+                with guard:
+                    inside += 1
+                    most = max(most, inside)
+                count += 1
+                with guard:
+                    inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (most, count) == (1, 200)
+    assert list(tmp_path.iterdir()) == []

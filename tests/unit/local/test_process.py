@@ -1,0 +1,118 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from quintet.local.errors import LocalError
+from quintet.local.process import Identity, Process, end, wait_until
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "print('deaf', flush=True); time.sleep(600)",
+]
+
+
+@pytest.fixture
+def process(tmp_path):
+    process = Process("sleeper", tmp_path)
+    yield process
+    process.kill()
+
+
+def test_a_stat_line_is_read_past_a_name_with_brackets_and_spaces():
+    line = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\n"
+    assert Identity.parse(line) == Identity(42, "987654")
+
+
+@pytest.mark.parametrize(
+    "line", ["", "42", "42 (cut of", "x (y) S"], ids=["empty", "pid only", "cut", "no pid"]
+)
+def test_a_record_that_is_not_complete_is_no_identity(line):
+    assert Identity.parse(line) is None
+
+
+def test_where_there_is_no_proc_the_start_time_of_ps_identifies():
+    assert Identity.parse("42 Sun Nov  1 10:00:00 2026") == Identity(42, "Sun Nov 1 10:00:00 2026")
+
+
+def test_the_own_process_is_known_and_alive():
+    own = Identity.of(os.getpid())
+    assert own is not None
+    assert own.alive()
+
+
+def test_a_stranger_with_a_recycled_pid_is_never_signalled():
+    with subprocess.Popen(SLEEP) as stranger:
+        try:
+            before = Identity(stranger.pid, "1")
+            assert not before.alive()
+            before.send(signal.SIGKILL)
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+def test_a_zombie_does_not_count_as_alive():
+    with subprocess.Popen(["true"]) as child:
+        wait_until(lambda: Identity.of(child.pid) is None, 5, lambda: LocalError("still alive", ""))
+
+
+def test_a_started_process_is_recorded_and_ended(process):
+    process.start(SLEEP)
+    assert process.alive()
+    assert Identity.of(process.pid) == process.identity
+    end([process])
+    assert not process.alive()
+
+
+def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(process):
+    process.start(STUBBORN)
+    wait_until(lambda: "deaf" in process.log.read_text(), 5, lambda: process.failure("did not start"))
+    end([process], grace=0.2)
+    assert not process.alive()
+
+
+def test_a_frozen_process_can_still_be_ended(process):
+    process.start(SLEEP)
+    process.stop_signal(signal.SIGSTOP)
+    end([process], grace=2)
+    assert not process.alive()
+
+
+def test_a_process_starts_again_with_the_same_command(process):
+    process.start(SLEEP, environment={"MARK": "kept"})
+    first = process.pid
+    process.kill()
+    process.start_again()
+    assert process.pid != first
+    with open(f"/proc/{process.pid}/environ") as file:
+        assert "MARK=kept" in file.read()
+
+
+def test_a_failure_quotes_the_line_that_explains_it_and_names_the_log(process):
+    process.log.write_text("I1115 starting\nE1115 10:00:00 bind: address already in use\nI1115 goodbye\n")
+    error = process.failure("ended")
+    assert error.message == "sleeper ended: E1115 10:00:00 bind: address already in use"
+    assert str(process.log) in error.next_step
+
+
+def test_a_failure_on_a_full_disk_says_so_even_if_a_panic_follows(process):
+    process.log.write_text(
+        '{"level":"warn","msg":"failed to create WAL","error":"no space left on device"}\n'
+        "panic: failed to create WAL\n"
+        "goroutine 1 [running]:\n"
+    )
+    error = process.failure("ended")
+    assert error.message == "sleeper ended: warn: failed to create WAL: no space left on device"
+    assert error.next_step.startswith("free some space")
+
+
+def test_a_program_that_does_not_exist_fails_with_its_reason(process):
+    process.start(["/nowhere/program"])
+    wait_until(lambda: not process.alive(), 5, lambda: process.failure("still runs"))
+    assert "/nowhere/program" in process.last_words()

@@ -1,0 +1,72 @@
+"""What a kubelet and a Prometheus are answered."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from quintet.observe import metrics
+from quintet.observe.health import HealthServer
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[tuple[HealthServer, str]]:
+    health = HealthServer("127.0.0.1", 0)
+    port = await health.start()
+    yield health, f"http://127.0.0.1:{port}"
+    await health.stop()
+
+
+async def ask(url: str) -> tuple[int, str, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, await answer.text(), answer.headers["Content-Type"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+async def test_no_check_is_well(server, path):
+    assert (await ask(server[1] + path))[:2] == (200, "ok\n")
+
+
+async def test_every_check_names_itself_and_one_failure_fails_all(server):
+    health, url = server
+    health.readiness |= {"caches": lambda: None, "webhook": lambda: "no certificate yet"}
+
+    assert (await ask(url + "/readyz"))[:2] == (503, "[+] caches: ok\n[-] webhook: no certificate yet\n")
+    assert (await ask(url + "/healthz"))[0] == 200, "readiness is not liveness"
+
+
+async def test_a_failure_passes_when_its_cause_has(server):
+    health, url = server
+    problems = ["watch of widgets is dead", None]
+    health.health["watches"] = lambda: problems.pop(0)
+
+    assert [(await ask(url + "/healthz"))[0] for _ in range(2)] == [503, 200]
+
+
+async def test_a_check_that_crashes_is_a_finding_and_hides_no_other(server):
+    health, url = server
+    health.health |= {"broken": lambda: str(1 / 0), "fine": lambda: None}
+
+    status, text, _ = await ask(url + "/healthz")
+
+    assert status == 503
+    assert text.splitlines()[1] == "[+] fine: ok"
+    assert "ZeroDivisionError" in text
+
+
+async def test_metrics_have_the_names_that_dashboards_know(server):
+    metrics.reconcile_total.labels("test-health", "success").inc()
+
+    status, text, content_type = await ask(server[1] + "/metrics")
+
+    assert status == 200
+    assert content_type.startswith("text/plain; version=")
+    assert 'controller_runtime_reconcile_total{controller="test-health",result="success"} 1.0' in text
+
+
+async def test_other_paths_do_not_exist(server):
+    assert (await ask(server[1] + "/secrets"))[0] == 404
+
+
+async def test_a_server_that_was_never_started_can_be_stopped():
+    await HealthServer("127.0.0.1", 0).stop()

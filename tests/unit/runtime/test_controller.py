@@ -1,0 +1,184 @@
+"""Each row of the table in `runtime.reconcile`, and what workers promise, in virtual time."""
+
+import asyncio
+import contextlib
+
+import pytest
+from prometheus_client import REGISTRY
+
+from kit.clock import VirtualClock, settle
+from quintet.apis.meta import Object, ObjectKey, ObjectMeta
+from quintet.kube.errors import ServerFault, Status, TooManyRequests, WriteFenced
+from quintet.runtime.cache import Store, Undecodable
+from quintet.runtime.controller import Controller
+from quintet.runtime.ownwrites import OwnWrites
+from quintet.runtime.queue import WorkQueue
+from quintet.runtime.reconcile import Result, TerminalError
+
+A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
+
+
+class Bench:
+    """A controller whose reconciler does what a test tells it to."""
+
+    def __init__(self, **options) -> None:
+        self.clock = VirtualClock()
+        self.store: Store[Object] = Store()
+        self.writes = OwnWrites()
+        self.queue = WorkQueue("bench", self.clock, jitter=lambda: 1.0)
+        self.runs: list[tuple[float, ObjectKey]] = []
+        self.outcomes: list[Result | BaseException] = []
+        self.undecodable: list[Undecodable] = []
+        self.controller = Controller(
+            "bench", self.reconcile, self.queue, self.store, self.writes, self.clock,
+            on_undecodable=self.undecodable.append, **options,
+        )  # fmt: skip
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        self.runs.append((self.clock.elapsed, key))
+        outcome = self.outcomes.pop(0) if self.outcomes else Result.done()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    @contextlib.asynccontextmanager
+    async def running(self):
+        task = asyncio.create_task(self.controller.run())
+        await settle()
+        yield self
+        self.queue.close()
+        await task
+
+    @property
+    def times(self) -> list[float]:
+        return [time for time, _ in self.runs]
+
+
+def a_fault(retry_after: float | None = None) -> ServerFault:
+    return ServerFault("GET /x", Status(code=500), retry_after)
+
+
+async def test_done_waits_for_the_next_change():
+    async with Bench().running() as bench:
+        bench.queue.add(A)
+        await bench.clock.advance(5000.0)
+        assert bench.times == [0.0]
+
+
+async def test_after_brings_the_key_back_after_the_delay():
+    async with Bench().running() as bench:
+        bench.outcomes = [Result.after(30.0), Result.done()]
+        bench.queue.add(A)
+        await bench.clock.advance(100.0)
+        assert bench.times == [0.0, 30.0]
+
+
+async def test_an_error_brings_the_key_back_with_growing_delays():
+    async with Bench().running() as bench:
+        bench.outcomes = [a_fault(), a_fault(), a_fault(), Result.done()]
+        bench.queue.add(A)
+        await bench.clock.advance(10.0)
+        assert bench.times == pytest.approx([0.0, 0.005, 0.015, 0.035])
+
+
+async def test_the_servers_wish_to_be_left_alone_is_honoured():
+    async with Bench().running() as bench:
+        bench.outcomes = [TooManyRequests("PUT /x", Status(code=429), 12.0), Result.done()]
+        bench.queue.add(A)
+        await bench.clock.advance(60.0)
+        assert bench.times == [0.0, 12.0]
+
+
+async def test_of_several_errors_the_longest_wish_counts():
+    async with Bench().running() as bench:
+        bench.outcomes = [ExceptionGroup("phases", [a_fault(3.0), a_fault(9.0)]), Result.done()]
+        bench.queue.add(A)
+        await bench.clock.advance(60.0)
+        assert bench.times == [0.0, 9.0]
+
+
+async def test_a_terminal_error_is_not_retried_until_the_object_changes():
+    async with Bench().running() as bench:
+        bench.outcomes = [TerminalError("hopeless"), Result.done()]
+        bench.queue.add(A)
+        await bench.clock.advance(5000.0)
+        assert bench.times == [0.0]
+        bench.queue.add(A)
+        await bench.clock.advance(1.0)
+        assert bench.times == [0.0, 5000.0]
+
+
+async def test_a_crash_in_one_key_never_stops_the_others():
+    before = (
+        REGISTRY.get_sample_value("controller_runtime_reconcile_panics_total", {"controller": "bench"}) or 0
+    )
+    async with Bench(workers=1).running() as bench:
+        bench.outcomes = [ZeroDivisionError("bug")]
+        bench.queue.add(A)
+        bench.queue.add(B)
+        await settle()
+        assert [key for _, key in bench.runs] == [A, B]
+        await bench.clock.advance(1.0)
+        assert [key for _, key in bench.runs] == [A, B, A], "the crashed key was not tried again"
+    after = REGISTRY.get_sample_value("controller_runtime_reconcile_panics_total", {"controller": "bench"})
+    assert after == before + 1
+
+
+async def test_a_fenced_write_ends_the_work_quietly():
+    async with Bench().running() as bench:
+        bench.outcomes = [WriteFenced("no longer leading")]
+        bench.queue.add(A)
+        await bench.clock.advance(5000.0)
+        assert bench.times == [0.0]
+
+
+async def test_a_key_waits_until_the_cache_has_seen_our_own_writes():
+    async with Bench().running() as bench:
+        bench.store.replaced(set(), 10)
+        bench.writes.record(A, bench.store, 15)
+        bench.queue.add(A)
+        await bench.clock.advance(60.0)
+        assert bench.runs == [], "decided on a cache that had not seen our last write"
+        bench.store.advance(15)
+        await settle()
+        assert [key for _, key in bench.runs] == [A]
+
+
+async def test_a_new_leader_looks_at_everything_once():
+    bench = Bench()
+    for name in ("a", "b"):
+        bench.store.put(Object(ObjectMeta(name=name, namespace="ns", resource_version="1")))
+    async with bench.running():
+        assert sorted(key for _, key in bench.runs) == [A, B]
+
+
+async def test_an_undecodable_object_is_reported_and_not_reconciled():
+    async with Bench().running() as bench:
+        broken = Undecodable(A, 3, "uid", "Expected `int`, got `str` - at `$.spec.replicas`")
+        bench.store.put_broken(broken)
+        bench.queue.add(A)
+        await bench.clock.advance(5000.0)
+        assert bench.undecodable == [broken]
+        assert bench.runs == []
+
+
+async def test_closing_lets_work_in_progress_end():
+    bench = Bench()
+    release = asyncio.Event()
+    ended = []
+
+    async def slow(key: ObjectKey) -> Result:
+        await release.wait()
+        ended.append(key)
+        return Result.done()
+
+    bench.controller._reconcile = slow
+    task = asyncio.create_task(bench.controller.run())
+    bench.queue.add(A)
+    await settle()
+    bench.queue.close()
+    await settle()
+    assert not task.done()
+    release.set()
+    await task
+    assert ended == [A]

@@ -1,0 +1,175 @@
+"""Drift is told from a digest and the server's field records. Recorded shapes are the API server's own;
+that it behaves so is shown on the real one in tests/integration/test_apply.py.
+"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quintet.apis.meta import Object, ObjectMeta, OwnerReference, Resource
+from quintet.runtime.ownership import (
+    APPLIED,
+    ManagedFields,
+    ManagedMeta,
+    Record,
+    View,
+    as_applied,
+    belongs_to,
+    covers,
+    digest,
+    project,
+    untouched,
+)
+
+OWNER_TYPE = Resource("test.quintet.dev", "v1", "Widget", "widgets")
+OWNER = Object(ObjectMeta(name="w", namespace="ns", uid="0000-1111"))
+WANTED = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "w", "namespace": "ns", "labels": {"app": "w"}},
+    "spec": {"ports": [{"port": 80, "protocol": "TCP", "name": "http"}], "selector": {"app": "w"}},
+}
+RECORD = {
+    "f:metadata": {
+        "f:annotations": {".": {}, f"f:{APPLIED}": {}},
+        "f:labels": {".": {}, "f:app": {}},
+        "f:ownerReferences": {".": {}, 'k:{"uid":"0000-1111"}': {}},
+    },
+    "f:spec": {
+        "f:ports": {
+            ".": {},
+            'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}, "f:protocol": {}, "f:name": {}},
+        },
+        "f:selector": {},
+    },
+}
+
+
+def a_child(record=RECORD, manager="us", operation="Apply", subresource="", owner_uid="0000-1111"):
+    body = as_applied(WANTED, OWNER, OWNER_TYPE)
+    entries = (
+        ManagedFields("somebody", "Update", "", b'{"f:spec":{}}'),
+        ManagedFields(manager, operation, subresource, json.dumps(record).encode()),
+    )
+    reference = OwnerReference(OWNER_TYPE.api_version, "Widget", "w", owner_uid, controller=True)
+    meta = ManagedMeta(
+        name="w", namespace="ns", uid="u", resource_version="7", annotations=body["metadata"]["annotations"],
+        owner_references=(reference,) if owner_uid else (), managed_fields=entries,
+    )  # fmt: skip
+    return project(OWNER_TYPE, "us", lambda view: None)(View(meta)), body
+
+
+def test_an_untouched_child_needs_nothing():
+    child, body = a_child()
+    assert untouched(child, body)
+
+
+def _paths(record, prefix=()):
+    for name, below in record.items():
+        yield (*prefix, name)
+        yield from _paths(below, (*prefix, name))
+
+
+OWNED = [path for path in _paths(RECORD) if path[-1] != "."]
+
+
+@pytest.mark.parametrize("path", OWNED, ids="/".join)
+def test_losing_any_field_to_somebody_else_is_drift(path):
+    record = json.loads(json.dumps(RECORD))
+    parent = record
+    for name in path[:-1]:
+        parent = parent[name]
+    del parent[path[-1]]
+    child, body = a_child(record)
+    assert not untouched(child, body)
+
+
+def test_wanting_something_else_is_drift():
+    child, _ = a_child()
+    changed = as_applied({**WANTED, "spec": {"type": "ClusterIP"}}, OWNER, OWNER_TYPE)
+    assert not untouched(child, changed)
+
+
+def test_a_child_without_any_record_of_ours_is_drift():
+    child, body = a_child(manager="somebody-else")
+    assert not untouched(child, body)
+
+
+def test_records_of_the_status_subresource_do_not_count():
+    child, body = a_child(subresource="status")
+    assert not untouched(child, body)
+
+
+def test_a_child_belongs_to_whoever_controls_it():
+    assert belongs_to(a_child()[0], OWNER)
+    assert not belongs_to(a_child(owner_uid="9999")[0], OWNER)
+
+
+def test_a_child_that_lost_its_owner_reference_is_still_known_as_ours():
+    assert belongs_to(a_child(owner_uid="")[0], OWNER)
+
+
+def test_a_copied_annotation_does_not_make_an_object_ours():
+    # Recorded under another manager's name: somebody else wrote it.
+    assert not belongs_to(a_child(owner_uid="", manager="somebody-else")[0], OWNER)
+
+
+def test_children_of_one_shape_share_their_field_record():
+    first, _ = a_child()
+    second, _ = a_child()
+    assert first.fields is second.fields
+
+
+def test_only_a_record_left_by_a_post_wants_converting():
+    assert a_child(operation="Update")[0].created_entry == 1
+    assert a_child(operation="Apply")[0].created_entry is None
+
+
+def test_an_owner_of_another_kind_is_not_followed_but_known():
+    reference = OwnerReference("apps/v1", "Widget", "w", "9", controller=True)
+    view = View(ManagedMeta(name="w", resource_version="1", owner_references=(reference,)))
+    child = project(OWNER_TYPE, "us", lambda view: None)(view)
+    assert (child.owner_name, child.owner_uid) == ("", "9")
+
+
+def test_the_digest_depends_on_content_and_not_on_order():
+    assert digest({"a": 1, "b": {"c": 2, "d": 3}}) == digest({"b": {"d": 3, "c": 2}, "a": 1})
+    assert digest({"a": 1}) != digest({"a": 2})
+
+
+def test_fields_changed_by_an_admission_webhook_count_as_ours():
+    # Recorded under our name, but as an update: without this we would apply for ever.
+    apply = Record({"f:spec": {"f:a": {}}}, applied=True)
+    update = Record({"f:spec": {"f:b": {}}}, applied=False)
+    assert covers([apply, update], {"spec": {"a": 1, "b": 2}})
+    assert not covers([apply], {"spec": {"a": 1, "b": 2}})
+
+
+def test_a_map_emptied_by_somebody_else_is_not_taken_for_one_value():
+    # What a POST of {"data": {"text": …}} leaves once somebody else has changed its only key.
+    emptied = Record({"f:data": {}}, applied=False)
+    assert not covers([emptied], {"data": {"text": "hello"}})
+    assert covers([emptied], {"data": "a scalar"})
+
+
+def test_a_map_that_the_api_treats_as_one_value_is_covered_by_an_empty_record():
+    assert covers([Record({"f:selector": {}}, applied=False)], {"selector": {"app": "w"}})
+    assert covers([Record({"f:anything": {}}, applied=True)], {"anything": {"app": "w"}})
+
+
+json_values = st.recursive(
+    st.integers() | st.text(max_size=5) | st.booleans(),
+    lambda below: st.dictionaries(st.text(min_size=1, max_size=5), below, min_size=1, max_size=4),
+    max_leaves=12,
+)
+
+
+def _record_of(value):
+    return {f"f:{name}": _record_of(item) for name, item in value.items()} if isinstance(value, dict) else {}
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=5), json_values, min_size=1, max_size=4))
+def test_a_record_of_all_fields_covers_the_object(value):
+    assert covers([Record(_record_of(value), applied=True)], value)

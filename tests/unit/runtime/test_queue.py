@@ -1,0 +1,207 @@
+"""The work queue's promises, in virtual time. Its use by workers: test_controller."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit.clock import VirtualClock, settle
+from quintet.apis.meta import ObjectKey
+from quintet.runtime.queue import INITIAL, LIVE, QueueClosed, WorkQueue
+
+A, B, C = (ObjectKey("ns", name) for name in "abc")
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def queue(clock: VirtualClock) -> WorkQueue:
+    return WorkQueue("test", clock, jitter=lambda: 1.0)
+
+
+async def drain(queue: WorkQueue) -> list[ObjectKey]:
+    """Everything that is due now, in order."""
+    taken = []
+    while True:
+        getting = asyncio.ensure_future(queue.get())
+        await settle()
+        if not getting.done():
+            getting.cancel()
+            return taken
+        taken.append(getting.result())
+        queue.done(getting.result())
+
+
+async def test_a_key_added_twice_is_handed_out_once(queue):
+    queue.add(A)
+    queue.add(A)
+    assert await drain(queue) == [A]
+
+
+async def test_keys_of_one_priority_come_in_the_order_they_were_added(queue):
+    for key in (B, A, C):
+        queue.add(key)
+    assert await drain(queue) == [B, A, C]
+
+
+async def test_live_changes_overtake_the_initial_list(queue):
+    queue.add(A, INITIAL)
+    queue.add(B, INITIAL)
+    queue.add(C, LIVE)
+    assert await drain(queue) == [C, A, B]
+
+
+async def test_a_key_keeps_the_highest_priority_anybody_asked_for(queue):
+    queue.add(A, INITIAL)
+    queue.add(B, INITIAL)
+    queue.add(B, LIVE)
+    queue.add(B, INITIAL)
+    assert await drain(queue) == [B, A]
+
+
+async def test_one_key_is_never_handed_to_two_workers(queue):
+    queue.add(A)
+    assert await queue.get() == A
+    queue.add(A)
+    second = asyncio.ensure_future(queue.get())
+    await settle()
+    assert not second.done(), "the key was handed out while somebody worked on it"
+    queue.done(A)
+    assert await second == A
+
+
+async def test_a_change_during_work_runs_the_key_once_more_and_only_once(queue):
+    queue.add(A)
+    await queue.get()
+    queue.add(A)
+    queue.add(A)
+    queue.done(A)
+    assert await drain(queue) == [A]
+
+
+async def test_a_delayed_key_waits_for_its_time(queue, clock):
+    queue.add(A, after=10.0)
+    assert await drain(queue) == []
+    await clock.advance(9.9)
+    assert await drain(queue) == []
+    await clock.advance(0.2)
+    assert await drain(queue) == [A]
+
+
+async def test_a_delayed_key_comes_at_once_when_something_changes(queue, clock):
+    queue.add(A, after=10.0)
+    queue.add(A)
+    assert await drain(queue) == [A]
+    await clock.advance(20.0)
+    assert await drain(queue) == [], "the old delay brought the key back"
+
+
+async def test_the_earlier_of_two_delays_counts(queue, clock):
+    queue.add(A, after=5.0)
+    queue.add(A, after=50.0)
+    await clock.advance(5.0)
+    assert await drain(queue) == [A]
+    await clock.advance(60.0)
+    assert await drain(queue) == []
+
+
+async def test_failures_back_off_from_5_ms_doubling_to_1000_s(queue, clock):
+    delays = []
+    for _ in range(20):
+        queue.add(A)
+        await queue.get()
+        delays.append(queue.retry(A))
+        queue.done(A)
+        await clock.advance(delays[-1])
+    want_first = [0.005, 0.01, 0.02, 0.04]
+    assert delays[:4] == pytest.approx(want_first)
+    assert delays[-1] == 1000.0
+
+
+async def test_success_forgets_the_failures(queue, clock):
+    for _ in range(5):
+        queue.retry(A)
+    queue.forget(A)
+    assert queue.retry(A) == pytest.approx(0.005)
+
+
+async def test_jitter_spreads_but_never_removes_the_delay(clock):
+    queue = WorkQueue("test", clock, jitter=lambda: 0.0)
+    assert queue.retry(A) == pytest.approx(0.0025)
+
+
+async def test_the_servers_retry_after_is_honoured(queue):
+    assert queue.retry(A, at_least=7.0) == 7.0
+
+
+async def test_closing_sends_every_waiting_worker_home(queue):
+    workers = [asyncio.ensure_future(queue.get()) for _ in range(3)]
+    await settle()
+    queue.close()
+    for worker in workers:
+        with pytest.raises(QueueClosed):
+            await worker
+
+
+async def test_a_worker_cancelled_while_it_is_woken_passes_the_work_on(queue):
+    first, second = asyncio.ensure_future(queue.get()), asyncio.ensure_future(queue.get())
+    await settle()
+    queue.add(A)  # wakes the first ...
+    first.cancel()  # ... which never gets to take it
+    await settle()
+    assert second.done(), "the key was lost with the cancelled worker"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(
+                st.just("add"),
+                st.sampled_from("abc"),
+                st.sampled_from([LIVE, INITIAL]),
+                st.sampled_from([0, 1, 5]),
+            ),
+            st.tuples(st.just("get")),
+            st.tuples(st.just("done")),
+            st.tuples(st.just("advance"), st.sampled_from([0.5, 1.0, 10.0])),
+        ),
+        max_size=40,
+    )
+)
+def test_whatever_happens_no_key_is_lost_or_worked_on_twice(steps):
+    async def scenario() -> None:
+        clock = VirtualClock()
+        queue = WorkQueue("property", clock)
+        working: list[ObjectKey] = []
+        owed: set[ObjectKey] = set()
+        for step in steps:
+            if step[0] == "add":
+                key = ObjectKey("", step[1])
+                queue.add(key, step[2], after=step[3])
+                owed.add(key)
+            elif step[0] == "advance":
+                await clock.advance(step[1])
+            elif step[0] == "done" and working:
+                queue.done(working.pop(0))
+            elif step[0] == "get":
+                getting = asyncio.ensure_future(queue.get())
+                await settle()
+                if not getting.done():
+                    getting.cancel()
+                    await settle()
+                    continue
+                assert getting.result() not in working
+                working.append(getting.result())
+                owed.discard(getting.result())
+        while working:
+            queue.done(working.pop())
+        await clock.advance(100.0)
+        assert owed <= set(await drain(queue))
+        queue.close()
+
+    asyncio.run(scenario())
