@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -70,3 +71,10 @@ async def widgets(client: Client) -> Client:
 
     await install(client)
     return client
+
+
+@pytest.fixture
+async def proxied(proxy: FaultProxy, tmp_path: Path) -> AsyncIterator[Api]:
+    """A bare client with all rights that reaches the API server through the proxy only."""
+    async with Api.connect(proxy.write_kubeconfig(tmp_path)) as connected:
+        yield connected

@@ -243,6 +243,7 @@ def _run_as_nobody(home: Path) -> None:
     variables = {
         "HOME": str(home / "state"),
         "XDG_CACHE_HOME": str(home / "cache"),
+        "XDG_STATE_HOME": str(home / "state"),
         "PATH": os.environ["PATH"],
     }
     # This Python may lie in root's home: the other user may read everything, but write only what is theirs.

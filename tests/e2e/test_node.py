@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.conftest import COMMAND
 from e2e.traces import CLUSTER, Traces
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
@@ -190,6 +191,19 @@ def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node
         f"nothing is left, but there is {Traces.of(node_state).added_since(before)}",
         seconds=15,
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["etcd", "containerd", "storage"])
+def test_an_up_with_a_node_that_is_killed_half_way_leaves_nothing(tmp_path, monkeypatch, moment):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    before = Traces.of(tmp_path)
+    record = tmp_path / "quintet/clusters" / CLUSTER / f"processes/{moment}.pid"
+    command = [COMMAND, "up", "--node", "--name", CLUSTER]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
+        eventually(record.exists, f"{moment} is started")
+        started.kill()
+    eventually(lambda: Traces.of(tmp_path).added_since(before) == {}, "nothing is left", seconds=30)
 
 
 @pytest.mark.slow

@@ -204,7 +204,7 @@ async def test_during_an_outage_the_server_is_asked_less_and_less_often(through_
 
         await eventually(enough)
     for number, pause in enumerate(clock.sleeps[:10]):
-        want = min(30.0, 0.5 * 2**number)
+        want = min(30.0, 2**number)
         assert want / 2 <= pause <= want, clock.sleeps
 
 

@@ -47,6 +47,16 @@ class Api:
         """Read an object or a list."""
         return await self.send("GET", path, None, "", query)
 
+    async def exists(self, path: str) -> bool:
+        """Whether there is an object."""
+        try:
+            await self.get(path)
+        except RefusedError as error:
+            if error.code != 404:
+                raise
+            return False
+        return True
+
     async def create(self, path: str, body: JsonObject, **query: str) -> JsonObject:
         """POST to a collection."""
         return await self.send("POST", path, body, "application/json", query)

@@ -74,7 +74,7 @@ async def install(client: Client) -> None:
 
 
 class WidgetSpec(Struct, frozen=True):
-    text: str = ""
+    text: str = "text"
     replicas: int = 1
     extra_label: str = ""
     mode: str = ""

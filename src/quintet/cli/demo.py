@@ -41,6 +41,7 @@ def _foreign(*, keep: bool) -> None:
         _show(example)
     finally:
         if not keep:
+            output.progress(f"deleting namespace {NAMESPACE}")
             example.remove()
     if keep:
         _next(f"kubectl --namespace {NAMESPACE}", f"kubectl delete namespace {NAMESPACE}")
@@ -87,6 +88,6 @@ def _next(kubectl: str, stop: str) -> None:
 Look at it:   {kubectl} get all
 Its log:      {kubectl} logs deployment/hello
 From here:    {kubectl} port-forward service/hello 8080:80   then open http://127.0.0.1:8080/greetings
-Change it:    {kubectl} edit configmap/hello
+Its data:     {kubectl} exec deployment/hello -- cat /data/db.json
 Stop it:      {stop}"""
     )

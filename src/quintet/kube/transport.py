@@ -133,6 +133,9 @@ class Transport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
             )
+            # aiohttp sends GET, PUT and DELETE a second time when a connection breaks, which doubles
+            # the load on a server in trouble; it has no public switch for that.
+            self._session._retry_connection = False
         return self._session
 
     async def request(

@@ -56,11 +56,11 @@ def pause(progress: Callable[[str], None]) -> Path:
     return _product("./pause", "pause", (), progress)
 
 
-def content_hash(directory: Path, *extra: str) -> str:
-    """Return a short hash of every file below `directory`, by name and content, and of `extra`."""
+def content_hash(directory: Path, *extra: str, without: str = "") -> str:
+    """Return a short hash of the files below `directory`, by name and content, and of `extra` words."""
     digest = hashlib.sha256()
     for path in sorted(directory.rglob("*")):
-        if path.is_file():
+        if path.is_file() and without not in path.relative_to(directory).parts:
             content = path.read_bytes()
             digest.update(f"{path.relative_to(directory)}\0{len(content)}\0".encode())
             digest.update(content)
@@ -88,7 +88,10 @@ def _build(
     package: str, name: str, links: tuple[str, ...], product: Path, progress: Callable[[str], None]
 ) -> None:
     go = find_go(progress)
-    unfinished = Path(tempfile.mkdtemp(prefix=f"{name}-", suffix=".unfinished", dir=product.parent))
+    # We hold the lock: what lies here unfinished is from a build that was killed.
+    for left in product.parent.glob(f"{product.name}-*.unfinished"):
+        shutil.rmtree(left, ignore_errors=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{product.name}-", suffix=".unfinished", dir=product.parent))
     try:
         started = time.monotonic()
         progress(f"building {name} with {go} (the first time takes about ten minutes)")

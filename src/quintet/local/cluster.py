@@ -21,7 +21,7 @@ from quintet.local import build, controlplane
 from quintet.local.api import Api
 from quintet.local.certificates import Authority, kubeconfig, write_kubeconfig
 from quintet.local.errors import LocalError, explain_os_error
-from quintet.local.guard import guarded
+from quintet.local.guard import attempt_of, guarded
 from quintet.local.paths import cluster_directory, clusters_directory, locked, remove_if_empty
 from quintet.local.process import Process, end, wait_until
 
@@ -182,7 +182,7 @@ def down(name: str, *, only_attempt: str | None = None) -> bool:
     try:
         with locked(_lock(name)):
             existed = directory.exists()
-            if existed and only_attempt in (None, _attempt(directory)):
+            if existed and only_attempt in (None, attempt_of(name)):
                 _clear(directory)
             return existed
     except OSError as error:
@@ -282,20 +282,20 @@ def _as_asked(cluster: Cluster, *, node: bool) -> Cluster:
     return cluster
 
 
-def _attempt(directory: Path) -> str | None:
-    try:
-        return (directory / "attempt").read_text()
-    except FileNotFoundError:
-        return None
-
-
 def _lock(name: str) -> Path:
     return clusters_directory() / f"{name}.lock"
 
 
 def _clear(directory: Path, *, keep_logs: bool = False) -> None:
     """End every process of a cluster, then remove its folder, but for the logs an error speaks of."""
-    processes = [Process(path.stem, path.parent) for path in (directory / "processes").glob("*.pid")]
+    if not directory.exists():
+        return
+    records, ending = directory / "processes", directory / "processes.ending"
+    # A process notes itself before it becomes its program. Once the folder has another name, one that
+    # is just being started can do neither: those found now are all there will ever be.
+    if records.exists() and not ending.exists():
+        records.rename(ending)
+    processes = [Process(path.stem, path.parent) for path in directory.glob("processes*/*.pid")]
     # On SIGTERM the API server would wait up to a minute for open watches.
     end([each for each in processes if each.name == "kube-apiserver"], grace=0)
     if (directory / "cgroup").exists():
@@ -306,11 +306,13 @@ def _clear(directory: Path, *, keep_logs: bool = False) -> None:
     if not keep_logs:
         shutil.rmtree(directory)
         return
-    for path in [*directory.iterdir(), *(directory / "processes").iterdir()]:
-        if path.is_dir() and path.name != "processes":
+    for path in [*directory.iterdir(), *directory.glob("processes.ending/*")]:
+        if path.is_dir() and path != ending:
             shutil.rmtree(path)
         elif path.is_file() and path.suffix != ".log":
             path.unlink()
+    if ending.exists():
+        ending.rename(records)
 
 
 def _quiet(_: str) -> None:

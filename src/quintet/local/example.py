@@ -71,7 +71,7 @@ class Example:
 
     def remove(self) -> None:
         """Delete the namespace with everything in it."""
-        self._call("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
+        self._call("delete", "namespace", NAMESPACE, "--ignore-not-found", f"--timeout={WAIT}")
 
     def _why(self) -> str:
         """Say what the pods wait for, in the words of their status."""
@@ -100,5 +100,5 @@ class Example:
 
 def manifest() -> Path:
     """Return the example's file: in the package when installed, else in the checkout."""
-    packaged = Path(__file__).parent / "examples/00-hello/hello.yaml"
+    packaged = Path(__file__).parent / "share/examples/00-hello/hello.yaml"
     return packaged if packaged.exists() else Path(__file__).parents[3] / "examples/00-hello/hello.yaml"

@@ -40,7 +40,7 @@ class Image:
     @property
     def directory(self) -> Path:
         """Where its Dockerfile is: in the package when installed, else in the checkout."""
-        packaged = Path(__file__).parent / "images" / self.folder
+        packaged = Path(__file__).parent / "share/images" / self.folder
         return packaged if packaged.is_dir() else Path(__file__).parents[3] / "images" / self.folder
 
 
@@ -57,7 +57,7 @@ def archives(progress: Callable[[str], None]) -> list[Path]:
 
 def _archive(image: Image, progress: Callable[[str], None]) -> Path:
     sources = (build.content_hash(build.MODULE / "pause"),) if image.reference == PAUSE else ()
-    key = build.content_hash(image.directory, image.reference, *sources)
+    key = build.content_hash(image.directory, image.reference, *sources, without="node_modules")
     archive = cache_directory() / "images" / f"{image.folder}-{key}.tar"
     with locked(archive.with_suffix(".lock")):
         if not archive.exists():

@@ -110,7 +110,15 @@ def _namespace(name: str, directory: Path, programs: Path, *, durable: bool) -> 
         descriptor, port = listener.fileno(), listener.getsockname()[1]
         process = Process("namespace", directory / "processes")
         unshare = ["unshare", "--net", "--mount", "--propagation", "private"]
-        holder = [sys.executable, "-m", "quintet.local.namespace", str(descriptor), str(directory), ADDRESS]
+        holder = [
+            sys.executable,
+            "-P",
+            "-m",
+            "quintet.local.namespace",
+            str(descriptor),
+            str(directory),
+            ADDRESS,
+        ]
         process.start(
             [*unshare, *holder], environment={"PATH": SEARCH}, cgroup=group.system, descriptors=(descriptor,)
         )
@@ -186,7 +194,7 @@ def _services(layout: Layout, node: str, parts: Parts) -> None:
     api.create("/apis/storage.k8s.io/v1/storageclasses", storage.STORAGE_CLASS)
     # It speaks through the outer port and writes below the folder: it needs neither namespace.
     outside = replace(layout, enter=())
-    python = [sys.executable, "-m", "quintet.local.storage"]
+    python = [sys.executable, "-P", "-m", "quintet.local.storage"]
     outside.run("storage", [*python, str(layout.directory), str(layout.outer_port)])
 
 

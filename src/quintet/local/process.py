@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 DETACH = 'sh -c "$0" "$@" &'
 # $0 is the record, $1 a file that takes the pid into the cluster's cgroup (or /dev/null); exec keeps the pid.
 RECORD_AND_BECOME = """
-if [ -r /proc/$$/stat ]; then read -r line </proc/$$/stat; else line="$$ $(ps -o lstart= -p $$)"; fi
-printf '%s\\n' "$line" >"$0" && echo $$ >"$1" && shift && exec "$@"
+boot=
+if [ -r /proc/$$/stat ]; then read -r line </proc/$$/stat; read -r boot </proc/sys/kernel/random/boot_id
+else line="$$ $(ps -o lstart= -p $$)"; fi
+printf '%s\\n%s\\n' "$line" "$boot" >"$0" && echo $$ >"$1" && shift && exec "$@"
 """
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 GRACE = 5.0
 # What a log says about an end, the most telling first.
 CAUSES = ("no space left on device", "address already in use", "too many open files", "permission denied")
@@ -41,25 +44,30 @@ class Identity:
 
     pid: int
     started: str
+    # The start time counts from the start of the machine, so that must be told apart too.
+    boot: str = ""
 
     @classmethod
-    def parse(cls, line: str) -> Identity | None:
-        """Read a line of /proc/PID/stat, or `PID START` as made from `ps` where there is no /proc."""
+    def parse(cls, record: str) -> Identity | None:
+        """Read a line of /proc/PID/stat and one of the boot; without /proc, `PID START` as told by `ps`."""
+        line, _, boot = record.partition("\n")
         pid, _, rest = line.strip().partition(" ")
         if not pid.isdigit() or not rest:
             return None
         if rest.startswith("("):
             # The program's name may hold spaces and brackets: fields are counted after the last one.
             fields = rest.rpartition(")")[2].split()
-            return cls(int(pid), fields[19]) if len(fields) > 19 else None
+            return (
+                cls(int(pid), fields[19], boot.strip()) if len(fields) > 19 and boot.endswith("\n") else None
+            )
         return cls(int(pid), " ".join(rest.split()))
 
     @classmethod
     def of(cls, pid: int) -> Identity | None:
         """Who has this pid now; None if nobody, or only a zombie that waits to be reaped."""
-        line = _look(pid)
-        found = cls.parse(line)
-        return None if found is None or line.rpartition(")")[2].split()[:1] in (["Z"], ["X"]) else found
+        record = _look(pid)
+        found = cls.parse(record)
+        return None if found is None or record.rpartition(")")[2].split()[:1] in (["Z"], ["X"]) else found
 
     def alive(self) -> bool:
         """Whether that very process still runs."""
@@ -77,7 +85,7 @@ class Identity:
 def _look(pid: int) -> str:
     if platform.system() == "Linux":
         try:
-            return Path(f"/proc/{pid}/stat").read_text()
+            return Path(f"/proc/{pid}/stat").read_text() + BOOT.read_text()
         except (FileNotFoundError, ProcessLookupError):
             return ""
     answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
@@ -148,7 +156,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=os.environ | environment,
+                env=_inherited() | environment,
                 pass_fds=descriptors,
                 start_new_session=True,
                 check=True,
@@ -183,6 +191,15 @@ class Process:
     def kill(self) -> None:
         """End it at once and wait until it is gone."""
         end([self], grace=0)
+
+
+def _inherited() -> dict[str, str]:
+    # A proxy of the user's must not stand between the cluster's parts, and etcd would obey its variables.
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.lower().endswith("_proxy") and not name.startswith("ETCD_")
+    }
 
 
 def _readable(line: str) -> str:

@@ -86,6 +86,8 @@ class Children:
         """Make the child be as `body` says; returns it as it is afterwards.
 
         A child that is being deleted is returned as such: its end will bring the key back.
+        Leave empty values out of `body`: the server drops them without a record, and what has
+        no record costs one needless apply.
         """
         wanted = as_applied(body, owner, self._owner_type)
         key = ObjectKey(owner.metadata.namespace, body["metadata"]["name"])

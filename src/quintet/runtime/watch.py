@@ -56,7 +56,7 @@ class Patience:
     server_timeout: float = 300.0
     # The server sends a bookmark every minute: more silence than this means a dead connection.
     stall: float = 90.0
-    first_retry: float = 0.5
+    first_retry: float = 1.0
     last_retry: float = 30.0
     # A watch that has had no contact for this long fails the health check.
     dead: float = 300.0

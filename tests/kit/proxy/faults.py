@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Kill = Callable[[], object]
 
+TIME_TO_READ = 0.1
+"""A client that learns of a reset before it has read what came before it never sees the half line."""
+
 
 class Fault(Protocol):
     """Something that happens to a request."""
@@ -181,4 +184,5 @@ class CutMidLine:
         await stream.pass_lines(self.after)
         line = await stream.next_line()
         await stream.send(line[: len(line) // 2])
+        await asyncio.sleep(TIME_TO_READ)
         stream.reset()

@@ -10,7 +10,9 @@ from quintet.kube import errors
 
 
 def family(kind: type) -> list[type]:
-    return [kind, *(each for child in kind.__subclasses__() for each in family(child))]
+    """The class and all below it, of those that the client raises."""
+    children = [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
+    return [kind, *(each for child in children for each in family(child))]
 
 
 def an_error(kind: type[errors.KubeError]) -> errors.KubeError:

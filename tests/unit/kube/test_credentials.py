@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.eventually import eventually
 from quintet.kube.credentials import Anonymous, ExecPlugin, FileToken, Plugin, StaticHeader
 from quintet.kube.errors import ConfigError
 
@@ -247,9 +248,12 @@ async def test_a_plugin_that_hangs_is_ended_with_its_children(script: Script, tm
     with pytest.raises(ConfigError, match="gave no answer in 1 s"):
         await credentials.header()
 
-    if pids.exists():  # else it was ended before it began
-        left = [pid for pid in pids.read_text().split() if _runs(pid)]
+    def ended() -> None:
+        # No file: it was ended before it began.
+        left = [pid for pid in pids.read_text().split() if _runs(pid)] if pids.exists() else []
         assert not left, f"still running: {left}"
+
+    await eventually(ended)
 
 
 def _runs(pid: str) -> bool:

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from quintet.local import node, nodeconfig
-from quintet.local.cgroups import hierarchies
+from quintet.local.cgroups import Group, hierarchies
 from quintet.local.controlplane import free_ports
 from quintet.local.errors import LocalError
 from quintet.local.storage import reconcile, volume_for
@@ -62,6 +62,12 @@ def test_free_ports_are_different_and_can_be_listened_on():
 def test_cgroup_v2_has_one_hierarchy(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpu memory")
     assert hierarchies(tmp_path) == [tmp_path]
+
+
+def test_a_cgroup_that_is_already_gone_is_cleared_without_complaint():
+    group = Group("quintet-never-made")
+    assert group.pids() == set()
+    group.clear()
 
 
 def test_a_claim_gets_a_folder_that_any_user_may_write_to(tmp_path):

@@ -25,8 +25,8 @@ def process(tmp_path):
 
 
 def test_a_stat_line_is_read_past_a_name_with_brackets_and_spaces():
-    line = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\n"
-    assert Identity.parse(line) == Identity(42, "987654")
+    line = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\nboot-1\n"
+    assert Identity.parse(line) == Identity(42, "987654", "boot-1")
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,20 @@ def test_a_stranger_with_a_recycled_pid_is_never_signalled():
             assert stranger.poll() is None
         finally:
             stranger.kill()
+
+
+def test_a_process_of_the_machine_before_it_was_restarted_is_not_alive():
+    own = Identity.of(os.getpid())
+    assert own is not None
+    assert not Identity(own.pid, own.started, "an earlier boot").alive()
+
+
+def test_proxies_and_etcd_settings_of_the_user_do_not_reach_the_cluster(process, monkeypatch):
+    for name in ("https_proxy", "HTTP_PROXY", "ETCD_DATA_DIR"):
+        monkeypatch.setenv(name, "http://192.0.2.1")
+    process.start(SLEEP)
+    with open(f"/proc/{process.pid}/environ") as file:
+        assert "192.0.2.1" not in file.read()
 
 
 def test_a_zombie_does_not_count_as_alive():

@@ -1,0 +1,157 @@
+"""The API server dies and comes back, forgets history, or answers nobody."""
+
+import asyncio
+import base64
+
+import aiohttp
+import pytest
+
+from kit.eventually import eventually
+from kit.proxy import FaultProxy, anything, matching
+from kit.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget, widget_operator
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+from quintet.local.cluster import Cluster
+from quintet.runtime.watch import Patience
+
+IMPATIENT = Patience(first_retry=0.1, last_retry=1.0)
+
+
+async def reconciled(client: Client, namespace: str, name: str) -> None:
+    async def probe() -> None:
+        widget = await client.get(WIDGETS, ObjectKey(namespace, name), Widget)
+        assert widget.status.observed_generation == widget.metadata.generation, widget.status
+        assert widget.status.message == "as wanted", widget.status
+
+    await eventually(probe, within=60.0)
+
+
+async def make(client: Client, namespace: str, name: str) -> None:
+    await client.create(WIDGETS, a_widget(name), Object, namespace=namespace)
+
+
+async def restart(cluster: Cluster) -> None:
+    await asyncio.to_thread(cluster.process("kube-apiserver").restart)
+
+
+async def compact(cluster: Cluster) -> None:
+    """Make etcd forget everything but the present."""
+    async with aiohttp.ClientSession(cluster.etcd_url) as etcd:
+        key = base64.b64encode(b"nothing").decode()
+        async with etcd.post("/v3/kv/range", json={"key": key}) as answer:
+            revision = (await answer.json())["header"]["revision"]
+        async with etcd.post("/v3/kv/compaction", json={"revision": revision}) as answer:
+            assert answer.status == 200, await answer.text()
+
+
+async def test_an_api_server_killed_in_the_middle_of_work_costs_nothing(widgets: Client, cluster, namespace):
+    async with widget_operator(cluster.kubeconfig, namespace=namespace, patience=IMPATIENT):
+        for number in range(20):
+            await make(widgets, namespace, f"w{number}")
+        cluster.process("kube-apiserver").kill()
+        await restart(cluster)
+        for number in range(20):
+            await reconciled(widgets, namespace, f"w{number}")
+        await make(widgets, namespace, "after")
+        await reconciled(widgets, namespace, "after")
+        for resource in CHILD_TYPES:
+            pages = [page async for page in widgets.pages(resource, namespace=namespace, labels="app")]
+            assert sum(len(page.items) for page in pages) == 21, resource.kind
+
+
+async def test_history_compacted_during_an_outage_is_made_up_for_by_a_new_list(
+    widgets: Client, cluster, namespace, tmp_path
+):
+    async with FaultProxy(cluster.kubeconfig) as proxy:
+        kubeconfig = proxy.write_kubeconfig(tmp_path)
+        async with widget_operator(kubeconfig, namespace=namespace, patience=IMPATIENT):
+            await make(widgets, namespace, "stays")
+            await make(widgets, namespace, "goes")
+            await reconciled(widgets, namespace, "stays")
+            await reconciled(widgets, namespace, "goes")
+            async with proxy.outage():
+                await widgets.delete(WIDGETS, ObjectKey(namespace, "goes"))
+                await make(widgets, namespace, "comes")
+                await compact(cluster)
+                # A server that was restarted has no memory of its own of what happened before.
+                cluster.process("kube-apiserver").kill()
+                await restart(cluster)
+                mark = proxy.trace.mark()
+            await reconciled(widgets, namespace, "comes")
+            lists = [
+                e
+                for e in proxy.trace.requests(matching("watch", "widgets"), since=mark)
+                if "sendInitialEvents" in e.request.query
+            ]
+            assert lists, f"history was still there: nothing was tested\n{proxy.trace}"
+            await proxy.quiet(1.0)
+            touched = [e for e in proxy.trace.writes(since=mark) if e.request.name == "stays"]
+            assert touched == [], f"\n{proxy.trace}"
+
+
+async def test_a_total_outage_is_survived_and_makes_few_requests(
+    widgets: Client, cluster, namespace, tmp_path
+):
+    async with FaultProxy(cluster.kubeconfig) as proxy:
+        kubeconfig = proxy.write_kubeconfig(tmp_path)
+        async with widget_operator(kubeconfig, namespace=namespace):
+            await make(widgets, namespace, "before")
+            await reconciled(widgets, namespace, "before")
+            async with proxy.outage():
+                await make(widgets, namespace, "during")
+                mark = proxy.trace.mark()
+                await asyncio.sleep(10.0)  # the length of the outage is the subject
+                tries = len(proxy.trace.requests(since=mark))
+            assert tries <= 20, f"{tries} requests in an outage of 10 s\n{proxy.trace}"
+            await reconciled(widgets, namespace, "during")
+
+
+@pytest.mark.slow
+async def test_an_operator_with_nothing_to_do_sends_nothing_for_a_minute(
+    widgets: Client, cluster, namespace, tmp_path
+):
+    async with (
+        FaultProxy(cluster.kubeconfig) as proxy,
+        widget_operator(
+            proxy.write_kubeconfig(tmp_path), namespace=namespace, lease=ObjectKey(namespace, "lease")
+        ),
+    ):
+        for number in range(5):
+            await make(widgets, namespace, f"w{number}")
+        for number in range(5):
+            await reconciled(widgets, namespace, f"w{number}")
+        await proxy.quiet(1.0)
+        mark = proxy.trace.mark()
+        await proxy.quiet(60.0, lambda request: request.resource != "leases", within=90.0)
+        others = [e for e in proxy.trace.requests(anything, since=mark) if e.request.resource != "leases"]
+        assert others == [], f"\n{proxy.trace}"
+        assert proxy.trace.requests(matching("update", "leases"), since=mark), "the lease was not renewed"
+
+
+async def test_a_reconciler_that_crashes_on_one_widget_serves_the_others(widgets: Client, cluster, namespace):
+    async with widget_operator(cluster.kubeconfig, namespace=namespace):
+        await widgets.create(WIDGETS, a_widget("bad", mode="crash"), Object, namespace=namespace)
+        await make(widgets, namespace, "good")
+        await reconciled(widgets, namespace, "good")
+        await widgets.patch(WIDGETS, ObjectKey(namespace, "bad"), {"spec": {"mode": ""}}, Object)
+        await reconciled(widgets, namespace, "bad")
+
+
+async def test_a_stale_cache_never_leads_to_a_second_child(widgets: Client, cluster, namespace, tmp_path):
+    """The operator's own creation is held back from its cache while the widget changes again."""
+    async with FaultProxy(cluster.kubeconfig) as proxy:
+        kubeconfig = proxy.write_kubeconfig(tmp_path)
+        async with widget_operator(kubeconfig, namespace=namespace) as controller:
+            hold = proxy.hold("configmaps", name="w")
+            await make(widgets, namespace, "w")
+            await hold.caught()
+            await reconciled(widgets, namespace, "w")
+            mark, runs = proxy.trace.mark(), len(controller.runs)
+            await widgets.patch(WIDGETS, ObjectKey(namespace, "w"), {"spec": {"text": "new"}}, Object)
+            await proxy.quiet(1.0)
+            assert len(controller.runs) == runs, "decided on a cache that had not seen our own write"
+            assert proxy.trace.writes(since=mark) == []
+            hold.release()
+            await reconciled(widgets, namespace, "w")
+            made = proxy.trace.requests(matching("create", "configmaps"))
+            assert len(made) == 1, f"\n{proxy.trace}"

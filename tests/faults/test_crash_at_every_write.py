@@ -1,0 +1,118 @@
+"""The operator dies, or an answer is lost, at every single write of a widget's life.
+
+A reference run numbers the writes; then each write in turn is hit in each way. Whatever is
+hit, the end is the same as in the reference: the same objects, none doubled, none left over,
+and silence. The number of runs is bounded by the number of writes.
+"""
+
+import asyncio
+
+import pytest
+
+from kit.api import Api
+from kit.cluster import fresh_namespace
+from kit.eventually import eventually
+from kit.operators import Operator, an_operator
+from kit.proxy import Answer, DropReply, FaultProxy, KillAfterCommit, KillBefore
+from kit.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+from quintet.kube.errors import NotFound
+
+
+async def settled(client: Client, key: ObjectKey, text: str) -> None:
+    async def probe() -> None:
+        widget = await client.get(WIDGETS, key, Widget)
+        assert widget.status.observed_generation == widget.metadata.generation, widget.status
+        assert widget.status.message == "as wanted", widget.status
+        for resource in CHILD_TYPES:
+            child = await client.get(resource, key, Object)
+            assert [owner.uid for owner in child.metadata.owner_references] == [widget.metadata.uid]
+        config = await client.get(CHILD_TYPES[0], key, dict)
+        assert config["data"] == {"text": text}
+
+    await eventually(probe)
+
+
+async def gone(client: Client, key: ObjectKey) -> None:
+    async def probe() -> None:
+        for resource in (*CHILD_TYPES, WIDGETS):
+            try:
+                await client.get(resource, key, Object)
+            except NotFound:
+                continue
+            raise AssertionError(f"{resource.kind} {key} is still there")
+
+    await eventually(probe)
+
+
+async def tell(client: Client, namespace: str) -> None:
+    """The story: a widget is made, changed and deleted."""
+    key = ObjectKey(namespace, "w")
+    await client.create(WIDGETS, a_widget("w", text="one", mode="finalized"), Object, namespace=namespace)
+    await settled(client, key, "one")
+    await client.patch(WIDGETS, key, {"spec": {"text": "two"}}, Object)
+    await settled(client, key, "two")
+    await client.delete(WIDGETS, key)
+    await gone(client, key)
+
+
+async def keep_running(operator: Operator) -> None:
+    """What a kubelet does."""
+    while True:
+        await operator.ended()
+        await operator.start()
+
+
+@pytest.fixture(scope="module")
+async def writes(widgets, cluster, tmp_path_factory) -> int:
+    """How many writes the story takes when nothing goes wrong."""
+    async with (
+        Api.connect(cluster.kubeconfig) as api,
+        fresh_namespace(api) as namespace,
+        FaultProxy(cluster.kubeconfig) as proxy,
+        an_operator(proxy.write_kubeconfig(tmp_path_factory.mktemp("reference")), "--namespace", namespace),
+    ):
+        await tell(widgets, namespace)
+        await proxy.quiet(0.5)
+        creates = [
+            str(exchange.request) for exchange in proxy.trace.writes() if exchange.request.verb == "create"
+        ]
+        assert len(creates) == 3, f"\n{proxy.trace}"
+        return len(proxy.trace.writes())
+
+
+FAULTS = {
+    "killed before the write": lambda operator: KillBefore(operator.kill),
+    "killed after the commit": lambda operator: KillAfterCommit(operator.kill),
+    "the answer is lost": lambda operator: DropReply(),
+    "refused with a conflict": lambda operator: Answer(409, "Conflict"),
+    "refused for overload": lambda operator: Answer(429, "TooManyRequests", retry_after=1),
+    "refused by a server in trouble": lambda operator: Answer(503, "ServiceUnavailable"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
+@pytest.mark.timeout(600)
+async def test_the_end_is_the_same_whatever_happens_to_any_write(
+    fault, writes, widgets, cluster, api, tmp_path
+):
+    async def plan(number: int) -> None:
+        async with (
+            fresh_namespace(api) as namespace,
+            FaultProxy(cluster.kubeconfig) as proxy,
+            an_operator(proxy.write_kubeconfig(tmp_path), "--namespace", namespace) as operator,
+        ):
+            injected = proxy.inject(FAULTS[fault](operator), at_write=number)
+            kubelet = asyncio.create_task(keep_running(operator))
+            try:
+                await tell(widgets, namespace)
+                assert injected.hits, f"write {number} never came\n{proxy.trace}"
+                await proxy.quiet(0.3)
+                made = [e for e in proxy.trace.writes() if e.request.verb == "create" and e.status == 201]
+                assert len(made) == 3, f"write {number} {fault}: something was made twice\n{proxy.trace}"
+            finally:
+                kubelet.cancel()
+
+    for number in range(1, writes + 1):
+        await plan(number)

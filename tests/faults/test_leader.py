@@ -1,0 +1,172 @@
+"""Only the leader writes: shown with processes that are frozen, killed and asked to stop."""
+
+import asyncio
+import signal
+
+import pytest
+
+from kit.eventually import eventually
+from kit.operators import an_operator
+from kit.proxy import Delay, Exchange, FaultProxy, matching
+from kit.widgets import WIDGETS, Widget, a_widget
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+from quintet.runtime.leader import LEASES, Lease
+
+TERMS = ("--terms", "3", "2", "0.4")
+"""Short terms: the same ratio as the real 15/10/2 seconds, and the same code."""
+
+
+def arguments(namespace: str) -> tuple[str, ...]:
+    return ("--namespace", namespace, "--lease", "widgets", *TERMS)
+
+
+async def holder(client: Client, namespace: str) -> str:
+    async def probe() -> str:
+        lease = await client.get(LEASES, ObjectKey(namespace, "widgets"), Lease)
+        assert lease.spec.holder_identity
+        return lease.spec.holder_identity
+
+    return await eventually(probe)
+
+
+async def reconciled(client: Client, namespace: str, name: str, text: str = "") -> None:
+    async def probe() -> None:
+        widget = await client.get(WIDGETS, ObjectKey(namespace, name), Widget)
+        assert widget.status.message == "as wanted", widget.status
+        assert widget.status.observed_generation == widget.metadata.generation
+
+    await eventually(probe)
+
+
+def own_writes(proxy: FaultProxy, since: int) -> list[Exchange]:
+    """Everything but the Lease itself."""
+    return [e for e in proxy.trace.exchanges[since:] if e.request.mutating and e.request.resource != "leases"]
+
+
+@pytest.mark.parametrize("attempt", range(5))
+async def test_a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes(
+    widgets: Client, cluster, namespace, tmp_path, attempt
+):
+    async with (
+        FaultProxy(cluster.kubeconfig) as first_proxy,
+        FaultProxy(cluster.kubeconfig) as second_proxy,
+        an_operator(first_proxy.write_kubeconfig(tmp_path), *arguments(namespace)) as first,
+    ):
+        old = await holder(widgets, namespace)
+        async with an_operator(second_proxy.write_kubeconfig(tmp_path), *arguments(namespace)):
+            await widgets.create(WIDGETS, a_widget("w", text="0"), Object, namespace=namespace)
+            await reconciled(widgets, namespace, "w")
+            # Freeze it in the middle of as much work as it can get.
+            for number in range(30):
+                body = a_widget(f"busy-{number}", text="x")
+                await widgets.create(WIDGETS, body, Object, namespace=namespace)
+            first.signal(signal.SIGSTOP)
+            mark = first_proxy.trace.mark()
+
+            async def taken_over() -> None:
+                assert await holder(widgets, namespace) != old
+
+            await eventually(taken_over)
+            # The new leader undoes nothing and misses nothing ...
+            await widgets.patch(WIDGETS, ObjectKey(namespace, "w"), {"spec": {"text": "1"}}, Object)
+            for number in range(30):
+                await reconciled(widgets, namespace, f"busy-{number}")
+            await reconciled(widgets, namespace, "w")
+            before_waking = own_writes(first_proxy, mark)
+            first.signal(signal.SIGCONT)
+            # ... and the old one notices that it is no longer needed.
+            await eventually(lambda: _lost(first.log))
+            await first_proxy.quiet(1.0)
+            late = own_writes(first_proxy, mark)[len(before_waking) :]
+            assert late == [], "\n".join(map(str, late))
+            assert await holder(widgets, namespace) != old
+
+
+def _lost(log: list[str]) -> None:
+    assert any("Leadership lost" in line for line in log), "\n".join(log)
+
+
+async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(
+    widgets: Client, cluster, namespace, tmp_path
+):
+    async with an_operator(cluster.kubeconfig, *arguments(namespace)) as first:
+        old = await holder(widgets, namespace)
+        async with FaultProxy(cluster.kubeconfig) as proxy:
+            kubeconfig = proxy.write_kubeconfig(tmp_path)
+            async with an_operator(kubeconfig, *arguments(namespace)):
+                await proxy.wait_for(matching("get", "leases"))
+                standby_requests = {e.request.verb for e in proxy.trace.requests()}
+                assert standby_requests <= {"watch", "get"}, "a standby keeps warm and writes nothing"
+                mark = proxy.trace.mark()
+                first.signal(signal.SIGTERM)
+                assert await first.ended() == 0, "\n".join(first.log)
+                lease = await widgets.get(LEASES, ObjectKey(namespace, "widgets"), Lease)
+                assert lease.spec.holder_identity != old, "the lease was not released"
+                await widgets.create(WIDGETS, a_widget("w"), Object, namespace=namespace)
+                await reconciled(widgets, namespace, "w")
+                lists = [e for e in proxy.trace.requests(since=mark) if e.request.verb in ("list", "watch")]
+                assert lists == [], f"taking over cost a list\n{proxy.trace}"
+
+
+async def test_a_killed_leader_is_replaced_when_its_lease_runs_out(widgets: Client, cluster, namespace):
+    async with (
+        an_operator(cluster.kubeconfig, *arguments(namespace)) as first,
+        an_operator(cluster.kubeconfig, *arguments(namespace)) as second,
+    ):
+        old = await holder(widgets, namespace)
+        leader = first if any("Leading" in line for line in first.log) else second
+        leader.kill()
+        await widgets.create(WIDGETS, a_widget("w"), Object, namespace=namespace)
+        await reconciled(widgets, namespace, "w")
+        assert await holder(widgets, namespace) != old
+
+
+async def test_only_one_of_several_replicas_writes(widgets: Client, cluster, namespace, tmp_path):
+    async with (
+        FaultProxy(cluster.kubeconfig) as a,
+        FaultProxy(cluster.kubeconfig) as b,
+        an_operator(a.write_kubeconfig(tmp_path), *arguments(namespace)),
+        an_operator(b.write_kubeconfig(tmp_path), *arguments(namespace)),
+    ):
+        for number in range(10):
+            await widgets.create(WIDGETS, a_widget(f"w{number}"), Object, namespace=namespace)
+        for number in range(10):
+            await reconciled(widgets, namespace, f"w{number}")
+        counts = sorted(len(own_writes(proxy, 0)) for proxy in (a, b))
+        assert counts == [0, 40], f"\n{a.trace}\n{b.trace}"
+
+
+async def test_a_leader_whose_lease_is_deleted_takes_it_again(widgets: Client, cluster, namespace):
+    async with an_operator(cluster.kubeconfig, *arguments(namespace)):
+        await holder(widgets, namespace)
+        await widgets.delete(LEASES, ObjectKey(namespace, "widgets"))
+        await holder(widgets, namespace)
+        await widgets.create(WIDGETS, a_widget("w"), Object, namespace=namespace)
+        await reconciled(widgets, namespace, "w")
+
+
+async def test_a_leader_cut_off_from_the_server_stops_and_comes_back(widgets, cluster, namespace, tmp_path):
+    async with (
+        FaultProxy(cluster.kubeconfig) as proxy,
+        an_operator(proxy.write_kubeconfig(tmp_path), *arguments(namespace)) as operator,
+    ):
+        await holder(widgets, namespace)
+        async with proxy.outage():
+            await eventually(lambda: _lost(operator.log))
+        await widgets.create(WIDGETS, a_widget("w"), Object, namespace=namespace)
+        await reconciled(widgets, namespace, "w")
+
+
+async def test_shutting_down_lets_a_write_in_progress_end(widgets: Client, cluster, namespace, tmp_path):
+    async with (
+        FaultProxy(cluster.kubeconfig) as proxy,
+        an_operator(proxy.write_kubeconfig(tmp_path), *arguments(namespace)) as operator,
+    ):
+        await holder(widgets, namespace)
+        slow = proxy.inject(Delay(1.0), when=matching("create", "services"))
+        await widgets.create(WIDGETS, a_widget("w"), Object, namespace=namespace)
+        await slow.hit()
+        operator.signal(signal.SIGTERM)
+        assert await asyncio.wait_for(operator.ended(), 10) == 0, "\n".join(operator.log)
+        await reconciled(widgets, namespace, "w")
