@@ -78,7 +78,7 @@ coverage: setup ## Unit and integration tests with a coverage report
 ##@ Clean up
 
 .PHONY: clean
-clean: ## Stop embedded clusters of this checkout and remove build products (the shared cache stays)
+clean: ## Stop the embedded clusters of this user and remove build products (the shared cache stays)
 	@if [ -x $(BIN)/quintet ]; then $(BIN)/quintet down --all; fi
 	@rm -rf build dist $(VENV)
 

@@ -31,6 +31,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="a node needs root on Linux"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what a kubectl of the user's would remember out of the home directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECACHEDIR", str(tmp_path_factory.mktemp("kubectl")))
+        yield
+
+
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state directory of one's own: the clusters of a person on this machine are not touched."""

@@ -260,6 +260,7 @@ def _run_as_nobody(home: Path) -> None:
     answer = run("up", "-o", "json")
     assert answer.returncode == 0, answer.stderr
     assert run("kubectl", "get", "--raw", "/readyz").stdout == "ok"
+    assert run("kubectl", "get", "namespaces").returncode == 0
     assert run("down").returncode == 0
     nothing_left(home / "state")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import COMMAND
-from e2e.traces import CLUSTER, Traces
+from e2e.traces import CLUSTER, Traces, processes
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
 
@@ -191,6 +191,26 @@ def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node
         f"nothing is left, but there is {Traces.of(node_state).added_since(before)}",
         seconds=15,
     )
+
+
+@pytest.mark.slow
+def test_the_demo_shows_an_answer_and_stops_what_it_started(quintet, state, monkeypatch):
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    answer = quintet("demo")
+    assert answer.returncode == 0, answer.stderr
+    assert "Hello from a pod on your own node" in answer.stdout
+    assert (processes(state), list(state.iterdir())) == ([], [])
+
+
+@pytest.mark.slow
+def test_the_demo_runs_on_the_cluster_that_kubeconfig_names(quintet, state, monkeypatch):
+    other = local.up("other", node=True)
+    monkeypatch.setenv("KUBECONFIG", str(other.kubeconfig))
+    answer = quintet("demo")
+    assert answer.returncode == 0, answer.stderr
+    assert "Hello from a pod on your own node" in answer.stdout
+    assert local.names() == ["other"]
+    assert other.kubectl("get", "namespace", "quintet-demo").returncode == 1
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from quintet.local.node import group_of
+
 # The name of the cluster that these tests give a node.
 CLUSTER = "e2e"
 # Folders that Kubernetes, containerd or the network plugins write to unless told otherwise.
@@ -55,7 +57,7 @@ class Traces:
                 line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
             ),
             networks=frozenset(_networks()),
-            cgroups=frozenset(str(path) for path in Path("/sys/fs/cgroup").rglob(f"quintet-{CLUSTER}-*")),
+            cgroups=frozenset(map(str, Path("/sys/fs/cgroup").rglob(f"quintet-{CLUSTER}-*"))),
             files=frozenset(_files(state)),
             settings=frozenset(_settings()),
         )
@@ -69,12 +71,13 @@ class Traces:
 def processes(state: Path) -> list[str]:
     """Return the processes of clusters below this directory: by command, environment or cgroup."""
     found = []
+    groups = [group_of(state / "quintet/clusters" / name).name for name in (CLUSTER, "demo")]
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             environment = (folder / "environ").read_bytes().decode(errors="replace")
             cgroup = (folder / "cgroup").read_text()
-            ours = str(state) in command + environment or f"quintet-{CLUSTER}-" in cgroup
+            ours = str(state) in command + environment or any(name in cgroup for name in groups)
             if ours and int(folder.name) != os.getpid():
                 found.append(f"{folder.name} {command[:160]}")
     return found

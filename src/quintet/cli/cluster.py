@@ -89,7 +89,7 @@ def kubectl(arguments: tuple[str, ...]) -> None:
     if found is None:
         raise LocalError(f"there is no cluster {name}", f"quintet up --name {name}")
     program = str(found.programs / "kubectl")
-    os.execve(program, [program, *rest], os.environ | {"KUBECONFIG": str(found.kubeconfig)})
+    os.execve(program, [program, *rest], found.environment)
 
 
 def _split(arguments: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

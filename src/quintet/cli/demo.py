@@ -36,7 +36,7 @@ def demo(keep: bool) -> None:
 def _foreign(*, keep: bool) -> None:
     found = shutil.which("kubectl")
     kubectl = Path(found) if found else build.kubernetes(output.progress) / "kubectl"
-    example = Example(kubectl, None, output.progress)
+    example = Example(kubectl, dict(os.environ), output.progress)
     try:
         _show(example)
     finally:
@@ -53,7 +53,7 @@ def _embedded(*, keep: bool) -> None:
     keep = keep or NAME in cluster.names()
     try:
         started = cluster.up(NAME, node=with_node, progress=output.progress)
-        example = Example(started.programs / "kubectl", started.kubeconfig, output.progress)
+        example = Example(started.programs / "kubectl", started.environment, output.progress)
         if started.node:
             _show(example)
         else:

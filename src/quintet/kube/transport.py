@@ -1,8 +1,9 @@
 """HTTP to one API server: TLS, credentials, deadlines, bounded concurrency, one error tree.
 
 Called by `client`; nothing above it sees aiohttp. A request is answered, or raises one
-of `errors`. Nothing is retried here except once after renewing refused credentials:
-whether a write may be repeated is for the caller to know.
+of `errors`. Requests are repeated once after renewing refused credentials, and reads once
+when a kept connection turns out to be closed; whether a write may be repeated is for the
+caller to know.
 """
 
 import asyncio

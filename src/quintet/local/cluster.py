@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import secrets
 import shutil
 import subprocess
@@ -85,6 +86,13 @@ class Cluster:
             "node": self.node,
         }
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables under which kubectl works on this cluster, and forgets it when it is gone."""
+        # In the user's own cache the next cluster on the same port would be taken for this one.
+        own = {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.directory / "kubectl-cache")}
+        return os.environ | own
+
     def process(self, name: str) -> Member:
         """Return the handle of one program, for example "kube-apiserver"."""
         return Member(name, self.directory / "processes", self)
@@ -113,8 +121,8 @@ class Cluster:
 
     def kubectl(self, *arguments: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run kubectl on this cluster and return what it said."""
-        command = [str(self.programs / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
-        return subprocess.run(command, input=input, capture_output=True, text=True)
+        command = [str(self.programs / "kubectl"), *arguments]
+        return subprocess.run(command, input=input, capture_output=True, text=True, env=self.environment)
 
     def certificate(
         self,

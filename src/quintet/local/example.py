@@ -34,7 +34,7 @@ class Example:
     """The example in examples/00-hello, on the cluster that `kubectl` talks to."""
 
     kubectl: Path
-    kubeconfig: Path | None
+    environment: dict[str, str]
     progress: Callable[[str], None]
 
     def run(self) -> str:
@@ -87,10 +87,8 @@ class Example:
         return "there is no pod"
 
     def _call(self, *arguments: str, allow: str = "") -> str:
-        flags = [f"--namespace={NAMESPACE}"]
-        if self.kubeconfig:
-            flags.append(f"--kubeconfig={self.kubeconfig}")
-        answer = subprocess.run([str(self.kubectl), *flags, *arguments], capture_output=True, text=True)
+        command = [str(self.kubectl), f"--namespace={NAMESPACE}", *arguments]
+        answer = subprocess.run(command, capture_output=True, text=True, env=self.environment)
         if answer.returncode == 0 or (allow and allow in answer.stderr):
             return answer.stdout
         said = (answer.stderr.strip().splitlines() or ["it gave no reason"])[-1]

@@ -84,7 +84,7 @@ def start_with_node(
     node = f"quintet-{name}"
     parts = Parts.find(report)
     report(f"starting the control plane and a node of cluster {name}")
-    layout = _namespace(name, directory, programs, durable=durable)
+    layout = _namespace(directory, programs, durable=durable)
     controlplane.prepare(layout)
     controlplane.start(layout)
     containerd = _containerd(layout, parts.runtime)
@@ -96,13 +96,18 @@ def start_with_node(
     return layout, node
 
 
+def group_of(directory: Path) -> Group:
+    """Return the cgroup of the cluster in that folder; another folder's of the same name has another."""
+    return Group(f"quintet-{directory.name}-{hashlib.sha256(str(directory).encode()).hexdigest()[:8]}")
+
+
 def clear(directory: Path) -> None:
     """Kill everything of the node; its network and mounts go with the last process."""
     Group((directory / "cgroup").read_text()).clear()
 
 
-def _namespace(name: str, directory: Path, programs: Path, *, durable: bool) -> Layout:
-    group = Group(f"quintet-{name}-{hashlib.sha256(str(directory).encode()).hexdigest()[:8]}")
+def _namespace(directory: Path, programs: Path, *, durable: bool) -> Layout:
+    group = group_of(directory)
     # Noted before it is made, so that a crash in between leaves nothing unknown.
     (directory / "cgroup").write_text(group.name)
     group.create()

@@ -8,6 +8,7 @@ works on ours unchanged.
 from prometheus_client import Counter, Gauge, Histogram
 
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_WEBHOOK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _QUEUE_BUCKETS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
 
 reconcile_total = Counter(
@@ -62,6 +63,19 @@ queue_longest_seconds = Gauge(
 client_requests = Counter("rest_client_requests", "Requests to the API server", ["code", "method", "host"])
 client_seconds = Histogram(
     "rest_client_request_duration_seconds", "Time to an answer", ["verb", "host"], buckets=_LATENCY_BUCKETS
+)
+
+webhook_seconds = Histogram(
+    "controller_runtime_webhook_latency_seconds",
+    "Time to answer an admission review",
+    ["webhook"],
+    buckets=_WEBHOOK_BUCKETS,
+)
+webhook_requests = Counter(
+    "controller_runtime_webhook_requests", "Admission reviews per HTTP code", ["webhook", "code"]
+)
+webhook_in_flight = Gauge(
+    "controller_runtime_webhook_requests_in_flight", "Admission reviews being answered", ["webhook"]
 )
 
 leader_status = Gauge("leader_election_master_status", "1 while this process leads", ["name"])

@@ -6,6 +6,7 @@ client gets it; everything else is streamed, watches line by line.
 """
 
 import asyncio
+import io
 import json
 import socket
 import struct
@@ -112,7 +113,12 @@ class Call:
         url = URL(self.lines.upstream.server + self.incoming.raw_path, encoded=True)
         session = self.lines.upstream.session(headers)
         async with session.request(
-            self.incoming.method, url, headers=headers, data=self.data or None, allow_redirects=False
+            # A stream, because aiohttp warns about large bodies given as bytes.
+            self.incoming.method,
+            url,
+            headers=headers,
+            data=io.BytesIO(self.data) if self.data else None,
+            allow_redirects=False,
         ) as answer:
             self.exchange.status = answer.status
             self.lines.trace.touch()

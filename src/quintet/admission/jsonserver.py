@@ -1,0 +1,24 @@
+"""The webhooks of JsonServer; the rules themselves are in `apis.jsonserver`."""
+
+from quintet.admission.patch import same
+from quintet.admission.review import Admission, Operation, Request, Verdict
+from quintet.apis import jsonserver
+from quintet.apis.meta import JsonObject
+
+
+def _default(obj: JsonObject, operation: Operation) -> JsonObject:
+    # Only at creation: a finalizer that somebody took away on purpose must not come back.
+    return jsonserver.default(obj) if operation is Operation.CREATE else obj
+
+
+def _validate(request: Request) -> Verdict:
+    # An object that came past the webhooks can still be labelled, and released by its finalizer.
+    if request.old_object is not None and same(request.old_object.get("spec"), request.object.get("spec")):
+        return Verdict()
+    return Verdict(
+        tuple(jsonserver.validate(request.object)),
+        tuple(jsonserver.warnings(request.object)),
+    )
+
+
+ADMISSION = Admission(jsonserver.JSONSERVERS, _validate, _default)

@@ -1,0 +1,29 @@
+"""JsonServer: a mock JSON API from a custom resource. What users write, and when it is right."""
+
+from quintet.apis.jsonserver.types import (
+    JSONSERVER,
+    JSONSERVERS,
+    JsonServer,
+    JsonServerSpec,
+    JsonServerStatus,
+    Overlay,
+    OverlayMetadata,
+    State,
+    Storage,
+)
+from quintet.apis.jsonserver.validation import default, validate, warnings
+
+__all__ = [
+    "JSONSERVER",
+    "JSONSERVERS",
+    "JsonServer",
+    "JsonServerSpec",
+    "JsonServerStatus",
+    "Overlay",
+    "OverlayMetadata",
+    "State",
+    "Storage",
+    "default",
+    "validate",
+    "warnings",
+]

@@ -1,0 +1,141 @@
+"""Whether a text is data that can be served, and what json-server will make of it.
+
+Pure. `problem` finds what makes the text no JSON object, with line and column or path;
+`doubts` finds what is a JSON object all right but not what json-server 0.17 can serve.
+Both are asked by `validation`; the controller asks `problem` again, since webhooks can be
+bypassed.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from quintet.apis.jsonserver.types import MAX_CONFIG_BYTES
+
+_MOST_DOUBTS = 5
+# A constant outside of strings; strings are matched too, so that one inside is not found.
+_STRING_OR_CONSTANT = re.compile(r'"(?:\\.|[^"\\])*"|NaN|-?Infinity')
+# Go's encoder, which writes what etcd keeps, spends six bytes on each of these.
+_SIX_BYTES = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f<>&\u2028\u2029]")
+_TWO_BYTES = re.compile('["\\\\\n\r\t]')
+
+
+class _Object(list[tuple[str, Any]]):
+    """A JSON object as its pairs, so that duplicate keys are not lost."""
+
+
+def problem(text: str) -> str | None:
+    """What keeps a text from being the data of a JsonServer, in words; None if nothing does."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        return f"{_position(text, error.start)}: not valid UTF-8"
+    if (too_large := _size_problem(text, size)) is not None:
+        return too_large
+    try:
+        data = _parse(text)
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}"
+    except _ConstantError as error:
+        return f"{_position(text, _constant_at(text))}: {error} is not a JSON value"
+    except RecursionError:
+        return "nested too deeply to be served"
+    if not isinstance(data, _Object):
+        return f"the top level must be an object, not {_kind(data)}"
+    twice = next(_duplicates(data, ""), None)
+    return f"{twice}: this key is there twice" if twice is not None else None
+
+
+def doubts(text: str) -> list[str]:
+    """What json-server cannot serve of data that has no `problem`, each with its path."""
+    found = list(_doubts(_parse(text)))
+    if len(found) <= _MOST_DOUBTS:
+        return found
+    return [*found[:_MOST_DOUBTS], f"and {len(found) - _MOST_DOUBTS} more of this sort"]
+
+
+def escaped_size(text: str, size: int) -> int:
+    """Bytes of a text once it stands, quoted and escaped, in the stored object."""
+    wide = sum(6 - len(match.encode()) for match in _SIX_BYTES.findall(text))
+    return size + 2 + wide + len(_TWO_BYTES.findall(text))
+
+
+def _size_problem(text: str, size: int) -> str | None:
+    if size > MAX_CONFIG_BYTES:
+        return f"{size} bytes are more than the {MAX_CONFIG_BYTES} that a ConfigMap takes"
+    escaped = escaped_size(text, size)
+    if escaped > MAX_CONFIG_BYTES:
+        return f"{escaped} bytes once its quotes are escaped are more than the {MAX_CONFIG_BYTES} that can be kept"
+    return None
+
+
+class _ConstantError(ValueError):
+    pass
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _ConstantError(name)
+
+
+def _parse(text: str) -> Any:
+    # Numbers stay text: ids are compared as text by json-server, and no number is too long for us.
+    return json.loads(
+        text, object_pairs_hook=_Object, parse_constant=_refuse_constant, parse_int=str, parse_float=float
+    )
+
+
+def _constant_at(text: str) -> int:
+    return next((match.start() for match in _STRING_OR_CONSTANT.finditer(text) if match.group()[0] != '"'), 0)
+
+
+def _position(text: str, index: int) -> str:
+    line = text.count("\n", 0, index) + 1
+    return f"line {line}, column {index - text.rfind(chr(10), 0, index)}"
+
+
+def _kind(data: Any) -> str:
+    if data is None:
+        return "null"
+    names: dict[type, str] = {
+        list: "an array",
+        bool: "a boolean",
+        float: "a number",
+        str: "a string or number",
+    }
+    return names.get(type(data), "a scalar")
+
+
+def _duplicates(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, _Object):
+        seen = set()
+        for key, item in value:
+            if key in seen:
+                yield f"{path}.{key}".removeprefix(".")
+            seen.add(key)
+            yield from _duplicates(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _duplicates(item, f"{path}[{index}]")
+
+
+def _doubts(data: _Object) -> Iterator[str]:
+    for key, value in data:
+        if "/" in key:
+            yield f"{key}: json-server cannot serve a key with '/'"
+        if not isinstance(value, list):
+            yield f"{key}: json-server serves only objects and arrays at the top level, not {_kind(value)}"
+        elif not isinstance(value, _Object):
+            yield from _item_doubts(key, value)
+
+
+def _item_doubts(key: str, items: list[Any]) -> Iterator[str]:
+    seen: dict[str, int] = {}
+    for index, item in enumerate(items):
+        if not isinstance(item, _Object):
+            continue
+        identity = dict(item).get("id")
+        if identity is None:
+            yield f"{key}[{index}]: without an id it cannot be fetched by itself"
+        elif (first := seen.setdefault(str(identity), index)) != index:
+            yield f"{key}[{index}].id: {identity} is the id of {key}[{first}] too"

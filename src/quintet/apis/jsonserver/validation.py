@@ -1,0 +1,112 @@
+"""Defaults, mistakes and warnings of a JsonServer as it was written.
+
+Pure; called by the webhooks, by `quintet validate` and, for objects that came past the
+webhooks, by the controller. They take the object as it came over the wire, because a
+mistake may be that it does not fit the types.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from quintet.apis.fields import METADATA, SPEC, FieldError, FieldErrors, FieldPath, Kind
+from quintet.apis.jsonserver import jsonconfig
+from quintet.apis.jsonserver.types import FINALIZER, INVALID_CONFIG, INVALID_NAME, INVALID_REPLICAS, Storage
+from quintet.apis.meta import JsonObject
+
+CONTAINER = "json-server"
+CONFIG_VOLUME = "json-config"
+DATA_VOLUME = "data"
+DATA_PATH = "/data"
+SELECTOR_LABEL = "app"
+
+# Who these pods are to the API server is decided here, not by whoever writes a JsonServer.
+_IDENTITY = ("serviceAccountName", "serviceAccount", "automountServiceAccountToken")
+_OUR_VOLUMES = (CONFIG_VOLUME, DATA_VOLUME)
+
+
+def default(obj: JsonObject) -> JsonObject:
+    """The object as it is stored when somebody creates it: one replica, and held by our finalizer."""
+    metadata, spec = dict(obj.get("metadata") or {}), dict(obj.get("spec") or {})
+    spec.setdefault("replicas", 1)
+    finalizers = list(metadata.get("finalizers") or ())
+    if FINALIZER not in finalizers:
+        metadata["finalizers"] = [*finalizers, FINALIZER]
+    return {**obj, "metadata": metadata, "spec": spec}
+
+
+def validate(obj: JsonObject) -> list[FieldError]:
+    """All mistakes at once."""
+    errors = FieldErrors()
+    name, spec = obj.get("metadata", {}).get("name", ""), obj.get("spec") or {}
+    if not name.startswith("app-"):
+        errors.invalid(METADATA.child("name"), name, INVALID_NAME)
+    replicas = spec.get("replicas")
+    if isinstance(replicas, int) and replicas < 0:
+        errors.invalid(SPEC.child("replicas"), replicas, INVALID_REPLICAS)
+    _check_config(errors, spec.get("jsonConfig"))
+    _check_overlay(errors, spec.get("template") or {}, name)
+    return list(errors)
+
+
+def warnings(obj: JsonObject) -> list[str]:
+    """What is allowed, but probably not meant."""
+    spec = obj.get("spec") or {}
+    found = []
+    config = spec.get("jsonConfig")
+    if isinstance(config, str) and jsonconfig.problem(config) is None:
+        found += [f"spec.jsonConfig: {doubt}" for doubt in jsonconfig.doubts(config)]
+    if spec.get("storage") == Storage.EPHEMERAL and spec.get("replicas", 1) > 1:
+        found.append(
+            "spec.storage: with Ephemeral storage and several replicas, every pod keeps data of its own"
+        )
+    return found
+
+
+def _check_config(errors: FieldErrors, config: Any) -> None:
+    path = SPEC.child("jsonConfig")
+    if not isinstance(config, str):
+        errors.required(path, f"{INVALID_CONFIG} It must be a text that holds a JSON object.")
+    elif (wrong := jsonconfig.problem(config)) is not None:
+        # The value itself is not repeated: it may be a mebibyte, and its author knows it.
+        errors.found.append(FieldError(path, Kind.INVALID, message=f"{INVALID_CONFIG} {wrong}"))
+
+
+def _check_overlay(errors: FieldErrors, template: JsonObject, name: str) -> None:
+    path = SPEC.child("template")
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if labels.get(SELECTOR_LABEL, name) != name:
+        where = path.child("metadata", "labels").key(SELECTOR_LABEL)
+        errors.forbidden(where, f"this label selects the pods and must stay '{name}'")
+    spec, where = template.get("spec") or {}, path.child("spec")
+    for field in _IDENTITY:
+        if field in spec:
+            errors.forbidden(where.child(field), "pods of a JsonServer have no identity of their own")
+    for index, volume in _named(errors, spec, where, "volumes"):
+        if volume.get("name") in _OUR_VOLUMES:
+            errors.forbidden(where.child("volumes").index(index), f"the volume '{volume['name']}' is taken")
+        if any(
+            "serviceAccountToken" in source for source in (volume.get("projected") or {}).get("sources") or ()
+        ):
+            errors.forbidden(where.child("volumes").index(index), "pods of a JsonServer get no token")
+    for index, container in _named(errors, spec, where, "containers"):
+        if container.get("name") == CONTAINER:
+            _check_main_container(errors, container, where.child("containers").index(index))
+
+
+def _check_main_container(errors: FieldErrors, container: JsonObject, path: FieldPath) -> None:
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        if mount.get("mountPath") == DATA_PATH or mount.get("name") in _OUR_VOLUMES:
+            errors.forbidden(
+                path.child("volumeMounts").index(index), f"the data is mounted at {DATA_PATH} and must stay"
+            )
+
+
+def _named(
+    errors: FieldErrors, spec: JsonObject, path: FieldPath, field: str
+) -> Iterator[tuple[int, JsonObject]]:
+    """The items of a list that merges by name; items without one cannot be merged."""
+    for index, item in enumerate(spec.get(field) or ()):
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            errors.required(path.child(field).index(index).child("name"), "items merge by their name")
+        else:
+            yield index, item

@@ -1,0 +1,1 @@
+"""The JsonServer controller: `controller` acts, `desired` and `status` decide."""

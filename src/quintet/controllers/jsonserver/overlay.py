@@ -1,0 +1,48 @@
+"""Lays what a user wrote in `spec.template` over the pod template that we want. Pure.
+
+The rules of a strategic merge, for the lists that pods have: items of lists of named things
+merge by their key, other lists are replaced as a whole, `null` removes.
+"""
+
+from typing import Any
+
+from quintet.apis.meta import JsonObject
+
+_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "imagePullSecrets": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "ports": "containerPort",
+    "hostAliases": "ip",
+    "topologySpreadConstraints": "topologyKey",
+}
+
+
+def overlay(base: JsonObject, patch: JsonObject) -> JsonObject:
+    """`base` with `patch` laid over it; neither is changed."""
+    result = dict(base)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _merged(name, result.get(name), value)
+    return result
+
+
+def _merged(name: str, base: Any, patch: Any) -> Any:
+    if isinstance(base, dict) and isinstance(patch, dict):
+        return overlay(base, patch)
+    key = _KEYS.get(name)
+    if key is not None and isinstance(base, list) and isinstance(patch, list):
+        return _merged_items(key, base, patch)
+    return patch
+
+
+def _merged_items(key: str, base: list[JsonObject], patch: list[JsonObject]) -> list[JsonObject]:
+    changes = {item.get(key): item for item in patch}
+    kept = [overlay(item, changes.pop(item.get(key), {})) for item in base]
+    return [*kept, *changes.values()]

@@ -1,0 +1,411 @@
+"""The test plan of the JsonServer design, by its own names, on a real API server.
+
+What needs pods is in tests/e2e/test_jsonserver_on_a_node.py; refusals through the webhooks are in
+test_jsonserver_admission.py.
+"""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.eventually import eventually
+from kit.jsonservers import (
+    CHILD_TYPES,
+    IMAGE,
+    PEOPLE,
+    a_jsonserver,
+    children,
+    exists,
+    in_state,
+    install,
+    jsonserver_operator,
+)
+from kit.proxy import FaultProxy, matching
+from quintet.apis.jsonserver import JSONSERVERS, JsonServer
+from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
+from quintet.apis.meta import Object, ObjectKey
+from quintet.controllers.jsonserver import desired
+from quintet.kube.client import JSON, Client
+from quintet.kube.errors import Invalid
+
+
+@pytest.fixture(scope="module")
+async def servers(client: Client) -> Client:
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def operator(servers, proxy: FaultProxy, namespace, tmp_path) -> AsyncIterator[None]:
+    async with jsonserver_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        yield
+
+
+async def create(client: Client, namespace: str, name: str, *args, **spec) -> ObjectKey:
+    """As the mutating webhook leaves it: held by the finalizer."""
+    body = a_jsonserver(name, *args, **spec)
+    body["metadata"]["finalizers"] = [FINALIZER]
+    await client.create(JSONSERVERS, body, Object, namespace=namespace)
+    return ObjectKey(namespace, name)
+
+
+@pytest.fixture
+async def app(operator, servers: Client, proxy: FaultProxy, namespace) -> ObjectKey:
+    """A JsonServer with two replicas whose operator has come to rest."""
+    key = await create(servers, namespace, "app-my-server", replicas=2)
+    await in_state(servers, key, "Synced")
+    await proxy.quiet(0.5)
+    return key
+
+
+async def test_tc_01_jsonserver_created(app, servers: Client):
+    seen = await children(servers, app)
+    server = await servers.get(JSONSERVERS, app, JsonServer)
+    for kind, child in seen.items():
+        assert child["metadata"]["labels"]["app"] == app.name, kind
+        owner = child["metadata"]["ownerReferences"][0]
+        assert (owner["uid"], owner["controller"]) == (server.metadata.uid, True), kind
+    deployment = seen["Deployment"]["spec"]
+    assert deployment["replicas"] == 2
+    assert deployment["selector"] == {"matchLabels": {"app": app.name}}
+    pod = deployment["template"]
+    assert pod["metadata"]["labels"]["app"] == app.name
+    main = pod["spec"]["containers"][0]
+    assert main["image"] == IMAGE
+    assert main["volumeMounts"] == [{"name": "json-config", "mountPath": "/data"}]
+    assert pod["spec"]["volumes"][0]["configMap"]["name"] == app.name
+    service = seen["Service"]["spec"]
+    assert service["selector"] == {"app": app.name}
+    assert [(port["port"], port["targetPort"]) for port in service["ports"]] == [(3000, 3000)]
+    assert seen["ConfigMap"]["data"] == {"db.json": PEOPLE}
+    assert (server.status.state, server.status.message) == ("Synced", "Synced successfully!")
+
+
+async def test_tc_02_default_replica_value(operator, servers: Client, namespace):
+    key = await create(servers, namespace, "app-default")
+    await in_state(servers, key, "Synced")
+    assert (await children(servers, key))["Deployment"]["spec"]["replicas"] == 1
+
+
+async def test_tc_03_invalid_name(servers: Client, cluster, namespace):
+    done = cluster.kubectl("apply", "-n", namespace, "-f", "-", input=json.dumps(a_jsonserver("web")))
+    assert done.returncode != 0
+    assert "Invalid name: must start with 'app-'." in done.stderr
+
+
+async def test_tc_05_update_replicas(app, servers: Client, cluster):
+    await servers.patch(JSONSERVERS, app, {"spec": {"replicas": 5}}, Object)
+    await in_state(servers, app, "Synced")
+    assert (await children(servers, app))["Deployment"]["spec"]["replicas"] == 5
+
+
+async def test_tc_06_update_json_config(app, servers: Client):
+    before = (await children(servers, app))["Deployment"]["spec"]["template"]
+    changed = '{"people": []}'
+    await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": changed}}, Object)
+    server = await in_state(servers, app, "Synced")
+    seen = await children(servers, app)
+    assert seen["ConfigMap"]["data"] == {"db.json": changed}
+    assert seen["Deployment"]["spec"]["template"] != before, "the pods were not restarted"
+    assert server.status.config_hash == desired.config_hash(changed)
+
+
+async def test_tc_07_delete_jsonserver(app, servers: Client):
+    await servers.delete(JSONSERVERS, app)
+
+    async def gone() -> None:
+        for resource in (*CHILD_TYPES, JSONSERVERS):
+            assert not await exists(servers, resource, app), resource.kind
+
+    await eventually(gone)
+
+
+async def test_tc_07_a_deleted_namespace_takes_everything_with_it(app, servers: Client, cluster, namespace):
+    cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+
+    async def gone() -> None:
+        for resource in (*CHILD_TYPES, JSONSERVERS):
+            assert not await exists(servers, resource, app), resource.kind
+
+    await eventually(gone, within=60.0)
+
+
+async def test_tc_08_owned_resource_deleted(app, servers: Client):
+    for resource in CHILD_TYPES:
+        before = await servers.get(resource, app, Object)
+        await servers.delete(resource, app)
+
+        async def back(resource=resource, before=before) -> None:
+            after = await servers.get(resource, app, Object)
+            assert after.metadata.uid != before.metadata.uid
+
+        await eventually(back)
+    await in_state(servers, app, "Synced")
+
+
+def _leaves(value, path: str = ""):
+    """Every field of an object that is wanted, as JSON pointers, the innermost values."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(item, f"{path}/{name.replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{path}/{index}")
+    else:
+        yield path, value
+
+
+def _other(pointer: str, value):
+    """A valid value that differs."""
+    special = {
+        "/spec/type": "NodePort",
+        "/spec/ports/0/protocol": "UDP",
+        "/spec/template/spec/containers/0/ports/0/protocol": "UDP",
+        "/spec/template/spec/containers/0/imagePullPolicy": "Always",
+        "/spec/template/spec/securityContext/seccompProfile/type": "Unconfined",
+        "/spec/template/spec/securityContext/runAsNonRoot": False,
+        "/spec/template/spec/containers/0/readinessProbe/httpGet/port": 3000,
+        "/spec/template/spec/containers/0/livenessProbe/httpGet/port": 3000,
+    }
+    if pointer in special:
+        return special[pointer]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, list):
+        return ["NET_ADMIN"] if pointer.endswith("drop") else [*value, "--more"]
+    if pointer.endswith(("/cpu", "/memory")):
+        return "33m" if pointer.endswith("cpu") else "33Mi"
+    return f"{value}x" if "name" not in pointer.rpartition("/")[2] else "other"
+
+
+# Changing these is refused by the API server, or makes another object: nothing to put back.
+FIXED = {"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/spec/selector/matchLabels/app"}
+# The API server insists that pods match their selector, and mounts and probes their volumes and ports.
+TIED = {
+    "/spec/template/metadata/labels/app",
+    "/spec/template/spec/volumes/0/name",
+    "/spec/template/spec/containers/0/volumeMounts/0/name",
+}
+
+
+def missing(wanted, seen, path: str = "") -> list[str]:
+    """What of a wanted object is not there. Items that others added to a list do not matter."""
+    if isinstance(wanted, dict) and isinstance(seen, dict):
+        return [
+            gap for name, item in wanted.items() for gap in missing(item, seen.get(name), f"{path}/{name}")
+        ]
+    if isinstance(wanted, list) and wanted and isinstance(wanted[0], dict):
+        return [
+            f"{path}: no {item} in {seen}"
+            for item in wanted
+            if not any(missing(item, candidate) == [] for candidate in seen or ())
+        ]
+    return [] if wanted == seen else [f"{path}: {seen!r} instead of {wanted!r}"]
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Service", "Deployment"])
+async def test_tc_09_owned_resource_modified(kind, app, servers: Client):
+    """Every single field that we send, changed by hand, one after the other, and put back."""
+    server = await servers.get(JSONSERVERS, app, JsonServer)
+    wanted = {
+        "ConfigMap": (desired.CONFIG_MAPS, desired.config_map(server)),
+        "Service": (desired.SERVICES, desired.service(server)),
+        "Deployment": (desired.DEPLOYMENTS, desired.deployment(server, IMAGE)),
+    }
+    resource, body = wanted[kind]
+    pointers = [(pointer, value) for pointer, value in _leaves(body) if pointer not in FIXED | TIED]
+    changed = 0
+    for pointer, value in pointers:
+        change = {"op": "replace", "path": pointer, "value": _other(pointer, value)}
+        await servers.patch(resource, app, [change], Object, content_type=JSON)
+        changed += 1
+
+        async def mended(change=change) -> None:
+            seen = await servers.get(resource, app, dict)
+            assert missing(body, seen) == [], f"after {change}"
+
+        await eventually(mended, within=60.0)
+    for gone in ("/metadata/labels", "/metadata/ownerReferences"):
+        await servers.patch(resource, app, [{"op": "remove", "path": gone}], Object, content_type=JSON)
+
+        async def restored(gone=gone) -> None:
+            seen = await servers.get(resource, app, dict)
+            assert missing(body, seen) == [], f"after the removal of {gone}"
+            assert seen["metadata"]["ownerReferences"][0]["uid"] == server.metadata.uid
+
+        await eventually(restored, within=60.0)
+    await in_state(servers, app, "Synced")
+    assert changed >= 6
+
+
+async def test_tc_09_what_others_add_is_kept(app, servers: Client):
+    await servers.patch(desired.CONFIG_MAPS, app, {"data": {"theirs": "yes"}}, Object)
+    port = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "spec": {"ports": [{"port": 9000, "protocol": "TCP", "name": "x"}]},
+    }
+    await servers.apply(desired.SERVICES, app, port, Object)
+    sidecar = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"labels": {"theirs": "yes"}, "annotations": {"theirs": "yes"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "sidecar", "image": "side:1"}]}}},
+    }
+    await servers.apply(desired.DEPLOYMENTS, app, sidecar, Object)
+    await servers.patch(desired.DEPLOYMENTS, app, {"spec": {"replicas": 9}}, Object)
+    await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": '{"a": []}'}}, Object)
+
+    async def kept() -> None:
+        seen = await children(servers, app)
+        assert seen["Deployment"]["spec"]["replicas"] == 2
+        assert seen["ConfigMap"]["data"] == {"db.json": '{"a": []}', "theirs": "yes"}
+        assert [item["port"] for item in seen["Service"]["spec"]["ports"]] == [3000, 9000]
+        names = [item["name"] for item in seen["Deployment"]["spec"]["template"]["spec"]["containers"]]
+        assert sorted(names) == ["json-server", "sidecar"]
+        assert seen["Deployment"]["metadata"]["labels"]["theirs"] == "yes"
+        assert seen["Deployment"]["metadata"]["annotations"]["theirs"] == "yes"
+
+    await eventually(kept)
+
+
+async def test_tc_11_invalid_replica_number(servers: Client, cluster, namespace):
+    body = json.dumps(a_jsonserver("app-negative", replicas=-1))
+    done = cluster.kubectl("apply", "-n", namespace, "-f", "-", input=body)
+    assert done.returncode != 0
+    assert "Invalid replicas number." in done.stderr
+
+
+@pytest.mark.parametrize("resource", CHILD_TYPES, ids=lambda resource: resource.kind)
+async def test_a_child_of_the_same_name_that_is_not_ours_is_never_touched(
+    resource, operator, servers, namespace
+):
+    name = f"app-{resource.plural}"
+    key = ObjectKey(namespace, name)
+    labels = {"metadata": {"name": name, "labels": {"app": name}}}
+    specs = {
+        "ConfigMap": {"data": {"mine": "1"}},
+        "Service": {"spec": {"ports": [{"port": 80}]}},
+        "Deployment": {
+            "spec": {
+                "replicas": 0,
+                "selector": {"matchLabels": {"mine": "1"}},
+                "template": {
+                    "metadata": {"labels": {"mine": "1"}},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]},
+                },
+            }
+        },
+    }
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, **labels, **specs[resource.kind]}
+    before = await servers.create(resource, body, dict, namespace=namespace)
+    await create(servers, namespace, name)
+    server = await in_state(servers, key, "Error")
+    assert f"{resource.kind} {key} exists and is not controlled by this object" in server.status.message
+    after = await servers.get(resource, key, dict)
+    for part in ("spec", "data"):
+        assert after.get(part) == before.get(part)
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    assert "ownerReferences" not in after["metadata"]
+    await servers.delete(resource, key)
+    await in_state(servers, key, "Synced", within=60.0)
+
+
+@pytest.mark.parametrize("config", ["null", "[]", "{", '{"a": 1, "a": 2}', '{"a": NaN}'])
+async def test_bad_data_that_came_past_the_webhook_is_an_error_in_the_status(
+    config, operator, servers, namespace
+):
+    key = await create(servers, namespace, "app-bad", config)
+    server = await in_state(servers, key, "Error")
+    assert server.status.message == "Error: spec.jsonConfig is not a valid json object"
+    assert not await exists(servers, desired.CONFIG_MAPS, key), "a half-made set of children"
+    await servers.patch(JSONSERVERS, key, {"spec": {"jsonConfig": PEOPLE}}, Object)
+    await in_state(servers, key, "Synced")
+
+
+async def test_good_data_stays_served_when_bad_data_comes_past_the_webhook(app, servers: Client):
+    before = await children(servers, app)
+    await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": "nonsense"}}, Object)
+    await in_state(servers, app, "Error")
+    after = await children(servers, app)
+    for kind in before:
+        assert after[kind]["metadata"]["uid"] == before[kind]["metadata"]["uid"]
+    assert after["ConfigMap"]["data"] == {"db.json": PEOPLE}
+
+
+@pytest.mark.parametrize("extra", [-1, 0], ids=["one byte below the limit", "at the limit"])
+async def test_data_up_to_the_limit_is_stored_whole(extra, operator, servers: Client, namespace):
+    config = '{"a":"' + "x" * (MAX_CONFIG_BYTES - 14 + extra) + '"}'
+    key = await create(servers, namespace, "app-large", config)
+    await in_state(servers, key, "Synced")
+    assert (await children(servers, key))["ConfigMap"]["data"] == {"db.json": config}
+
+
+async def test_a_config_longer_than_the_schema_allows_is_refused_with_a_reason(servers: Client, namespace):
+    with pytest.raises(Invalid) as refusal:
+        await create(servers, namespace, "app-too-large", "x" * (MAX_CONFIG_BYTES + 1))
+    assert refusal.value.causes[0].field == "spec.jsonConfig"
+
+
+async def test_creating_takes_four_writes_and_no_read(app, proxy: FaultProxy):
+    first, later = proxy.trace.writes()[:4], proxy.trace.writes()[4:]
+    assert sorted(str(exchange.request).split()[1] for exchange in first) == [
+        "configmaps",
+        "deployments.apps",
+        "jsonservers.example.com/status",
+        "services",
+    ], f"\n{proxy.trace}"
+    # Afterwards only the Deployment's own progress is passed on.
+    counts = [exchange.body["status"].get("replicas", 0) for exchange in later]
+    assert counts == sorted(set(counts)), f"\n{proxy.trace}"
+    assert all(exchange.request.subresource == "status" for exchange in later)
+    assert proxy.trace.requests(matching("get")) == [], f"\n{proxy.trace}"
+
+
+async def test_a_jsonserver_that_came_past_the_webhook_is_held_all_the_same(
+    operator, servers: Client, namespace
+):
+    await servers.create(JSONSERVERS, a_jsonserver("app-bypass"), Object, namespace=namespace)
+    server = await in_state(servers, ObjectKey(namespace, "app-bypass"), "Synced")
+    assert FINALIZER in server.metadata.finalizers
+
+
+async def test_kubectl_scale_sets_the_replicas(app, servers: Client, cluster):
+    cluster.kubectl("scale", "js", app.name, "-n", app.namespace, "--replicas", "4")
+
+    async def scaled() -> None:
+        assert (await children(servers, app))["Deployment"]["spec"]["replicas"] == 4
+
+    await eventually(scaled)
+    cluster.kubectl("scale", "js", app.name, "-n", app.namespace, "--replicas", "0")
+
+    async def none() -> None:
+        assert (await children(servers, app))["Deployment"]["spec"]["replicas"] == 0
+
+    await eventually(none)
+
+
+async def test_kubectl_get_and_explain_read_well(app, cluster):
+    listed = cluster.kubectl("get", "js", "-n", app.namespace).stdout.splitlines()
+    assert listed[0].split() == ["NAME", "STATE", "READY", "REPLICAS", "AGE"]
+    assert listed[1].split()[:3] == [app.name, "Synced", "False"]
+    wide = cluster.kubectl("get", "js", "-n", app.namespace, "-o", "wide").stdout
+    assert "Synced successfully!" in wide
+    assert f"http://{app.name}.{app.namespace}.svc:3000" in wide
+    explained = cluster.kubectl("explain", "jsonserver.spec").stdout
+    for field in ("jsonConfig", "replicas", "image", "storage", "template"):
+        assert field in explained
+    assert cluster.kubectl("get", "quintet", "-n", app.namespace).stdout.count(app.name) == 1
+    described = cluster.kubectl("describe", "js", app.name, "-n", app.namespace).stdout
+    assert "Synced successfully!" in described
+
+
+async def test_events_tell_what_happened(app, servers: Client, cluster):
+    async def told() -> None:
+        text = cluster.kubectl("get", "events", "-n", app.namespace).stdout
+        assert "Synced successfully!" in text, text
+
+    await eventually(told)

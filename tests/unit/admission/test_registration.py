@@ -1,0 +1,135 @@
+"""What the API server is told: enough to ask us, and nothing that could block anybody else."""
+
+import base64
+import copy
+
+import pytest
+
+from quintet.admission.registration import (
+    INJECT_CA_FROM,
+    ByService,
+    ByUrl,
+    Endpoint,
+    cluster_rules,
+    configurations,
+    covers,
+)
+from quintet.admission.review import Admission
+from unit.admission.sample import ADMISSION, WIDGETS
+
+SERVICE = Endpoint(at=ByService("quintet-system", "quintet-webhooks"))
+
+
+def built(endpoint=SERVICE, admissions=(ADMISSION,), bundle: bytes | None = b"PEM"):
+    return {resource.kind: body for resource, body in configurations(endpoint, admissions, bundle)}
+
+
+@pytest.fixture(params=["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"])
+def configuration(request):
+    return built()[request.param]
+
+
+def test_only_our_own_objects_are_sent_and_no_subresource_of_them(configuration):
+    (webhook,) = configuration["webhooks"]
+    assert webhook["rules"] == [
+        {
+            "apiGroups": ["test.quintet.dev"],
+            "apiVersions": ["v1"],
+            "resources": ["widgets"],
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "Namespaced",
+        }
+    ]
+    assert "namespaceSelector" not in webhook
+
+
+def test_an_object_without_a_verdict_is_not_stored_and_nobody_waits_long(configuration):
+    (webhook,) = configuration["webhooks"]
+    assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Fail", 5)
+    assert (webhook["sideEffects"], webhook["matchPolicy"]) == ("None", "Equivalent")
+    assert webhook["admissionReviewVersions"] == ["v1"]
+
+
+def test_each_webhook_has_a_path_of_its_own_behind_the_service():
+    for kind, path in (
+        ("MutatingWebhookConfiguration", "/mutate/widgets.test.quintet.dev"),
+        ("ValidatingWebhookConfiguration", "/validate/widgets.test.quintet.dev"),
+    ):
+        client = built()[kind]["webhooks"][0]["clientConfig"]
+        assert client == {
+            "service": {
+                "namespace": "quintet-system",
+                "name": "quintet-webhooks",
+                "port": 443,
+                "path": path,
+            },
+            "caBundle": base64.b64encode(b"PEM").decode(),
+        }
+
+
+def test_a_process_outside_is_reached_by_url():
+    body = built(Endpoint(at=ByUrl("https://10.0.0.5:9443")))["ValidatingWebhookConfiguration"]
+    client = body["webhooks"][0]["clientConfig"]
+    assert client["url"] == "https://10.0.0.5:9443/validate/widgets.test.quintet.dev"
+    assert "service" not in client
+
+
+def test_with_cert_manager_the_bundle_is_left_to_it():
+    endpoint = Endpoint(at=SERVICE.at, inject_ca_from="quintet-system/serving")
+    body = built(endpoint)["MutatingWebhookConfiguration"]
+    assert body["metadata"]["annotations"][INJECT_CA_FROM] == "quintet-system/serving"
+    assert "caBundle" not in body["webhooks"][0]["clientConfig"]
+
+
+def test_namespaces_can_be_chosen():
+    chosen = {"matchLabels": {"quintet": "yes"}}
+    body = built(Endpoint(at=SERVICE.at, namespace_selector=chosen))["MutatingWebhookConfiguration"]
+    assert body["webhooks"][0]["namespaceSelector"] == chosen
+
+
+def test_a_kind_without_defaults_has_no_mutating_webhook():
+    bodies = built(admissions=(Admission(WIDGETS, ADMISSION.validate),))
+    assert bodies["MutatingWebhookConfiguration"]["webhooks"] == []
+    assert len(bodies["ValidatingWebhookConfiguration"]["webhooks"]) == 1
+
+
+def served(body):
+    """As the API server gives it back: with defaults, and with what others added."""
+    live = copy.deepcopy(body)
+    live["metadata"] |= {"uid": "1", "resourceVersion": "5", "managedFields": []}
+    for webhook in live["webhooks"]:
+        webhook |= {"objectSelector": {}, "namespaceSelector": {}, "reinvocationPolicy": "Never"}
+    live["webhooks"].insert(0, {"name": "somebody.else.example.com"})
+    if not body["webhooks"]:
+        del live["webhooks"]
+    return live
+
+
+def test_additions_by_the_server_and_by_others_are_no_difference(configuration):
+    assert covers(served(configuration), configuration)
+
+
+def test_nothing_wanted_is_covered_by_nothing():
+    body = built(admissions=(Admission(WIDGETS, ADMISSION.validate),))["MutatingWebhookConfiguration"]
+    assert covers(served(body), body)
+
+
+def test_every_field_that_somebody_changes_is_a_difference(configuration):
+    fields = ("failurePolicy", "timeoutSeconds", "sideEffects", "matchPolicy", "rules", "clientConfig")
+    for field in fields:
+        live = served(configuration)
+        live["webhooks"][1][field] = None
+        assert not covers(live, configuration), field
+    live = served(configuration)
+    live["webhooks"][1]["rules"][0]["resources"].append("widgets/status")
+    assert not covers(live, configuration)
+
+
+def test_a_webhook_that_we_dropped_is_a_difference(configuration):
+    fewer = built(admissions=())[configuration["kind"]]
+    assert not covers(served(configuration), fewer)
+
+
+def test_rights_are_for_our_two_objects_only():
+    assert all(rule["resourceNames"] == ["quintet"] for rule in cluster_rules())
+    assert not {"delete", "list", "*"} & {verb for rule in cluster_rules() for verb in rule["verbs"]}

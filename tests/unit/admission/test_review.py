@@ -1,0 +1,217 @@
+"""What is answered to a review, whatever the review is like."""
+
+import base64
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quintet.admission import review
+from quintet.admission.review import Admission, BadReview, Operation, Request, Verdict
+from quintet.apis.fields import SPEC, FieldError, FieldErrors, Kind
+from unit.admission.sample import ADMISSION, SENTENCE, WARNING, WIDGETS, a_review, encoded
+
+
+def validated(asked, admission=ADMISSION):
+    answer = json.loads(review.validate(admission, encoded(asked)))
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert answer["response"]["uid"] == asked["request"]["uid"]
+    return answer["response"]
+
+
+def mutated(asked, admission=ADMISSION):
+    return json.loads(review.mutate(admission, encoded(asked)))["response"]
+
+
+def test_a_good_object_is_allowed_and_nothing_more_is_said():
+    assert validated(a_review(text="x")) == {"uid": "705ab4f5", "allowed": True}
+
+
+def test_a_mistake_in_a_field_is_422_with_the_sentence_and_the_field():
+    response = validated(a_review(text=""))
+    assert response["allowed"] is False
+    status = response["status"]
+    assert (status["code"], status["reason"]) == (422, "Invalid")
+    assert SENTENCE in status["message"]
+    assert status["details"] == {
+        "kind": "Widget",
+        "name": "w",
+        "causes": [
+            {
+                "reason": "FieldValueInvalid",
+                "message": f'Invalid value: "": {SENTENCE}',
+                "field": "spec.text",
+            }
+        ],
+    }
+
+
+def test_a_plain_sentence_is_403():
+    response = validated(a_review(mode="forbidden"))
+    assert response["status"] == {"code": 403, "reason": "Forbidden", "message": "Not for ada."}
+
+
+def test_all_mistakes_are_told_at_once():
+    field_error = FieldError(SPEC, Kind.REQUIRED, message="must be set")
+    admission = Admission(WIDGETS, lambda _: Verdict((field_error, "And a sentence.")))
+    status = validated(a_review(), admission)["status"]
+    assert status["message"] == 'Widget "w" is invalid: spec: Required value: must be set; And a sentence.'
+    assert [cause.get("field") for cause in status["details"]["causes"]] == ["spec", None]
+
+
+def test_warnings_go_along_with_permission_and_with_refusal():
+    assert validated(a_review(text="x", replicas=11)) == {
+        "uid": "705ab4f5",
+        "allowed": True,
+        "warnings": [WARNING],
+    }
+    assert validated(a_review(text="", replicas=11))["warnings"] == [WARNING]
+
+
+def test_the_kind_sees_who_does_what_to_which_object():
+    seen: list[Request] = []
+
+    def remember(request: Request) -> Verdict:
+        seen.append(request)
+        return Verdict()
+
+    asked = a_review("UPDATE", old={"spec": {"text": "old"}}, text="new")
+    asked["request"] |= {"dryRun": True, "subResource": "scale"}
+    validated(asked, Admission(WIDGETS, remember))
+    request = seen[0]
+    assert request.operation is Operation.UPDATE
+    assert (request.object["spec"], request.old_object) == ({"text": "new"}, {"spec": {"text": "old"}})
+    assert (request.namespace, request.name) == ("shop", "w")
+    assert (request.dry_run, request.subresource) == (True, "scale")
+    assert (request.user.username, request.user.groups) == ("ada", ("system:authenticated",))
+    assert request.user.extra == {"k8s.io/pod-name": ("p",)}
+
+
+def test_a_deletion_has_no_object():
+    asked = a_review("DELETE", old={"spec": {}})
+    asked["request"]["object"] = None
+    admission = Admission(WIDGETS, lambda request: Verdict(() if request.object == {} else ("?",)))
+    assert validated(asked, admission)["allowed"] is True
+
+
+def test_an_error_in_a_rule_refuses_that_object_and_is_logged(caplog):
+    response = validated(a_review(mode="crash"))
+    assert response["allowed"] is False
+    assert (response["status"]["code"], response["status"]["reason"]) == (500, "InternalError")
+    assert "failed unexpectedly (RuntimeError)" in response["status"]["message"]
+    assert "this widget crashes its validation" in caplog.text
+
+
+def test_defaults_are_answered_as_a_patch_even_if_set_in_place():
+    response = mutated(a_review(text="x"))
+    assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
+    patch = json.loads(base64.b64decode(response["patch"]))
+    assert patch == [{"op": "add", "path": "/spec/replicas", "value": 1}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "admission"),
+    [
+        pytest.param(a_review(replicas=3), ADMISSION, id="nothing to fill in"),
+        pytest.param(a_review(), Admission(WIDGETS, ADMISSION.validate), id="a kind without defaults"),
+        pytest.param(
+            {**a_review(), "request": {**a_review()["request"], "subResource": "status"}},
+            ADMISSION,
+            id="a subresource",
+        ),
+    ],
+)
+def test_no_patch_is_sent_for(asked, admission):
+    assert mutated(asked, admission) == {"uid": "705ab4f5", "allowed": True}
+
+
+def test_a_default_may_refuse_what_no_validation_would_see():
+    def refuse(obj, operation):
+        errors = FieldErrors()
+        errors.invalid(SPEC.child("replicas"), -1, "Invalid replicas number.")
+        errors.raise_if_any("Widget w")
+        return obj
+
+    response = mutated(a_review(), Admission(WIDGETS, ADMISSION.validate, refuse))
+    assert response["allowed"] is False
+    assert "Invalid replicas number." in response["status"]["message"]
+
+
+def changed(**request):
+    asked = a_review(text="x")
+    return encoded({**asked, "request": {**asked["request"], **request}})
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param(b"", "not a review", id="nothing"),
+        pytest.param(b"{", "not a review", id="half an object"),
+        pytest.param(b"\xff\xfe", "not a review", id="no text"),
+        pytest.param(b"[]", "not a review", id="a list"),
+        pytest.param(b"[" * 100_000, "not a review", id="a tower of brackets"),
+        pytest.param(encoded({**a_review(), "apiVersion": "admission.k8s.io/v1beta1"}), "v1beta1", id="old"),
+        pytest.param(encoded({**a_review(), "kind": "Pod"}), "got", id="another kind"),
+        pytest.param(encoded({**a_review(), "kind": "x" * 9000 + "\n"}), "got", id="a very long kind"),
+        pytest.param(encoded({**a_review(), "request": None}), "not a review", id="a null request"),
+        pytest.param(b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', "no request", id="none"),
+        pytest.param(changed(uid=""), "no uid", id="an empty uid"),
+        pytest.param(changed(uid=5), "not a review", id="a uid of the wrong type"),
+        pytest.param(changed(operation="STEAL"), "not a review", id="an unknown operation"),
+        pytest.param(changed(object="text"), "not a review", id="an object that is none"),
+        pytest.param(changed(resource={"group": "", "resource": "pods"}), "widgets.test.quintet.dev only", id="pods"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("answer", [review.mutate, review.validate])
+def test_what_is_no_review_for_us_is_refused_in_one_line(answer, body, want):
+    with pytest.raises(BadReview) as refusal:
+        answer(ADMISSION, body)
+    text = str(refusal.value)
+    assert want in text, text
+    assert "\n" not in text
+    assert len(text) < 400
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_whatever_cause_another_error(body):
+    with pytest.raises(BadReview):
+        review.validate(ADMISSION, body)
+
+
+@given(
+    st.recursive(st.none() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v))
+)
+def test_no_object_whatever_stops_the_server(obj):
+    asked = a_review()
+    asked["request"]["object"] = obj
+    try:
+        response = json.loads(review.validate(ADMISSION, encoded(asked)))["response"]
+    except BadReview:
+        assert not isinstance(obj, dict)
+    else:
+        assert response["allowed"] in (True, False)
+
+
+@given(st.lists(st.text(max_size=600), max_size=30))
+def test_warnings_fit_a_header_and_a_terminal(texts):
+    shown = review.presentable(tuple(texts))
+    assert len(shown) <= 15
+    assert all(0 < len(text) <= 256 for text in shown)
+    assert all(text.isprintable() for text in shown)
+    assert sum(map(len, shown)) < 4096
+
+
+def test_a_long_warning_is_cut_between_words_and_a_long_word_anywhere():
+    (text,) = review.presentable((f"{'word ' * 100}",))
+    assert text.endswith("word…")
+    (text,) = review.presentable(("x" * 1000,))
+    assert text == "x" * 255 + "…"
+    assert review.presentable(("two\nlines\x1b[31m", "two lines [31m")) == ("two lines [31m",)
+    assert review.presentable(tuple(f"w{i}" for i in range(20)))[-1] == "… and 6 more warnings"
+
+
+def test_an_answer_is_a_review_that_decodes_as_one():
+    answer = msgspec.json.decode(review.validate(ADMISSION, encoded(a_review(text="x"))), type=review.Review)
+    assert answer.response.allowed

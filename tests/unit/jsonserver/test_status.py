@@ -1,0 +1,109 @@
+"""What is said about a JsonServer for each state of its children."""
+
+import pytest
+
+from quintet.apis.jsonserver import JsonServer, JsonServerSpec, JsonServerStatus
+from quintet.apis.meta import Condition, ObjectMeta
+from quintet.controllers.jsonserver.desired import config_hash
+from quintet.controllers.jsonserver.status import (
+    DeploymentStatus,
+    Problem,
+    Reason,
+    Rollout,
+    Verification,
+    status_of,
+    wants_verification,
+)
+
+NOWHERE = Rollout()
+DONE = Rollout(2, DeploymentStatus(2, 3, 3, 3, 3))
+HALF = Rollout(2, DeploymentStatus(2, 4, 2, 3, 3))
+OUTDATED = Rollout(3, DeploymentStatus(2, 3, 3, 3, 3))
+NONE_UP = Rollout(2, DeploymentStatus(2, 3, 3, 0, 0))
+
+
+def a_server(replicas: int = 3, status: JsonServerStatus | None = None) -> JsonServer:
+    metadata = ObjectMeta(name="app-x", namespace="ns", generation=5)
+    spec = JsonServerSpec(json_config="{}", replicas=replicas)
+    return JsonServer(metadata=metadata, spec=spec, status=status or JsonServerStatus())
+
+
+def said(rollout, problem=None, verification=None, doubts=(), replicas=3):
+    status = status_of(a_server(replicas), problem, rollout, verification, list(doubts))
+    return status, {condition.type: condition for condition in status.conditions}
+
+
+def test_a_synced_server_says_so_in_the_words_of_its_design():
+    status, _ = said(DONE)
+    assert (status.state, status.message) == ("Synced", "Synced successfully!")
+    assert status.observed_generation == 5
+    assert status.url == "http://app-x.ns.svc:3000"
+    assert status.selector == "app=app-x"
+    assert (status.replicas, status.ready_replicas) == (3, 3)
+    assert status.config_hash == config_hash("{}")
+
+
+def test_a_problem_is_an_error_and_leaves_the_known_data_known():
+    status, conditions = said(NOWHERE, Problem(Reason.INVALID_CONFIG, "what", "where"))
+    assert (status.state, status.message) == ("Error", "Error: what")
+    assert status.config_hash == ""
+    assert conditions["Synced"].status == "False"
+    assert conditions["Synced"].message == "what: where"
+    assert conditions["Ready"].status == "False"
+
+
+@pytest.mark.parametrize(
+    ("rollout", "replicas", "want"),
+    [
+        pytest.param(DONE, 3, ("True", "AllReplicasAvailable", "3 of 3 replicas serve the data"), id="all there"),
+        pytest.param(HALF, 3, ("False", "RollingOut", "2 of 3 replicas serve the data"), id="old ones left"),
+        pytest.param(OUTDATED, 3, ("False", "RollingOut", "3 of 3 replicas serve the data"), id="not seen yet"),
+        pytest.param(NOWHERE, 3, ("False", "RollingOut", "0 of 3 replicas serve the data"), id="none yet"),
+        pytest.param(
+            Rollout(1, DeploymentStatus(1)), 0,
+            ("True", "ScaledToZero", "no replica is wanted and none is there"), id="none wanted",
+        ),
+    ],
+)  # fmt: skip
+def test_ready_means_that_every_replica_is_current_and_serves(rollout, replicas, want):
+    ready = said(rollout, replicas=replicas)[1]["Ready"]
+    assert (ready.status, ready.reason, ready.message) == want
+
+
+def test_a_crash_loop_is_explained_in_the_words_of_the_warning():
+    ready = said(NONE_UP, doubts=["version: json-server serves only …"])[1]["Ready"]
+    assert ready.reason == "DataNotServable"
+    assert "version: json-server serves only …" in ready.message
+
+
+@pytest.mark.parametrize(
+    ("reason", "want"),
+    [(Reason.DATA_EQUAL, "True"), (Reason.DATA_DIFFERS, "False"), (Reason.UNREACHABLE, "Unknown")],
+)
+def test_verified_says_what_reading_back_gave(reason, want):
+    assert said(DONE, verification=Verification(reason, "m"))[1]["Verified"].status == want
+
+
+def test_verified_is_unknown_until_ready():
+    assert said(HALF)[1]["Verified"].status == "Unknown"
+
+
+def _verified(generation: int, status: str = "True") -> JsonServerStatus:
+    condition = Condition("Verified", status, "DataEqual", observed_generation=generation)
+    return JsonServerStatus(config_hash=config_hash("{}"), conditions=(condition,))
+
+
+@pytest.mark.parametrize(
+    ("server", "problem", "rollout", "want"),
+    [
+        pytest.param(a_server(), None, DONE, True, id="never looked at"),
+        pytest.param(a_server(status=_verified(5)), None, DONE, False, id="looked at already"),
+        pytest.param(a_server(status=_verified(4)), None, DONE, True, id="changed since"),
+        pytest.param(a_server(status=_verified(5, "Unknown")), None, DONE, True, id="could not be reached"),
+        pytest.param(a_server(), None, HALF, False, id="not rolled out"),
+        pytest.param(a_server(0), None, Rollout(1, DeploymentStatus(1)), False, id="no pods"),
+        pytest.param(a_server(), Problem(Reason.APPLY_FAILED, "x"), DONE, False, id="not synced"),
+    ],
+)
+def test_data_is_read_back_once_after_each_rollout(server, problem, rollout, want):
+    assert wants_verification(server, problem, rollout) is want

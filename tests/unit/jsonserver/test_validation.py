@@ -1,0 +1,113 @@
+"""Defaults, refusals and warnings of a JsonServer, in the words of its users."""
+
+import pytest
+
+from quintet.apis.jsonserver import JSONSERVER, default, validate, warnings
+from quintet.apis.lint import problems
+from quintet.manifests.crd import definition
+
+
+def a_server(name="app-x", **spec):
+    return {"metadata": {"name": name}, "spec": {"jsonConfig": "{}", **spec}}
+
+
+def test_the_default_is_one_replica_and_our_finalizer():
+    stored = default({"metadata": {"name": "app-x"}, "spec": {"jsonConfig": "{}"}})
+    assert stored["spec"]["replicas"] == 1
+    assert stored["metadata"]["finalizers"] == ["example.com/jsonserver"]
+
+
+def test_what_is_there_already_stays():
+    given = a_server(replicas=0)
+    given["metadata"]["finalizers"] = ["a/b", "example.com/jsonserver"]
+    assert default(given) == given
+
+
+@pytest.mark.parametrize(
+    ("server", "want"),
+    [
+        (a_server("web"), "metadata.name: Invalid value: \"web\": Invalid name: must start with 'app-'."),
+        (a_server(replicas=-1), "spec.replicas: Invalid value: -1: Invalid replicas number."),
+        (
+            a_server(jsonConfig="{"),
+            "spec.jsonConfig: Invalid value: Invalid JSON configuration. line 1, column 2: expecting property name "
+            "enclosed in double quotes",
+        ),
+        (
+            {"metadata": {"name": "app-x"}, "spec": {}},
+            "spec.jsonConfig: Required value: Invalid JSON configuration. It must be a text that holds a JSON object.",
+        ),
+        (
+            a_server(template={"metadata": {"labels": {"app": "other"}}}),
+            "spec.template.metadata.labels[app]: Forbidden: this label selects the pods and must stay 'app-x'",
+        ),
+        (
+            a_server(template={"spec": {"serviceAccountName": "admin"}}),
+            "spec.template.spec.serviceAccountName: Forbidden: pods of a JsonServer have no identity of their own",
+        ),
+        (
+            a_server(template={"spec": {"volumes": [{"name": "json-config", "emptyDir": {}}]}}),
+            "spec.template.spec.volumes[0]: Forbidden: the volume 'json-config' is taken",
+        ),
+        (
+            a_server(
+                template={
+                    "spec": {
+                        "volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {}}]}}]
+                    }
+                }
+            ),
+            "spec.template.spec.volumes[0]: Forbidden: pods of a JsonServer get no token",
+        ),
+        (
+            a_server(
+                template={
+                    "spec": {
+                        "containers": [{"name": "json-server", "volumeMounts": [{"mountPath": "/data"}]}]
+                    }
+                }
+            ),
+            "spec.template.spec.containers[0].volumeMounts[0]: Forbidden: the data is mounted at /data and must stay",
+        ),
+        (
+            a_server(template={"spec": {"containers": [{"image": "x"}]}}),
+            "spec.template.spec.containers[0].name: Required value: items merge by their name",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_field(server, want):
+    assert [str(error) for error in validate(server)] == [want]
+
+
+def test_all_mistakes_are_named_at_once():
+    assert len(validate(a_server("web", replicas=-1, jsonConfig="["))) == 3
+
+
+def test_a_server_without_mistakes_passes():
+    overlay = {
+        "metadata": {"labels": {"team": "a"}},
+        "spec": {"containers": [{"name": "json-server", "env": []}]},
+    }
+    assert validate(a_server(template=overlay)) == []
+
+
+def test_replicas_that_will_differ_are_warned_of():
+    want = "spec.storage: with Ephemeral storage and several replicas, every pod keeps data of its own"
+    assert warnings(a_server(storage="Ephemeral", replicas=2)) == [want]
+    assert warnings(a_server(storage="Ephemeral", replicas=1)) == []
+
+
+def test_data_that_cannot_be_served_is_warned_of_with_its_path():
+    found = warnings(a_server(jsonConfig='{"version": 1}'))
+    assert found == [
+        "spec.jsonConfig: version: json-server serves only objects and arrays at the top level, not a string or number"
+    ]
+
+
+def test_invalid_data_is_refused_and_not_warned_of_as_well():
+    assert warnings(a_server(jsonConfig="[")) == []
+
+
+def test_the_definition_keeps_the_api_conventions():
+    schema = definition(JSONSERVER)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert problems(schema) == []
