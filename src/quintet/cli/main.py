@@ -18,6 +18,7 @@ COMMANDS = {
     "down": ("quintet.cli.cluster", "down", "Stop an embedded cluster and remove everything of it."),
     "build": ("quintet.cli.cluster", "build", "Build what a cluster needs, without starting one."),
     "kubectl": ("quintet.cli.cluster", "kubectl", "Run kubectl on an embedded cluster."),
+    "run": ("quintet.cli.run", "run", "Run controllers and their webhooks."),
     "doctor": ("quintet.cli.doctor", "doctor", "Check whether a cluster can be used, and by you."),
     "demo": ("quintet.cli.demo", "demo", "Show a pod answering through a Service."),
 }

@@ -11,11 +11,14 @@ from pathlib import Path
 
 from quintet.apis.registry import CUSTOM_RESOURCES
 from quintet.apis.resources import CustomResource
+from quintet.components import COMPONENTS, Component
 from quintet.manifests.files import differences, generate, write
 
 
 def main(
-    arguments: Sequence[str] | None = None, declared: Sequence[CustomResource] = CUSTOM_RESOURCES
+    arguments: Sequence[str] | None = None,
+    declared: Sequence[CustomResource] = CUSTOM_RESOURCES,
+    components: Sequence[Component] = (),
 ) -> int:
     """Return the exit code: 1 when a check found differences."""
     parser = argparse.ArgumentParser(
@@ -24,7 +27,7 @@ def main(
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="the root of the repository")
     options = parser.parse_args(arguments)
-    files = generate(declared)
+    files = generate(declared, components)
     if not options.check:
         for path in write(options.root, files):
             sys.stdout.write(f"{'wrote' if path in files else 'removed'} {path}\n")
@@ -37,4 +40,4 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(components=tuple(COMPONENTS.values())))

@@ -3,24 +3,50 @@
 Called by `__main__`. Everything is made in memory first, so checking and writing cannot disagree.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from quintet.apis.resources import CustomResource
+from quintet.components import Component
 from quintet.manifests.crd import MOST_BYTES, definition
+from quintet.manifests.manager import manager, namespace
+from quintet.manifests.policy import policies
+from quintet.manifests.rbac import operator_roles, user_roles
 from quintet.manifests.text import HEADER, as_yaml
 
 Files = dict[Path, str]
 """Path below the root of the repository → content."""
 
 CRD_FOLDER = Path("config/crd")
-FOLDERS = (CRD_FOLDER,)
+INSTALLATION = Path("config/default")
+FOLDERS = (CRD_FOLDER, INSTALLATION)
 """Folders in which a file with our header and without a source is a left-over."""
 
 
-def generate(declared: Iterable[CustomResource]) -> Files:
-    """What the files should be."""
-    return {CRD_FOLDER / f"{each.resource.qualified}.yaml": _definition_file(each) for each in declared}
+def generate(declared: Sequence[CustomResource], components: Sequence[Component] = ()) -> Files:
+    """What the files should be: the definitions, and with components also how to install them."""
+    files = {CRD_FOLDER / f"{each.resource.qualified}.yaml": _definition_file(each) for each in declared}
+    return files | _installation(declared, components, sorted(files)) if components else files
+
+
+def _installation(
+    declared: Sequence[CustomResource], components: Sequence[Component], definitions: Sequence[Path]
+) -> Files:
+    """`kubectl apply -k config/default` installs everything."""
+    parts = {
+        "namespace.yaml": [namespace()],
+        "rbac.yaml": [*operator_roles(components), *user_roles(declared)],
+        "policies.yaml": policies(),
+        "manager.yaml": manager(),
+    }
+    resources = [f"../crd/{path.name}" for path in definitions] + list(parts)
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": resources,
+    }
+    files = {INSTALLATION / name: as_yaml(*objects) for name, objects in parts.items()}
+    return files | {INSTALLATION / "kustomization.yaml": as_yaml(kustomization)}
 
 
 def differences(root: Path, files: Files) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-HEADER = "# Generated from the types in src/quintet/apis by `make generate`. Changes here are overwritten.\n"
+HEADER = "# Generated from src/quintet by `make generate`. Changes here are overwritten.\n"
 WIDTH = 110
 
 

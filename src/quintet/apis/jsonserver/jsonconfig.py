@@ -66,7 +66,7 @@ def _size_problem(text: str, size: int) -> str | None:
         return f"{size} bytes are more than the {MAX_CONFIG_BYTES} that a ConfigMap takes"
     escaped = escaped_size(text, size)
     if escaped > MAX_CONFIG_BYTES:
-        return f"{escaped} bytes once its quotes are escaped are more than the {MAX_CONFIG_BYTES} that can be kept"
+        return f"{escaped} bytes once its quotes are escaped are more than the {MAX_CONFIG_BYTES} that fit"
     return None
 
 

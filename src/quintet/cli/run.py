@@ -1,0 +1,219 @@
+"""The command run: the operator process, on a developer's machine or in a pod.
+
+Called by `main`. Reads options, makes the parts and hands over to `runtime.manager`; what the
+controllers do begins in `components`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from quintet.admission.certs import service_hosts
+from quintet.admission.registration import LOCAL_NAME, ByService, ByUrl, Endpoint, Registration
+from quintet.admission.server import AdmissionServer
+from quintet.admission.sources import (
+    SECRET_NAME,
+    CertificateSource,
+    Files,
+    MemoryStore,
+    SecretStore,
+    SelfMade,
+)
+from quintet.admission.webhooks import Webhooks
+from quintet.apis.meta import ObjectKey
+from quintet.components import COMPONENTS, Component, Settings
+from quintet.kube import config
+from quintet.kube.client import Client
+from quintet.kube.transport import Transport
+from quintet.observe import logging as logs
+from quintet.observe.health import HealthServer
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.manager import Manager
+
+JSON_SERVER_IMAGE = "quintet.local/json-server:0.17.4"
+SERVICE = "quintet-webhooks"
+LEASE = "quintet"
+# Until the endpoints of the Service no longer lead to a pod that is going away.
+DRAIN = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What was asked for on the command line."""
+
+    kubeconfig: str | None
+    context: str | None
+    controllers: tuple[str, ...]
+    namespace: str
+    leader_elect: bool | None
+    system_namespace: str | None
+    health_address: tuple[str, int]
+    webhooks: str
+    webhook_port: int
+    webhook_host: str
+    webhook_certificates: Path | None
+    inject_ca_from: str
+    json_server_image: str
+    workers: int
+
+
+class _Names(click.ParamType[tuple[str, ...]]):
+    """A list of controllers, separated by commas."""
+
+    name = "names"
+
+    def convert(
+        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in value.split(",") if name.strip())
+        for name in names:
+            if name not in COMPONENTS:
+                self.fail(f"there is no controller {name!r}; there are: {', '.join(COMPONENTS)}", param, ctx)
+        return names
+
+
+class _Address(click.ParamType[tuple[str, int]]):
+    """HOST:PORT."""
+
+    name = "host:port"
+
+    def convert(
+        self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdigit():
+            self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:8081", param, ctx)
+        return host, int(port)
+
+
+@click.command(epilog="Exit codes: 0 asked to stop, 1 it failed, 2 it was called wrongly.")
+@click.option("--controllers", type=_Names(), default=",".join(COMPONENTS), show_default=True)
+@click.option("--kubeconfig", help="Which cluster; default: KUBECONFIG, the pod's own, ~/.kube/config.")
+@click.option("--context", help="Which context of the kubeconfig.")
+@click.option("--namespace", default="", help="Look at one namespace only; default: all.")
+@click.option("--leader-elect/--no-leader-elect", default=None, help="Default: only in a pod.")
+@click.option(
+    "--system-namespace", envvar="POD_NAMESPACE", help="Where the lease and the certificates are kept."
+)
+@click.option(
+    "--health-address",
+    type=_Address(),
+    default="127.0.0.1:8081",
+    show_default=True,
+    help="/healthz, /readyz, /metrics.",
+)
+@click.option(
+    "--webhooks",
+    type=click.Choice(["auto", "service", "url", "off"]),
+    default="auto",
+    show_default=True,
+    help="How the API server reaches the webhooks; auto: by Service in a pod, else off.",
+)
+@click.option("--webhook-port", default=9443, show_default=True)
+@click.option(
+    "--webhook-host", default="127.0.0.1", show_default=True, help="With url: where we are reached."
+)
+@click.option(
+    "--webhook-certificates",
+    type=click.Path(path_type=Path),
+    help="A folder with tls.crt and tls.key that somebody else renews (cert-manager, OLM).",
+)
+@click.option(
+    "--inject-ca-from", default="", help="namespace/certificate of cert-manager, which sets the caBundle."
+)
+@click.option(
+    "--json-server-image", envvar="QUINTET_JSON_SERVER_IMAGE", default=JSON_SERVER_IMAGE, show_default=True
+)
+@click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 64), help="Per controller.")
+@click.option(
+    "--log-format", type=click.Choice(["json", "text"]), default=None, help="Default: json in a pod."
+)
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+def run(log_format: str | None, log_level: str, **options: object) -> None:
+    """Run controllers and their webhooks until SIGTERM or Ctrl-C.
+
+    In a pod it elects a leader and is reached through the Service `quintet-webhooks`; on a
+    developer's machine it runs alone, and with `--webhooks url` registers itself while it runs.
+    """
+    logs.set_up(log_format or ("json" if _in_pod() else "text"), log_level)
+    asyncio.run(_run(Options(**options)))  # type: ignore[arg-type]  # click has checked them
+
+
+async def _run(options: Options) -> None:
+    found = config.load(options.kubeconfig, options.context)
+    clock, identity = SystemClock(), f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    system = options.system_namespace or found.namespace
+    elect = options.leader_elect if options.leader_elect is not None else _in_pod()
+    components = [COMPONENTS[name] for name in options.controllers]
+    health = HealthServer(*options.health_address)
+    async with Transport(found) as transport:
+        client = Client(transport)
+        await client.version()  # a wrong address or a missing right is said now, in one line
+        manager = Manager(
+            client,
+            clock,
+            identity,
+            lease=ObjectKey(system, LEASE) if elect else None,
+            namespace=options.namespace,
+            health=health,
+        )
+        for component in components:
+            component.start(manager, Settings(options.json_server_image, options.workers))
+        webhooks = _webhooks(options, components, client, manager, clock, system)
+        async with contextlib.AsyncExitStack() as stack:
+            if webhooks is not None:
+                health.readiness["webhooks"] = webhooks.finding
+                await stack.enter_async_context(webhooks.running())
+            await manager.run()
+
+
+def _webhooks(
+    options: Options,
+    components: list[Component],
+    client: Client,
+    manager: Manager,
+    clock: SystemClock,
+    system: str,
+) -> Webhooks | None:
+    mode = options.webhooks if options.webhooks != "auto" else ("service" if _in_pod() else "off")
+    if mode == "off":
+        return None
+    admissions = [admission for component in components for admission in component.admissions]
+    source: CertificateSource
+    if mode == "service":
+        endpoint = Endpoint(at=ByService(system, SERVICE), inject_ca_from=options.inject_ca_from)
+        source = SelfMade(SecretStore(client, ObjectKey(system, SECRET_NAME)), service_hosts(system, SERVICE))
+        server = AdmissionServer(admissions, clock, port=options.webhook_port)
+    else:
+        base = f"https://{options.webhook_host}:{options.webhook_port}"
+        endpoint = Endpoint(at=ByUrl(base), name=LOCAL_NAME)
+        source = SelfMade(MemoryStore(), (options.webhook_host,))
+        server = AdmissionServer(admissions, clock, host=options.webhook_host, port=options.webhook_port)
+    if options.webhook_certificates:
+        source = Files(options.webhook_certificates)
+    # By Service only the leader registers; a process of its own does so itself, and takes it back.
+    registration = Registration(manager.client if mode == "service" else client, endpoint, admissions)
+    return Webhooks(
+        server,
+        source,
+        clock,
+        registration,
+        drain=DRAIN if mode == "service" else 0.0,
+        remove=mode == "url",
+    )
+
+
+def _in_pod() -> bool:
+    return "KUBERNETES_SERVICE_HOST" in os.environ and config.SERVICE_ACCOUNT.is_dir()

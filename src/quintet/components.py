@@ -1,0 +1,46 @@
+"""The controllers that a process can run: one line each. A new kind is added here.
+
+Read by `cli.run`, which starts them, and by `manifests`, which grants them their rights.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from quintet.admission import jsonserver as jsonserver_admission
+from quintet.admission.review import Admission
+from quintet.controllers.jsonserver import controller as jsonserver
+from quintet.controllers.jsonserver import rbac as jsonserver_rbac
+from quintet.controllers.jsonserver.readback import over_http
+from quintet.controllers.rights import Right
+from quintet.runtime.manager import Manager
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator sets for the controllers of a process."""
+
+    json_server_image: str
+    workers: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One controller: how it is started, what it admits, what it may do."""
+
+    name: str
+    start: Callable[[Manager, Settings], None]
+    admissions: tuple[Admission, ...]
+    rights: tuple[Right, ...]
+
+
+def _start_jsonserver(manager: Manager, settings: Settings) -> None:
+    image, workers = settings.json_server_image, settings.workers
+    jsonserver.build(manager, image=image, read_back=over_http, workers=workers)
+
+
+COMPONENTS = {
+    component.name: component
+    for component in (
+        Component("jsonserver", _start_jsonserver, (jsonserver_admission.ADMISSION,), jsonserver_rbac.RIGHTS),
+    )
+}

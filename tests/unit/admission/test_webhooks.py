@@ -1,0 +1,131 @@
+"""A whole rotation with real handshakes, in virtual time: nobody ever meets a stranger."""
+
+import asyncio
+import ssl
+from datetime import UTC, datetime
+
+import aiohttp
+import pytest
+from cryptography import x509
+
+from kit.clock import VirtualClock
+from quintet.admission.server import AdmissionServer
+from quintet.admission.sources import Files, MemoryStore, SelfMade
+from quintet.admission.webhooks import Webhooks
+from quintet.kube.errors import Unreachable
+from unit.admission.sample import ADMISSION, VALIDATE, a_review
+
+HOURS = 3600.0
+DAYS = 24 * HOURS
+# OpenSSL's X509_V_FLAG_NO_CHECK_TIME: time is virtual here, so the test looks at the dates itself.
+NO_CHECK_TIME = 0x200000
+
+
+class Trust:
+    """Stands for the API server: keeps the bundle that it was told, and the one before."""
+
+    def __init__(self) -> None:
+        self.bundles: list[bytes | None] = []
+        self.fails = False
+        self.removed = 0
+
+    async def ensure(self, bundle):
+        if self.fails:
+            raise Unreachable("no answer")
+        self.bundles.append(bundle)
+
+    async def remove(self):
+        self.removed += 1
+
+
+def trusting(bundle: bytes) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=bundle.decode())
+    context.verify_flags |= NO_CHECK_TIME
+    return context
+
+
+async def leaf_shown(port: int, bundle: bytes) -> x509.Certificate:
+    """Shake hands; fails unless the server's certificate is one of that bundle's."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(bundle))
+    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    await writer.wait_closed()
+    return x509.load_der_x509_certificate(shown)
+
+
+def webhooks(clock, trust, source=None, **options):
+    server = AdmissionServer((ADMISSION,), clock, host="127.0.0.1", port=0)
+    return Webhooks(server, source or SelfMade(MemoryStore(), ("127.0.0.1",)), clock, trust, **options)
+
+
+async def test_handshakes_succeed_across_two_replacements_of_the_authority():
+    """Also for an API server that has not heard of the last change of the bundle yet."""
+    clock, trust = VirtualClock(), Trust()
+    leaves, lengths = set(), []
+    async with webhooks(clock, trust, interval=12 * HOURS).running() as port:
+        for _ in range(2 * 550):
+            await clock.advance(12 * HOURS)
+            for bundle in trust.bundles[-2:]:
+                leaf = await leaf_shown(port, bundle)
+                assert leaf.not_valid_before_utc < clock.now() < leaf.not_valid_after_utc
+                leaves.add(leaf.serial_number)
+            lengths.append(trust.bundles[-1].count(b"BEGIN"))
+    authorities = {bundle.split(b"-----END")[0] for bundle in trust.bundles}
+    assert len(authorities) == 3, f"{len(authorities)} authorities, {len(leaves)} leaves"
+    assert len(leaves) > 100, f"{len(leaves)} leaves"
+    overlaps = "".join(map(str, lengths)).replace("11", "1").replace("22", "2")
+    assert set(overlaps) == {"1", "2"}, overlaps
+
+
+async def test_an_open_connection_outlives_the_certificate_that_it_began_with():
+    clock, trust = VirtualClock(), Trust()
+    async with webhooks(clock, trust, interval=1 * DAYS).running() as port:
+        connector = aiohttp.TCPConnector(limit=1, ssl=trusting(trust.bundles[-1]))
+        async with aiohttp.ClientSession(connector=connector) as session:
+            ports = set()
+            for _ in range(10):
+                async with session.post(
+                    f"https://127.0.0.1:{port}{VALIDATE}", json=a_review(text="x")
+                ) as answer:
+                    assert answer.status == 200
+                    ports.add(answer.connection and answer.connection.transport.get_extra_info("sockname"))
+                await clock.advance(1 * DAYS)
+    ports.discard(None)
+    assert len(ports) <= 1, ports
+
+
+async def test_a_certificate_is_not_shown_before_it_is_trusted():
+    """A leaf of a new authority has to wait while the API server cannot be told."""
+    clock, trust = VirtualClock(), Trust()
+    async with webhooks(clock, trust, interval=1 * HOURS).running() as port:
+        first = await leaf_shown(port, trust.bundles[-1])
+        trust.fails = True
+        await clock.advance(5 * DAYS)  # renewal is due, and tried every hour
+        assert (await leaf_shown(port, trust.bundles[-1])).serial_number == first.serial_number
+        trust.fails = False
+        await clock.advance(1 * HOURS)
+        assert (await leaf_shown(port, trust.bundles[-1])).serial_number != first.serial_number
+
+
+async def test_without_files_the_server_waits_for_them_and_says_so(tmp_path):
+    clock = VirtualClock()
+    made = await SelfMade(MemoryStore(), ("127.0.0.1",)).current(datetime.now(UTC))
+    hooks = webhooks(clock, None, Files(tmp_path), interval=10)
+    async with hooks.running() as port:
+        assert "no certificate yet" in hooks.finding()
+        assert "tls.crt" in hooks.finding()
+        with pytest.raises(OSError):  # noqa: PT011 - what OpenSSL says differs by version
+            await leaf_shown(port, made.bundle)
+        (tmp_path / "tls.crt").write_bytes(made.certificate)
+        (tmp_path / "tls.key").write_bytes(made.key)
+        await clock.advance(10)
+        await hooks.refresh()  # reading files takes a thread, which virtual time does not wait for
+        await leaf_shown(port, made.bundle)
+
+
+async def test_a_process_outside_takes_its_registration_away_and_one_inside_leaves_it():
+    for remove, want in ((True, 1), (False, 0)):
+        trust = Trust()
+        async with webhooks(VirtualClock(), trust, remove=remove).running():
+            pass
+        assert trust.removed == want
