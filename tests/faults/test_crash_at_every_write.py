@@ -12,7 +12,8 @@ import pytest
 from kit.api import Api
 from kit.cluster import fresh_namespace
 from kit.eventually import eventually
-from kit.operators import Operator, an_operator
+from kit.operators import an_operator
+from kit.process import Program
 from kit.proxy import Answer, DropReply, FaultProxy, KillAfterCommit, KillBefore
 from kit.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget
 from quintet.apis.meta import Object, ObjectKey
@@ -57,7 +58,7 @@ async def tell(client: Client, namespace: str) -> None:
     await gone(client, key)
 
 
-async def keep_running(operator: Operator) -> None:
+async def keep_running(operator: Program) -> None:
     """What a kubelet does."""
     while True:
         await operator.ended()

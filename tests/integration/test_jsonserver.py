@@ -403,9 +403,17 @@ async def test_kubectl_get_and_explain_read_well(app, cluster):
     assert "Synced successfully!" in described
 
 
-async def test_events_tell_what_happened(app, servers: Client, cluster):
+async def test_events_tell_of_trouble_and_of_its_end(operator, servers: Client, cluster, namespace):
+    key = await create(servers, namespace, "app-events", "not json")
+    await in_state(servers, key, "Error")
+    await servers.patch(JSONSERVERS, key, {"spec": {"jsonConfig": PEOPLE}}, Object)
+    await in_state(servers, key, "Synced")
+
     async def told() -> None:
-        text = cluster.kubectl("get", "events", "-n", app.namespace).stdout
+        text = cluster.kubectl("describe", "js", key.name, "-n", namespace).stdout.partition("Events:")[2]
+        assert "Warning" in text, text
+        assert "InvalidConfig" in text, text
+        assert "Error: spec.jsonConfig is not a valid json object" in text, text
         assert "Synced successfully!" in text, text
 
     await eventually(told)

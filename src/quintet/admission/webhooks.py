@@ -55,7 +55,8 @@ class Webhooks:
             await self.refresh()
             keeping = asyncio.create_task(self._keep(), name="webhooks")
             yield port
-            await self._clock.sleep(self._drain)
+            if self._drain:
+                await self._clock.sleep(self._drain)
         finally:
             if keeping is not None:
                 keeping.cancel()

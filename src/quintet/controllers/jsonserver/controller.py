@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from quintet.apis.jsonserver import JSONSERVERS, JsonServer, jsonconfig
+from quintet.apis.jsonserver import JSONSERVERS, JsonServer, State, jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 from quintet.controllers.jsonserver import desired
@@ -136,7 +136,8 @@ class JsonServerController:
             self._announce(server, status.message, problem)
 
     def _announce(self, server: JsonServer, message: str, problem: Problem | None) -> None:
-        if message == server.status.message:
+        """Tell of trouble and of its end; that all went well from the start is no news."""
+        if message == server.status.message or (problem is None and server.status.state is not State.ERROR):
             return
         kind, reason = (WARNING, problem.reason) if problem else (NORMAL, Reason.APPLIED)
         self._builder.events.record(JSONSERVERS, server.key, server.metadata.uid, kind, reason, message)

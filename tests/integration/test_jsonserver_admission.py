@@ -1,0 +1,184 @@
+"""Refusals, defaults and warnings of JsonServers through `quintet run --webhooks url`, as kubectl shows them.
+
+What happens without the webhooks is in test_jsonserver.py: CEL still refuses names and replicas, and
+bad data ends in the status.
+"""
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kit.client import connected
+from kit.eventually import eventually
+from kit.jsonservers import PEOPLE, a_jsonserver, in_state, install
+from kit.process import Program
+from quintet.apis.jsonserver import JSONSERVERS, JsonServer
+from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
+from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.kube.client import Client
+from quintet.kube.errors import ApiError, Invalid
+
+COMMAND = Path(sys.executable).parent / "quintet"
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+async def start(kubeconfig: Path) -> Program:
+    health = free_port()
+    program = Program(
+        str(COMMAND), "run", "--kubeconfig", str(kubeconfig), "--webhooks", "url",
+        "--webhook-port", str(free_port()), "--health-address", f"127.0.0.1:{health}",
+    )  # fmt: skip
+    await program.start()
+
+    async def ready() -> None:
+        assert program.running, "\n".join(program.log)
+        _, writer = await asyncio.open_connection("127.0.0.1", health)
+        writer.close()
+        assert any("Caches synced" in line for line in program.log), "\n".join(program.log)
+
+    await eventually(ready)
+    return program
+
+
+@pytest.fixture(scope="module")
+async def webhooks(client: Client, cluster) -> AsyncIterator[Program]:
+    await install(client)
+    program = await start(cluster.kubeconfig)
+    try:
+        yield program
+    finally:
+        program.signal(signal.SIGTERM)
+        assert await program.ended() == 0, "\n".join(program.log)
+
+
+def apply(cluster, namespace: str, body: dict, *flags: str):
+    return cluster.kubectl("apply", "-n", namespace, "-f", "-", *flags, input=json.dumps(body))
+
+
+async def test_tc_02_default_replica_value(webhooks, cluster, client: Client, namespace):
+    done = apply(cluster, namespace, a_jsonserver("app-default"))
+    assert done.returncode == 0, done.stderr
+    server = await client.get(JSONSERVERS, ObjectKey(namespace, "app-default"), JsonServer)
+    assert server.spec.replicas == 1
+    assert server.metadata.finalizers == (FINALIZER,), (
+        "held from the first moment, without a write of its own"
+    )
+    await in_state(client, server.key, "Synced")
+
+
+@pytest.mark.parametrize("config", ["{", "null", "[]", '{"a": 1, "a": 2}', '{"a": NaN}', "text", ""])
+async def test_tc_04_invalid_json_config(config, webhooks, cluster, namespace):
+    done = apply(cluster, namespace, a_jsonserver("app-bad", config))
+    assert done.returncode != 0
+    assert "Invalid JSON configuration." in done.stderr
+
+
+async def test_tc_04_says_where_and_what(webhooks, cluster, namespace):
+    done = apply(cluster, namespace, a_jsonserver("app-bad", '{\n  "a": 1\n  "b": 2\n}'))
+    assert "Invalid JSON configuration. line 3, column 3: expecting ',' delimiter" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        pytest.param(a_jsonserver("web"), "Invalid name: must start with 'app-'.", id="TC-03"),
+        pytest.param(a_jsonserver("app-x", replicas=-1), "Invalid replicas number.", id="TC-11"),
+    ],
+)
+async def test_the_sentences_of_the_design_are_the_same_with_webhooks(
+    body, sentence, webhooks, cluster, namespace
+):
+    done = apply(cluster, namespace, body)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+
+
+async def test_an_update_is_judged_like_a_creation(webhooks, cluster, client: Client, namespace):
+    assert apply(cluster, namespace, a_jsonserver("app-x")).returncode == 0
+    done = apply(cluster, namespace, a_jsonserver("app-x", "not json"))
+    assert "Invalid JSON configuration." in done.stderr
+    server = await client.get(JSONSERVERS, ObjectKey(namespace, "app-x"), JsonServer)
+    assert server.spec.json_config == PEOPLE
+
+
+async def test_what_cannot_be_served_is_warned_of(webhooks, cluster, namespace):
+    done = apply(cluster, namespace, a_jsonserver("app-doubt", '{"version": 1}'))
+    assert done.returncode == 0
+    assert "Warning: spec.jsonConfig: version: json-server serves only objects and arrays" in done.stderr
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+@pytest.mark.parametrize("quoted", [False, True], ids=["plain text", "escaped quotes"])
+async def test_the_size_limit_is_exact_and_never_a_server_error(
+    extra, quoted, webhooks, client: Client, namespace
+):
+    frame = '{"a":""}'
+    room = MAX_CONFIG_BYTES - 2 - len(frame) - 4 + extra
+    # A quote in the data is `\"` in the text and `\\\"` where the object is stored: four bytes.
+    filling = '\\"' * (room // 4) + "x" * (room % 4) if quoted else "x" * room
+    config = frame[:6] + filling + frame[6:]
+    body = a_jsonserver("app-large", config)
+    if extra <= 0:
+        await client.create(JSONSERVERS, body, Object, namespace=namespace)
+        await in_state(client, ObjectKey(namespace, "app-large"), "Synced")
+        seen = await client.get(CONFIG_MAPS, ObjectKey(namespace, "app-large"), dict)
+        assert seen["data"] == {"db.json": config}
+    else:
+        with pytest.raises(Invalid) as refusal:
+            await client.create(JSONSERVERS, body, Object, namespace=namespace)
+        assert "Invalid JSON configuration." in refusal.value.message
+
+
+async def test_eight_hundred_thousand_quotes_are_refused_with_the_sentence(
+    webhooks, client: Client, namespace
+):
+    body = a_jsonserver("app-quotes", json.dumps({"a": '"' * 400_000}))
+    with pytest.raises(ApiError) as refusal:
+        await client.create(JSONSERVERS, body, Object, namespace=namespace)
+    assert refusal.value.status.code == 422
+    assert "Invalid JSON configuration." in refusal.value.message
+
+
+async def test_an_overlay_that_would_break_the_pods_is_refused(webhooks, cluster, namespace):
+    overlay = {"spec": {"serviceAccountName": "admin"}, "metadata": {"labels": {"app": "other"}}}
+    done = apply(cluster, namespace, a_jsonserver("app-x", template=overlay))
+    assert "spec.template.spec.serviceAccountName: Forbidden" in done.stderr
+    assert "spec.template.metadata.labels[app]: Forbidden" in done.stderr
+
+
+async def test_webhooks_that_died_block_only_jsonservers_and_a_new_start_heals(
+    cluster, client: Client, namespace
+):
+    await install(client)
+    program = await start(cluster.kubeconfig)
+    assert apply(cluster, namespace, a_jsonserver("app-before")).returncode == 0
+    program.kill()
+    await program.ended()
+    done = apply(cluster, namespace, a_jsonserver("app-during"))
+    assert "failed calling webhook" in done.stderr
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "unrelated"}}
+    assert apply(cluster, namespace, other).returncode == 0
+    deleted = cluster.kubectl("delete", "js", "app-before", "-n", namespace, "--wait=false")
+    assert deleted.returncode == 0, "a deletion must not wait for webhooks"
+    again = await start(cluster.kubeconfig)
+    try:
+        assert apply(cluster, namespace, a_jsonserver("app-after")).returncode == 0
+    finally:
+        again.signal(signal.SIGTERM)
+        await again.ended()
+    assert apply(cluster, namespace, a_jsonserver("app-without")).returncode == 0, (
+        "a stopped process left its webhooks"
+    )
+    async with connected(cluster.kubeconfig) as own:
+        await own.delete(JSONSERVERS, ObjectKey(namespace, "app-without"))
