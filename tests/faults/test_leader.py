@@ -170,3 +170,18 @@ async def test_shutting_down_lets_a_write_in_progress_end(widgets: Client, clust
         operator.signal(signal.SIGTERM)
         assert await asyncio.wait_for(operator.ended(), 10) == 0, "\n".join(operator.log)
         await reconciled(widgets, namespace, "w")
+
+
+async def test_a_standby_that_is_asked_to_stop_has_nothing_to_wait_for(
+    widgets: Client, cluster, namespace, tmp_path
+):
+    async with (
+        FaultProxy(cluster.kubeconfig) as proxy,
+        an_operator(cluster.kubeconfig, *arguments(namespace)),
+    ):
+        await holder(widgets, namespace)
+        async with an_operator(proxy.write_kubeconfig(tmp_path), *arguments(namespace)) as standby:
+            await proxy.wait_for(matching("get", "leases"))
+            standby.signal(signal.SIGTERM)
+            # Less than the time that work in progress would be given.
+            assert await asyncio.wait_for(standby.ended(), 4.0) == 0, "\n".join(standby.log)

@@ -326,6 +326,14 @@ async def test_bad_data_that_came_past_the_webhook_is_an_error_in_the_status(
     await in_state(servers, key, "Synced")
 
 
+async def test_a_template_that_came_past_the_webhook_gives_no_identity(operator, servers: Client, namespace):
+    overlay = {"spec": {"serviceAccountName": "admin", "automountServiceAccountToken": True}}
+    key = await create(servers, namespace, "app-identity", template=overlay)
+    server = await in_state(servers, key, "Error")
+    assert "spec.template.spec.serviceAccountName: Forbidden" in server.status.message
+    assert not await exists(servers, desired.DEPLOYMENTS, key)
+
+
 async def test_good_data_stays_served_when_bad_data_comes_past_the_webhook(app, servers: Client):
     before = await children(servers, app)
     await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": "nonsense"}}, Object)

@@ -4,66 +4,33 @@ What happens without the webhooks is in test_jsonserver.py: CEL still refuses na
 bad data ends in the status.
 """
 
-import asyncio
 import json
 import signal
-import socket
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from kit.client import connected
-from kit.eventually import eventually
 from kit.jsonservers import PEOPLE, a_jsonserver, in_state, install
 from kit.process import Program
+from kit.quintet import apply, run_with_webhooks
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.kube.client import Client
 from quintet.kube.errors import ApiError, Invalid
 
-COMMAND = Path(sys.executable).parent / "quintet"
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-async def start(kubeconfig: Path) -> Program:
-    health = free_port()
-    program = Program(
-        str(COMMAND), "run", "--kubeconfig", str(kubeconfig), "--webhooks", "url",
-        "--webhook-port", str(free_port()), "--health-address", f"127.0.0.1:{health}",
-    )  # fmt: skip
-    await program.start()
-
-    async def ready() -> None:
-        assert program.running, "\n".join(program.log)
-        _, writer = await asyncio.open_connection("127.0.0.1", health)
-        writer.close()
-        assert any("Caches synced" in line for line in program.log), "\n".join(program.log)
-
-    await eventually(ready)
-    return program
 
 
 @pytest.fixture(scope="module")
 async def webhooks(client: Client, cluster) -> AsyncIterator[Program]:
     await install(client)
-    program = await start(cluster.kubeconfig)
+    program = await run_with_webhooks(cluster.kubeconfig)
     try:
         yield program
     finally:
         program.signal(signal.SIGTERM)
         assert await program.ended() == 0, "\n".join(program.log)
-
-
-def apply(cluster, namespace: str, body: dict, *flags: str):
-    return cluster.kubectl("apply", "-n", namespace, "-f", "-", *flags, input=json.dumps(body))
 
 
 async def test_tc_02_default_replica_value(webhooks, cluster, client: Client, namespace):
@@ -155,30 +122,3 @@ async def test_an_overlay_that_would_break_the_pods_is_refused(webhooks, cluster
     done = apply(cluster, namespace, a_jsonserver("app-x", template=overlay))
     assert "spec.template.spec.serviceAccountName: Forbidden" in done.stderr
     assert "spec.template.metadata.labels[app]: Forbidden" in done.stderr
-
-
-async def test_webhooks_that_died_block_only_jsonservers_and_a_new_start_heals(
-    cluster, client: Client, namespace
-):
-    await install(client)
-    program = await start(cluster.kubeconfig)
-    assert apply(cluster, namespace, a_jsonserver("app-before")).returncode == 0
-    program.kill()
-    await program.ended()
-    done = apply(cluster, namespace, a_jsonserver("app-during"))
-    assert "failed calling webhook" in done.stderr
-    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "unrelated"}}
-    assert apply(cluster, namespace, other).returncode == 0
-    deleted = cluster.kubectl("delete", "js", "app-before", "-n", namespace, "--wait=false")
-    assert deleted.returncode == 0, "a deletion must not wait for webhooks"
-    again = await start(cluster.kubeconfig)
-    try:
-        assert apply(cluster, namespace, a_jsonserver("app-after")).returncode == 0
-    finally:
-        again.signal(signal.SIGTERM)
-        await again.ended()
-    assert apply(cluster, namespace, a_jsonserver("app-without")).returncode == 0, (
-        "a stopped process left its webhooks"
-    )
-    async with connected(cluster.kubeconfig) as own:
-        await own.delete(JSONSERVERS, ObjectKey(namespace, "app-without"))

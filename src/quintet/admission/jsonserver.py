@@ -3,6 +3,7 @@
 from quintet.admission.patch import same
 from quintet.admission.review import Admission, Operation, Request, Verdict
 from quintet.apis import jsonserver
+from quintet.apis.jsonserver.types import INVALID_CONFIG
 from quintet.apis.meta import JsonObject
 
 
@@ -21,4 +22,4 @@ def _validate(request: Request) -> Verdict:
     )
 
 
-ADMISSION = Admission(jsonserver.JSONSERVERS, _validate, _default)
+ADMISSION = Admission(jsonserver.JSONSERVERS, _validate, _default, too_large=INVALID_CONFIG)

@@ -133,8 +133,8 @@ class Registration:
         self._endpoint = endpoint
         self._admissions = tuple(admissions)
 
-    async def ensure(self, bundle: bytes | None) -> None:
-        """Write what differs, and nothing else."""
+    async def ensure(self, bundle: bytes | None) -> bool:
+        """Write what differs, and nothing else; False if that is for the leader to do."""
         for resource, wanted in configurations(self._endpoint, self._admissions, bundle):
             key = ObjectKey("", self._endpoint.name)
             try:
@@ -143,12 +143,13 @@ class Registration:
                 live = {}
             if covers(live, wanted) or not (live or wanted["webhooks"]):
                 continue
-            log.info("Registering webhooks", extra={"configuration": f"{resource.kind}/{key}"})
             try:
                 await self._client.apply(resource, key, wanted, Object)
             except WriteFenced:
                 # The leader does it, long before a certificate is served that needs it (`Policy.lead`).
-                return
+                return False
+            log.info("Webhooks registered", extra={"configuration": f"{resource.kind}/{key}"})
+        return True
 
     async def remove(self) -> None:
         """Take both away, so that nobody is sent to a server that has stopped."""

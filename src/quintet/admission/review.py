@@ -8,6 +8,7 @@ in such a rule refuses the one object it met and is logged: it never reaches the
 import base64
 import copy
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -84,6 +85,8 @@ class Admission:
     default: Callable[[JsonObject, Operation], JsonObject] | None = None
     """Returns the object with what the user left out; may raise `InvalidObjectError`."""
     operations: tuple[Operation, ...] = (Operation.CREATE, Operation.UPDATE)
+    too_large: str = "The object is too large."
+    """Said when a review is over the limit, so that none of the rules could be asked."""
 
 
 class _GroupResource(Struct, frozen=True):
@@ -132,6 +135,8 @@ class Review(Struct, frozen=True, omit_defaults=False):
 _decode_asked = msgspec.json.Decoder(_Asked).decode
 _decode_question = msgspec.json.Decoder(_Question).decode
 _encode = msgspec.json.Encoder().encode
+# The API server writes the uid first; what a user wrote comes long after it.
+_UID = re.compile(rb'"request":\s*\{\s*"uid":\s*"([0-9A-Za-z-]{1,64})"')
 
 
 def mutate(admission: Admission, body: bytes) -> bytes:
@@ -144,10 +149,15 @@ def validate(admission: Admission, body: bytes) -> bytes:
     return _answer(admission, body, _judged)
 
 
-def failure(admission: Admission, body: bytes, code: int, reason: str, message: str) -> bytes:
-    """Refuse because we, not the user, did something wrong."""
-    uid = _question(admission, body).uid
-    return _encoded(Response(uid, False, Status(message, reason, code)))
+def without_verdict(head: bytes | bytearray, code: int, reason: str, message: str) -> bytes | None:
+    """Refuse a review that was not or could not be read; None if not even its uid is known.
+
+    An answer shows the user the message, where an HTTP error would show "Internal error occurred".
+    """
+    found = _UID.search(head)
+    if found is None:
+        return None
+    return _encoded(Response(found.group(1).decode(), False, Status(message, reason, code)))
 
 
 def _answer(admission: Admission, body: bytes, judge: Callable[[Admission, str, Request], Response]) -> bytes:

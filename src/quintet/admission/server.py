@@ -85,7 +85,7 @@ class AdmissionServer:
 
     async def start(self) -> int:
         """Begin to serve; returns the port, which matters when any free one was asked for."""
-        app = web.Application(client_max_size=LARGEST_BODY)
+        app = web.Application()
         for admission in self._admissions:
             for verb, judge in (("mutate", review.mutate), ("validate", review.validate)):
                 path = f"/{verb}/{admission.resource.qualified}"
@@ -126,21 +126,45 @@ class AdmissionServer:
     async def _answer(self, admission: Admission, judge: Judge, request: web.Request) -> web.Response:
         if request.content_type != "application/json":
             return web.Response(status=415, text="send application/json\n")
-        body = b""
+        kind, body = admission.resource.kind, bytearray()
         loop = asyncio.get_running_loop()
+        answer: bytes | None
         try:
             async with asyncio.timeout(self._time_limit), self._slots:
-                body = await request.read()
-                answer = await loop.run_in_executor(self._threads, judge, admission, body)
+                await _read(request, body)
+                answer = await loop.run_in_executor(self._threads, judge, admission, bytes(body))
         except BadReview as error:
             return web.Response(status=400, text=f"{error}\n")
+        except TooLarge:
+            text = f"{admission.too_large} A review of this {kind} takes more than {LARGEST_BODY} bytes."
+            answer = review.without_verdict(body, 413, "RequestEntityTooLarge", text)
+            return _response(answer, 413, text)
         except TimeoutError:
             log.warning("No verdict in time", extra={"resource": admission.resource.qualified})
-            if not body:
-                return web.Response(status=408, text="the request did not arrive in time\n")
-            text = f"no verdict on this {admission.resource.kind} within {self._time_limit:g} s: try again"
-            answer = review.failure(admission, body, 504, "Timeout", text)
-        return web.Response(body=answer, content_type="application/json")
+            text = f"no verdict on this {kind} within {self._time_limit:g} s: try again"
+            answer = review.without_verdict(body, 504, "Timeout", text)
+            return _response(answer, 408, text)
+        return _response(answer)
+
+
+class TooLarge(Exception):
+    """The request is larger than we read."""
+
+
+async def _read(request: web.Request, body: bytearray) -> None:
+    """Read the body into `body`, which keeps its beginning if something goes wrong."""
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            del body[4096:]
+            raise TooLarge
+
+
+def _response(answer: bytes | None, code: int = 500, text: str = "") -> web.Response:
+    """The answer, or a plain refusal where there is nobody to answer to."""
+    if answer is None:
+        return web.Response(status=code, text=f"{text}\n")
+    return web.Response(body=answer, content_type="application/json")
 
 
 def _tls_context() -> ssl.SSLContext:

@@ -7,7 +7,6 @@ for the present certificate, sees to it that the API server trusts it, and only 
 import asyncio
 import contextlib
 import logging
-import ssl
 from collections.abc import AsyncIterator
 
 from quintet.admission.registration import Registration
@@ -17,6 +16,7 @@ from quintet.kube.errors import KubeError
 from quintet.runtime.clock import Clock
 
 INTERVAL = 10.0
+RETRY = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class Webhooks:
         self._remove = remove
         """Whether the configurations end with this process."""
         self._problem: str | None = None
+        self._settled = False
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[int]:
@@ -74,18 +75,19 @@ class Webhooks:
             serving = await self._source.current(self._clock.now())
             if self._server.finding() is not None:
                 self._server.load(serving)  # there is nothing to lose
-            if self._registration is not None:
-                await self._registration.ensure(serving.bundle)
+            settled = self._registration is None or await self._registration.ensure(serving.bundle)
             # Trusted by now, so it may be shown.
             self._server.load(serving)
-            self._problem = None
-        except (KubeError, OSError, ValueError, ssl.SSLError) as error:
+            self._problem, self._settled = None, settled
+        except Exception as error:  # whatever it is, this round must not be the last
+            if self._problem != str(error):
+                log.warning("Webhooks not brought up to date", extra={"error": str(error)})
             self._problem = str(error)
-            log.warning("Webhooks not brought up to date", extra={"error": self._problem})
 
     async def _keep(self) -> None:
         while True:
-            await self._clock.sleep(self._interval)
+            # Who has just become the leader registers at once, and not only with the next round.
+            await self._clock.sleep(self._interval if self._settled else min(RETRY, self._interval))
             await self.refresh()
 
     async def _end(self) -> None:

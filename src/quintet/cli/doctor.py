@@ -55,6 +55,20 @@ INSTALLED = (
         "validatingwebhookconfigurations",
         False,
     ),
+    Resource(
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        False,
+    ),
+    Resource(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        False,
+    ),
     Resource("apps", "v1", "Deployment", "deployments"),
 )
 

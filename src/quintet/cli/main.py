@@ -6,11 +6,14 @@ Called as a console script. Commands are imported when they are called, which ke
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
 
 import click
+
+from quintet import __version__
 
 # Name → module, function, and what it does: listing them must not import them.
 COMMANDS = {
@@ -51,7 +54,7 @@ class Lazy(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly.",
 )
-@click.version_option(package_name="quintet", message="%(prog)s %(version)s")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 def quintet() -> None:
     """Five Kubernetes operators in one product, with an embedded Kubernetes to run them on."""
 
@@ -87,6 +90,8 @@ def _explained(error: Exception) -> int:
             output.error(error.message, error.next_step)
         case KubeError():
             output.error(*explain(error))
+        case OSError(errno=errno.EADDRINUSE):
+            output.error(str(error), "stop what listens there, or choose another port")
         case _:
             raise error
     return 1

@@ -13,21 +13,12 @@ import secrets
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from quintet.admission.certs import service_hosts
-from quintet.admission.registration import LOCAL_NAME, ByService, ByUrl, Endpoint, Registration
-from quintet.admission.server import AdmissionServer
-from quintet.admission.sources import (
-    SECRET_NAME,
-    CertificateSource,
-    Files,
-    MemoryStore,
-    SecretStore,
-    SelfMade,
-)
-from quintet.admission.webhooks import Webhooks
+from quintet.admission import modes
+from quintet.admission.sources import OLM_FILES
 from quintet.apis.meta import ObjectKey
 from quintet.components import COMPONENTS, Component, Settings
 from quintet.kube import config
@@ -35,14 +26,15 @@ from quintet.kube.client import Client
 from quintet.kube.transport import Transport
 from quintet.observe import logging as logs
 from quintet.observe.health import HealthServer
-from quintet.runtime.clock import SystemClock
+from quintet.runtime.clock import Clock, SystemClock
 from quintet.runtime.manager import Manager
+
+if TYPE_CHECKING:
+    from quintet.admission.webhooks import Webhooks
 
 JSON_SERVER_IMAGE = "quintet.local/json-server:0.17.4"
 SERVICE = "quintet-webhooks"
 LEASE = "quintet"
-# Until the endpoints of the Service no longer lead to a pod that is going away.
-DRAIN = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +51,7 @@ class Options:
     webhooks: str
     webhook_port: int
     webhook_host: str
-    webhook_certificates: Path | None
+    webhook_certificates: Path
     inject_ca_from: str
     json_server_image: str
     workers: int
@@ -116,10 +108,11 @@ class _Address(click.ParamType[tuple[str, int]]):
 )
 @click.option(
     "--webhooks",
-    type=click.Choice(["auto", "service", "url", "off"]),
+    type=click.Choice(["auto", "service", "url", "files", "off"]),
     default="auto",
     show_default=True,
-    help="How the API server reaches the webhooks; auto: by Service in a pod, else off.",
+    help="service: in a pod; url: on a developer's machine; files: certificates of cert-manager or OLM; "
+    "auto: service in a pod, else off.",
 )
 @click.option("--webhook-port", default=9443, show_default=True)
 @click.option(
@@ -128,10 +121,12 @@ class _Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--webhook-certificates",
     type=click.Path(path_type=Path),
-    help="A folder with tls.crt and tls.key that somebody else renews (cert-manager, OLM).",
+    default=OLM_FILES,
+    show_default=True,
+    help="With files: the folder with tls.crt and tls.key.",
 )
 @click.option(
-    "--inject-ca-from", default="", help="namespace/certificate of cert-manager, which sets the caBundle."
+    "--inject-ca-from", default="", help="With files: namespace/name of the Certificate of cert-manager."
 )
 @click.option(
     "--json-server-image", envvar="QUINTET_JSON_SERVER_IMAGE", default=JSON_SERVER_IMAGE, show_default=True
@@ -180,39 +175,28 @@ async def _run(options: Options) -> None:
 
 
 def _webhooks(
-    options: Options,
-    components: list[Component],
-    client: Client,
-    manager: Manager,
-    clock: SystemClock,
-    system: str,
+    options: Options, components: list[Component], client: Client, manager: Manager, clock: Clock, system: str
 ) -> Webhooks | None:
-    mode = options.webhooks if options.webhooks != "auto" else ("service" if _in_pod() else "off")
-    if mode == "off":
-        return None
     admissions = [admission for component in components for admission in component.admissions]
-    source: CertificateSource
-    if mode == "service":
-        endpoint = Endpoint(at=ByService(system, SERVICE), inject_ca_from=options.inject_ca_from)
-        source = SelfMade(SecretStore(client, ObjectKey(system, SECRET_NAME)), service_hosts(system, SERVICE))
-        server = AdmissionServer(admissions, clock, port=options.webhook_port)
-    else:
-        base = f"https://{options.webhook_host}:{options.webhook_port}"
-        endpoint = Endpoint(at=ByUrl(base), name=LOCAL_NAME)
-        source = SelfMade(MemoryStore(), (options.webhook_host,))
-        server = AdmissionServer(admissions, clock, host=options.webhook_host, port=options.webhook_port)
-    if options.webhook_certificates:
-        source = Files(options.webhook_certificates)
-    # By Service only the leader registers; a process of its own does so itself, and takes it back.
-    registration = Registration(manager.client if mode == "service" else client, endpoint, admissions)
-    return Webhooks(
-        server,
-        source,
-        clock,
-        registration,
-        drain=DRAIN if mode == "service" else 0.0,
-        remove=mode == "url",
-    )
+    service, port = ObjectKey(system, SERVICE), options.webhook_port
+    mode = options.webhooks if options.webhooks != "auto" else ("service" if _in_pod() else "off")
+    match mode:
+        case "service":
+            return modes.by_service(admissions, client, manager.client, clock, service=service, port=port)
+        case "url":
+            return modes.by_url(admissions, client, clock, host=options.webhook_host, port=port)
+        case "files":
+            certificate = options.inject_ca_from
+            return modes.by_files(
+                admissions,
+                manager.client,
+                clock,
+                folder=options.webhook_certificates,
+                service=service if certificate else None,
+                certificate=certificate,
+                port=port,
+            )
+    return None
 
 
 def _in_pod() -> bool:

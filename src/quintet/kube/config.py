@@ -39,7 +39,7 @@ class ClusterConfig:
     credentials: Credentials = field(default_factory=Anonymous)
     ca_data: bytes | None = None
     client_cert: bytes | None = None
-    client_key: bytes | None = None
+    client_key: bytes | None = field(default=None, repr=False)
     insecure: bool = False
     tls_server_name: str | None = None
     proxy_url: str | None = None

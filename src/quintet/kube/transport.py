@@ -1,9 +1,8 @@
 """HTTP to one API server: TLS, credentials, deadlines, bounded concurrency, one error tree.
 
 Called by `client`; nothing above it sees aiohttp. A request is answered, or raises one
-of `errors`. Requests are repeated once after renewing refused credentials, and reads once
-when a kept connection turns out to be closed; whether a write may be repeated is for the
-caller to know.
+of `errors`. Nothing is repeated except once after renewing refused credentials: whether a
+request may be sent again is for the caller to know.
 """
 
 import asyncio
@@ -130,7 +129,12 @@ class Transport:
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 auto_decompress=True,
-                headers={"User-Agent": f"quintet/{__version__}", "Accept": _JSON},
+                # Compression costs both sides more than it saves between neighbours.
+                headers={
+                    "User-Agent": f"quintet/{__version__}",
+                    "Accept": _JSON,
+                    "Accept-Encoding": "identity",
+                },
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
             )

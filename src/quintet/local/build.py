@@ -22,7 +22,7 @@ from quintet.local.paths import cache_directory, locked
 from quintet.local.toolchain import find_go
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 MODULE = Path(__file__).parent / "kube"
 KUBERNETES = "1.37.0"
@@ -56,11 +56,11 @@ def pause(progress: Callable[[str], None]) -> Path:
     return _product("./pause", "pause", (), progress)
 
 
-def content_hash(directory: Path, *extra: str, without: str = "") -> str:
+def content_hash(directory: Path, *extra: str, without: Sequence[str] = ()) -> str:
     """Return a short hash of the files below `directory`, by name and content, and of `extra` words."""
     digest = hashlib.sha256()
     for path in sorted(directory.rglob("*")):
-        if path.is_file() and without not in path.relative_to(directory).parts:
+        if path.is_file() and not set(without) & set(path.relative_to(directory).parts):
             content = path.read_bytes()
             digest.update(f"{path.relative_to(directory)}\0{len(content)}\0".encode())
             digest.update(content)

@@ -42,6 +42,13 @@ def cluster_directory(name: str) -> Path:
     return clusters_directory() / name
 
 
+def shipped(name: str) -> Path:
+    """A file or folder that belongs to us: in the package when installed, else in the checkout."""
+    here = Path(__file__).resolve().parent
+    packaged = here / "share" / name
+    return packaged if packaged.exists() else here.parents[2] / name
+
+
 def _base(variable: str, fallback: str) -> Path:
     # The XDG specification tells us to ignore relative paths.
     given = os.environ.get(variable, "")

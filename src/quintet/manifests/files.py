@@ -39,14 +39,16 @@ def _installation(
         "policies.yaml": policies(),
         "manager.yaml": manager(),
     }
-    resources = [f"../crd/{path.name}" for path in definitions] + list(parts)
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": resources,
-    }
     files = {INSTALLATION / name: as_yaml(*objects) for name, objects in parts.items()}
-    return files | {INSTALLATION / "kustomization.yaml": as_yaml(kustomization)}
+    files[INSTALLATION / "kustomization.yaml"] = _kustomization(["../crd", *parts])
+    files[CRD_FOLDER / "kustomization.yaml"] = _kustomization([path.name for path in definitions])
+    return files
+
+
+def _kustomization(resources: list[str]) -> str:
+    return as_yaml(
+        {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources}
+    )
 
 
 def differences(root: Path, files: Files) -> list[Path]:

@@ -1,9 +1,10 @@
 """The operator as a Deployment of two replicas, and what belongs to it. Called by `files`."""
 
+from quintet import __version__
 from quintet.apis.meta import JsonObject
 from quintet.manifests.rbac import ACCOUNT, LABELS, SYSTEM_NAMESPACE
 
-IMAGE = "quintet.local/quintet:0.1.0"
+IMAGE = f"quintet.local/quintet:{__version__}"
 _SELECTOR = {"app.kubernetes.io/name": "quintet"}
 _HEALTH, _WEBHOOKS = 8081, 9443
 

@@ -53,5 +53,5 @@ def policies() -> list[JsonObject]:
 
 
 def _changed(field: str) -> str:
-    new, old = f"has(object.spec.{field})", f"oldObject != null && has(oldObject.spec.{field})"
-    return f"({new} && !({old} && oldObject.spec.{field} == object.spec.{field}))"
+    old = f"(oldObject == null ? optional.none() : oldObject.spec.?{field})"
+    return f"object.spec.?{field} != {old}"

@@ -124,24 +124,33 @@ class Children:
     ) -> Child[Any]:
         # POST, because it refuses where there is an object already; an apply would take it over.
         # It also costs the server a third less than an apply that creates.
-        answer = await self._client.create(resource, wanted, Raw, namespace=key.namespace)
-        return self._written(owner, resource, answer)
+        selection, store = self._sources[resource]
+        with self._writes.sending(owner.key, store, key) as write:
+            child = selection.decode(
+                await self._client.create(resource, wanted, Raw, namespace=key.namespace)
+            )
+            write.answered = child.version
+        return child
 
     async def _update(
         self, owner: Object, resource: Resource, child: Child[Any], wanted: JsonObject
     ) -> Child[Any]:
         if (wait := self._repairs.wait(child.uid)) > 0:
             raise Contested(resource, child.key, wait)
-        if child.created_entry is not None:
-            await self._adopt_creation(resource, child)
         # The uid makes the server refuse if the object was replaced by another of that name.
         body = {**wanted, "metadata": {**wanted["metadata"], "uid": child.uid}}
-        try:
-            answer = await self._client.apply(resource, child.key, body, Raw)
-        except Invalid as refusal:
-            await self._clear_clashes(resource, child, wanted, refusal)
-            answer = await self._client.apply(resource, child.key, body, Raw)
-        return self._written(owner, resource, answer)
+        selection, store = self._sources[resource]
+        with self._writes.sending(owner.key, store, child.key) as write:
+            if child.created_entry is not None:
+                await self._adopt_creation(resource, child)
+            try:
+                answer = await self._client.apply(resource, child.key, body, Raw)
+            except Invalid as refusal:
+                await self._clear_clashes(resource, child, wanted, refusal)
+                answer = await self._client.apply(resource, child.key, body, Raw)
+            applied = selection.decode(answer)
+            write.answered = applied.version
+        return applied
 
     async def _adopt_creation(self, resource: Resource, child: Child[Any]) -> None:
         """Turn the record that our POST left into one of an apply.
@@ -175,9 +184,3 @@ class Children:
 
     async def _live(self, resource: Resource, key: ObjectKey) -> Child[Any]:
         return self._sources[resource][0].decode(await self._client.get(resource, key, Raw))
-
-    def _written(self, owner: Object, resource: Resource, answer: Raw) -> Child[Any]:
-        selection, store = self._sources[resource]
-        child = selection.decode(answer)
-        self._writes.record(owner.key, store, child.version)
-        return child

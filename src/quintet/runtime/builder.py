@@ -18,7 +18,7 @@ import msgspec
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.runtime import handlers
 from quintet.runtime.apply import Children
-from quintet.runtime.cache import Indexer, Store, Undecodable
+from quintet.runtime.cache import Handler, Indexer, Store, Undecodable
 from quintet.runtime.controller import Controller
 from quintet.runtime.events import WARNING, Recorder
 from quintet.runtime.manager import Manager
@@ -61,7 +61,7 @@ class Builder(Generic[T]):
         self.primary: Store[T] = Store(indexes)
         self.events = Recorder(manager.client, name, manager.identity, manager.clock)
         self._manager = manager
-        self._writes = OwnWrites()
+        self._writes = OwnWrites(self.queue.add)
         self.children = Children(self.client, resource, self._writes, manager.clock)
         self.status = StatusWriter(self.client, resource, self.primary, self._writes)
         self.primary.subscribe(handlers.enqueue(self.queue, handlers.itself, handlers.asked_for))
@@ -81,7 +81,7 @@ class Builder(Generic[T]):
         shrink = project(self.resource, self.client.field_manager, state)
         selection = Selection(resource, lambda raw: shrink(decode(raw)), self._manager.namespace, labels)
         store: Store[Child[S]] = Store()
-        store.subscribe(handlers.enqueue(self.queue, _owner))
+        store.subscribe(self._unless_echo(store, handlers.enqueue(self.queue, _owner)))
         self._manager.add_watch(selection, store)
         self.children.add_source(selection, store)
         return store
@@ -115,6 +115,13 @@ class Builder(Generic[T]):
         )
         self._manager.add_controller(controller, self.events)
         return controller
+
+    def _unless_echo(self, store: Store[Child[S]], handler: Handler[Child[S]]) -> Handler[Child[S]]:
+        def handle(old: Child[S] | None, new: Child[S] | None, initial: bool) -> None:
+            if new is None or not self._writes.is_echo(store, new):
+                handler(old, new, initial)
+
+        return handle
 
     def _report_undecodable(self, item: Undecodable) -> None:
         note = f"This object does not fit its type and is left alone: {item.problem}. Correct it to go on."

@@ -1,7 +1,7 @@
 """The worker loop: takes keys from `queue`, calls the kind's `reconcile`, deals with the outcome.
 
-Made by `builder`, run by `manager` while this process leads. Every queue call and every
-metric of a reconciliation stands in `_work_on`, next to the outcome that causes it.
+Made by `builder`, run by `manager` while this process leads. What the queue and the metrics
+are told of an outcome stands in `_work_on`, next to the outcome itself.
 """
 
 import asyncio

@@ -6,6 +6,7 @@ that was frozen past its lease writes nothing after it wakes up. It closes at th
 deadline, five seconds before anybody else may take the lease.
 """
 
+import asyncio
 import logging
 from dataclasses import dataclass
 
@@ -92,8 +93,9 @@ class Leader:
         if not held or self._lease is None:
             return
         try:
-            await self._client.replace(LEASES, self._key, self._body(holder="", duration=1), Lease)
-        except KubeError as error:
+            async with asyncio.timeout(self.terms.retry):
+                await self._client.replace(LEASES, self._key, self._body(holder="", duration=1), Lease)
+        except (KubeError, TimeoutError) as error:
             log.info("Lease not released", extra={"lease": str(self._key), "error": str(error)})
 
     async def _try(self) -> bool:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class Manager:
     """Everything that one process runs."""
 
-    _GRACE = 8.0  # seconds for work in progress after SIGTERM; the rest of ten is for the lease
+    _GRACE = 6.0  # seconds for work in progress after SIGTERM; the rest of ten is for events and the lease
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Manager:
         self._controllers: list[Controller] = []
         self._recorders: list[Recorder] = []
         self._stopping = asyncio.Event()
+        self._working: asyncio.Task[None] | None = None
         self._health = health
         if health:
             health.health["watches"] = self._dead_watches
@@ -89,7 +90,7 @@ class Manager:
             done, _ = await asyncio.wait([lead, stopped, *background], return_when=asyncio.FIRST_COMPLETED)
             for task in done - {stopped}:
                 task.result()
-            await self._finish(lead)
+            await self._finish()
         finally:
             await _cancel([lead, stopped, *background])
             if self._leader:
@@ -106,31 +107,35 @@ class Manager:
         await self.synced()
         log.info("Caches synced", extra={"objects": sum(len(store) for _, store in self._watches)})
         while not self._stopping.is_set():
-            if self._leader is None:
-                await self._work()
-                return
-            await self._leader.acquire()
-            work = asyncio.create_task(self._work())
-            keep = asyncio.create_task(self._leader.keep())
+            if self._leader is not None:
+                await self._leader.acquire()
+            tasks = [work := asyncio.create_task(self._work())]
+            if self._leader is not None:
+                tasks.append(asyncio.create_task(self._leader.keep()))
+            self._working = work
             try:
-                done, _ = await asyncio.wait([work, keep], return_when=asyncio.FIRST_COMPLETED)
-                if work in done:
-                    work.result()
-                    return
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
+                    return work.result()
             finally:
-                await _cancel([work, keep])
+                self._working = None
+                await _cancel(tasks)
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
             for controller in self._controllers:
                 group.create_task(controller.run(), name=controller.name)
 
-    async def _finish(self, lead: "asyncio.Task[None]") -> None:
-        """Let work in progress end; take on no more."""
+    async def _finish(self) -> None:
+        """Let work in progress end, and what it had to say be written; take on no more."""
         log.info("Shutting down")
         for controller in self._controllers:
             controller.queue.close()
-        await asyncio.wait([lead], timeout=self._GRACE)
+        if self._working is not None:
+            await asyncio.wait([self._working], timeout=self._GRACE)
+            said = [asyncio.create_task(recorder.flush()) for recorder in self._recorders]
+            await asyncio.wait(said, timeout=1.0)
+            await _cancel(said)
 
     def _dead_watches(self) -> str | None:
         dead = [watch.name for watch, _ in self._watches if not watch.alive]

@@ -61,6 +61,14 @@ async def test_a_review_of_almost_4_mib_is_answered(session):
         assert answer.status == 200, await answer.text()
 
 
+async def test_a_review_that_is_too_large_is_answered_if_it_says_who_asks(session):
+    body = encoded(a_review(text="x" * LARGEST_BODY))
+    async with session.post(VALIDATE, data=io.BytesIO(body), headers=JSON) as answer:
+        response = (await answer.json())["response"]
+    assert (response["uid"], response["allowed"], response["status"]["code"]) == ("705ab4f5", False, 413)
+    assert response["status"]["message"].startswith("The object is too large."), response
+
+
 async def test_an_exception_in_a_rule_is_an_answer(session):
     response = await ask(session, mode="crash")
     assert (response["allowed"], response["status"]["code"]) == (False, 500)

@@ -47,7 +47,7 @@ def test_the_service_leads_from_port_3000_to_port_3000_of_the_pods():
 def test_the_container_serves_the_mounted_data():
     main = container(a_server())
     assert main["name"] == "json-server"
-    assert main["args"] == ["/data/db.json", "--host", "0.0.0.0", "--port", "3000"]
+    assert main["args"] == ["/data/db.json", "--host", "0.0.0.0", "--port", "3000", "--read-only"]
     assert main["volumeMounts"] == [{"name": "json-config", "mountPath": "/data"}]
     assert main["image"] == "default:1"
     assert container(a_server(image="mine:2"))["image"] == "mine:2"
@@ -67,6 +67,11 @@ def test_the_pods_are_fit_for_a_restricted_namespace():
         assert each["resources"]["requests"]
 
 
+def test_a_pod_is_not_waited_for_longer_than_clients_need_to_leave_it():
+    pod = desired.deployment(a_server(), "i")["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 5
+
+
 def test_new_data_restarts_the_pods_and_anything_else_does_not():
     def template(server: JsonServer) -> dict:
         return desired.deployment(server, "i")["spec"]["template"]
@@ -80,6 +85,7 @@ def test_new_data_restarts_the_pods_and_anything_else_does_not():
 def test_ephemeral_storage_serves_a_copy():
     pod = desired.deployment(a_server(storage=Storage.EPHEMERAL), "i")["spec"]["template"]["spec"]
     assert pod["containers"][0]["volumeMounts"] == [{"name": "data", "mountPath": "/data"}]
+    assert "--read-only" not in pod["containers"][0]["args"]
     assert pod["initContainers"][0]["command"] == ["cp", "/config/db.json", "/data/db.json"]
     assert [volume["name"] for volume in pod["volumes"]] == ["json-config", "data"]
 

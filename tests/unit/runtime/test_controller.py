@@ -24,8 +24,8 @@ class Bench:
     def __init__(self, **options) -> None:
         self.clock = VirtualClock()
         self.store: Store[Object] = Store()
-        self.writes = OwnWrites()
         self.queue = WorkQueue("bench", self.clock, jitter=lambda: 1.0)
+        self.writes = OwnWrites(self.queue.add)
         self.runs: list[tuple[float, ObjectKey]] = []
         self.outcomes: list[Result | BaseException] = []
         self.undecodable: list[Undecodable] = []

@@ -79,7 +79,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _parse(text: str) -> Any:
-    # Numbers stay text: ids are compared as text by json-server, and no number is too long for us.
+    # Integers stay text: json-server compares ids as text, and none is too long for us.
     return json.loads(
         text, object_pairs_hook=_Object, parse_constant=_refuse_constant, parse_int=str, parse_float=float
     )

@@ -1,8 +1,8 @@
 """Defaults, mistakes and warnings of a JsonServer as it was written.
 
-Pure; called by the webhooks, by `quintet validate` and, for objects that came past the
-webhooks, by the controller. They take the object as it came over the wire, because a
-mistake may be that it does not fit the types.
+Pure; called by the webhooks. The controller asks again about data and template, because
+an object may have come past the webhooks. They take the object as it came over the wire,
+because a mistake may be that it does not fit the types.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,13 @@ def validate(obj: JsonObject) -> list[FieldError]:
     if isinstance(replicas, int) and replicas < 0:
         errors.invalid(SPEC.child("replicas"), replicas, INVALID_REPLICAS)
     _check_config(errors, spec.get("jsonConfig"))
-    _check_overlay(errors, spec.get("template") or {}, name)
+    return [*errors, *template_errors(spec.get("template") or {}, name)]
+
+
+def template_errors(template: JsonObject, name: str) -> list[FieldError]:
+    """What of an overlay must not be; nothing of the pods is made while there is any."""
+    errors = FieldErrors()
+    _check_overlay(errors, template, name)
     return list(errors)
 
 

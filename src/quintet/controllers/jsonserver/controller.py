@@ -12,6 +12,7 @@ import msgspec
 
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, State, jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER
+from quintet.apis.jsonserver.validation import template_errors
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 from quintet.controllers.jsonserver import desired
 from quintet.controllers.jsonserver.readback import ReadBack
@@ -64,7 +65,7 @@ class JsonServerController:
             # The webhook adds it on creation; this one came past it. Its change brings the key back.
             await finalizers.add(self._builder.client, JSONSERVERS, server, FINALIZER)
             return Result.done()
-        problem, failures = self._config_problem(server), list[Exception]()
+        problem, failures = _config_problem(server) or _template_problem(server), list[Exception]()
         rollout = Rollout()
         if problem is None:
             problem, rollout, failures = await self._apply(server)
@@ -75,14 +76,6 @@ class JsonServerController:
         if failures:
             raise ExceptionGroup(f"JsonServer {key}", failures)
         return self._next_look(problem, verification)
-
-    def _config_problem(self, server: JsonServer) -> Problem | None:
-        config = server.spec.json_config
-        if server.status.config_hash == desired.config_hash(config):
-            return None  # known to be good, and parsing a mebibyte takes its time
-        if (wrong := jsonconfig.problem(config)) is None:
-            return None
-        return Problem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, wrong)
 
     async def _apply(self, server: JsonServer) -> tuple[Problem | None, Rollout, list[Exception]]:
         # The data first: pods that start before it would serve what was there before.
@@ -148,6 +141,21 @@ class JsonServerController:
         if verification is not None and verification.reason is Reason.UNREACHABLE:
             return Result.after(_VERIFY_AGAIN)
         return Result.done()
+
+
+def _config_problem(server: JsonServer) -> Problem | None:
+    config = server.spec.json_config
+    if server.status.config_hash == desired.config_hash(config):
+        return None  # known to be good, and parsing a mebibyte takes its time
+    if (wrong := jsonconfig.problem(config)) is None:
+        return None
+    return Problem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, wrong)
+
+
+def _template_problem(server: JsonServer) -> Problem | None:
+    """The webhooks refuse such a template, but nobody may gain an identity by coming past them."""
+    errors = template_errors(msgspec.to_builtins(server.spec.template), server.metadata.name)
+    return Problem(Reason.INVALID_TEMPLATE, "; ".join(map(str, errors))) if errors else None
 
 
 def _problem(errors: list[Exception], children: list[Child[Any]]) -> Problem | None:

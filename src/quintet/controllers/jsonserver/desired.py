@@ -28,6 +28,10 @@ SELECTOR: Final = "app.kubernetes.io/name=json-server,app.kubernetes.io/managed-
 
 _SOURCE_PATH = "/config"
 _USER = 65532
+# Without it json-server 0.17 answers a write with success, and then dies of the file it cannot write.
+_READ_ONLY = "--read-only"
+# json-server does not listen to SIGTERM, so it serves for as long as this: until nobody is sent to it.
+_GRACE_SECONDS = 5
 
 
 def config_hash(config: str) -> str:
@@ -66,8 +70,9 @@ def deployment(server: JsonServer, default_image: str) -> JsonObject:
     name, custom = server.metadata.name, server.spec.template
     template: JsonObject = {
         "metadata": {
-            "labels": {**_labels(name), **custom.metadata.labels},
-            "annotations": {CONFIG_HASH: config_hash(server.spec.json_config), **custom.metadata.annotations},
+            # Ours last: without the hash, new data would not restart the pods.
+            "labels": {**custom.metadata.labels, **_labels(name)},
+            "annotations": {**custom.metadata.annotations, CONFIG_HASH: config_hash(server.spec.json_config)},
         },
         "spec": overlay(_pod(server, server.spec.image or default_image), custom.spec),
     }
@@ -102,6 +107,7 @@ def _pod(server: JsonServer, image: str) -> JsonObject:
     source: JsonObject = {"name": CONFIG_VOLUME, "configMap": {"name": server.metadata.name}}
     pod: JsonObject = {
         "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _USER,
@@ -109,7 +115,7 @@ def _pod(server: JsonServer, image: str) -> JsonObject:
             "fsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(image, CONFIG_VOLUME)],
+        "containers": [_container(image, CONFIG_VOLUME, _READ_ONLY)],
         "volumes": [source],
     }
     if server.spec.storage is Storage.EPHEMERAL:
@@ -120,13 +126,13 @@ def _pod(server: JsonServer, image: str) -> JsonObject:
     return pod
 
 
-def _container(image: str, volume: str) -> JsonObject:
+def _container(image: str, volume: str, *flags: str) -> JsonObject:
     probe: JsonObject = {"httpGet": {"path": "/", "port": "http"}}
     return {
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "args": [f"{DATA_PATH}/{CONFIG_KEY}", "--host", "0.0.0.0", "--port", str(PORT)],
+        "args": [f"{DATA_PATH}/{CONFIG_KEY}", "--host", "0.0.0.0", "--port", str(PORT), *flags],
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "volumeMounts": [{"name": volume, "mountPath": DATA_PATH}],
         "readinessProbe": {**probe, "periodSeconds": 2},

@@ -18,6 +18,7 @@ class Reason(StrEnum):
 
     APPLIED = "Applied"
     INVALID_CONFIG = "InvalidConfig"
+    INVALID_TEMPLATE = "InvalidTemplate"
     FOREIGN_OBJECT = "ForeignObject"
     APPLY_FAILED = "ApplyFailed"
     BEING_DELETED = "ChildBeingDeleted"

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The same children as quintet.controllers.jsonserver.desired makes.
+
+const (
+	port = 3000
+	user = 65532
+	// applied says what was applied, so that a second look costs no deep comparison.
+	applied    = "quintet.dev/applied"
+	configHash = "example.com/config-hash"
+)
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+func labels(name string) map[string]string {
+	return map[string]string{
+		"app":                          name,
+		"app.kubernetes.io/name":       "json-server",
+		"app.kubernetes.io/instance":   name,
+		"app.kubernetes.io/managed-by": "quintet",
+		"app.kubernetes.io/part-of":    "quintet",
+	}
+}
+
+func meta(server *JsonServer, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:        name,
+		Namespace:   server.Namespace,
+		Labels:      labels(server.Name),
+		Annotations: map[string]string{applied: fmt.Sprintf("%s/%d", server.UID, server.Generation)},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: groupVersion.String(), Kind: "JsonServer", Name: server.Name, UID: server.UID,
+			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		}},
+	}
+}
+
+func configMap(server *JsonServer, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: meta(server, name),
+		Data:       map[string]string{"db.json": server.Spec.JSONConfig},
+	}
+}
+
+func service(server *JsonServer) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: meta(server, server.Name),
+		Spec: corev1.ServiceSpec{
+			Type:     corev1.ServiceTypeClusterIP,
+			Selector: map[string]string{"app": server.Name},
+			Ports: []corev1.ServicePort{{
+				Name: "http", Port: port, TargetPort: intstr.FromInt32(port), Protocol: corev1.ProtocolTCP,
+			}},
+		},
+	}
+}
+
+func deployment(server *JsonServer, image string) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: meta(server, server.Name),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(server.Spec.Replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": server.Name}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      labels(server.Name),
+					Annotations: map[string]string{configHash: hash(server.Spec.JSONConfig)},
+				},
+				Spec: pod(server, image),
+			},
+		},
+	}
+}
+
+func pod(server *JsonServer, image string) corev1.PodSpec {
+	probe := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromString("http")}}
+	return corev1.PodSpec{
+		AutomountServiceAccountToken: ptr.To(false),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user),
+			FSGroup:        ptr.To[int64](user),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: "json-server", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+			Args:           []string{"/data/db.json", "--host", "0.0.0.0", "--port", "3000"},
+			Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+			VolumeMounts:   []corev1.VolumeMount{{Name: "json-config", MountPath: "/data"}},
+			ReadinessProbe: &corev1.Probe{ProbeHandler: probe, PeriodSeconds: 2},
+			LivenessProbe:  &corev1.Probe{ProbeHandler: probe, PeriodSeconds: 10, InitialDelaySeconds: 10},
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+			}},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+		}},
+		Volumes: []corev1.Volume{{Name: "json-config", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: server.Name}},
+		}}},
+	}
+}
+
+// jsonServerChildren is the work of the drain; tenfoldChildren that of the scale series.
+func jsonServerChildren(server *JsonServer, image string) []client.Object {
+	return []client.Object{configMap(server, server.Name), service(server), deployment(server, image)}
+}
+
+func tenfoldChildren(server *JsonServer, _ string) []client.Object {
+	children := make([]client.Object, 0, 10)
+	for number := range 10 {
+		children = append(children, configMap(server, fmt.Sprintf("%s-%d", server.Name, number)))
+	}
+	return children
+}

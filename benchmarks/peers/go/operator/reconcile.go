@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const fieldManager = "quintet-jsonserver"
+
+type reconciler struct {
+	client.Client
+	apply    bool
+	image    string
+	children func(*JsonServer, string) []client.Object
+}
+
+// Reconcile makes the children that are missing or differ, then says so in the status, once.
+func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var server JsonServer
+	if err := r.Get(ctx, request.NamespacedName, &server); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if server.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	for _, wanted := range r.children(&server, r.image) {
+		if err := r.ensure(ctx, wanted); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, r.writeStatus(ctx, &server)
+}
+
+func (r *reconciler) ensure(ctx context.Context, wanted client.Object) error {
+	found := wanted.DeepCopyObject().(client.Object)
+	err := r.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	switch {
+	case err == nil && same(found, wanted):
+		return nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return err
+	case err != nil && !r.apply:
+		return client.IgnoreAlreadyExists(r.Create(ctx, wanted, client.FieldOwner(fieldManager)))
+	}
+	//nolint:staticcheck // the typed objects are shared with the other variant
+	return r.Patch(ctx, wanted, client.Apply, client.FieldOwner(fieldManager), client.ForceOwnership)
+}
+
+func same(found, wanted client.Object) bool {
+	return maps.Equal(found.GetLabels(), wanted.GetLabels()) &&
+		equality.Semantic.DeepEqual(found.GetOwnerReferences(), wanted.GetOwnerReferences())
+}
+
+func (r *reconciler) writeStatus(ctx context.Context, server *JsonServer) error {
+	status := JsonServerStatus{
+		State:              "Synced",
+		Message:            "Synced successfully!",
+		ObservedGeneration: server.Generation,
+		Selector:           "app=" + server.Name,
+		ConfigHash:         hash(server.Spec.JSONConfig),
+		URL:                fmt.Sprintf("http://%s.%s.svc:%d", server.Name, server.Namespace, port),
+	}
+	if server.Status.State == status.State && server.Status.ObservedGeneration == status.ObservedGeneration {
+		return nil
+	}
+	now := metav1.Now()
+	status.Conditions = []metav1.Condition{
+		{Type: "Synced", Status: "True", Reason: "Applied", Message: "ConfigMap, Service and Deployment are as wanted"},
+		{Type: "Ready", Status: "False", Reason: "RollingOut", Message: "0 of 1 replicas serve the data"},
+		{Type: "Verified", Status: "Unknown", Reason: "NotReady", Message: "waits for all replicas to be ready"},
+	}
+	for i := range status.Conditions {
+		status.Conditions[i].LastTransitionTime = now
+		status.Conditions[i].ObservedGeneration = server.Generation
+	}
+	before := server.DeepCopyObject().(*JsonServer)
+	server.Status = status
+	return r.Status().Patch(ctx, server, client.MergeFrom(before), client.FieldOwner(fieldManager))
+}

@@ -1,0 +1,125 @@
+"""Puts into a build context what does not come from an image's folder: programs and packages.
+
+Called by `images`. They are fetched here, locked by their hashes, and not during the build:
+a Dockerfile then needs no network, and builds the same with every builder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from quintet.local import build
+from quintet.local.builders import Builder, run
+from quintet.local.packages import install
+from quintet.local.paths import cache_directory, locked, shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PACKAGE = Path(__file__).parents[1]
+# Made from the source, or shipped for commands that never run in a pod.
+LEFT_OUT = ("__pycache__", "share")
+# Asked of the base: for which Python, machine and C library packages are wanted.
+PROBE = (
+    "import platform, sys; "
+    "print('%d.%d' % sys.version_info[:2], platform.machine(), platform.libc_ver()[1].split('.')[1])"
+)
+# The oldest C library, 2.17, that packages for Linux are still made for.
+OLDEST_LIBC = 17
+
+
+class Content(Protocol):
+    """What an image is made of besides its folder."""
+
+    def digest(self) -> str:
+        """Name it: another digest is another image."""
+
+    def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
+        """Put it into the build context."""
+
+
+class Nothing:
+    """The folder is all there is."""
+
+    def digest(self) -> str:
+        """Nothing to name."""
+        return ""
+
+    def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
+        """Nothing to add."""
+
+
+class Pause:
+    """The static program of the sandbox image."""
+
+    def digest(self) -> str:
+        """By its source."""
+        return build.content_hash(build.MODULE / "pause")
+
+    def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
+        """Build it with Go."""
+        shutil.copy(build.pause(progress) / "pause", context / "pause")
+
+
+class Npm(Nothing):
+    """The packages that the folder's own package-lock.json names."""
+
+    def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
+        """Install them; no script of theirs is run."""
+        install({"npm": "npm"}, progress)
+        progress("installing the image's npm packages")
+        run(["npm", "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=context)
+
+
+class Python:
+    """Our own package and what it needs to run, for the Python of the image's base."""
+
+    def digest(self) -> str:
+        """By the source and the locked requirements."""
+        return build.content_hash(PACKAGE, _requirements(), without=LEFT_OUT)
+
+    def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
+        """Ask the base for its Python, then lay the packages beside the Dockerfile."""
+        version, machine, libc = builder.output(
+            builder.build(context, target="base"), "python3", "-c", PROBE
+        ).split()
+        packages = context / "packages"
+        shutil.copytree(_installed(version, machine, int(libc), progress), packages)
+        shutil.copytree(PACKAGE, packages / "quintet", ignore=shutil.ignore_patterns(*LEFT_OUT))
+
+
+def _requirements() -> str:
+    # Conditions would be decided for the Python that runs here. A package too many does no harm.
+    return re.sub(r" ;[^\\\n]*", " ", shipped("requirements/runtime.txt").read_text())
+
+
+def _installed(version: str, machine: str, libc: int, progress: Callable[[str], None]) -> Path:
+    """Return a folder of the locked packages for that Python, fetched once."""
+    platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(libc, OLDEST_LIBC - 1, -1)]
+    platforms.append(f"manylinux2014_{machine}")
+    named = hashlib.sha256("\0".join((_requirements(), version, *platforms)).encode()).hexdigest()[:16]
+    target = cache_directory() / "images" / f"python{version}-{named}"
+    with locked(target.with_name(f"{target.name}.lock")):
+        if not target.is_dir():
+            progress(f"fetching the image's packages for Python {version}")
+            with tempfile.TemporaryDirectory(dir=target.parent, suffix=".unfinished") as unfinished:
+                _fetch(Path(unfinished), version, platforms)
+                (Path(unfinished) / "packages").rename(target)
+    return target
+
+
+def _fetch(workplace: Path, version: str, platforms: list[str]) -> None:
+    requirements, product = workplace / "requirements.txt", workplace / "packages"
+    requirements.write_text(_requirements())
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    locks = ["--require-hashes", "--only-binary=:all:", "--no-deps", "--requirement", str(requirements)]
+    fits = [f"--python-version={version}", *(f"--platform={each}" for each in platforms)]
+    run([*pip, *locks, *fits, "--target", str(product)])
+    # Commands of the packages, which name the Python that runs here.
+    shutil.rmtree(product / "bin", ignore_errors=True)

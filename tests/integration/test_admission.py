@@ -1,0 +1,394 @@
+"""Webhooks on the real API server, with the server of a developer's machine: registered by URL."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import secrets
+import socket
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+
+from kit.api import RefusedError
+from kit.eventually import eventually
+from kit.widgets import CONFIG_MAPS, CRDS, WIDGETS, a_widget
+from quintet.admission.certs import Policy
+from quintet.admission.modes import by_url
+from quintet.admission.registration import (
+    MUTATING,
+    VALIDATING,
+    ByUrl,
+    Endpoint,
+    Registration,
+    cluster_rules,
+    namespace_rules,
+)
+from quintet.admission.server import AdmissionServer
+from quintet.admission.sources import SECRET_NAME, SECRETS, MemoryStore, SecretStore, SelfMade
+from quintet.admission.webhooks import Webhooks
+from quintet.apis.meta import ObjectKey, Resource
+from quintet.kube.client import Client
+from quintet.kube.config import load
+from quintet.kube.errors import Forbidden, NotFound
+from quintet.kube.transport import Transport
+from quintet.runtime.clock import SystemClock
+from unit.admission.sample import ADMISSION, SENTENCE, WARNING
+
+HOSTS = ("127.0.0.1",)
+WEBHOOK_TYPES = (MUTATING, VALIDATING)
+
+
+class Hooks:
+    """Webhooks for the widgets of one namespace."""
+
+    def __init__(self, client: Client, namespace: str, store=None, **options) -> None:
+        self.namespace = namespace
+        self.name = f"quintet-{namespace}"
+        self._client = client
+        policy = options.pop("policy", None)
+        self.source = SelfMade(store or MemoryStore(), HOSTS, policy)
+        self._options = {"interval": 0.2, "remove": True} | options
+        self.port = 0
+
+    def endpoint(self) -> Endpoint:
+        selector = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
+        return Endpoint(
+            at=ByUrl(f"https://127.0.0.1:{self.port}"), name=self.name, namespace_selector=selector
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self):
+        clock = SystemClock()
+        self.port = self.port or free_port()
+        server = AdmissionServer((ADMISSION,), clock, host="127.0.0.1", port=self.port)
+        registration = Registration(self._client, self.endpoint(), (ADMISSION,))
+        self.webhooks = Webhooks(server, self.source, clock, registration, **self._options)
+        async with self.webhooks.running():
+            yield self
+
+    async def bundle(self, resource: Resource = VALIDATING) -> bytes:
+        """Whom the API server was told to trust."""
+        live = await self._client.get(resource, ObjectKey("", self.name), dict)
+        return base64.b64decode(live["webhooks"][0]["clientConfig"]["caBundle"])
+
+    async def leaf(self) -> x509.Certificate:
+        """Shake hands as an API server would that knows the registration of this moment."""
+        trust = ssl.create_default_context(cadata=(await self.bundle()).decode())
+        _, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=trust)
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        await writer.wait_closed()
+        return x509.load_der_x509_certificate(shown)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def until_asked(api, namespace: str) -> None:
+    """The API server hears of a registration through a watch of its own: wait until it asks us."""
+
+    async def refused():
+        with pytest.raises(RefusedError, match=SENTENCE):
+            await api.create(WIDGETS.path(namespace), a_widget("probe", text=""), dryRun="All")
+
+    await eventually(refused)
+
+
+@pytest.fixture
+async def hooks(widgets, api, namespace):
+    """Running, and asked by the API server."""
+    async with Hooks(widgets, namespace).running() as running:
+        await until_asked(api, namespace)
+        yield running
+
+
+def manifest(*args, **spec) -> str:
+    return json.dumps(a_widget(*args, **spec))
+
+
+async def kubectl(cluster, namespace, *arguments, input=None):
+    # In a thread, because the webhook that kubectl waits for runs in this process.
+    return await asyncio.to_thread(cluster.kubectl, f"--namespace={namespace}", *arguments, input=input)
+
+
+async def test_what_the_user_left_out_is_filled_in(hooks, api, namespace):
+    created = await api.create(WIDGETS.path(namespace), a_widget("w", text="x"))
+    assert created["spec"] == {"text": "x", "replicas": 1}
+
+
+async def test_kubectl_shows_the_sentence_of_a_refusal_and_the_field(hooks, cluster, namespace):
+    seen = await kubectl(cluster, namespace, "apply", "-f", "-", input=manifest("w", text=""))
+    assert seen.returncode == 1, seen
+    assert seen.stderr.strip() == f'The Widget "w" is invalid: spec.text: Invalid value: "": {SENTENCE}'
+
+
+async def test_a_program_gets_the_cause_of_a_refusal(hooks, api, namespace):
+    with pytest.raises(RefusedError) as refusal:
+        await api.create(WIDGETS.path(namespace), a_widget("w", text=""))
+    status = refusal.value.status
+    assert (refusal.value.code, status["reason"]) == (422, "Invalid"), status
+    assert status["details"]["causes"][0]["field"] == "spec.text", status
+    assert status["message"].startswith(
+        'admission webhook "validate.widgets.test.quintet.dev" denied the request: Widget "w" is invalid'
+    )
+
+
+async def test_a_refusal_without_a_field_names_the_user(hooks, cluster, namespace):
+    seen = await kubectl(cluster, namespace, "apply", "-f", "-", input=manifest("w", mode="forbidden"))
+    assert seen.returncode == 1, seen
+    assert "denied the request: Not for admin." in seen.stderr, seen.stderr
+
+
+async def test_kubectl_shows_warnings(hooks, cluster, namespace):
+    seen = await kubectl(cluster, namespace, "apply", "-f", "-", input=manifest("w", text="x", replicas=11))
+    assert seen.returncode == 0, seen.stderr
+    assert seen.stderr.strip() == f"Warning: {WARNING}"
+
+
+async def test_an_exception_in_a_rule_refuses_the_one_object(hooks, api, namespace):
+    with pytest.raises(RefusedError, match="failed unexpectedly") as refusal:
+        await api.create(WIDGETS.path(namespace), a_widget("w", mode="crash"))
+    assert refusal.value.code == 500
+    await api.create(WIDGETS.path(namespace), a_widget("w", text="x"))
+
+
+async def test_a_review_over_the_limit_is_refused_and_the_next_one_answered(hooks, api, namespace):
+    """Each "<" takes six bytes in a review, so an object that the API server takes can be too large."""
+    with pytest.raises(RefusedError) as refusal:
+        await api.create(WIDGETS.path(namespace), a_widget("w", text="<" * 800_000))
+    assert refusal.value.code == 413, refusal.value
+    assert "The object is too large. A review of this Widget takes more than 4194304 bytes." in str(
+        refusal.value
+    )
+    await api.create(WIDGETS.path(namespace), a_widget("w", text="x"))
+
+
+async def test_while_the_webhook_is_down_only_creating_and_changing_our_kind_is_refused(
+    widgets, api, namespace
+):
+    hooks = Hooks(widgets, namespace, remove=False)
+    path = WIDGETS.path(namespace)
+    async with hooks.running():
+        await until_asked(api, namespace)
+        for name in ("kept", "deleted", "held"):
+            body = a_widget(name, text="x")
+            if name == "held":
+                body["metadata"]["finalizers"] = ["test.quintet.dev/hold"]
+            await api.create(path, body)
+    try:
+        for refused in (
+            api.create(path, a_widget("new", text="x")),
+            api.merge(f"{path}/kept", {"spec": {"text": "y"}}),
+            api.merge(f"{path}/kept", {"metadata": {"labels": {"a": "b"}}}),
+        ):
+            with pytest.raises(RefusedError, match="failed calling webhook"):
+                await refused
+        await api.merge(f"{path}/kept/status", {"status": {"message": "still written"}})
+        await api.delete(f"{path}/deleted")
+        await api.delete(f"{path}/held")
+        await api.merge(f"{path}/held", {"metadata": {"finalizers": None}})
+        assert not await api.exists(f"{path}/deleted")
+        assert not await api.exists(f"{path}/held"), "a finalizer can be taken away"
+        await api.create(CONFIG_MAPS.path(namespace), {"metadata": {"name": "other"}, "data": {"a": "b"}})
+        await api.merge(CRDS.path("", WIDGETS.qualified), {"metadata": {"labels": {"touched": "yes"}}})
+    finally:
+        await Registration(widgets, hooks.endpoint(), (ADMISSION,)).remove()
+
+    async def accepted():
+        await api.create(path, a_widget(f"after-{secrets.token_hex(2)}", text="x"))
+
+    await eventually(accepted)
+
+
+async def test_a_process_outside_is_registered_while_it_runs_and_no_longer(widgets, api, namespace):
+    key = ObjectKey("", f"quintet-{namespace}")
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    hooks = by_url(
+        (ADMISSION,), widgets, SystemClock(), host="127.0.0.1", port=free_port(), name=key.name,
+        namespace_selector=selector,
+    )  # fmt: skip
+    async with hooks.running():
+        await until_asked(api, namespace)
+        assert hooks.finding() is None
+    for resource in WEBHOOK_TYPES:
+        with pytest.raises(NotFound):
+            await widgets.get(resource, key, dict)
+
+
+async def test_only_the_leader_registers(widgets, namespace):
+    endpoint = Endpoint(at=ByUrl("https://127.0.0.1:1"), name=f"quintet-{namespace}")
+    standby = widgets.fenced(lambda: False)
+    await Registration(standby, endpoint, (ADMISSION,)).ensure(b"bundle")
+    for resource in WEBHOOK_TYPES:
+        with pytest.raises(NotFound):
+            await widgets.get(resource, ObjectKey("", endpoint.name), dict)
+
+
+@pytest.mark.parametrize("resource", WEBHOOK_TYPES, ids=lambda resource: resource.kind)
+async def test_a_bundle_and_a_policy_that_somebody_changed_are_put_back(hooks, api, namespace, resource):
+    before = await hooks.bundle(resource)
+    other = await SelfMade(MemoryStore(), HOSTS).current(datetime.now(UTC))
+    path = resource.path("", hooks.name)
+    operations = [
+        {
+            "op": "replace",
+            "path": "/webhooks/0/clientConfig/caBundle",
+            "value": base64.b64encode(other.bundle).decode(),
+        },
+        {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
+    ]
+    await api.send("PATCH", path, operations, "application/json-patch+json", {})
+
+    async def put_back():
+        assert await hooks.bundle(resource) == before
+        assert (await api.get(path))["webhooks"][0]["failurePolicy"] == "Fail"
+
+    await eventually(put_back)
+    await until_asked(api, namespace)
+
+
+async def test_nothing_is_written_when_nothing_differs(hooks, api):
+    """And what others add to our configurations is none of our business."""
+    versions = []
+    for resource in WEBHOOK_TYPES:
+        path = resource.path("", hooks.name)
+        touched = await api.merge(path, {"metadata": {"labels": {"of": "somebody"}}})
+        versions.append(touched["metadata"]["resourceVersion"])
+    for _ in range(5):
+        await hooks.webhooks.refresh()
+    for resource, version in zip(WEBHOOK_TYPES, versions, strict=True):
+        live = await api.get(resource.path("", hooks.name))
+        assert live["metadata"]["resourceVersion"] == version, live["metadata"]
+
+
+async def test_a_kind_that_is_no_longer_served_is_no_longer_asked_about(hooks, widgets, api):
+    await Registration(widgets, hooks.endpoint(), ()).ensure(b"")
+    for resource in WEBHOOK_TYPES:
+        assert "webhooks" not in await api.get(resource.path("", hooks.name))
+
+
+async def test_no_admission_fails_while_leaves_and_authorities_are_replaced(widgets, api, namespace):
+    """50 admissions a second through the API server, and a fresh handshake with each of them."""
+    seconds = timedelta(seconds=1)
+    policy = Policy(authority=30 * seconds, leaf=4 * seconds, lead=2 * seconds, renew_left=5 / 6)
+    hooks = Hooks(widgets, namespace, SecretStore(widgets, ObjectKey(namespace, SECRET_NAME)), policy=policy)
+    leaves: set[int] = set()
+    signers: set[str] = set()
+    failures: list[str] = []
+    admitted = 0
+
+    async def admit(number: int) -> None:
+        nonlocal admitted
+        try:
+            body = a_widget(f"w-{number}", text="x")
+            answer = await api.create(WIDGETS.path(namespace), body, dryRun="All")
+            assert answer["spec"]["replicas"] == 1, answer
+            admitted += 1
+        except Exception as error:
+            failures.append(f"admission {number}: {error!r}")
+
+    async def shake() -> None:
+        try:
+            leaf = await hooks.leaf()
+            leaves.add(leaf.serial_number)
+            signers.add(leaf.issuer.rfc4514_string())
+        except Exception as error:
+            failures.append(f"handshake: {error!r}")
+
+    async with hooks.running():
+        await until_asked(api, namespace)
+        number = 0
+        async with asyncio.TaskGroup() as group:
+            while len(signers) < 3 and number < 3000:
+                group.create_task(admit(number))
+                if number % 5 == 0:
+                    group.create_task(shake())
+                number += 1
+                await asyncio.sleep(1 / 50)
+    seen = f"{admitted} of {number} admissions, {len(leaves)} leaves of {len(signers)} authorities"
+    assert not failures, f"{seen}: {failures[:5]}"
+    assert len(signers) == 3, seen
+    assert len(leaves) >= 8, seen
+    assert admitted == number, seen
+
+
+async def test_two_replicas_share_one_secret_and_show_one_certificate(widgets, api, namespace):
+    key = ObjectKey(namespace, SECRET_NAME)
+    one, two = (Hooks(widgets, namespace, SecretStore(widgets, key)) for _ in range(2))
+    two.name += "-two"
+    async with asyncio.timeout(30), one.running(), two.running():
+        assert (await one.leaf()).serial_number == (await two.leaf()).serial_number
+        secret = await widgets.get(SECRETS, key, dict)
+        assert set(secret["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+        assert base64.b64decode(secret["data"]["ca.crt"]) == await one.bundle() == await two.bundle()
+
+
+async def test_of_replicas_that_write_at_once_one_wins_and_the_others_follow(widgets, namespace):
+    key = ObjectKey(namespace, SECRET_NAME)
+    now = datetime.now(UTC)
+    for moment in (now, now + timedelta(days=5), now + timedelta(days=300), now + timedelta(days=310)):
+        sources = [SelfMade(SecretStore(widgets, key), HOSTS) for _ in range(5)]
+        served = await asyncio.gather(*(source.current(moment) for source in sources))
+        assert len(set(served)) == 1, f"{len(set(served))} different certificates at {moment}"
+
+
+async def test_labels_and_keys_of_others_stay_in_the_secret(widgets, api, namespace):
+    path = SECRETS.path(namespace)
+    body = {"metadata": {"name": SECRET_NAME, "labels": {"of": "helm"}}, "stringData": {"note": "hello"}}
+    await api.create(path, body)
+    source = SelfMade(SecretStore(widgets, ObjectKey(namespace, SECRET_NAME)), HOSTS)
+    now = datetime.now(UTC)
+    await source.current(now)
+    await source.current(now + timedelta(days=300))
+    rotating = await api.get(f"{path}/{SECRET_NAME}")
+    assert {"note", "previous.crt", "previous.key"} <= set(rotating["data"]), set(rotating["data"])
+    assert rotating["metadata"]["labels"] == {"of": "helm"}
+    await source.current(now + timedelta(days=310))
+    after = await api.get(f"{path}/{SECRET_NAME}")
+    assert set(after["data"]) == {"note", "ca.crt", "ca.key", "tls.crt", "tls.key"}
+
+
+async def test_the_declared_rights_are_enough_and_reach_no_other_configuration(
+    cluster, widgets, api, namespace
+):
+    user, name = f"user-{namespace}", f"quintet-{namespace}"
+    await grant(api, user, cluster_rules(name), namespace, namespace_rules(SECRET_NAME))
+    endpoint = Endpoint(
+        at=ByUrl("https://127.0.0.1:1"), name=name, namespace_selector={"matchLabels": {"a": "b"}}
+    )
+    other = Endpoint(at=ByUrl("https://127.0.0.1:1"), name=f"{name}-other")
+    async with Transport(load(str(cluster.client_kubeconfig(user)))) as transport:
+        limited = Client(transport)
+        registration = Registration(limited, endpoint, (ADMISSION,))
+        try:
+            await eventually(lambda: registration.ensure(b"one"))
+            await registration.ensure(b"two")
+            with pytest.raises(Forbidden):
+                await Registration(limited, other, (ADMISSION,)).ensure(b"one")
+        finally:
+            await Registration(widgets, endpoint, (ADMISSION,)).remove()
+        source = SelfMade(SecretStore(limited, ObjectKey(namespace, SECRET_NAME)), HOSTS)
+        await source.current(datetime.now(UTC))
+        await source.current(datetime.now(UTC) + timedelta(days=5))
+        with pytest.raises(Forbidden):
+            await limited.get(SECRETS, ObjectKey(namespace, "other"), dict)
+
+
+async def grant(api, user: str, cluster_wide: list, namespace: str, inside: list) -> None:
+    group = "rbac.authorization.k8s.io"
+    subjects = [{"kind": "User", "name": user, "apiGroup": group}]
+    for kind, path, rules in (
+        ("ClusterRole", f"/apis/{group}/v1", cluster_wide),
+        ("Role", f"/apis/{group}/v1/namespaces/{namespace}", inside),
+    ):
+        await api.create(f"{path}/{kind.lower()}s", {"metadata": {"name": user}, "rules": rules})
+        reference = {"kind": kind, "name": user, "apiGroup": group}
+        body = {"metadata": {"name": user}, "roleRef": reference, "subjects": subjects}
+        await api.create(f"{path}/{kind.lower()}bindings", body)

@@ -1,0 +1,33 @@
+"""What the documents show to write can be written."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kit.jsonservers import install
+
+ROOT = Path(__file__).parent.parent.parent
+BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
+
+
+def objects():
+    for page in PAGES:
+        for number, block in enumerate(BLOCK.findall(page.read_text()), 1):
+            for document in yaml.safe_load_all(block):
+                if isinstance(document, dict) and {"apiVersion", "kind"} <= document.keys():
+                    yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
+                    break
+
+
+@pytest.mark.parametrize("block", objects())
+async def test_every_manifest_in_the_documents_is_accepted(block, client, cluster, namespace):
+    await install(client)
+    done = cluster.kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=block)
+    assert done.returncode == 0, f"{block}\n{done.stderr}"
