@@ -1,4 +1,4 @@
-"""The controllers that a process can run: one line each. A new kind is added here.
+"""The controllers that a process can run, one entry each. A new kind is added here and nowhere else.
 
 Read by `cli.run`, which starts them, and by `manifests`, which grants them their rights.
 """
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from quintet.admission import jsonserver as jsonserver_admission
 from quintet.admission.review import Admission
+from quintet.apis.jsonserver import JSONSERVER
+from quintet.apis.resources import CustomResource
 from quintet.controllers.jsonserver import controller as jsonserver
 from quintet.controllers.jsonserver import rbac as jsonserver_rbac
 from quintet.controllers.jsonserver.readback import over_http
-from quintet.controllers.rights import Right
+from quintet.controllers.rights import Demand, Right
 from quintet.runtime.manager import Manager
 
 
@@ -25,12 +27,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One controller: how it is started, what it admits, what it may do."""
+    """One controller: its kinds, how it is started, what it admits, what it may do and demands."""
 
     name: str
+    kinds: tuple[CustomResource, ...]
     start: Callable[[Manager, Settings], None]
     admissions: tuple[Admission, ...]
     rights: tuple[Right, ...]
+    demands: tuple[Demand, ...] = ()
 
 
 def _start_jsonserver(manager: Manager, settings: Settings) -> None:
@@ -38,9 +42,18 @@ def _start_jsonserver(manager: Manager, settings: Settings) -> None:
     jsonserver.build(manager, image=image, read_back=over_http, workers=workers)
 
 
+# The one list: commands, definitions, roles and policies all follow from it.
 COMPONENTS = {
     component.name: component
     for component in (
-        Component("jsonserver", _start_jsonserver, (jsonserver_admission.ADMISSION,), jsonserver_rbac.RIGHTS),
+        Component(
+            "jsonserver",
+            (JSONSERVER,),
+            _start_jsonserver,
+            (jsonserver_admission.ADMISSION,),
+            jsonserver_rbac.RIGHTS,
+            jsonserver_rbac.DEMANDS,
+        ),
     )
 }
+CUSTOM_RESOURCES = tuple(kind for component in COMPONENTS.values() for kind in component.kinds)

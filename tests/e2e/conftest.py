@@ -2,6 +2,7 @@
 
 import os
 import platform
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.place import SYSTEM, Place, install
 from e2e.traces import CLUSTER, Traces
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster, prepare
@@ -77,3 +79,21 @@ def node(node_state: Path, before: Traces) -> Iterator[Cluster]:
         started = local.up(CLUSTER, node=True)
         yield started
         local.down(CLUSTER)
+
+
+@pytest.fixture(scope="session")
+async def operator(node: Cluster) -> Place:
+    """The operator's own namespace, once it is installed from config/default and works."""
+    system = Place(node, SYSTEM)
+    await install(system)
+    return system
+
+
+@pytest.fixture
+def place(operator: Place) -> Iterator[Place]:
+    """A namespace of one's own that takes pods of the strictest kind only."""
+    made = operator.at(f"test-{secrets.token_hex(4)}")
+    made.kubectl("create", "namespace", made.namespace)
+    made.kubectl("label", "namespace", made.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    yield made
+    made.run("delete", "namespace", made.namespace, "--wait=false")

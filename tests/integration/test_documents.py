@@ -26,7 +26,7 @@ def objects():
                     break
 
 
-@pytest.mark.parametrize("block", objects())
+@pytest.mark.parametrize("block", list(objects()))
 async def test_every_manifest_in_the_documents_is_accepted(block, client, cluster, namespace):
     await install(client)
     done = cluster.kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=block)

@@ -16,10 +16,7 @@ def _validate(request: Request) -> Verdict:
     # An object that came past the webhooks can still be labelled, and released by its finalizer.
     if request.old_object is not None and same(request.old_object.get("spec"), request.object.get("spec")):
         return Verdict()
-    return Verdict(
-        tuple(jsonserver.validate(request.object)),
-        tuple(jsonserver.warnings(request.object)),
-    )
+    return Verdict(*jsonserver.judge(request.object))
 
 
 ADMISSION = Admission(jsonserver.JSONSERVERS, _validate, _default, too_large=INVALID_CONFIG)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import click
 
 from quintet.apis.meta import Resource, Struct
-from quintet.apis.registry import CUSTOM_RESOURCES
 from quintet.cli import output
 from quintet.cli.explain import explain
+from quintet.components import CUSTOM_RESOURCES
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.errors import ConfigError, KubeError

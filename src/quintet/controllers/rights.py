@@ -1,6 +1,10 @@
-"""How a controller says which rights it needs. `manifests` makes roles of it."""
+"""How a kind says which rights its controller needs, and which its users must have. `manifests` makes
+roles and admission policies of it.
+"""
 
 from dataclasses import dataclass
+
+from quintet.apis.meta import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +16,18 @@ class Right:
     verbs: tuple[str, ...]
     why: str
     names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A right that users must have themselves to set some fields, so that none is gained through us."""
+
+    name: str
+    """Of the policy, in DNS form."""
+    resource: Resource
+    fields: tuple[str, ...]
+    """Below `spec`."""
+    verb: str
+    on: Resource
+    """In the namespace of the object."""
+    message: str

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from quintet.apis.registry import CUSTOM_RESOURCES
 from quintet.apis.resources import CustomResource
-from quintet.components import COMPONENTS, Component
+from quintet.components import COMPONENTS, CUSTOM_RESOURCES, Component
 from quintet.manifests.files import differences, generate, write
 
 

@@ -36,7 +36,7 @@ def _installation(
     parts = {
         "namespace.yaml": [namespace()],
         "rbac.yaml": [*operator_roles(components), *user_roles(declared)],
-        "policies.yaml": policies(),
+        "policies.yaml": policies(demand for component in components for demand in component.demands),
         "manager.yaml": manager(),
     }
     files = {INSTALLATION / name: as_yaml(*objects) for name, objects in parts.items()}

@@ -1,55 +1,56 @@
-"""Rules that the API server keeps by itself, with or without our webhooks. Called by `files`.
+"""What users must be allowed, kept by the API server itself, with or without our webhooks.
 
-A JsonServer decides what runs in pods. Whoever may write JsonServers but not pods must not
-gain that right through us, so `image` and `template` take the right to create pods.
+Called by `files`: demands of kinds → ValidatingAdmissionPolicies.
 """
 
-from quintet.apis.jsonserver import JSONSERVERS
+from collections.abc import Iterable
+
 from quintet.apis.meta import JsonObject
+from quintet.controllers.rights import Demand
 from quintet.manifests.rbac import LABELS
 
-NAME = "jsonserver-pods.quintet.dev"
-MESSAGE = "spec.image and spec.template decide what runs in pods: you need the right to create pods here"
+_API = "admissionregistration.k8s.io/v1"
 
 
-def policies() -> list[JsonObject]:
-    """The policy and its binding."""
-    metadata = {"name": NAME, "labels": dict(LABELS)}
-    group = "admissionregistration.k8s.io"
+def policies(demands: Iterable[Demand]) -> list[JsonObject]:
+    """A policy and its binding for each demand."""
+    return [made for demand in demands for made in (_policy(demand), _binding(demand))]
+
+
+def _policy(demand: Demand) -> JsonObject:
+    resource, wanted = demand.resource, demand.on
     rule = {
-        "apiGroups": [JSONSERVERS.group],
-        "apiVersions": [JSONSERVERS.version],
-        "resources": [JSONSERVERS.plural],
+        "apiGroups": [resource.group],
+        "apiVersions": [resource.version],
+        "resources": [resource.plural],
         "operations": ["CREATE", "UPDATE"],
     }
-    policy = {
-        "apiVersion": f"{group}/v1",
+    allowed = (
+        f"authorizer.group('{wanted.group}').resource('{wanted.plural}')"
+        f".namespace(object.metadata.namespace).check('{demand.verb}').allowed()"
+    )
+    # Only what changes is asked about, so that nobody is kept from scaling what others made.
+    changed = " || ".join(map(_changed, demand.fields))
+    return {
+        "apiVersion": _API,
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": metadata,
+        "metadata": {"name": demand.name, "labels": dict(LABELS)},
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule]},
-            # Only what changes is asked about, so that nobody is kept from scaling what others made.
-            "matchConditions": [
-                {"name": "changes-the-pods", "expression": f"{_changed('image')} || {_changed('template')}"}
-            ],
-            "validations": [
-                {
-                    "expression": "authorizer.group('').resource('pods').namespace(object.metadata.namespace)"
-                    ".check('create').allowed()",
-                    "message": MESSAGE,
-                    "reason": "Forbidden",
-                }
-            ],
+            "matchConditions": [{"name": "changes-it", "expression": changed}],
+            "validations": [{"expression": allowed, "message": demand.message, "reason": "Forbidden"}],
         },
     }
-    binding = {
-        "apiVersion": f"{group}/v1",
+
+
+def _binding(demand: Demand) -> JsonObject:
+    return {
+        "apiVersion": _API,
         "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": metadata,
-        "spec": {"policyName": NAME, "validationActions": ["Deny"]},
+        "metadata": {"name": demand.name, "labels": dict(LABELS)},
+        "spec": {"policyName": demand.name, "validationActions": ["Deny"]},
     }
-    return [policy, binding]
 
 
 def _changed(field: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quintet.apis.jsonserver import JSONSERVER, default, validate, warnings
+from quintet.apis.jsonserver import JSONSERVER, default, judge
 from quintet.apis.lint import problems
 from quintet.manifests.crd import definition
 
@@ -76,11 +76,11 @@ def test_what_is_there_already_stays():
     ],
 )
 def test_a_mistake_is_named_with_its_field(server, want):
-    assert [str(error) for error in validate(server)] == [want]
+    assert [str(error) for error in judge(server).errors] == [want]
 
 
 def test_all_mistakes_are_named_at_once():
-    assert len(validate(a_server("web", replicas=-1, jsonConfig="["))) == 3
+    assert len(judge(a_server("web", replicas=-1, jsonConfig="[")).errors) == 3
 
 
 def test_a_server_without_mistakes_passes():
@@ -88,24 +88,24 @@ def test_a_server_without_mistakes_passes():
         "metadata": {"labels": {"team": "a"}},
         "spec": {"containers": [{"name": "json-server", "env": []}]},
     }
-    assert validate(a_server(template=overlay)) == []
+    assert judge(a_server(template=overlay)).errors == ()
 
 
 def test_replicas_that_will_differ_are_warned_of():
     want = "spec.storage: with Ephemeral storage and several replicas, every pod keeps data of its own"
-    assert warnings(a_server(storage="Ephemeral", replicas=2)) == [want]
-    assert warnings(a_server(storage="Ephemeral", replicas=1)) == []
+    assert judge(a_server(storage="Ephemeral", replicas=2)).warnings == (want,)
+    assert judge(a_server(storage="Ephemeral", replicas=1)).warnings == ()
 
 
 def test_data_that_cannot_be_served_is_warned_of_with_its_path():
-    found = warnings(a_server(jsonConfig='{"version": 1}'))
-    assert found == [
+    found = judge(a_server(jsonConfig='{"version": 1}')).warnings
+    assert list(found) == [
         "spec.jsonConfig: version: json-server serves only objects and arrays at the top level, not a string or number"
     ]
 
 
 def test_invalid_data_is_refused_and_not_warned_of_as_well():
-    assert warnings(a_server(jsonConfig="[")) == []
+    assert judge(a_server(jsonConfig="[")).warnings == ()
 
 
 def test_the_definition_keeps_the_api_conventions():

@@ -11,7 +11,7 @@ from quintet.apis.jsonserver.types import (
     State,
     Storage,
 )
-from quintet.apis.jsonserver.validation import default, validate, warnings
+from quintet.apis.jsonserver.validation import Judgement, default, judge
 
 __all__ = [
     "JSONSERVER",
@@ -19,11 +19,11 @@ __all__ = [
     "JsonServer",
     "JsonServerSpec",
     "JsonServerStatus",
+    "Judgement",
     "Overlay",
     "OverlayMetadata",
     "State",
     "Storage",
     "default",
-    "validate",
-    "warnings",
+    "judge",
 ]

@@ -1,15 +1,14 @@
 """Whether a text is data that can be served, and what json-server will make of it.
 
-Pure. `problem` finds what makes the text no JSON object, with line and column or path;
-`doubts` finds what is a JSON object all right but not what json-server 0.17 can serve.
-Both are asked by `validation`; the controller asks `problem` again, since webhooks can be
-bypassed.
+Pure. `examine` parses once and finds both what makes the text no JSON object, with line and
+column or path, and what is a JSON object all right but not what json-server 0.17 can serve.
+Asked by `validation`, and again by the controller, since webhooks can be bypassed.
 """
 
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from quintet.apis.jsonserver.types import MAX_CONFIG_BYTES
 
@@ -25,34 +24,54 @@ class _Object(list[tuple[str, Any]]):
     """A JSON object as its pairs, so that duplicate keys are not lost."""
 
 
-def problem(text: str) -> str | None:
-    """What keeps a text from being the data of a JsonServer, in words; None if nothing does."""
+class Findings(NamedTuple):
+    """What is to be said about a text."""
+
+    problem: str | None = None
+    """What keeps it from being the data of a JsonServer, in words."""
+    doubts: tuple[str, ...] = ()
+    """What json-server cannot serve of it, each with its path."""
+
+
+def examine(text: str) -> Findings:
+    """Everything there is to say about a text."""
+    try:
+        data = _data(text)
+        twice = next(_duplicates(data, ""), None)
+    except _ProblemError as error:
+        return Findings(str(error))
+    except RecursionError:
+        return Findings("nested too deeply to be served")
+    if twice is not None:
+        return Findings(f"{twice}: this key is there twice")
+    found = tuple(_doubts(data))
+    if len(found) > _MOST_DOUBTS:
+        found = (*found[:_MOST_DOUBTS], f"and {len(found) - _MOST_DOUBTS} more of this sort")
+    return Findings(doubts=found)
+
+
+class _ProblemError(ValueError):
+    pass
+
+
+def _data(text: str) -> _Object:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        return f"{_position(text, error.start)}: not valid UTF-8"
-    if (too_large := _size_problem(text, size)) is not None:
-        return too_large
+        raise _ProblemError(f"{_position(text, error.start)}: not valid UTF-8") from error
+    _check_size(text, size)
     try:
-        data = _parse(text)
+        # Integers stay text: json-server compares ids as text, and none is too long for us.
+        data = json.loads(text, object_pairs_hook=_Object, parse_constant=_refuse_constant, parse_int=str)
     except json.JSONDecodeError as error:
-        return f"line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}"
+        said = f"{error.msg[0].lower()}{error.msg[1:]}"
+        raise _ProblemError(f"line {error.lineno}, column {error.colno}: {said}") from error
     except _ConstantError as error:
-        return f"{_position(text, _constant_at(text))}: {error} is not a JSON value"
-    except RecursionError:
-        return "nested too deeply to be served"
+        where = _position(text, _constant_at(text))
+        raise _ProblemError(f"{where}: {error} is not a JSON value") from error
     if not isinstance(data, _Object):
-        return f"the top level must be an object, not {_kind(data)}"
-    twice = next(_duplicates(data, ""), None)
-    return f"{twice}: this key is there twice" if twice is not None else None
-
-
-def doubts(text: str) -> list[str]:
-    """What json-server cannot serve of data that has no `problem`, each with its path."""
-    found = list(_doubts(_parse(text)))
-    if len(found) <= _MOST_DOUBTS:
-        return found
-    return [*found[:_MOST_DOUBTS], f"and {len(found) - _MOST_DOUBTS} more of this sort"]
+        raise _ProblemError(f"the top level must be an object, not {_kind(data)}")
+    return data
 
 
 def escaped_size(text: str, size: int) -> int:
@@ -61,13 +80,14 @@ def escaped_size(text: str, size: int) -> int:
     return size + 2 + wide + len(_TWO_BYTES.findall(text))
 
 
-def _size_problem(text: str, size: int) -> str | None:
+def _check_size(text: str, size: int) -> None:
     if size > MAX_CONFIG_BYTES:
-        return f"{size} bytes are more than the {MAX_CONFIG_BYTES} that a ConfigMap takes"
+        raise _ProblemError(f"{size} bytes are more than the {MAX_CONFIG_BYTES} that a ConfigMap takes")
     escaped = escaped_size(text, size)
     if escaped > MAX_CONFIG_BYTES:
-        return f"{escaped} bytes once its quotes are escaped are more than the {MAX_CONFIG_BYTES} that fit"
-    return None
+        raise _ProblemError(
+            f"{escaped} bytes once its quotes are escaped are more than the {MAX_CONFIG_BYTES} that fit"
+        )
 
 
 class _ConstantError(ValueError):
@@ -76,13 +96,6 @@ class _ConstantError(ValueError):
 
 def _refuse_constant(name: str) -> NoReturn:
     raise _ConstantError(name)
-
-
-def _parse(text: str) -> Any:
-    # Integers stay text: json-server compares ids as text, and none is too long for us.
-    return json.loads(
-        text, object_pairs_hook=_Object, parse_constant=_refuse_constant, parse_int=str, parse_float=float
-    )
 
 
 def _constant_at(text: str) -> int:

@@ -6,7 +6,7 @@ because a mistake may be that it does not fit the types.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from quintet.apis.fields import METADATA, SPEC, FieldError, FieldErrors, FieldPath, Kind
 from quintet.apis.jsonserver import jsonconfig
@@ -34,8 +34,17 @@ def default(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": metadata, "spec": spec}
 
 
-def validate(obj: JsonObject) -> list[FieldError]:
+class Judgement(NamedTuple):
+    """What is to be said about an object."""
+
+    errors: tuple[FieldError, ...]
     """All mistakes at once."""
+    warnings: tuple[str, ...]
+    """What is allowed, but probably not meant."""
+
+
+def judge(obj: JsonObject) -> Judgement:
+    """Look at an object as it was written."""
     errors = FieldErrors()
     name, spec = obj.get("metadata", {}).get("name", ""), obj.get("spec") or {}
     if not name.startswith("app-"):
@@ -43,8 +52,9 @@ def validate(obj: JsonObject) -> list[FieldError]:
     replicas = spec.get("replicas")
     if isinstance(replicas, int) and replicas < 0:
         errors.invalid(SPEC.child("replicas"), replicas, INVALID_REPLICAS)
-    _check_config(errors, spec.get("jsonConfig"))
-    return [*errors, *template_errors(spec.get("template") or {}, name)]
+    doubts = _check_config(errors, spec.get("jsonConfig"))
+    found = (*errors, *template_errors(spec.get("template") or {}, name))
+    return Judgement(found, (*doubts, *_storage_warnings(spec)))
 
 
 def template_errors(template: JsonObject, name: str) -> list[FieldError]:
@@ -54,27 +64,23 @@ def template_errors(template: JsonObject, name: str) -> list[FieldError]:
     return list(errors)
 
 
-def warnings(obj: JsonObject) -> list[str]:
-    """What is allowed, but probably not meant."""
-    spec = obj.get("spec") or {}
-    found = []
-    config = spec.get("jsonConfig")
-    if isinstance(config, str) and jsonconfig.problem(config) is None:
-        found += [f"spec.jsonConfig: {doubt}" for doubt in jsonconfig.doubts(config)]
+def _storage_warnings(spec: JsonObject) -> list[str]:
     if spec.get("storage") == Storage.EPHEMERAL and spec.get("replicas", 1) > 1:
-        found.append(
-            "spec.storage: with Ephemeral storage and several replicas, every pod keeps data of its own"
-        )
-    return found
+        return ["spec.storage: with Ephemeral storage and several replicas, every pod keeps data of its own"]
+    return []
 
 
-def _check_config(errors: FieldErrors, config: Any) -> None:
+def _check_config(errors: FieldErrors, config: Any) -> list[str]:
+    """Note what is wrong with the data; returns what is doubtful about it."""
     path = SPEC.child("jsonConfig")
     if not isinstance(config, str):
         errors.required(path, f"{INVALID_CONFIG} It must be a text that holds a JSON object.")
-    elif (wrong := jsonconfig.problem(config)) is not None:
+        return []
+    found = jsonconfig.examine(config)
+    if found.problem is not None:
         # The value itself is not repeated: it may be a mebibyte, and its author knows it.
-        errors.found.append(FieldError(path, Kind.INVALID, message=f"{INVALID_CONFIG} {wrong}"))
+        errors.found.append(FieldError(path, Kind.INVALID, message=f"{INVALID_CONFIG} {found.problem}"))
+    return [f"{path}: {doubt}" for doubt in found.doubts]
 
 
 def _check_overlay(errors: FieldErrors, template: JsonObject, name: str) -> None:

@@ -117,7 +117,7 @@ class JsonServerController:
         self, server: JsonServer, problem: Problem | None, rollout: Rollout, verification: Verification | None
     ) -> None:
         doubts = (
-            [] if problem else jsonconfig.doubts(server.spec.json_config) if _stuck(server, rollout) else []
+            jsonconfig.examine(server.spec.json_config).doubts if _stuck(server, problem, rollout) else ()
         )
         wanted = status_of(server, problem, rollout, verification, doubts)
         now = self._builder.clock.now()
@@ -147,9 +147,8 @@ def _config_problem(server: JsonServer) -> Problem | None:
     config = server.spec.json_config
     if server.status.config_hash == desired.config_hash(config):
         return None  # known to be good, and parsing a mebibyte takes its time
-    if (wrong := jsonconfig.problem(config)) is None:
-        return None
-    return Problem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, wrong)
+    wrong = jsonconfig.examine(config).problem
+    return Problem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, wrong) if wrong is not None else None
 
 
 def _template_problem(server: JsonServer) -> Problem | None:
@@ -180,8 +179,10 @@ async def _settled(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]
     return list(results)  # type: ignore[arg-type]  # all others were raised above
 
 
-def _stuck(server: JsonServer, rollout: Rollout) -> bool:
-    return server.spec.replicas > 0 and rollout.generation > 0 and rollout.status.available_replicas == 0
+def _stuck(server: JsonServer, problem: Problem | None, rollout: Rollout) -> bool:
+    """Whether there should be pods that serve, and there is none."""
+    wanted = problem is None and server.spec.replicas > 0 and rollout.generation > 0
+    return wanted and rollout.status.available_replicas == 0
 
 
 def _same_data(served: bytes, config: str) -> bool:

@@ -1,6 +1,8 @@
-"""The rights that the JsonServer controller needs, each with its reason."""
+"""The rights that the JsonServer controller needs, each with its reason, and what it demands of users."""
 
-from quintet.controllers.rights import Right
+from quintet.apis.jsonserver import JSONSERVERS
+from quintet.apis.meta import Resource
+from quintet.controllers.rights import Demand, Right
 
 RIGHTS = (
     Right("example.com", ("jsonservers",), ("get", "list", "watch"), "to see what is asked for"),
@@ -12,4 +14,16 @@ RIGHTS = (
     ),
     Right("apps", ("deployments",), ("get", "list", "watch", "create", "patch", "delete"), "the children"),
     Right("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+)
+
+# A JsonServer decides what runs in pods: whoever may write JsonServers but not pods must not gain that.
+DEMANDS = (
+    Demand(
+        "jsonserver-pods.quintet.dev",
+        JSONSERVERS,
+        ("image", "template"),
+        "create",
+        Resource("", "v1", "Pod", "pods"),
+        "spec.image and spec.template decide what runs in pods: you need the right to create pods here",
+    ),
 )

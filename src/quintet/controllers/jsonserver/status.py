@@ -1,5 +1,6 @@
 """What to say about a JsonServer, from what was seen of its children. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -85,7 +86,7 @@ def status_of(
     problem: Problem | None,
     rollout: Rollout,
     verification: Verification | None,
-    doubts: list[str],
+    doubts: Sequence[str],
 ) -> JsonServerStatus:
     """The status, except for the times in its conditions."""
     name, namespace = server.metadata.name, server.metadata.namespace
@@ -109,7 +110,7 @@ def _synced(problem: Problem | None) -> Condition:
     return Condition(SYNCED, "True", Reason.APPLIED, "ConfigMap, Service and Deployment are as wanted")
 
 
-def _ready(server: JsonServer, problem: Problem | None, rollout: Rollout, doubts: list[str]) -> Condition:
+def _ready(server: JsonServer, problem: Problem | None, rollout: Rollout, doubts: Sequence[str]) -> Condition:
     replicas, status = server.spec.replicas, rollout.status
     if problem is not None:
         return Condition(READY, "False", Reason.NOT_SYNCED, problem.explained)

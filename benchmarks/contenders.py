@@ -1,0 +1,109 @@
+"""Who takes part: how each is started on a namespace. All of it is our own code, shown at its best.
+
+`ceiling` and `recorded` replay prepared requests and are no operators: they know in advance what
+to send. The others find the custom resources by themselves, watch the children, and check them.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import programs
+from quintet.apis.jsonserver import JsonServer
+from quintet.local.cluster import Cluster
+
+HERE = Path(__file__).resolve().parent
+WORKERS = 16
+
+CEILING, RECORDED, QUINTET, KOPF = "ceiling", "recorded", "quintet", "kopf"
+CR_CREATE, CR_APPLY = "controller-runtime create", "controller-runtime apply"
+OPERATORS = (QUINTET, CR_CREATE, CR_APPLY, KOPF)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a contender works: a cluster by its kubeconfig, and one namespace (empty: all)."""
+
+    kubeconfig: Path
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start a process."""
+
+    argv: Sequence[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    stdin: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One program that is measured; the replaying ones are given the custom resources beforehand."""
+
+    name: str
+    launch: Callable[[Place], Launch]
+    plan: Callable[[Sequence[JsonServer]], Path] | None = None
+
+
+def quintet(workers: int = WORKERS) -> Contender:
+    """The product itself, as its users start it."""
+
+    def launch(place: Place) -> Launch:
+        program = Path(sys.executable).parent / "quintet"
+        return Launch([
+            str(program), "run", "--controllers", "jsonserver", "--kubeconfig", str(place.kubeconfig),
+            "--namespace", place.namespace, "--health-address", "127.0.0.1:0", "--workers", str(workers),
+        ])  # fmt: skip
+
+    return Contender(QUINTET, launch)
+
+
+def controller_runtime(go: Path, *, apply: bool) -> Contender:
+    """The tuned Go operator: typed, 16 workers, no client-side rate limit."""
+
+    def launch(place: Place) -> Launch:
+        where = ["-kubeconfig", str(place.kubeconfig), "-namespace", place.namespace]
+        return Launch([str(go / "operator"), *where, "-workers", str(WORKERS), f"-apply={str(apply).lower()}"])
+
+    return Contender(CR_APPLY if apply else CR_CREATE, launch)
+
+
+def kopf(python: Path) -> Contender:
+    """The newest Kopf, with uvloop, without a worker limit, events or needless patches."""
+
+    def launch(place: Place) -> Launch:
+        script = str(HERE / "peers/kopf/operator.py")
+        where = ["--namespace", place.namespace] if place.namespace else ["--all-namespaces"]
+        argv = [str(python), "-m", "kopf", "run", "--standalone", "--quiet", *where, script]
+        return Launch(argv, {"KUBECONFIG": str(place.kubeconfig)})
+
+    return Contender(KOPF, launch)
+
+
+def replaying(
+    name: str, go: Path, cluster: Cluster, plan: Callable[[Sequence[JsonServer]], Path]
+) -> Contender:
+    """Prepared requests over 16 keep-alive connections."""
+    pki = cluster.directory / "pki"
+
+    def launch(_: Place) -> Launch:
+        return Launch([
+            str(go / "replay"), "-server", cluster.server, "-ca", str(cluster.ca),
+            "-cert", str(pki / "admin.crt"), "-key", str(pki / "admin.key"), "-connections", str(WORKERS),
+        ])  # fmt: skip
+
+    return Contender(name, launch, plan)
+
+
+def operators(progress: programs.Progress) -> dict[str, Contender]:
+    """Those that need no plan, by name."""
+    go, python = programs.go_programs(progress), programs.python_environment(progress)
+    found = (
+        quintet(),
+        controller_runtime(go, apply=False),
+        controller_runtime(go, apply=True),
+        kopf(python),
+    )
+    return {each.name: each for each in found}

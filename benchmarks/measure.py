@@ -1,0 +1,71 @@
+"""What processes have used, from the accounting of the kernel, and statistics of what was measured."""
+
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process with all its threads; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory_mb(pid: int, field: str = "VmHWM") -> float:
+    """The largest resident size so far (`VmHWM`), or the present one (`VmRSS`); 0 if it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{field}:")), 0.0)
+
+
+def load_average() -> str:
+    """How busy the machine is: runnable processes over 1, 5 and 15 minutes."""
+    return " ".join(Path("/proc/loadavg").read_text().split()[:3])
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """CPU seconds of some processes by name; the difference of two is what was used in between."""
+
+    seconds: dict[str, float]
+
+    @classmethod
+    def of(cls, pids: dict[str, int]) -> "Usage":
+        """Read the accounts now."""
+        return cls({name: cpu_seconds(pid) for name, pid in pids.items()})
+
+    def since(self, before: "Usage") -> dict[str, float]:
+        """Seconds used between two readings."""
+        return {name: max(0.0, now - before.seconds.get(name, 0.0)) for name, now in self.seconds.items()}
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value below which so many percent of the values lie, interpolated."""
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("no values")
+    place = (len(ordered) - 1) * percent / 100
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """The two that are reported."""
+    return {"p50": round(percentile(values, 50), 2), "p99": round(percentile(values, 99), 2)}
+
+
+def paired_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
+    """The median of the ratios of neighbours: what disturbs a minute disturbs both of a pair."""
+    if len(numerators) != len(denominators):
+        raise ValueError("every round has one of each")
+    return statistics.median(a / b for a, b in zip(numerators, denominators, strict=True))

@@ -1,0 +1,116 @@
+"""Requests prepared in advance, for the replaying contenders: the cheapest ones, and Quintet's own.
+
+A plan has one unit per custom resource: the requests that bring it from nothing to its
+children and status. `replay` (peers/go) sends the units over keep-alive connections.
+"""
+
+import datetime
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from quintet.apis.jsonserver import JSONSERVERS, JsonServer
+from quintet.apis.meta import JsonObject, Resource
+from quintet.controllers.jsonserver import desired
+from quintet.controllers.jsonserver.status import Rollout, status_of
+from quintet.kube.client import MERGE
+from quintet.runtime import conditions
+
+IMAGE = "quintet.local/json-server:0.17.4"
+MANAGER = "fieldManager=quintet-jsonserver"
+
+
+class Planned(NamedTuple):
+    """One request of a unit."""
+
+    method: str
+    path: str
+    content_type: str
+    body: Any
+
+    def as_json(self) -> JsonObject:
+        """In the words of `replay`."""
+        return {
+            "method": self.method,
+            "path": self.path,
+            "contentType": self.content_type,
+            "body": self.body,
+        }
+
+
+Unit = Sequence[Planned]
+
+
+def cheapest(server: JsonServer) -> Unit:
+    """POST of the three children and one PATCH of the status: nothing correct costs the server less."""
+    children = (
+        (desired.CONFIG_MAPS, desired.config_map(server)),
+        (desired.SERVICES, desired.service(server)),
+        (desired.DEPLOYMENTS, desired.deployment(server, IMAGE)),
+    )
+    posts = [_post(resource, server, body) for resource, body in children]
+    return [*posts, _status_patch(server)]
+
+
+def renamed(unit: Unit, recorded: JsonServer, server: JsonServer) -> Unit:
+    """The recorded requests of one custom resource, as they would be for another."""
+    pairs = [
+        (str(getattr(recorded.metadata, field)), str(getattr(server.metadata, field)))
+        for field in ("uid", "namespace", "name")
+    ]
+
+    def exchanged(text: str) -> str:
+        for old, new in pairs:
+            text = text.replace(old, new)
+        return text
+
+    return [
+        Planned(each.method, exchanged(each.path), each.content_type, json.loads(exchanged(json.dumps(each.body))))
+        for each in unit
+    ]
+
+
+def write(path: Path, units: Iterable[Unit]) -> Path:
+    """A file that `replay` reads."""
+    lines = (json.dumps([each.as_json() for each in unit], separators=(",", ":")) for unit in units)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def _post(resource: Resource, server: JsonServer, body: JsonObject) -> Planned:
+    reference = {
+        "apiVersion": JSONSERVERS.api_version,
+        "kind": JSONSERVERS.kind,
+        "name": server.metadata.name,
+        "uid": server.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    body = {**body, "metadata": {**body["metadata"], "ownerReferences": [reference]}}
+    return Planned(
+        "POST", f"{resource.path(server.metadata.namespace)}?{MANAGER}", "application/json", body
+    )
+
+
+def _status_patch(server: JsonServer) -> Planned:
+    wanted = status_of(server, None, Rollout(), None, [])
+    now = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    merged = conditions.merged((), wanted.conditions, server.metadata.generation, now)
+    status = msgspec.to_builtins(msgspec.structs.replace(wanted, conditions=merged))
+    path = JSONSERVERS.path(server.metadata.namespace, server.metadata.name, "status")
+    return Planned("PATCH", f"{path}?{MANAGER}", MERGE, {"status": status})
+
+
+METHODS = {"create": "POST", "patch": "PATCH", "apply": "PATCH", "update": "PUT"}
+CONTENT_TYPES = {"patch": MERGE, "apply": "application/apply-patch+yaml"}
+
+
+def as_planned(verb: str, path: str, query: dict[str, str], body: Any) -> Planned:
+    """A request that the recording proxy saw."""
+    return Planned(
+        METHODS[verb], f"{path}?{urlencode(query)}", CONTENT_TYPES.get(verb, "application/json"), body
+    )

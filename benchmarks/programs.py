@@ -1,0 +1,81 @@
+"""The programs of the contenders: Go commands and a Python environment, made once per user.
+
+Kept in the user's cache under the hash of what they are made from, like the programs of the
+embedded cluster (`quintet.local.build`), so that a second run and a fresh clone use them again.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from quintet.local.build import content_hash
+from quintet.local.paths import cache_directory, locked
+from quintet.local.toolchain import find_go
+
+HERE = Path(__file__).resolve().parent
+GO_MODULE = HERE / "peers/go"
+REQUIREMENTS = HERE / "requirements.txt"
+GO_PROGRAMS = ("replay", "operator")
+
+Progress = Callable[[str], None]
+
+
+def go_programs(progress: Progress) -> Path:
+    """The folder that holds `replay` and `operator`."""
+    key = content_hash(GO_MODULE, platform.system(), platform.machine())
+    return _kept(f"bench-go-{key}", lambda folder: _build_go(folder, progress))
+
+
+def python_environment(progress: Progress) -> Path:
+    """The interpreter of an environment with Kopf and matplotlib."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    key = content_hash(HERE / "peers/kopf", REQUIREMENTS.read_text(), version)
+    folder = _kept(f"bench-python-{key}", lambda target: _install(target, progress), moves=False)
+    return folder / "bin/python"
+
+
+def _kept(name: str, make: Callable[[Path], None], *, moves: bool = True) -> Path:
+    """A folder of the cache, complete or absent; an environment cannot be moved once it is made."""
+    product, done = cache_directory() / name, cache_directory() / f"{name}.done"
+    with locked(cache_directory() / f"{name}.lock"):
+        if done.exists() and product.is_dir():
+            return product
+        target = product.with_name(f"{name}.unfinished") if moves else product
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        make(target)
+        if moves:
+            target.rename(product)
+        done.touch()
+    return product
+
+
+def _build_go(folder: Path, progress: Progress) -> None:
+    go = find_go(progress)
+    progress(f"building the Go contenders with {go} (the first time takes some minutes)")
+    environment = os.environ | {
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-buildvcs=false -mod=readonly",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+    for name in GO_PROGRAMS:
+        command = [str(go), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(folder / name), f"./{name}"]
+        _run(command, cwd=GO_MODULE, env=environment)
+
+
+def _install(folder: Path, progress: Progress) -> None:
+    progress("installing Kopf and matplotlib into an environment of their own")
+    _run([sys.executable, "-m", "venv", str(folder)])
+    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run([*pip, "--only-binary=:all:", "-r", str(REQUIREMENTS)])
+
+
+def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
+    answer = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+    if answer.returncode != 0:
+        raise RuntimeError(f"{' '.join(command[:4])} … failed:\n{answer.stderr.strip()[-2000:]}")

@@ -1,0 +1,248 @@
+"""The test plan of the JsonServer design, by its own names, where it takes pods that run.
+
+The operator runs in the cluster, as it is installed from config/default. Every namespace here
+takes only pods that keep the `restricted` standard, so each test shows that ours do.
+"""
+
+import json
+import urllib.error
+
+import pytest
+
+from e2e.place import ROOT, Place, a_condition, fetch, refusals
+from kit.eventually import eventually
+from kit.jsonservers import a_jsonserver
+
+pytestmark = pytest.mark.node
+
+NAME = "app-my-server"
+# Written as json-server writes: what it serves can then be compared byte for byte.
+DATA = json.dumps({"people": [{"id": 1, "name": "Person A"}, {"id": 2, "name": "Person B"}]}, indent=2)
+OTHER = json.dumps(
+    {"people": [{"id": 7, "name": "Ä \N{GRINNING FACE}"}], "posts": []}, indent=2, ensure_ascii=False
+)
+
+
+def url(place: Place, path: str = "db") -> str:
+    return f"http://{NAME}.{place.namespace}.svc:3000/{path}"
+
+
+def a_pod(place: Place) -> str:
+    return place.pods(NAME)[0]["metadata"]["name"]
+
+
+def restarts(place: Place) -> list[int]:
+    return [each["restartCount"] for pod in place.pods(NAME) for each in pod["status"]["containerStatuses"]]
+
+
+async def verified(place: Place) -> dict:
+    """The JsonServer, once its status says of this generation that all is well."""
+
+    def probe() -> dict:
+        found = place.get("jsonserver", NAME)
+        generation = found["metadata"]["generation"]
+        for name in ("Synced", "Ready", "Verified"):
+            seen = a_condition(found, name)
+            assert (seen.get("status"), seen.get("observedGeneration")) == ("True", generation), (
+                f"{seen}\n{place.situation()}"
+            )
+        return found
+
+    return await eventually(probe, within=90)
+
+
+@pytest.fixture
+async def served(place) -> Place:
+    """A namespace where the example of the design runs."""
+    place.apply(a_jsonserver(NAME, DATA, replicas=2))
+    await verified(place)
+    return place
+
+
+async def test_tc_01_the_data_of_a_created_jsonserver_is_served_byte_for_byte(served):
+    found = served.get("jsonserver", NAME)
+    assert (found["status"]["state"], found["status"]["message"]) == ("Synced", "Synced successfully!")
+    assert (found["status"]["replicas"], found["status"]["readyReplicas"]) == (2, 2)
+    pods = served.pods(NAME)
+    assert [pod["status"]["phase"] for pod in pods] == ["Running", "Running"]
+    assert restarts(served) == [0, 0]
+    assert {pod["metadata"]["labels"]["app"] for pod in pods} == {NAME}
+    assert served.get("configmap", NAME)["data"] == {"db.json": DATA}
+    assert served.ask(a_pod(served), url(served)) == (200, DATA), "through the Service, by its name"
+    with served.forwarded(NAME) as base:
+        assert fetch(f"{base}/db").decode() == DATA, "through port-forward"
+
+
+async def test_tc_05_changed_replicas_become_pods_that_serve(served):
+    for replicas in (3, 1):
+        served.kubectl(
+            "patch", "jsonserver", NAME, "--type=merge", "-p", f'{{"spec":{{"replicas":{replicas}}}}}'
+        )
+        found = await verified(served)
+        assert found["status"]["readyReplicas"] == replicas
+        assert len(served.pods(NAME)) == replicas
+    served.kubectl("scale", "jsonserver", NAME, "--replicas=2")
+    assert (await verified(served))["status"]["readyReplicas"] == 2
+    served.kubectl("scale", "jsonserver", NAME, "--replicas=0")
+
+    def none_left() -> None:
+        assert served.pods(NAME) == []
+        assert a_condition(served.get("jsonserver", NAME), "Ready")["reason"] == "ScaledToZero"
+
+    await eventually(none_left, within=60)
+
+
+async def test_tc_06_changed_data_is_served_by_every_pod(served):
+    before = {pod["metadata"]["name"] for pod in served.pods(NAME)}
+    served.apply(a_jsonserver(NAME, OTHER, replicas=2))
+    await verified(served)
+    pods = served.pods(NAME)
+    assert len(pods) == 2
+    assert not before & {pod["metadata"]["name"] for pod in pods}, "pods with the old data are still there"
+    for pod in pods:
+        address = f"http://{pod['status']['podIP']}:3000/db"
+        assert served.ask(pod["metadata"]["name"], address) == (200, OTHER)
+    for _ in range(10):
+        assert served.ask(pods[0]["metadata"]["name"], url(served)) == (200, OTHER), (
+            "the Service leads elsewhere"
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("deployment", "/spec/template/spec/containers/0/image", "quintet.local/nowhere:1"),
+        ("deployment", "/spec/template/spec/containers/0/args", ["/data/other.json"]),
+        ("service", "/spec/ports/0/targetPort", 3999),
+    ],
+    ids=["image", "args", "the Service's port"],
+)
+async def test_tc_09_what_somebody_changed_is_put_back_and_the_pods_stay_healthy(served, kind, path, value):
+    patch = json.dumps([{"op": "replace", "path": path, "value": value}])
+    wanted = {pod["spec"]["containers"][0]["image"] for pod in served.pods(NAME)}
+    served.kubectl("patch", kind, NAME, "--type=json", "-p", patch)
+
+    def put_back() -> None:
+        assert str(value) not in str(served.get(kind, NAME)["spec"])
+
+    await eventually(put_back, within=30)
+
+    def healthy() -> None:
+        pods = served.pods(NAME)
+        assert {pod["spec"]["containers"][0]["image"] for pod in pods} == wanted
+        assert [each["ready"] for pod in pods for each in pod["status"]["containerStatuses"]] == [True, True]
+        assert served.ask(a_pod(served), url(served)) == (200, DATA), served.situation()
+
+    await eventually(healthy, within=60)
+    await verified(served)
+
+
+async def test_tc_10_the_service_is_reached_on_port_3000_from_outside(served):
+    with served.forwarded(NAME) as base:
+        assert json.loads(fetch(f"{base}/people")) == json.loads(DATA)["people"]
+        assert json.loads(fetch(f"{base}/people/1")) == {"id": 1, "name": "Person A"}
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            fetch(f"{base}/people/3")
+
+
+async def test_a_write_to_read_only_data_is_refused_and_the_pods_live_on(served):
+    pod = a_pod(served)
+    for method, path in (
+        ("POST", "people"),
+        ("PUT", "people/1"),
+        ("PATCH", "people/1"),
+        ("DELETE", "people/1"),
+    ):
+        status, _ = served.ask(pod, f"http://127.0.0.1:3000/{path}", method, '{"name": "Person C"}')
+        assert status == 403, f"{method} {path} was answered with {status}"
+    assert served.ask(pod, "http://127.0.0.1:3000/db") == (200, DATA)
+    assert restarts(served) == [0, 0], served.situation()
+
+
+async def test_ephemeral_data_can_be_written_until_the_pod_restarts(place):
+    place.apply(a_jsonserver(NAME, DATA, storage="Ephemeral"))
+    await verified(place)
+    pod = a_pod(place)
+    status, _ = place.ask(pod, url(place, "people"), "POST", '{"name": "Person C"}')
+    assert status == 201
+    assert json.loads(place.ask(pod, url(place, "people/3"))[1]) == {"name": "Person C", "id": 3}
+    place.kubectl("delete", "pod", pod)
+    await verified(place)
+
+    def as_in_the_spec() -> None:
+        assert a_pod(place) != pod
+        assert place.ask(a_pod(place), url(place)) == (200, DATA)
+
+    await eventually(as_in_the_spec, within=60)
+
+
+async def test_kubectl_waits_for_ready_and_lists_what_a_person_asks_for(place):
+    place.apply(a_jsonserver(NAME, DATA))
+    place.wait_for(NAME, "Ready")
+    header, row = place.kubectl("get", "js").splitlines()
+    assert header.split() == ["NAME", "STATE", "READY", "REPLICAS", "AGE"]
+    assert row.split()[:4] == [NAME, "Synced", "True", "1"]
+    assert url(place, "").rstrip("/") in place.kubectl("get", "js", "-o", "wide")
+
+
+async def test_an_autoscaler_scales_a_jsonserver(place):
+    place.apply(a_jsonserver(NAME, DATA))
+    await verified(place)
+    target = {"apiVersion": "example.com/v1", "kind": "JsonServer", "name": NAME}
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+    }
+    spec = {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3, "metrics": [metric]}
+    # There is no metrics server here; what an autoscaler does without one is to keep to its bounds.
+    place.apply(
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": NAME},
+            "spec": spec,
+        }
+    )
+
+    def scaled() -> None:
+        scaler = place.get("hpa", NAME)
+        assert a_condition(scaler, "AbleToScale").get("status") == "True", scaler.get("status")
+        assert place.get("jsonserver", NAME)["spec"]["replicas"] == 2, scaler["status"]
+
+    await eventually(scaled, within=60)
+    assert (await verified(place))["status"]["readyReplicas"] == 2
+
+    def seen() -> None:
+        assert place.get("hpa", NAME)["status"]["currentReplicas"] == 2
+
+    await eventually(seen, within=60)
+
+
+async def test_a_deleted_jsonserver_leaves_nothing(served):
+    served.kubectl("delete", "jsonserver", NAME, "--timeout=60s")
+    left = served.kubectl("get", "jsonserver,deployment,service,configmap", "-l", f"app={NAME}", "-o", "name")
+    assert left == ""
+
+    def no_pods() -> None:
+        assert served.kubectl("get", "pods,replicasets", "-o", "name") == ""
+
+    await eventually(no_pods, within=60)
+
+
+@pytest.mark.parametrize(
+    "sample", sorted((ROOT / "config/samples").glob("*.yaml")), ids=lambda path: path.stem
+)
+async def test_a_sample_works_as_it_stands(place, sample):
+    name = place.kubectl("apply", "-f", str(sample), "-o", "jsonpath={.metadata.name}")
+    place.wait_for(name, "Ready")
+    found = place.wait_for(name, "Verified")
+    assert found["status"]["readyReplicas"] == found["spec"]["replicas"]
+
+
+async def test_the_example_is_the_sample():
+    example, sample = ROOT / "examples/01-jsonserver/jsonserver.yaml", ROOT / "config/samples/jsonserver.yaml"
+    assert example.read_text() == sample.read_text()
+
+
+async def test_all_of_this_took_no_right_that_the_operator_does_not_have(served, operator):
+    assert refusals(operator) == []
