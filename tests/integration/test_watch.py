@@ -152,6 +152,32 @@ async def test_a_broken_watch_is_resumed_and_not_listed_anew(client, through_pro
     assert int(again[0].request.query["resourceVersion"]) > 0
 
 
+async def test_a_list_that_is_half_in_does_not_count_as_seen(client, through_proxy, proxy, namespace):
+    """Otherwise a key would be decided on although the cache still lacks our own last write for it."""
+    await make(client, namespace, "early", "late")
+    async with watching(through_proxy, namespace) as watched:
+        before = watched.store.version
+        held = proxy.hold("configmaps", name="late")
+        proxy.inject(Answer(410, "Expired"), when=lambda request: "sendInitialEvents" not in request.query)
+        proxy.disturb(Refuse(), matching("watch", "configmaps"))
+        await client.patch(CONFIG_MAPS, ObjectKey(namespace, "late"), {"data": {"x": "y"}}, Object)
+        changed = await client.patch(CONFIG_MAPS, ObjectKey(namespace, "early"), {"data": {"x": "y"}}, Object)
+
+        def half() -> None:
+            early = watched.store.get(ObjectKey(namespace, "early"))
+            assert early is not None
+            assert early.version == changed.version
+
+        await eventually(half)
+        assert watched.store.version == before, "a part of a list was taken for the whole"
+        held.release()
+
+        def whole() -> None:
+            assert watched.store.version >= changed.version
+
+        await eventually(whole)
+
+
 async def test_bookmarks_move_the_point_of_resumption_past_what_others_do(
     client, through_proxy, proxy, namespace
 ):

@@ -117,6 +117,8 @@ class Watch(Generic[C]):
             try:
                 await self._stream(set())
             except (Invalid, BadRequest, ServerFault) as error:
+                if self._resume_from:
+                    raise  # the list was there already: what failed is the watch
                 # Off by default in 1.33; needs a recent etcd. Pages always work.
                 log.info("Listing by pages", extra={"resource": self.name, "error": str(error)})
                 self._watch_list = isinstance(error, ServerFault)
@@ -133,7 +135,8 @@ class Watch(Generic[C]):
             self._heard()
             version = page.metadata.resource_version
             for item in page.items:
-                if (key := self._take(item)) is not None:
+                key, _ = self._take(item)
+                if key is not None:
                     seen.add(key)
         self._resume_from = version
         self._store.replaced(seen, int(version))
@@ -182,22 +185,25 @@ class Watch(Generic[C]):
         if kind == "DELETED":
             gone = msgspec.json.decode(raw, type=_Identity).metadata
             self._store.remove(gone.key)
-            self._store.advance(int(gone.resource_version))
-        elif (key := self._take(raw)) is not None and listed is not None:
-            listed.add(key)
+            version = int(gone.resource_version)
+        else:
+            key, version = self._take(raw)
+            if listed is not None and key is not None:
+                listed.add(key)
+        if listed is None:
+            # Changes come in the order of their versions; the objects of a list come in any order.
+            self._store.advance(version)
 
-    def _take(self, raw: msgspec.Raw) -> ObjectKey | None:
+    def _take(self, raw: msgspec.Raw) -> tuple[ObjectKey | None, int]:
         """Decode into the store; an object that does not decode must not stop the others."""
         try:
             obj = self._selection.decode(raw)
         except (msgspec.DecodeError, ValueError) as error:
             return self._take_broken(raw, str(error))
         self._store.put(obj)
-        if self._store.synced.is_set():
-            self._store.advance(obj.version)
-        return obj.key
+        return obj.key, obj.version
 
-    def _take_broken(self, raw: msgspec.Raw, problem: str) -> ObjectKey | None:
+    def _take_broken(self, raw: msgspec.Raw, problem: str) -> tuple[ObjectKey | None, int]:
         metrics.undecodable_objects.labels(self.name).inc()
         try:
             identity = msgspec.json.decode(raw, type=_Identity).metadata
@@ -205,12 +211,10 @@ class Watch(Generic[C]):
             log.error(
                 "Object without usable metadata skipped", extra={"resource": self.name, "error": problem}
             )
-            return None
+            return None, 0
         version = int(identity.resource_version)
         self._store.put_broken(Undecodable(identity.key, version, identity.uid, problem))
-        if self._store.synced.is_set():
-            self._store.advance(version)
-        return identity.key
+        return identity.key, version
 
     def _heard(self) -> None:
         self._last_contact = self._clock.monotonic()
