@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest
 ##@ Start here
 
 .PHONY: demo
-demo: setup ## Bring up an embedded cluster and show a pod answering through a Service
+demo: setup ## Bring up an embedded cluster and show a JsonServer become pods that serve its data
 	@$(BIN)/quintet demo
 
 .PHONY: test
@@ -48,9 +48,14 @@ generate: setup ## Write the files that are made from the types
 lock: setup ## Resolve the dependencies anew and lock them with hashes
 	@tools/lock $(BIN)/uv
 
+# A cold build takes longer than any test may: what tests run on is built before them, and that is seen.
+.PHONY: kubernetes
+kubernetes: setup ## Build Kubernetes into the user's cache
+	@$(BIN)/quintet build
+
 .PHONY: images
-images: setup ## Build Kubernetes and, as root on Linux, the node's images into the user's cache
-	@if [ "$$(uname -s)$$(id -u)" = Linux0 ]; then $(BIN)/quintet build --node; else $(BIN)/quintet build; fi
+images: setup ## The same and, as root on Linux, what a node needs: its runtime and the images
+	@$(BIN)/quintet build $(if $(filter Linux0,$(shell uname -s)$(shell id -u)),--node)
 
 ##@ Test
 
@@ -59,21 +64,31 @@ unit: setup ## Unit tests: seconds, no cluster
 	@$(PYTEST) tests/unit
 
 .PHONY: integration
-integration: setup ## Tests on a real control plane
+integration: kubernetes ## Tests on a real control plane
 	@$(PYTEST) tests/integration
 
 .PHONY: faults
-faults: setup ## Tests with a failing server, network or leader
+faults: kubernetes ## Tests with a failing server, network or leader
 	@$(PYTEST) tests/faults
 
 .PHONY: e2e
-e2e: setup ## Tests on a real node (root on Linux; elsewhere they are skipped and say why)
+e2e: images ## Tests on a real node (root on Linux; elsewhere they are skipped and say why)
 	@$(PYTEST) tests/e2e
 
 .PHONY: coverage
-coverage: setup ## Unit and integration tests with a coverage report
+coverage: kubernetes ## Unit and integration tests with a coverage report
 	@$(BIN)/coverage run -m pytest tests/unit tests/integration
 	@$(BIN)/coverage report
+
+##@ Measure
+
+.PHONY: bench
+bench: setup ## Quintet against the ceiling, controller-runtime and Kopf: 500 objects, about 10 minutes
+	@$(BIN)/python -m benchmarks all
+
+.PHONY: bench-full
+bench-full: setup ## The same with 2,000 objects, and growth up to 10,000 objects with 100,000 children
+	@$(BIN)/python -m benchmarks all --count 2000 --samples 300 --sizes 1000 3000 10000
 
 ##@ Clean up
 

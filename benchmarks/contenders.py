@@ -65,7 +65,9 @@ def controller_runtime(go: Path, *, apply: bool) -> Contender:
 
     def launch(place: Place) -> Launch:
         where = ["-kubeconfig", str(place.kubeconfig), "-namespace", place.namespace]
-        return Launch([str(go / "operator"), *where, "-workers", str(WORKERS), f"-apply={str(apply).lower()}"])
+        return Launch(
+            [str(go / "operator"), *where, "-workers", str(WORKERS), f"-apply={str(apply).lower()}"]
+        )
 
     return Contender(CR_APPLY if apply else CR_CREATE, launch)
 

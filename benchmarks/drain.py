@@ -9,20 +9,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from pathlib import Path
+
+import msgspec
 
 from benchmarks.contenders import Contender, Place
 from benchmarks.measure import Usage, memory_mb
 from benchmarks.plane import Plane
 from benchmarks.running import Running, clock, running
 from benchmarks.workloads import Scene, Workload
-from kit.jsonservers import CHILD_TYPES
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, Resource, Struct
 from quintet.controllers.jsonserver import desired
 from quintet.kube.client import decode_watch_event
-
-import msgspec
 
 SETTLE = 1.0
 
@@ -50,6 +48,8 @@ class Run:
     cpu_ms: dict[str, float]
     """Per custom resource: of the operator, of the API server, of etcd."""
     rss_mb: float
+    others: float = 0.0
+    """The share of the machine that went to processes which take no part: how far to trust `seconds`."""
 
 
 async def drain(plane: Plane, contender: Contender, workload: Workload, namespace: str) -> Run:
@@ -65,7 +65,7 @@ async def drain(plane: Plane, contender: Contender, workload: Workload, namespac
             started = time.monotonic()
             async with running(launch) as process:
                 run = await _measured(plane, observer, process, contender.name, workload.count, started)
-        await _check(plane.scene, namespace, workload.count)
+        await plane.reference.check(plane.scene, namespace, workload.names())
         return run
     finally:
         if launch.stdin is not None:
@@ -82,23 +82,16 @@ async def _measured(
     before = Usage.of(pids)
     last = await observer.all_synced(count, process, within)
     await clock.sleep(SETTLE)
-    used = Usage.of(pids).since(before)
+    after = Usage.of(pids)
     return Run(
         contender=name,
         count=count,
         seconds=last - first,
         start_seconds=first - started,
-        cpu_ms={part: seconds / count * 1000 for part, seconds in used.items()},
+        cpu_ms={part: seconds / count * 1000 for part, seconds in after.since(before).items()},
         rss_mb=memory_mb(process.pid),
+        others=after.others_since(before),
     )
-
-
-async def _check(scene: Scene, namespace: str, count: int) -> None:
-    """A contender that leaves work undone must not win."""
-    for resource in CHILD_TYPES:
-        found = len(await scene.names(resource, namespace))
-        if found != count:
-            raise RuntimeError(f"{found} of {count} {resource.plural} were made")
 
 
 class Observer:
@@ -108,7 +101,6 @@ class Observer:
         self._scene = scene
         self._namespace = namespace
         self._first: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        self._synced: set[str] = set()
         self._times: dict[str, float] = {}
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -186,8 +178,3 @@ class Observer:
                 for line in lines:
                     if b'"BOOKMARK"' not in line[:40]:
                         yield line
-
-
-def plan_file(scratch: Path, name: str) -> Path:
-    """Where the plan of a replaying contender is kept while it runs."""
-    return scratch / f"{name}.plan"

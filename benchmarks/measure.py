@@ -2,6 +2,7 @@
 
 import os
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,20 +33,38 @@ def load_average() -> str:
     return " ".join(Path("/proc/loadavg").read_text().split()[:3])
 
 
+def machine_seconds() -> float:
+    """What all processors together have worked, and what was taken from them by other machines."""
+    fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    user, nice, system, _, _, irq, softirq, steal = map(int, fields)
+    return (user + nice + system + irq + softirq + steal) / TICKS
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """CPU seconds of some processes by name; the difference of two is what was used in between."""
 
     seconds: dict[str, float]
+    own: float = 0.0
+    """Of this process and of those that it started and saw end."""
+    machine: float = 0.0
+    at: float = 0.0
 
     @classmethod
     def of(cls, pids: dict[str, int]) -> "Usage":
         """Read the accounts now."""
-        return cls({name: cpu_seconds(pid) for name, pid in pids.items()})
+        seconds = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        return cls(seconds, sum(os.times()[:4]), machine_seconds(), time.monotonic())
 
     def since(self, before: "Usage") -> dict[str, float]:
         """Seconds used between two readings."""
         return {name: max(0.0, now - before.seconds.get(name, 0.0)) for name, now in self.seconds.items()}
+
+    def others_since(self, before: "Usage") -> float:
+        """The share of the machine's processors that went to processes that take no part."""
+        taking_part = sum(self.since(before).values()) + self.own - before.own
+        available = (self.at - before.at) * (os.cpu_count() or 1)
+        return max(0.0, self.machine - before.machine - taking_part) / available
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

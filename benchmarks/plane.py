@@ -8,8 +8,9 @@ exactly once. They are ended, not frozen: a frozen watcher would hold up the API
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from benchmarks.sameness import Reference
 from benchmarks.workloads import Scene
 from kit.jsonservers import install
 from quintet.kube import config
@@ -26,6 +27,7 @@ class Plane:
 
     cluster: Cluster
     scene: Scene
+    reference: Reference = field(default_factory=Reference)
 
     @property
     def pids(self) -> dict[str, int]:

@@ -69,7 +69,9 @@ def renamed(unit: Unit, recorded: JsonServer, server: JsonServer) -> Unit:
         return text
 
     return [
-        Planned(each.method, exchanged(each.path), each.content_type, json.loads(exchanged(json.dumps(each.body))))
+        Planned(
+            each.method, exchanged(each.path), each.content_type, json.loads(exchanged(json.dumps(each.body)))
+        )
         for each in unit
     ]
 
@@ -91,9 +93,7 @@ def _post(resource: Resource, server: JsonServer, body: JsonObject) -> Planned:
         "blockOwnerDeletion": True,
     }
     body = {**body, "metadata": {**body["metadata"], "ownerReferences": [reference]}}
-    return Planned(
-        "POST", f"{resource.path(server.metadata.namespace)}?{MANAGER}", "application/json", body
-    )
+    return Planned("POST", f"{resource.path(server.metadata.namespace)}?{MANAGER}", "application/json", body)
 
 
 def _status_patch(server: JsonServer) -> Planned:

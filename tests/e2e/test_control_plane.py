@@ -262,6 +262,10 @@ def _run_as_nobody(home: Path) -> None:
     assert run("kubectl", "get", "--raw", "/readyz").stdout == "ok"
     assert run("kubectl", "get", "namespaces").returncode == 0
     assert run("down").returncode == 0
+    demo = run("demo")
+    assert demo.returncode == 0, demo.stderr
+    assert "app-my-server   Synced   False" in demo.stdout, demo.stdout
+    assert "No pod runs, because a node needs root on Linux" in demo.stdout
     nothing_left(home / "state")
 
 

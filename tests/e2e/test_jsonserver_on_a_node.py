@@ -229,6 +229,11 @@ async def test_a_deleted_jsonserver_leaves_nothing(served):
     await eventually(no_pods, within=60)
 
 
+async def test_a_deleted_namespace_takes_its_jsonservers_along(served):
+    served.kubectl("delete", "namespace", served.namespace, "--timeout=90s")
+    assert "NotFound" in served.refused("get", "namespace", served.namespace)
+
+
 @pytest.mark.parametrize(
     "sample", sorted((ROOT / "config/samples").glob("*.yaml")), ids=lambda path: path.stem
 )

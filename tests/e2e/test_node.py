@@ -198,7 +198,8 @@ def test_the_demo_shows_an_answer_and_stops_what_it_started(quintet, state, monk
     monkeypatch.delenv("KUBECONFIG", raising=False)
     answer = quintet("demo")
     assert answer.returncode == 0, answer.stderr
-    assert "Hello from a pod on your own node" in answer.stdout
+    assert '"name": "Person A"' in answer.stdout, answer.stdout
+    assert re.search(r"app-my-server +Synced +True +2 ", answer.stdout), answer.stdout
     assert (processes(state), list(state.iterdir())) == ([], [])
 
 
@@ -208,9 +209,11 @@ def test_the_demo_runs_on_the_cluster_that_kubeconfig_names(quintet, state, monk
     monkeypatch.setenv("KUBECONFIG", str(other.kubeconfig))
     answer = quintet("demo")
     assert answer.returncode == 0, answer.stderr
-    assert "Hello from a pod on your own node" in answer.stdout
+    assert '"name": "Person A"' in answer.stdout, answer.stdout
     assert local.names() == ["other"]
-    assert other.kubectl("get", "namespace", "quintet-demo").returncode == 1
+    for left in ("namespace/quintet-demo", "namespace/quintet-system", "crd/jsonservers.example.com"):
+        assert other.kubectl("get", left).returncode == 1, left
+    assert "quintet" not in other.kubectl("get", "validatingwebhookconfigurations,clusterroles").stdout
 
 
 @pytest.mark.slow

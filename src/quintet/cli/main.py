@@ -23,7 +23,7 @@ COMMANDS = {
     "kubectl": ("quintet.cli.cluster", "kubectl", "Run kubectl on an embedded cluster."),
     "run": ("quintet.cli.run", "run", "Run controllers and their webhooks."),
     "doctor": ("quintet.cli.doctor", "doctor", "Check whether a cluster can be used, and by you."),
-    "demo": ("quintet.cli.demo", "demo", "Show a pod answering through a Service."),
+    "demo": ("quintet.cli.demo", "demo", "Show a JsonServer become pods that serve its data."),
 }
 
 

@@ -28,6 +28,8 @@ JSON_SERVER = "quintet.local/json-server:0.17.4"
 QUINTET = f"quintet.local/quintet:{__version__}"
 # Every change of the operator's source makes another archive: the last few serve other checkouts.
 KEPT = 3
+# What somebody who builds by hand has put beside a Dockerfile.
+BY_HAND = ("node_modules", "packages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def archives(progress: Callable[[str], None]) -> list[Path]:
 
 def _archive(image: Image, progress: Callable[[str], None]) -> Path:
     key = build.content_hash(
-        image.directory, image.reference, *image.packages, image.content.digest(), without=("node_modules",)
+        image.directory, image.reference, *image.packages, image.content.digest(), without=BY_HAND
     )
     archive = cache_directory() / "images" / f"{image.folder}-{key}.tar"
     with locked(archive.with_suffix(".lock")):
@@ -93,7 +95,7 @@ def _build(image: Image, workplace: Path, product: Path, progress: Callable[[str
 def _build_with(
     builder: Builder, image: Image, context: Path, product: Path, progress: Callable[[str], None]
 ) -> None:
-    shutil.copytree(image.directory, context, ignore=shutil.ignore_patterns("node_modules"))
+    shutil.copytree(image.directory, context, ignore=shutil.ignore_patterns(*BY_HAND))
     image.content.stage(context, builder, progress)
     _readable(context)
     builder.save(builder.build(context, tag=image.reference), image.reference, product)

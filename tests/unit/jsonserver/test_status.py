@@ -1,5 +1,7 @@
 """What is said about a JsonServer for each state of its children."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from quintet.apis.jsonserver import JsonServer, JsonServerSpec, JsonServerStatus
@@ -12,8 +14,10 @@ from quintet.controllers.jsonserver.status import (
     Rollout,
     Verification,
     status_of,
+    verify_again,
     wants_verification,
 )
+from quintet.runtime.clock import timestamp
 
 NOWHERE = Rollout()
 DONE = Rollout(2, DeploymentStatus(2, 3, 3, 3, 3))
@@ -100,6 +104,7 @@ def _verified(generation: int, status: str = "True") -> JsonServerStatus:
         pytest.param(a_server(status=_verified(5)), None, DONE, False, id="looked at already"),
         pytest.param(a_server(status=_verified(4)), None, DONE, True, id="changed since"),
         pytest.param(a_server(status=_verified(5, "Unknown")), None, DONE, True, id="could not be reached"),
+        pytest.param(a_server(status=_verified(5, "False")), None, DONE, True, id="was not the same"),
         pytest.param(a_server(), None, HALF, False, id="not rolled out"),
         pytest.param(a_server(0), None, Rollout(1, DeploymentStatus(1)), False, id="no pods"),
         pytest.param(a_server(), Problem(Reason.APPLY_FAILED, "x"), DONE, False, id="not synced"),
@@ -107,3 +112,18 @@ def _verified(generation: int, status: str = "True") -> JsonServerStatus:
 )
 def test_data_is_read_back_once_after_each_rollout(server, problem, rollout, want):
     assert wants_verification(server, problem, rollout) is want
+
+
+@pytest.mark.parametrize(
+    ("ready", "since", "want"),
+    [
+        pytest.param("False", 500, 1.0, id="ready only now"),
+        pytest.param("True", 0, 1.0, id="ready a moment ago"),
+        pytest.param("True", 8, 8.0, id="ready for a while"),
+        pytest.param("True", 500, 60.0, id="ready for long"),
+    ],
+)
+def test_the_data_is_read_back_again_soon_after_a_rollout_and_seldom_later(ready, since, want):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    condition = Condition("Ready", ready, "r", last_transition_time=timestamp(now - timedelta(seconds=since)))
+    assert verify_again(a_server(status=JsonServerStatus(conditions=(condition,))), now) == want

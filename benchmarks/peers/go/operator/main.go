@@ -10,7 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	selection "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -71,9 +71,12 @@ func run(o options) error {
 		return err
 	}
 	_ = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		if mgr.GetCache().WaitForCacheSync(ctx) {
-			fmt.Fprintln(os.Stderr, "Caches synced")
+		for _, kind := range []client.Object{&JsonServer{}, &corev1.ConfigMap{}} {
+			if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil { // waits until it is filled
+				return err
+			}
 		}
+		fmt.Fprintln(os.Stderr, "Caches synced")
 		return nil
 	}))
 	return mgr.Start(ctrl.SetupSignalHandler())
@@ -81,7 +84,7 @@ func run(o options) error {
 
 // caching keeps only our own children, without what nobody reads, and hands them out uncopied.
 func caching(o options) cache.Options {
-	ours, _ := labels.Parse(selector)
+	ours, _ := selection.Parse(selector)
 	only := cache.ByObject{Label: ours}
 	uncopied := true
 	options := cache.Options{

@@ -24,6 +24,7 @@ from quintet.controllers.jsonserver.status import (
     Rollout,
     Verification,
     status_of,
+    verify_again,
     wants_verification,
 )
 from quintet.kube.errors import ApiError, KubeError, WriteFenced
@@ -37,7 +38,6 @@ from quintet.runtime.reconcile import Result
 
 # Nobody tells us when a foreign object goes away, so we look again.
 _LOOK_AGAIN = 10.0
-_VERIFY_AGAIN = 60.0
 
 
 class DeploymentView(View, frozen=True):
@@ -75,7 +75,7 @@ class JsonServerController:
         await self._write_status(server, problem, rollout, verification)
         if failures:
             raise ExceptionGroup(f"JsonServer {key}", failures)
-        return self._next_look(problem, verification)
+        return self._next_look(server, problem, verification)
 
     async def _apply(self, server: JsonServer) -> tuple[Problem | None, Rollout, list[Exception]]:
         # The data first: pods that start before it would serve what was there before.
@@ -135,11 +135,13 @@ class JsonServerController:
         kind, reason = (WARNING, problem.reason) if problem else (NORMAL, Reason.APPLIED)
         self._builder.events.record(JSONSERVERS, server.key, server.metadata.uid, kind, reason, message)
 
-    def _next_look(self, problem: Problem | None, verification: Verification | None) -> Result:
+    def _next_look(
+        self, server: JsonServer, problem: Problem | None, verification: Verification | None
+    ) -> Result:
         if problem is not None and problem.reason is Reason.FOREIGN_OBJECT:
             return Result.after(_LOOK_AGAIN)
-        if verification is not None and verification.reason is Reason.UNREACHABLE:
-            return Result.after(_VERIFY_AGAIN)
+        if verification is not None and verification.reason is not Reason.DATA_EQUAL:
+            return Result.after(verify_again(server, self._builder.clock.now()))
         return Result.done()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from quintet.apis.jsonserver import JsonServer, JsonServerStatus, State
@@ -12,6 +13,7 @@ from quintet.controllers.jsonserver.desired import config_hash, selector_labels
 SYNCED, READY, VERIFIED = "Synced", "Ready", "Verified"
 SUCCESS = "Synced successfully!"
 NOT_A_JSON_OBJECT = "spec.jsonConfig is not a valid json object"
+_VERIFY_SOON, _VERIFY_LATE = 1.0, 60.0
 
 
 class Reason(StrEnum):
@@ -140,14 +142,27 @@ def _verified(server: JsonServer, ready: Condition, verification: Verification |
 
 
 def wants_verification(server: JsonServer, problem: Problem | None, rollout: Rollout) -> bool:
-    """Whether the data should be read back now: once after each rollout, and never of no pods."""
+    """Whether the data should be read back now: until it was found equal, and never of no pods."""
     if problem is not None or server.spec.replicas == 0 or not rollout.complete(server.spec.replicas):
         return False
     known = next((c for c in server.status.conditions if c.type == VERIFIED), None)
     same_data = server.status.config_hash == config_hash(server.spec.json_config)
     return (
         known is None
-        or known.status == "Unknown"
+        or known.status != "True"
         or not same_data
         or known.observed_generation != server.metadata.generation
     )
+
+
+def verify_again(server: JsonServer, now: datetime) -> float:
+    """Seconds until the data is read back once more, after it was not reached or not the same.
+
+    Just after a rollout the Service may lead to nobody yet, or to a pod that is going away. The
+    longer the pods have been ready, the less likely another look finds anything new.
+    """
+    ready = next((c for c in server.status.conditions if c.type == READY), None)
+    if ready is None or ready.status != "True":
+        return _VERIFY_SOON
+    age = (now - datetime.fromisoformat(ready.last_transition_time)).total_seconds()
+    return min(max(age, _VERIFY_SOON), _VERIFY_LATE)

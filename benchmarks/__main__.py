@@ -1,0 +1,141 @@
+"""The command line: `python -m benchmarks all`, or one part of it.
+
+Every part starts a fresh control plane of its own, stops all that it started, and puts its
+figures into build/bench.json.
+"""
+
+import argparse
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+
+from benchmarks import ROOT, contenders, report, series, webhook
+from benchmarks.contenders import CR_CREATE, KOPF, QUINTET
+from benchmarks.latency import latencies
+from benchmarks.measure import load_average, percentiles
+from benchmarks.plane import fresh
+from benchmarks.report import say
+from benchmarks.traffic import count_requests
+from benchmarks.workloads import Workload
+
+Part = Callable[[argparse.Namespace], Awaitable[None]]
+
+
+async def drain(options: argparse.Namespace) -> None:
+    """Time, CPU and memory of every contender."""
+    found = await series.run(Workload(options.count), options.rounds, options.only, say)
+    report.keep_details("drain", report.series_details(found))
+    say(f"\nDraining {options.count} JsonServers, {options.rounds} rounds, load {' | '.join(found.loads)}")
+    say(report.series_table(found))
+    if QUINTET in found.runs:
+        report.keep(found.figures())
+
+
+async def traffic(options: argparse.Namespace) -> None:
+    """Requests of every operator."""
+    operators = contenders.operators(say)
+    found = []
+    async with fresh(say) as plane:
+        for number, name in enumerate((QUINTET, CR_CREATE, KOPF)):
+            work = Workload(options.traffic_count)
+            found.append(
+                await count_requests(plane, operators[name], work, f"traffic-{number}", options.steady)
+            )
+    own = found[0]
+    report.keep(
+        {
+            "writes_per_create": own.writes_per_create,
+            "gets_per_create": own.gets_per_create,
+            "steady_requests": own.steady_requests,
+            "restart_writes": own.restart_writes,
+        }
+    )
+    report.keep_details("traffic", {each.contender: each.writes for each in found})
+    say(f"\nRequests for {options.traffic_count} JsonServers, through a recording proxy")
+    say(report.traffic_table(found))
+
+
+async def latency(options: argparse.Namespace) -> None:
+    """An idle operator and one change at a time."""
+    operators = contenders.operators(say)
+    found = {}
+    load = load_average()
+    async with fresh(say) as plane:
+        for number, name in enumerate((QUINTET, CR_CREATE, KOPF)):
+            values = await latencies(plane, operators[name], options.samples, f"latency-{number}")
+            found[name] = percentiles(values)
+    report.keep({"latency_ms": found[QUINTET]})
+    report.keep_details("latency", found)
+    say(f"\nFrom create to children and status, idle, {options.samples} samples, load {load}")
+    rows = [[name, f"{each['p50']:.1f}", f"{each['p99']:.1f}"] for name, each in found.items()]
+    say(report.table(["contender", "p50 ms", "p99 ms"], rows))
+
+
+async def webhooks(options: argparse.Namespace) -> None:
+    """Reviews at a fixed rate."""
+    load = load_average()
+    async with fresh(say) as plane:
+        found = percentiles(await webhook.load(plane, say, seconds=options.webhook_seconds))
+    report.keep({"webhook_ms": found})
+    say(f"\nWebhooks at {webhook.RATE:g} reviews/s for {options.webhook_seconds:g} s, load {load}")
+    say(report.table(["", "p50 ms", "p99 ms"], [["reviews", f"{found['p50']:.2f}", f"{found['p99']:.2f}"]]))
+
+
+async def micro(options: argparse.Namespace) -> None:
+    """The hot paths, against a reference in the same process."""
+    from benchmarks import micro as parts
+
+    found = await asyncio.to_thread(parts.measured)
+    report.keep_details("micro", {each.name: each.ratio for each in found})
+    say("\nMicrobenchmarks: time ÷ json.loads of the same bytes")
+    say(report.table(parts.HEADINGS, parts.rows(found)))
+    if options.save_baseline:
+        parts.save(found)
+
+
+async def scale(options: argparse.Namespace) -> None:
+    """Growing numbers of objects."""
+    from benchmarks import scale as growth
+
+    await growth.run(options.sizes, say)
+
+
+PARTS: dict[str, Part] = {
+    "drain": drain,
+    "traffic": traffic,
+    "latency": latency,
+    "webhook": webhooks,
+    "micro": micro,
+    "scale": scale,
+}
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("part", choices=["all", *PARTS], nargs="+")
+    parser.add_argument("--count", type=int, default=500, help="JsonServers to drain")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=[], help="contenders by name; default: all")
+    parser.add_argument("--traffic-count", type=int, default=60, help="JsonServers behind the proxy")
+    parser.add_argument("--steady", type=float, default=10.0, help="idle seconds to count requests in")
+    parser.add_argument("--samples", type=int, default=100, help="creates to take the latency of")
+    parser.add_argument("--webhook-seconds", type=float, default=webhook.SECONDS)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000], help="for scale: JsonServers")
+    parser.add_argument("--save-baseline", action="store_true", help="for micro: write baseline.json")
+    return parser.parse_args()
+
+
+async def run(options: argparse.Namespace) -> None:
+    """The parts in their order."""
+    chosen = [name for name in PARTS if name in options.part or "all" in options.part]
+    say(f"load {load_average()}: {', '.join(chosen)}")
+    for name in chosen:
+        await PARTS[name](options)
+    say(f"\nfigures: {report.FIGURES.relative_to(ROOT)}, details beside it; load {load_average()}")
+
+
+if __name__ == "__main__":
+    # A terminated run ends like an interrupted one: what it started is stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    asyncio.run(run(arguments()))

@@ -1,0 +1,127 @@
+"""The hot paths by themselves, as multiples of `json.loads` of one Deployment in the same process.
+
+A ratio hardly depends on the machine, a time does. baseline.json holds the ratios that were
+accepted last; a ratio well above its baseline is marked, and nothing fails because of it.
+"""
+
+import asyncio
+import json
+import timeit
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from kit.jsonservers import PEOPLE
+from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
+from quintet.apis.meta import ObjectKey, ObjectMeta
+from quintet.controllers.jsonserver import desired
+from quintet.controllers.jsonserver.controller import DeploymentView
+from quintet.controllers.jsonserver.status import DeploymentStatus
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.ownership import as_applied, project, untouched
+from quintet.runtime.queue import WorkQueue
+
+HERE = Path(__file__).resolve().parent
+BASELINE = HERE / "baseline.json"
+SAMPLE = HERE / "samples/deployment.json"
+TOLERANCE = 1.5
+IMAGE = "quintet.local/json-server:0.17.4"
+MANAGER = "quintet-jsonserver"
+HEADINGS = ["path", "µs", "ratio", "baseline", ""]
+KEYS = [ObjectKey("bench", f"app-{number}") for number in range(1000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One path."""
+
+    name: str
+    microseconds: float
+    ratio: float
+
+
+def sample() -> tuple[bytes, JsonServer]:
+    """A Deployment as an API server returned it after our own POST, and the JsonServer it was made for."""
+    raw = SAMPLE.read_bytes()
+    owner = json.loads(raw)["metadata"]["ownerReferences"][0]
+    namespace = json.loads(raw)["metadata"]["namespace"]
+    meta = ObjectMeta(name=owner["name"], namespace=namespace, uid=owner["uid"], generation=1)
+    return raw, JsonServer(metadata=meta, spec=JsonServerSpec(json_config=PEOPLE))
+
+
+def paths() -> dict[str, Callable[[], object]]:
+    """What is measured: each call is one unit of work."""
+    raw, server = sample()
+    decode = msgspec.json.Decoder(DeploymentView).decode
+    shrink = project(JSONSERVERS, MANAGER, _status)
+    child = shrink(decode(raw))
+    wanted = as_applied(desired.deployment(server, IMAGE), server, JSONSERVERS)
+    encode = msgspec.json.Encoder().encode
+    return {
+        "decode: bytes to cached child": lambda: shrink(decode(raw)),
+        "diff: is the child as wanted": lambda: untouched(child, wanted),
+        "build: desired, marked and encoded": lambda: encode(
+            as_applied(desired.deployment(server, IMAGE), server, JSONSERVERS)
+        ),
+    }
+
+
+def _status(view: DeploymentView) -> DeploymentStatus:
+    return view.status
+
+
+def queue_round() -> None:
+    """A thousand keys in, out and done."""
+
+    async def work() -> None:
+        queue = WorkQueue("bench", SystemClock())
+        for key in KEYS:
+            queue.add(key)
+        for _ in KEYS:
+            queue.done(await queue.get())
+
+    asyncio.run(work())
+
+
+def measured(repeat: int = 5, number: int = 1000) -> list[Measured]:
+    """Every path; the least of some repetitions, because noise only adds."""
+    raw, _ = sample()
+    reference = _microseconds(lambda: json.loads(raw), repeat, number)
+    found = [_against(name, _microseconds(call, repeat, number), reference) for name, call in paths().items()]
+    rounds = _microseconds(queue_round, repeat, max(1, number // 1000)) / len(KEYS)
+    return [_against("queue: add, get, done", rounds, reference), *found]
+
+
+def rows(found: Sequence[Measured]) -> list[list[str]]:
+    """For the table; marked where a ratio is well above its baseline."""
+    baseline = json.loads(BASELINE.read_text())
+    shown = []
+    for each in found:
+        accepted = baseline.get(each.name)
+        slower = accepted is not None and each.ratio > accepted * TOLERANCE
+        shown.append(
+            [
+                each.name,
+                f"{each.microseconds:.1f}",
+                f"{each.ratio:.2f}",
+                f"{accepted:.2f}" if accepted is not None else "none",
+                "SLOWER" if slower else "",
+            ]
+        )
+    return shown
+
+
+def save(found: Sequence[Measured]) -> None:
+    """Accept these ratios."""
+    content = {each.name: round(each.ratio, 2) for each in found}
+    BASELINE.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _microseconds(call: Callable[[], object], repeat: int, number: int) -> float:
+    return min(timeit.repeat(call, repeat=repeat, number=number)) / number * 1e6
+
+
+def _against(name: str, microseconds: float, reference: float) -> Measured:
+    return Measured(name, microseconds, microseconds / reference)

@@ -1,0 +1,70 @@
+"""Ten ConfigMaps per JsonServer, on Quintet's own runtime: the work of the scale series.
+
+What is under measure is the runtime (watch, cache, queue, drift check, status), so Services and
+Deployments, whose cost is the server's, are left out. Run as `python -m benchmarks.operators.tenfold`.
+"""
+
+import argparse
+import asyncio
+
+from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerStatus, State
+from quintet.apis.meta import JsonObject, ObjectKey
+from quintet.cli import run as product
+from quintet.controllers.jsonserver import desired
+from quintet.kube import config
+from quintet.kube.client import Client
+from quintet.kube.transport import Transport
+from quintet.observe import logging as logs
+from quintet.runtime.builder import Builder
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.manager import Manager
+from quintet.runtime.reconcile import Result
+
+CHILDREN = 10
+
+
+def bodies(server: JsonServer) -> list[JsonObject]:
+    """The ConfigMaps that there should be."""
+    whole = desired.config_map(server)
+    return [
+        {**whole, "metadata": {**whole["metadata"], "name": f"{server.metadata.name}-{number}"}}
+        for number in range(CHILDREN)
+    ]
+
+
+def build(manager: Manager, workers: int) -> None:
+    """Wire the controller."""
+    builder = Builder(manager, "tenfold", JSONSERVERS, JsonServer)
+    builder.owns(desired.CONFIG_MAPS, labels=desired.SELECTOR)
+
+    async def reconcile(key: ObjectKey) -> Result:
+        server = builder.primary.get(key)
+        if server is None or server.metadata.deleting:
+            return Result.done()
+        for body in bodies(server):
+            await builder.children.ensure(server, desired.CONFIG_MAPS, body)
+        status = JsonServerStatus(state=State.SYNCED, observed_generation=server.metadata.generation)
+        await builder.status.write(server, server.status, status)
+        return Result.done()
+
+    builder.build(reconcile, workers=workers)
+
+
+async def run(kubeconfig: str, namespace: str, workers: int) -> None:
+    """Work until SIGTERM."""
+    async with Transport(config.load(kubeconfig)) as transport:
+        manager = Manager(Client(transport), SystemClock(), "tenfold", namespace=namespace)
+        build(manager, workers)
+        await manager.run()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--namespace", default="")
+    parser.add_argument("--workers", type=int, default=16)
+    options = parser.parse_args()
+    # The product's own modules take part in its memory, so they are loaded here as well.
+    assert product.run is not None
+    logs.set_up("text", "info")
+    asyncio.run(run(options.kubeconfig, options.namespace, options.workers))

@@ -1,0 +1,8 @@
+"""The benchmarks lie beside the tests, at the root of the repository."""
+
+import sys
+from pathlib import Path
+
+ROOT = str(Path(__file__).parents[3])
+if ROOT not in sys.path:
+    sys.path.append(ROOT)

@@ -1,0 +1,132 @@
+"""Images: named, cached and staged so that the same input gives the same image."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from quintet import __version__
+from quintet.local import builders, images, staging
+from quintet.local.builders import Buildah, Engine
+from quintet.manifests import manager
+
+
+class Recorder:
+    """Stands for the programs that builders call: remembers them, and prints what was agreed."""
+
+    def __init__(self, *printed: str) -> None:
+        self.commands: list[list[str]] = []
+        self._printed = list(printed)
+
+    def __call__(self, command: list[str], cwd: Path | None = None) -> str:
+        self.commands.append(command)
+        return self._printed.pop(0) if self._printed else ""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    folder = tmp_path / "quintet"
+    (folder / "local/share").mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    monkeypatch.setattr(staging, "PACKAGE", folder)
+    monkeypatch.setattr(staging, "_requirements", lambda: "a==1")
+    return folder
+
+
+def test_the_manifests_run_the_image_that_is_built():
+    assert images.QUINTET == manager.IMAGE == f"quintet.local/quintet:{__version__}"
+
+
+def test_a_change_of_the_source_is_another_image(package):
+    before = staging.Python().digest()
+    (package / "new.py").write_text("x = 1\n")
+    assert staging.Python().digest() != before
+
+
+def test_a_change_of_the_requirements_is_another_image(package, monkeypatch):
+    before = staging.Python().digest()
+    monkeypatch.setattr(staging, "_requirements", lambda: "a==2")
+    assert staging.Python().digest() != before
+
+
+@pytest.mark.parametrize("path", ["__pycache__/new.pyc", "local/share/config/x.yaml"])
+def test_what_is_made_or_shipped_along_is_no_other_image(package, path):
+    before = staging.Python().digest()
+    (package / path).parent.mkdir(parents=True, exist_ok=True)
+    (package / path).write_text("x")
+    assert staging.Python().digest() == before
+
+
+def test_requirements_hold_their_hashes_and_no_condition_of_this_machine():
+    text = staging._requirements()
+    assert "aiohttp==" in text
+    assert "--hash=sha256:" in text
+    assert ";" not in text
+    assert all(line.endswith("\\") for line in text.splitlines() if "==" in line), "a hash was cut off"
+
+
+def test_packages_fit_the_python_of_the_base(package, tmp_path, monkeypatch):
+    context, fetched = tmp_path / "context", tmp_path / "fetched"
+    context.mkdir()
+    (fetched / "aiohttp").mkdir(parents=True)
+    asked = []
+    monkeypatch.setattr(staging, "_installed", lambda *fits: asked.append(fits[:3]) or fetched)
+    program = Recorder("sha256:base\n", "3.13 aarch64 41\n")
+    monkeypatch.setattr(builders, "run", program)
+    staging.Python().stage(context, Engine("docker"), lambda _: None)
+    assert asked == [("3.13", "aarch64", 41)]
+    assert program.commands[0] == ["docker", "build", "--quiet", "--target", "base", str(context)]
+    assert program.commands[1][:5] == ["docker", "run", "--rm", "--entrypoint", "python3"]
+    assert sorted(path.name for path in (context / "packages").iterdir()) == ["aiohttp", "quintet"]
+
+
+def test_only_packages_for_that_python_and_c_library_are_taken(tmp_path, monkeypatch):
+    program = Recorder()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def install(command, cwd=None):
+        program(command)
+        Path(command[-1]).mkdir()
+
+    monkeypatch.setattr(staging, "run", install)
+    found = staging._installed("3.13", "aarch64", 18, lambda _: None)
+    (command,) = program.commands
+    assert [each for each in command if each.startswith("--platform")] == [
+        "--platform=manylinux_2_18_aarch64",
+        "--platform=manylinux_2_17_aarch64",
+        "--platform=manylinux2014_aarch64",
+    ]
+    assert {"--require-hashes", "--only-binary=:all:", "--python-version=3.13"} <= set(command)
+    assert staging._installed("3.13", "aarch64", 18, pytest.fail) == found, "fetched once"
+
+
+def test_buildah_asks_nobody_for_a_base_and_keeps_no_time(tmp_path, monkeypatch):
+    program = Recorder("id\n")
+    monkeypatch.setattr(builders, "run", program)
+    assert Buildah(tmp_path, "base:1").build(tmp_path, tag="x:1") == "id"
+    (command,) = program.commands
+    assert command[:3] == ["buildah", "--storage-driver", "overlay"]
+    assert "--pull-never" in command
+    assert command[command.index("--timestamp") + 1] == "0"
+    assert command[command.index("--build-arg") + 1] == "BASE=base:1"
+
+
+def test_everybody_can_read_what_goes_into_an_image(tmp_path):
+    (tmp_path / "folder").mkdir(mode=0o700)
+    (tmp_path / "folder/data").touch(0o600)
+    (tmp_path / "folder/program").touch(0o700)
+    images._readable(tmp_path)
+    modes = [(tmp_path / path).stat().st_mode & 0o777 for path in ("folder", "folder/data", "folder/program")]
+    assert modes == [0o755, 0o644, 0o755]
+
+
+def test_archives_that_were_not_used_of_late_are_removed(tmp_path):
+    image = images.Image("quintet.local/x:1", "x")
+    for age in range(6):
+        path = tmp_path / f"x-{age:016x}.tar"
+        path.touch()
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    other = tmp_path / f"x-y-{0:016x}.tar"
+    other.touch()
+    images._forget(tmp_path / "x-.tar", image)
+    assert sorted(tmp_path.iterdir()) == [*(tmp_path / f"x-{age:016x}.tar" for age in range(3)), other]
