@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import programs
+from benchmarks import plans, programs
+from kit.jsonservers import PEOPLE
 from quintet.apis.jsonserver import JsonServer
 from quintet.local.cluster import Cluster
 
@@ -65,9 +66,8 @@ def controller_runtime(go: Path, *, apply: bool) -> Contender:
 
     def launch(place: Place) -> Launch:
         where = ["-kubeconfig", str(place.kubeconfig), "-namespace", place.namespace]
-        return Launch(
-            [str(go / "operator"), *where, "-workers", str(WORKERS), f"-apply={str(apply).lower()}"]
-        )
+        argv = [str(go / "operator"), *where, "-workers", str(WORKERS), f"-apply={str(apply).lower()}"]
+        return Launch(argv, {"BENCH_TEMPLATE": plans.template(PEOPLE)})
 
     return Contender(CR_APPLY if apply else CR_CREATE, launch)
 
@@ -79,7 +79,7 @@ def kopf(python: Path) -> Contender:
         script = str(HERE / "peers/kopf/operator.py")
         where = ["--namespace", place.namespace] if place.namespace else ["--all-namespaces"]
         argv = [str(python), "-m", "kopf", "run", "--standalone", "--quiet", *where, script]
-        return Launch(argv, {"KUBECONFIG": str(place.kubeconfig)})
+        return Launch(argv, {"KUBECONFIG": str(place.kubeconfig), "BENCH_TEMPLATE": plans.template(PEOPLE)})
 
     return Contender(KOPF, launch)
 

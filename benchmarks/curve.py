@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import matplotlib as mpl  # type: ignore[import-not-found]  # in the environment of the benchmarks
-from matplotlib import pyplot  # type: ignore[import-not-found]
+from matplotlib import pyplot
 
 LIMIT_MB = 150
 

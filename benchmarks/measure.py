@@ -34,10 +34,13 @@ def load_average() -> str:
 
 
 def machine_seconds() -> float:
-    """What all processors together have worked, and what was taken from them by other machines."""
+    """What all processors together have worked, and what was taken from them by other machines.
+
+    Without what was done at a lower priority ("nice"): that gives way to whoever is measured.
+    """
     fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
-    user, nice, system, _, _, irq, softirq, steal = map(int, fields)
-    return (user + nice + system + irq + softirq + steal) / TICKS
+    user, _, system, _, _, irq, softirq, steal = map(int, fields)
+    return (user + system + irq + softirq + steal) / TICKS
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from quintet.apis.jsonserver import JSONSERVERS, JsonServer
-from quintet.apis.meta import JsonObject, Resource
+from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
+from quintet.apis.meta import JsonObject, ObjectMeta, Resource
 from quintet.controllers.jsonserver import desired
 from quintet.controllers.jsonserver.status import Rollout, status_of
 from quintet.kube.client import MERGE
@@ -74,6 +74,16 @@ def renamed(unit: Unit, recorded: JsonServer, server: JsonServer) -> Unit:
         )
         for each in unit
     ]
+
+
+def template(config: str) -> str:
+    """What Quintet makes for an object of a made-up name, for contenders written in other frameworks."""
+    place = ObjectMeta(name="app-name-of-the-object", namespace="namespace-of-the-object", generation=1)
+    server = JsonServer(metadata=place, spec=JsonServerSpec(json_config=config))
+    pod = desired.deployment(server, IMAGE)["spec"]["template"]["spec"]
+    return json.dumps(
+        {"place": place.key._asdict(), "pod": pod, "status": _status_patch(server).body["status"]}
+    )
 
 
 def write(path: Path, units: Iterable[Unit]) -> Path:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from benchmarks import ROOT, programs, report
+from benchmarks import ROOT, plans, programs, report
 from benchmarks.contenders import Launch
 from benchmarks.drain import Observer
 from benchmarks.measure import cpu_seconds, load_average, memory_mb
@@ -20,6 +20,7 @@ from benchmarks.plane import Plane, fresh
 from benchmarks.programs import Progress
 from benchmarks.running import Running, clock, running
 from benchmarks.workloads import Scene, Workload
+from kit.jsonservers import PEOPLE
 
 CURVE = ROOT / "docs/performance-memory.png"
 NAMESPACE = "scale"
@@ -94,7 +95,7 @@ async def _step(plane: Plane, operator: object, before: int, size: int, progress
     where = ["kubeconfig", str(plane.cluster.kubeconfig), "namespace", NAMESPACE]
     long = [f"--{word}" if place % 2 == 0 else word for place, word in enumerate(where)]
     quintet = Launch([sys.executable, "-m", "benchmarks.operators.tenfold", *long])
-    peer = Launch([str(operator), *long, "-tenfold"])
+    peer = Launch([str(operator), *long, "-tenfold"], {"BENCH_TEMPLATE": plans.template(PEOPLE)})
     filled = await _fill(plane, quintet, before, size)
     progress(f"  {size} custom resources and {size * CHILDREN} children are there after {filled:.0f} s")
     starts = []

@@ -10,6 +10,7 @@ aiohttp over 16 connections; children watched and indexed, so that nothing is se
 import asyncio
 import base64
 import hashlib
+import json
 import logging
 import os
 import ssl
@@ -24,8 +25,10 @@ import yaml
 
 SELECTOR = "app.kubernetes.io/name=json-server,app.kubernetes.io/managed-by=quintet"
 CHILDREN = {"configmaps": "/api/v1", "services": "/api/v1", "deployments": "/apis/apps/v1"}
-IMAGE = "quintet.local/json-server:0.17.4"
-USER, PORT = 65532, 3000
+PORT = 3000
+# What the product makes, for an object of these names: read here, so that a change there is a change here.
+PLACE = json.loads(os.environ["BENCH_TEMPLATE"])["place"]
+TEMPLATE = {part: json.dumps(json.loads(os.environ["BENCH_TEMPLATE"])[part]) for part in ("pod", "status")}
 Body = dict[str, Any]
 
 
@@ -120,7 +123,7 @@ async def changed(event: Body, body: Body, patch: kopf.Patch, known: kopf.Index,
         await create("configmaps", namespace, wanted["configmaps"])
         missing.remove("configmaps")
     await asyncio.gather(*(create(plural, namespace, wanted[plural]) for plural in missing))
-    patch.status.update(status_of(meta, wanted["deployments"]))
+    patch.status.update(status_of(meta))
 
 
 async def create(plural: str, namespace: str, body: Body) -> None:
@@ -164,7 +167,7 @@ def children(server: Body) -> dict[str, Body]:
             "labels": labels(name),
             "annotations": {"example.com/config-hash": config_hash(spec["jsonConfig"])},
         },
-        "spec": pod(name),
+        "spec": renamed("pod", meta),
     }
     return {
         "configmaps": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": common,
@@ -177,52 +180,17 @@ def children(server: Body) -> dict[str, Body]:
     }  # fmt: skip
 
 
-def pod(name: str) -> Body:
-    """As `desired` makes it."""
-    probe = {"httpGet": {"path": "/", "port": "http"}}
-    return {
-        "automountServiceAccountToken": False,
-        "securityContext": {
-            "runAsNonRoot": True, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [{
-            "name": "json-server", "image": IMAGE, "imagePullPolicy": "IfNotPresent",
-            "args": ["/data/db.json", "--host", "0.0.0.0", "--port", str(PORT)],
-            "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
-            "volumeMounts": [{"name": "json-config", "mountPath": "/data"}],
-            "readinessProbe": {**probe, "periodSeconds": 2},
-            "livenessProbe": {**probe, "periodSeconds": 10, "initialDelaySeconds": 10},
-            "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
-            "securityContext": {
-                "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            },
-        }],
-        "volumes": [{"name": "json-config", "configMap": {"name": name}}],
-    }  # fmt: skip
-
-
-def status_of(meta: Body, deployment: Body) -> Body:
+def status_of(meta: Body) -> Body:
     """As Quintet writes it while no pod runs."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: TID251
-    words = (
-        ("Synced", "True", "Applied", "ConfigMap, Service and Deployment are as wanted"),
-        ("Ready", "False", "RollingOut", "0 of 1 replicas serve the data"),
-        ("Verified", "Unknown", "NotReady", "waits for all replicas to be ready"),
-    )
-    conditions = [
-        {"type": kind, "status": status, "reason": reason, "message": message,
-         "lastTransitionTime": now, "observedGeneration": meta["generation"]}
-        for kind, status, reason, message in words
-    ]  # fmt: skip
-    annotations = deployment["spec"]["template"]["metadata"]["annotations"]
-    return {
-        "state": "Synced",
-        "message": "Synced successfully!",
-        "observedGeneration": meta["generation"],
-        "selector": f"app={meta['name']}",
-        "configHash": annotations["example.com/config-hash"],
-        "url": f"http://{meta['name']}.{meta['namespace']}.svc:{PORT}",
-        "conditions": conditions,
-    }
+    status = renamed("status", meta)
+    for condition in status["conditions"]:
+        condition |= {"lastTransitionTime": now, "observedGeneration": meta["generation"]}
+    return {**status, "observedGeneration": meta["generation"]}
+
+
+def renamed(part: str, meta: Body) -> Body:
+    """A part of what the product makes, with the names of this object."""
+    text = TEMPLATE[part].replace(PLACE["name"], meta["name"]).replace(PLACE["namespace"], meta["namespace"])
+    found: Body = json.loads(text)
+    return found

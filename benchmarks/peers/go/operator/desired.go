@@ -3,11 +3,12 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"os"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -18,7 +19,6 @@ import (
 
 const (
 	port = 3000
-	user = 65532
 	// applied says what was applied, so that a second look costs no deep comparison.
 	applied    = "quintet.dev/applied"
 	configHash = "example.com/config-hash"
@@ -74,7 +74,7 @@ func service(server *JsonServer) *corev1.Service {
 	}
 }
 
-func deployment(server *JsonServer, image string) *appsv1.Deployment {
+func deployment(server *JsonServer) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: meta(server, server.Name),
@@ -86,48 +86,39 @@ func deployment(server *JsonServer, image string) *appsv1.Deployment {
 					Labels:      labels(server.Name),
 					Annotations: map[string]string{configHash: hash(server.Spec.JSONConfig)},
 				},
-				Spec: pod(server, image),
+				Spec: pod(server),
 			},
 		},
 	}
 }
 
-func pod(server *JsonServer, image string) corev1.PodSpec {
-	probe := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromString("http")}}
-	return corev1.PodSpec{
-		AutomountServiceAccountToken: ptr.To(false),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user),
-			FSGroup:        ptr.To[int64](user),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		Containers: []corev1.Container{{
-			Name: "json-server", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-			Args:           []string{"/data/db.json", "--host", "0.0.0.0", "--port", "3000"},
-			Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
-			VolumeMounts:   []corev1.VolumeMount{{Name: "json-config", MountPath: "/data"}},
-			ReadinessProbe: &corev1.Probe{ProbeHandler: probe, PeriodSeconds: 2},
-			LivenessProbe:  &corev1.Probe{ProbeHandler: probe, PeriodSeconds: 10, InitialDelaySeconds: 10},
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
-			}},
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
-				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
-		}},
-		Volumes: []corev1.Volume{{Name: "json-config", VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: server.Name}},
-		}}},
+// pod is the product's own pod with the names of this object.
+func pod(server *JsonServer) corev1.PodSpec {
+	spec := template.Pod.DeepCopy()
+	for i := range spec.Volumes {
+		if source := spec.Volumes[i].ConfigMap; source != nil {
+			source.Name = server.Name
+		}
 	}
+	return *spec
+}
+
+// template holds what the product makes: read once, so that a change there is a change here.
+var template struct {
+	Pod    corev1.PodSpec   `json:"pod"`
+	Status JsonServerStatus `json:"status"`
+}
+
+func readTemplate() error {
+	return json.Unmarshal([]byte(os.Getenv("BENCH_TEMPLATE")), &template)
 }
 
 // jsonServerChildren is the work of the drain; tenfoldChildren that of the scale series.
-func jsonServerChildren(server *JsonServer, image string) []client.Object {
-	return []client.Object{configMap(server, server.Name), service(server), deployment(server, image)}
+func jsonServerChildren(server *JsonServer) []client.Object {
+	return []client.Object{configMap(server, server.Name), service(server), deployment(server)}
 }
 
-func tenfoldChildren(server *JsonServer, _ string) []client.Object {
+func tenfoldChildren(server *JsonServer) []client.Object {
 	children := make([]client.Object, 0, 10)
 	for number := range 10 {
 		children = append(children, configMap(server, fmt.Sprintf("%s-%d", server.Name, number)))

@@ -28,9 +28,9 @@ import (
 const selector = "app.kubernetes.io/name=json-server,app.kubernetes.io/managed-by=quintet"
 
 type options struct {
-	kubeconfig, namespace, image string
-	apply, tenfold               bool
-	workers                      int
+	kubeconfig, namespace string
+	apply, tenfold        bool
+	workers               int
 }
 
 func main() {
@@ -38,7 +38,6 @@ func main() {
 	flags := flag.NewFlagSet("operator", flag.ExitOnError)
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "the cluster")
 	flags.StringVar(&o.namespace, "namespace", "", "one namespace, or all")
-	flags.StringVar(&o.image, "image", "quintet.local/json-server:0.17.4", "of the pods")
 	flags.BoolVar(&o.apply, "apply", false, "create by server-side apply instead of POST")
 	flags.BoolVar(&o.tenfold, "tenfold", false, "ten ConfigMaps per object instead of the usual children")
 	flags.IntVar(&o.workers, "workers", 16, "reconciles at once")
@@ -51,6 +50,9 @@ func main() {
 
 func run(o options) error {
 	ctrl.SetLogger(logr.Discard())
+	if err := readTemplate(); err != nil {
+		return err
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return err
@@ -103,7 +105,7 @@ func caching(o options) cache.Options {
 func control(mgr ctrl.Manager, o options) error {
 	// The creation of a child is our own doing: waking the owner for it would double the work.
 	news := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
-	r := &reconciler{Client: mgr.GetClient(), apply: o.apply, image: o.image, children: jsonServerChildren}
+	r := &reconciler{Client: mgr.GetClient(), apply: o.apply, children: jsonServerChildren}
 	work := ctrl.NewControllerManagedBy(mgr).Named("jsonserver").
 		For(&JsonServer{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.ConfigMap{}, news).

@@ -19,8 +19,7 @@ const fieldManager = "quintet-jsonserver"
 type reconciler struct {
 	client.Client
 	apply    bool
-	image    string
-	children func(*JsonServer, string) []client.Object
+	children func(*JsonServer) []client.Object
 }
 
 // Reconcile makes the children that are missing or differ, then says so in the status, once.
@@ -32,7 +31,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if server.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	for _, wanted := range r.children(&server, r.image) {
+	for _, wanted := range r.children(&server) {
 		if err := r.ensure(ctx, wanted); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -66,8 +65,8 @@ func same(found, wanted client.Object) bool {
 
 func (r *reconciler) writeStatus(ctx context.Context, server *JsonServer) error {
 	status := JsonServerStatus{
-		State:              "Synced",
-		Message:            "Synced successfully!",
+		State:              template.Status.State,
+		Message:            template.Status.Message,
 		ObservedGeneration: server.Generation,
 		Selector:           "app=" + server.Name,
 		ConfigHash:         hash(server.Spec.JSONConfig),
@@ -77,11 +76,7 @@ func (r *reconciler) writeStatus(ctx context.Context, server *JsonServer) error 
 		return nil
 	}
 	now := metav1.Now()
-	status.Conditions = []metav1.Condition{
-		{Type: "Synced", Status: "True", Reason: "Applied", Message: "ConfigMap, Service and Deployment are as wanted"},
-		{Type: "Ready", Status: "False", Reason: "RollingOut", Message: "0 of 1 replicas serve the data"},
-		{Type: "Verified", Status: "Unknown", Reason: "NotReady", Message: "waits for all replicas to be ready"},
-	}
+	status.Conditions = append([]metav1.Condition(nil), template.Status.Conditions...)
 	for i := range status.Conditions {
 		status.Conditions[i].LastTransitionTime = now
 		status.Conditions[i].ObservedGeneration = server.Generation

@@ -27,7 +27,7 @@ from quintet.controllers.jsonserver.status import (
     verify_again,
     wants_verification,
 )
-from quintet.kube.errors import ApiError, KubeError, WriteFenced
+from quintet.kube.errors import ApiError, Forbidden, KubeError, WriteFenced
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.builder import Builder
@@ -88,7 +88,7 @@ class JsonServerController:
         errors = [result for result in results if isinstance(result, Exception)]
         children = [result for result in results if isinstance(result, Child)]
         rollout = children[-1].state if len(children) == 3 else Rollout()
-        retry = [error for error in errors if not isinstance(error, ForeignObject)]
+        retry = [error for error in errors if not _waits_for_others(error)]
         return _problem(errors, children), rollout, retry
 
     def _ensure(self, server: JsonServer, resource: Resource, body: JsonObject) -> Awaitable[Child[Any]]:
@@ -170,6 +170,11 @@ def _problem(errors: list[Exception], children: list[Child[Any]]) -> Problem | N
             Reason.BEING_DELETED, "a child is still being deleted; it is made again when it is gone"
         )
     return None
+
+
+def _waits_for_others(error: Exception) -> bool:
+    """Whether trying again soon is pointless: a foreign object has to go, or the namespace is going."""
+    return isinstance(error, ForeignObject) or (isinstance(error, Forbidden) and error.namespace_terminating)
 
 
 async def _settled(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]:
