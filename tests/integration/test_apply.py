@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from kit.eventually import eventually
+from kit.objects import exists, missing
 from kit.proxy import DropReply, FaultProxy, changes_state, matching
 from kit.widgets import (
     CHILD_TYPES,
@@ -17,9 +18,8 @@ from kit.widgets import (
     desired,
     widget_operator,
 )
-from quintet.apis.meta import Object, ObjectKey, ObjectMeta, Resource
+from quintet.apis.meta import Object, ObjectKey, ObjectMeta
 from quintet.kube.client import JSON, Client
-from quintet.kube.errors import NotFound
 from quintet.runtime.ownership import APPLIED, ATOMIC, as_applied
 
 
@@ -46,14 +46,6 @@ async def converged(client: Client, key: ObjectKey) -> Widget:
         return widget
 
     return await eventually(probe)
-
-
-async def exists(client: Client, resource: Resource, key: ObjectKey) -> bool:
-    try:
-        await client.get(resource, key, Object)
-    except NotFound:
-        return False
-    return True
 
 
 async def children(client: Client, key: ObjectKey) -> dict[str, dict]:
@@ -130,21 +122,6 @@ REMOVED = [
     (DEPLOYMENTS, "/spec/template/spec/containers/0/resources/requests"),
     (DEPLOYMENTS, "/metadata/labels"),
 ]
-
-
-def missing(wanted, seen, path: str = "") -> list[str]:
-    """What of a wanted object is not there. Items that others added to a list do not matter."""
-    if isinstance(wanted, dict) and isinstance(seen, dict):
-        return [
-            gap for name, item in wanted.items() for gap in missing(item, seen.get(name), f"{path}/{name}")
-        ]
-    if isinstance(wanted, list) and wanted and isinstance(wanted[0], dict):
-        return [
-            f"{path}: no {item} in {seen}"
-            for item in wanted
-            if not any(missing(item, candidate) == [] for candidate in seen or ())
-        ]
-    return [] if wanted == seen else [f"{path}: {seen!r} instead of {wanted!r}"]
 
 
 async def test_every_field_of_ours_that_somebody_changes_or_removes_is_put_back(w, widgets: Client):

@@ -16,11 +16,11 @@ from kit.jsonservers import (
     PEOPLE,
     a_jsonserver,
     children,
-    exists,
     in_state,
     install,
     jsonserver_operator,
 )
+from kit.objects import exists, missing
 from kit.proxy import FaultProxy, matching
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
@@ -189,21 +189,6 @@ TIED = {
     "/spec/template/spec/volumes/0/name",
     "/spec/template/spec/containers/0/volumeMounts/0/name",
 }
-
-
-def missing(wanted, seen, path: str = "") -> list[str]:
-    """What of a wanted object is not there. Items that others added to a list do not matter."""
-    if isinstance(wanted, dict) and isinstance(seen, dict):
-        return [
-            gap for name, item in wanted.items() for gap in missing(item, seen.get(name), f"{path}/{name}")
-        ]
-    if isinstance(wanted, list) and wanted and isinstance(wanted[0], dict):
-        return [
-            f"{path}: no {item} in {seen}"
-            for item in wanted
-            if not any(missing(item, candidate) == [] for candidate in seen or ())
-        ]
-    return [] if wanted == seen else [f"{path}: {seen!r} instead of {wanted!r}"]
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Service", "Deployment"])

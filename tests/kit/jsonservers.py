@@ -16,7 +16,6 @@ from quintet.controllers.jsonserver import controller, desired
 from quintet.controllers.jsonserver.readback import ReadBack
 from quintet.kube import config
 from quintet.kube.client import Client
-from quintet.kube.errors import NotFound
 from quintet.kube.transport import Transport
 from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
@@ -85,11 +84,3 @@ async def in_state(client: Client, key: ObjectKey, state: str, within: float = 3
 
 async def children(client: Client, key: ObjectKey) -> dict[str, JsonObject]:
     return {resource.kind: await client.get(resource, key, dict[str, Any]) for resource in CHILD_TYPES}
-
-
-async def exists(client: Client, resource: Resource, key: ObjectKey) -> bool:
-    try:
-        await client.get(resource, key, Object)
-    except NotFound:
-        return False
-    return True
