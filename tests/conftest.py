@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 def pytest_configure() -> None:
     """Let a terminated run end like an interrupted one, and let no test depend on how fast a machine is."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A run in the background is born with SIGINT ignored, and so would be every program that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis.settings.register_profile("quintet", deadline=None)
     hypothesis.settings.load_profile("quintet")
 

@@ -187,9 +187,9 @@ async def _settled(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]
 
 
 def _stuck(server: JsonServer, problem: Problem | None, rollout: Rollout) -> bool:
-    """Whether there should be pods that serve, and there is none."""
-    wanted = problem is None and server.spec.replicas > 0 and rollout.generation > 0
-    return wanted and rollout.status.available_replicas == 0
+    """Whether there are pods, and none of them serves."""
+    wanted = problem is None and server.spec.replicas > 0
+    return wanted and rollout.status.replicas > 0 and rollout.status.available_replicas == 0
 
 
 def _same_data(served: bytes, config: str) -> bool:
