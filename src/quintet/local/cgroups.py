@@ -50,9 +50,10 @@ class Group:
         """Return every process in it, at any depth."""
         found: set[int] = set()
         for folder in self.folders:
-            for path in folder.rglob("cgroup.procs"):
-                with suppress(OSError):  # removed while we look
-                    found.update(int(line) for line in path.read_text().split())
+            # os.walk does not mind folders that are removed while it looks; Path.rglob does.
+            for path, _, _ in os.walk(folder):
+                with suppress(OSError):
+                    found.update(int(line) for line in Path(path, "cgroup.procs").read_text().split())
         return found
 
     def clear(self) -> None:
@@ -69,11 +70,9 @@ class Group:
             if time.monotonic() > deadline:
                 raise LocalError(f"{left[0]} cannot be removed", "run the command again")
             for folder in left:
-                for path in sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True):
+                for path, _, _ in os.walk(folder, topdown=False):
                     with suppress(OSError):  # the kernel lets go of dead processes a moment later
-                        path.rmdir()
-                with suppress(OSError):
-                    folder.rmdir()
+                        os.rmdir(path)
 
     def _kill(self, pids: set[int]) -> None:
         # A pid may end and be given to a stranger while we look: the descriptor stays with the process

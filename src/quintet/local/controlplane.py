@@ -6,23 +6,27 @@ programs live in a network namespace of their own, where the usual ports are fre
 
 from __future__ import annotations
 
+import random
 import socket
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local.api import Api
 from quintet.local.certificates import CLIENTS, Authority, kubeconfig, write_kubeconfig
+from quintet.local.errors import LocalError
 from quintet.local.process import Process, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 SERVICE_RANGE = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
 POD_RANGE = "10.88.0.0/16"
 START_SECONDS = 90.0
+# How many ports to choose from.
+PORTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +78,36 @@ class Layout:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports on loopback that nobody listens on now; all are held while the others are sought."""
-    sockets = [socket.socket() for _ in range(count)]
+    """Return ports on loopback that nobody listens on now; all are held while the others are sought.
+
+    They lie below those that the kernel gives to outgoing connections. A program that is started
+    again would otherwise find its port taken, as often as not by its own clients: whoever tries to
+    connect to a free port of that range may be given this very port to connect from.
+    """
+    candidates = list(range(max(1024, _first_outgoing_port() - PORTS), _first_outgoing_port()))
+    random.shuffle(candidates)
+    held: list[socket.socket] = []
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        while len(held) < count and candidates:
+            found = socket.socket()
+            try:
+                found.bind(("127.0.0.1", candidates.pop()))
+                held.append(found)
+            except OSError:
+                found.close()
+        if len(held) < count:
+            raise LocalError("no port on loopback is free", "stop what listens on thousands of them")
+        return [each.getsockname()[1] for each in held]
     finally:
-        for each in sockets:
+        for each in held:
             each.close()
+
+
+def _first_outgoing_port() -> int:
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        return 32768  # what most systems start with
 
 
 def prepare(layout: Layout) -> None:

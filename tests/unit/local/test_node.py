@@ -1,6 +1,7 @@
 import os
 import platform
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,11 @@ def test_without_root_a_node_is_refused_with_the_reason(monkeypatch):
     with pytest.raises(LocalError, match="needs root, because") as caught:
         node.require()
     assert "the control plane needs no root" in caught.value.next_step
+
+
+def test_free_ports_are_none_that_outgoing_connections_are_given():
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert all(port < first for port in free_ports(20))
 
 
 def test_free_ports_are_different_and_can_be_listened_on():
