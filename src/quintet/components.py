@@ -16,6 +16,10 @@ from quintet.controllers.jsonserver.readback import over_http
 from quintet.controllers.rights import Demand, Right
 from quintet.runtime.manager import Manager
 
+# Names that a process and the roles and Services of its installation must agree on.
+WEBHOOK_SERVICE = "quintet-webhooks"
+LEASE = "quintet"
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

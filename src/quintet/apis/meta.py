@@ -105,6 +105,11 @@ class Condition(Struct, frozen=True, omit_defaults=False):
     observed_generation: int = 0
 
 
+def find_condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
+    """The condition of a type."""
+    return next((condition for condition in conditions if condition.type == kind), None)
+
+
 class Object(Struct, frozen=True):
     """Base of the types of whole objects; by itself, one of which only the metadata matters."""
 

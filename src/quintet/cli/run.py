@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 import socket
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import click
 from quintet.admission import modes
 from quintet.admission.sources import OLM_FILES
 from quintet.apis.meta import ObjectKey
-from quintet.components import COMPONENTS, Component, Settings
+from quintet.components import COMPONENTS, LEASE, WEBHOOK_SERVICE, Component, Settings
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from quintet.admission.webhooks import Webhooks
 
 JSON_SERVER_IMAGE = "quintet.local/json-server:0.17.4"
-SERVICE = "quintet-webhooks"
-LEASE = "quintet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +139,7 @@ def run(log_format: str | None, log_level: str, **options: object) -> None:
     In a pod it elects a leader and is reached through the Service `quintet-webhooks`; on a
     developer's machine it runs alone, and with `--webhooks url` registers itself while it runs.
     """
-    logs.set_up(log_format or ("json" if _in_pod() else "text"), log_level)
+    logs.set_up(log_format or ("json" if config.in_pod() else "text"), log_level)
     asyncio.run(_run(Options(**options)))  # type: ignore[arg-type]  # click has checked them
 
 
@@ -150,7 +147,7 @@ async def _run(options: Options) -> None:
     found = config.load(options.kubeconfig, options.context)
     clock, identity = SystemClock(), f"{socket.gethostname()}-{secrets.token_hex(4)}"
     system = options.system_namespace or found.namespace
-    elect = options.leader_elect if options.leader_elect is not None else _in_pod()
+    elect = options.leader_elect if options.leader_elect is not None else config.in_pod()
     components = [COMPONENTS[name] for name in options.controllers]
     health = HealthServer(*options.health_address)
     async with Transport(found) as transport:
@@ -178,8 +175,8 @@ def _webhooks(
     options: Options, components: list[Component], client: Client, manager: Manager, clock: Clock, system: str
 ) -> Webhooks | None:
     admissions = [admission for component in components for admission in component.admissions]
-    service, port = ObjectKey(system, SERVICE), options.webhook_port
-    mode = options.webhooks if options.webhooks != "auto" else ("service" if _in_pod() else "off")
+    service, port = ObjectKey(system, WEBHOOK_SERVICE), options.webhook_port
+    mode = options.webhooks if options.webhooks != "auto" else ("service" if config.in_pod() else "off")
     match mode:
         case "service":
             return modes.by_service(admissions, client, manager.client, clock, service=service, port=port)
@@ -197,7 +194,3 @@ def _webhooks(
                 port=port,
             )
     return None
-
-
-def _in_pod() -> bool:
-    return "KUBERNETES_SERVICE_HOST" in os.environ and config.SERVICE_ACCOUNT.is_dir()

@@ -134,7 +134,7 @@ def load(
     if environ.get("KUBECONFIG"):
         files = [Path(part) for part in environ["KUBECONFIG"].split(os.pathsep) if part]
         return from_kubeconfig(files, context)
-    if "KUBERNETES_SERVICE_HOST" in environ and service_account.is_dir() and not context:
+    if in_pod(environ, service_account) and not context:
         return in_cluster(environ, service_account)
     default = Path(environ.get("HOME", "/")) / ".kube" / "config"
     if os.path.exists(default):
@@ -143,6 +143,11 @@ def load(
         "no cluster is configured",
         "pass --kubeconfig, set KUBECONFIG, or run `quintet up` for a local cluster",
     )
+
+
+def in_pod(environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT) -> bool:
+    """Whether this process runs in a pod and may speak as its service account."""
+    return "KUBERNETES_SERVICE_HOST" in environ and service_account.is_dir()
 
 
 def in_cluster(environ: Mapping[str, str] = os.environ, directory: Path = SERVICE_ACCOUNT) -> ClusterConfig:

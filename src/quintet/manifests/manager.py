@@ -2,6 +2,7 @@
 
 from quintet import __version__
 from quintet.apis.meta import JsonObject
+from quintet.components import WEBHOOK_SERVICE
 from quintet.manifests.rbac import ACCOUNT, LABELS, SYSTEM_NAMESPACE
 
 IMAGE = f"quintet.local/quintet:{__version__}"
@@ -24,7 +25,7 @@ def manager() -> list[JsonObject]:
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": {"name": "quintet-webhooks", **metadata},
+            "metadata": {"name": WEBHOOK_SERVICE, **metadata},
             "spec": {"selector": _SELECTOR, "ports": ports},
         },
         {

@@ -9,7 +9,7 @@ from quintet.admission.registration import cluster_rules, namespace_rules
 from quintet.admission.sources import SECRET_NAME
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import CustomResource
-from quintet.components import Component
+from quintet.components import LEASE, Component
 from quintet.controllers.rights import Right
 
 GROUP = "rbac.authorization.k8s.io"
@@ -25,7 +25,7 @@ def operator_roles(components: Iterable[Component]) -> list[JsonObject]:
     rules = [_rule(right) for component in components for right in component.rights]
     lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     own = [
-        {**lease, "resourceNames": ["quintet"], "verbs": ["get", "update"]},
+        {**lease, "resourceNames": [LEASE], "verbs": ["get", "update"]},
         {**lease, "verbs": ["create"]},
         *namespace_rules(SECRET_NAME),
     ]

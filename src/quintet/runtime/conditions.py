@@ -1,18 +1,11 @@
-"""Conditions as pure functions over a tuple. Used by every kind's `status` module."""
+"""What a kind's `status` module says, merged with what stood there before. Called by controllers."""
 
 from datetime import datetime
 
 import msgspec
 
-from quintet.apis.meta import Condition
+from quintet.apis.meta import Condition, find_condition
 from quintet.runtime.clock import timestamp
-
-TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
-
-
-def find(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
-    """The condition of a type."""
-    return next((condition for condition in conditions if condition.type == kind), None)
 
 
 def merged(
@@ -24,7 +17,7 @@ def merged(
     """
     result = []
     for condition in new:
-        old = find(existing, condition.type)
+        old = find_condition(existing, condition.type)
         same = old is not None and old.status == condition.status
         since = old.last_transition_time if old is not None and same else timestamp(now)
         result.append(

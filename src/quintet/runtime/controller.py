@@ -96,7 +96,7 @@ class Controller:
                     "Reconciliation cannot succeed until the object changes", extra={"error": str(error)}
                 )
                 metrics.terminal_errors.labels(self.name).inc()
-                self._failed("error")
+                self._failed()
                 self.queue.forget(key)
             except WriteFenced:
                 # Not our business any more; the next leader looks at everything anyway.
@@ -104,14 +104,14 @@ class Controller:
             except (KubeError, TimeoutError, ExceptionGroup) as error:
                 if isinstance(error, TimeoutError):
                     metrics.reconcile_timeouts.labels(self.name).inc()
-                self._failed("error")
+                self._failed()
                 delay = self.queue.retry(key, _asked_delay(error))
                 log.warning(
                     "Reconciliation failed", extra={"error": _text(error), "retry_seconds": round(delay, 3)}
                 )
             except Exception:
                 metrics.reconcile_panics.labels(self.name).inc()
-                self._failed("error")
+                self._failed()
                 delay = self.queue.retry(key)
                 log.exception("Reconciliation crashed", extra={"retry_seconds": round(delay, 3)})
             else:
@@ -122,8 +122,8 @@ class Controller:
                 metrics.reconcile_total.labels(self.name, outcome).inc()
             metrics.reconcile_seconds.labels(self.name).observe(self._clock.monotonic() - started)
 
-    def _failed(self, outcome: str) -> None:
-        metrics.reconcile_total.labels(self.name, outcome).inc()
+    def _failed(self) -> None:
+        metrics.reconcile_total.labels(self.name, "error").inc()
         metrics.reconcile_errors.labels(self.name).inc()
 
 

@@ -1,6 +1,6 @@
 """The only writer of status: once per reconciliation, and only when something changed."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -9,8 +9,6 @@ from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 from quintet.runtime.cache import Store
 from quintet.runtime.ownwrites import OwnWrites
-
-T = TypeVar("T", bound=Object)
 
 
 class StatusWriter:

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 
 from quintet.apis.meta import Condition
-from quintet.runtime.conditions import find, merged
+from quintet.apis.meta import find_condition as find
+from quintet.runtime.conditions import merged
 
 EARLY, LATE = (datetime(2030, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
 

@@ -105,7 +105,7 @@ class JsonServerController:
         return Result.done() if all(gone) else Result.after(_LOOK_AGAIN)
 
     async def _verify(self, server: JsonServer) -> Verification:
-        url = f"http://{server.metadata.name}.{server.metadata.namespace}.svc:3000/db"
+        url = f"{desired.address(server)}/db"
         served, trouble = await self._read_back(url)
         if served is None:
             return Verification(Reason.UNREACHABLE, f"{url} could not be read from here: {trouble}")

@@ -44,6 +44,11 @@ def selector_labels(name: str) -> dict[str, str]:
     return {SELECTOR_LABEL: name}
 
 
+def address(server: JsonServer) -> str:
+    """Where the data is served, inside the cluster."""
+    return f"http://{server.metadata.name}.{server.metadata.namespace}.svc:{PORT}"
+
+
 def config_map(server: JsonServer) -> JsonObject:
     """The data, byte for byte."""
     return {

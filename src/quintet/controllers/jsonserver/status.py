@@ -6,9 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from quintet.apis.jsonserver import JsonServer, JsonServerStatus, State
-from quintet.apis.jsonserver.types import PORT
-from quintet.apis.meta import Condition, Struct
-from quintet.controllers.jsonserver.desired import config_hash, selector_labels
+from quintet.apis.meta import Condition, Struct, find_condition
+from quintet.controllers.jsonserver.desired import address, config_hash, selector_labels
 
 SYNCED, READY, VERIFIED = "Synced", "Ready", "Verified"
 SUCCESS = "Synced successfully!"
@@ -91,7 +90,6 @@ def status_of(
     doubts: Sequence[str],
 ) -> JsonServerStatus:
     """The status, except for the times in its conditions."""
-    name, namespace = server.metadata.name, server.metadata.namespace
     ready = _ready(server, problem, rollout, doubts)
     return JsonServerStatus(
         state=State.ERROR if problem else State.SYNCED,
@@ -99,9 +97,9 @@ def status_of(
         observed_generation=server.metadata.generation,
         replicas=rollout.status.replicas,
         ready_replicas=rollout.status.ready_replicas,
-        selector=",".join(f"{key}={value}" for key, value in selector_labels(name).items()),
+        selector=",".join(f"{key}={value}" for key, value in selector_labels(server.metadata.name).items()),
         config_hash=server.status.config_hash if problem else config_hash(server.spec.json_config),
-        url=f"http://{name}.{namespace}.svc:{PORT}",
+        url=address(server),
         conditions=(_synced(problem), ready, _verified(server, ready, verification)),
     )
 
@@ -137,7 +135,7 @@ def _verified(server: JsonServer, ready: Condition, verification: Verification |
         return Condition(VERIFIED, verdict, verification.reason, verification.message)
     if ready.status != "True":
         return Condition(VERIFIED, "Unknown", Reason.NOT_READY, "waits for all replicas to be ready")
-    known = next((c for c in server.status.conditions if c.type == VERIFIED), None)
+    known = find_condition(server.status.conditions, VERIFIED)
     return known or Condition(VERIFIED, "Unknown", Reason.NOT_READY, "not looked at yet")
 
 
@@ -145,7 +143,7 @@ def wants_verification(server: JsonServer, problem: Problem | None, rollout: Rol
     """Whether the data should be read back now: until it was found equal, and never of no pods."""
     if problem is not None or server.spec.replicas == 0 or not rollout.complete(server.spec.replicas):
         return False
-    known = next((c for c in server.status.conditions if c.type == VERIFIED), None)
+    known = find_condition(server.status.conditions, VERIFIED)
     same_data = server.status.config_hash == config_hash(server.spec.json_config)
     return (
         known is None
@@ -161,7 +159,7 @@ def verify_again(server: JsonServer, now: datetime) -> float:
     Just after a rollout the Service may lead to nobody yet, or to a pod that is going away. The
     longer the pods have been ready, the less likely another look finds anything new.
     """
-    ready = next((c for c in server.status.conditions if c.type == READY), None)
+    ready = find_condition(server.status.conditions, READY)
     if ready is None or ready.status != "True":
         return _VERIFY_SOON
     age = (now - datetime.fromisoformat(ready.last_transition_time)).total_seconds()
