@@ -37,6 +37,7 @@ check: setup ## Formatting, lint, types, layers, and generated files equal to th
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@MYPYPATH=images/checkups/lib $(BIN)/mypy --config-file= --strict $(wildcard images/checkups/*/*.py)
 	@$(BIN)/lint-imports --no-cache
 	@tools/verify-generated
 

@@ -100,6 +100,17 @@ async def scale(options: argparse.Namespace) -> None:
     await growth.run(options.sizes, say)
 
 
+async def statefulcluster(options: argparse.Namespace) -> None:
+    """Many small sets with claims, beside the StatefulSets of Kubernetes."""
+    from benchmarks import statefulcluster as sets
+
+    found = await sets.run(options.sets, options.set_replicas, options.set_rounds, say)
+    size = f"{options.sets} sets of {options.set_replicas} pods with a claim each"
+    say(f"\n{size}, on a node that only pretends")
+    say(report.table(sets.HEADINGS, sets.rows(found)))
+    say(sets.told(found))
+
+
 PARTS: dict[str, Part] = {
     "drain": drain,
     "traffic": traffic,
@@ -107,6 +118,7 @@ PARTS: dict[str, Part] = {
     "webhook": webhooks,
     "micro": micro,
     "scale": scale,
+    "statefulcluster": statefulcluster,
 }
 
 
@@ -122,6 +134,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=100, help="creates to take the latency of")
     parser.add_argument("--webhook-seconds", type=float, default=webhook.SECONDS)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000], help="for scale: JsonServers")
+    parser.add_argument("--sets", type=int, default=200, help="for statefulcluster: how many of each kind")
+    parser.add_argument("--set-replicas", type=int, default=5, help="for statefulcluster: pods of each")
+    parser.add_argument("--set-rounds", type=int, default=1, help="for statefulcluster: rounds of both kinds")
     parser.add_argument("--save-baseline", action="store_true", help="for micro: write baseline.json")
     return parser.parse_args()
 

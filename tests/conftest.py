@@ -16,6 +16,7 @@ from quintet.kube.transport import Transport
 
 if TYPE_CHECKING:
     from quintet.local.cluster import Cluster
+    from quintet.runtime.manager import Manager
 
 
 def pytest_configure() -> None:
@@ -73,6 +74,27 @@ async def widgets(client: Client) -> Client:
 
     await install(client)
     return client
+
+
+@pytest.fixture(scope="session")
+async def checkups(client: Client) -> Client:
+    """The same client, once the API server serves Checkups."""
+    from kit.checkups import install
+
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def checkup_operator(
+    checkups: Client, proxy: FaultProxy, namespace: str, tmp_path: Path
+) -> "AsyncIterator[Manager]":
+    """A controller of Checkups with short patience, for the namespace of the test, behind its proxy."""
+    from kit.checkups import an_account, an_operator
+
+    await an_account(checkups, namespace)
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as manager:
+        yield manager
 
 
 @pytest.fixture

@@ -109,7 +109,10 @@ class Place:
     def situation(self) -> str:
         """What a person would look at first."""
         columns = "custom-columns=ABOUT:.involvedObject.name,REASON:.reason,MESSAGE:.message"
-        asked = (("get", "jsonservers,pods", "-o", "wide"), ("get", "events", "-o", columns))
+        asked = (
+            ("get", "quintet,pods,persistentvolumeclaims", "-o", "wide"),
+            ("get", "events", "-o", columns),
+        )
         operator = self.at(SYSTEM).run("logs", "-l", "app.kubernetes.io/name=quintet", "--tail=15")
         return "\n".join([*(self.run(*each).stdout for each in asked), operator.stdout])
 
@@ -141,7 +144,7 @@ async def webhooks_registered(system: Place) -> None:
     def registered() -> None:
         for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
             found = system.get(kind, "quintet")["webhooks"]
-            assert [each["clientConfig"]["service"]["name"] for each in found] == ["quintet-webhooks"], found
+            assert {each["clientConfig"]["service"]["name"] for each in found} == {"quintet-webhooks"}, found
             assert all(each["clientConfig"].get("caBundle") for each in found), found
         # A Service follows its pods with a delay.
         system.at("default").kubectl("apply", "--dry-run=server", "-f", "-", input=a_jsonserver("app-x"))

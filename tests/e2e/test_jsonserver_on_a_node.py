@@ -235,7 +235,7 @@ async def test_a_deleted_namespace_takes_its_jsonservers_along(served):
 
 
 @pytest.mark.parametrize(
-    "sample", sorted((ROOT / "config/samples").glob("*.yaml")), ids=lambda path: path.stem
+    "sample", sorted((ROOT / "config/samples").glob("jsonserver*.yaml")), ids=lambda path: path.stem
 )
 async def test_a_sample_works_as_it_stands(place, sample):
     name = place.kubectl("apply", "-f", str(sample), "-o", "jsonpath={.metadata.name}")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kit.jsonservers import install
+from kit.eventually import eventually
 
 ROOT = Path(__file__).parent.parent.parent
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -26,8 +26,22 @@ def objects():
                     break
 
 
+@pytest.fixture(scope="module")
+async def kinds(cluster):
+    """The API server, once it serves all our kinds."""
+    done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "config/crd"))
+    assert done.returncode == 0, done.stderr
+
+    def served() -> None:
+        definitions = "--for=condition=Established"
+        waited = cluster.kubectl("wait", "crd", "--all", definitions, "--timeout=1s")
+        assert waited.returncode == 0, waited.stderr
+
+    await eventually(served)
+    return cluster
+
+
 @pytest.mark.parametrize("block", list(objects()))
-async def test_every_manifest_in_the_documents_is_accepted(block, client, cluster, namespace):
-    await install(client)
-    done = cluster.kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=block)
+async def test_every_manifest_in_the_documents_is_accepted(block, kinds, namespace):
+    done = kinds.kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=block)
     assert done.returncode == 0, f"{block}\n{done.stderr}"

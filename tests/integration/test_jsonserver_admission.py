@@ -25,7 +25,7 @@ CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 @pytest.fixture(scope="module")
 async def webhooks(client: Client, cluster) -> AsyncIterator[Program]:
     await install(client)
-    program = await run_with_webhooks(cluster.kubeconfig)
+    program = await run_with_webhooks(cluster.kubeconfig, "jsonserver")
     try:
         yield program
     finally:

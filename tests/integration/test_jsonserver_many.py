@@ -45,7 +45,7 @@ async def test_each_takes_four_writes_and_no_read_and_then_there_is_silence(
         quintet = Path(sys.executable).parent / "quintet"
         kubeconfig = str(proxy.write_kubeconfig(tmp_path))
         program = Program(
-            str(quintet), "run", "--kubeconfig", kubeconfig, "--namespace", namespace,
+            str(quintet), "run", "--kubeconfig", kubeconfig, "--controllers", "jsonserver", "--namespace", namespace,
             "--health-address", "127.0.0.1:0",
         )  # fmt: skip
         await program.start()

@@ -11,7 +11,7 @@ async def test_webhooks_that_died_block_only_jsonservers_and_a_new_start_heals(
     cluster, client: Client, namespace
 ):
     await install(client)
-    program = await run_with_webhooks(cluster.kubeconfig)
+    program = await run_with_webhooks(cluster.kubeconfig, "jsonserver")
     assert apply(cluster, namespace, a_jsonserver("app-before")).returncode == 0
     program.kill()
     await program.ended()
@@ -21,7 +21,7 @@ async def test_webhooks_that_died_block_only_jsonservers_and_a_new_start_heals(
     assert apply(cluster, namespace, other).returncode == 0
     deleted = cluster.kubectl("delete", "js", "app-before", "-n", namespace, "--wait=false")
     assert deleted.returncode == 0, "a deletion must not wait for webhooks"
-    again = await run_with_webhooks(cluster.kubeconfig)
+    again = await run_with_webhooks(cluster.kubeconfig, "jsonserver")
     try:
         assert apply(cluster, namespace, a_jsonserver("app-after")).returncode == 0
     finally:

@@ -20,11 +20,12 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-async def run_with_webhooks(kubeconfig: Path) -> Program:
-    """`quintet run --webhooks url`, once it is ready."""
+async def run_with_webhooks(kubeconfig: Path, *controllers: str) -> Program:
+    """`quintet run --webhooks url` with some controllers, once it is ready."""
     health = free_port()
     program = Program(
-        str(COMMAND), "run", "--kubeconfig", str(kubeconfig), "--webhooks", "url",
+        str(COMMAND), "run", "--kubeconfig", str(kubeconfig), "--controllers", ",".join(controllers),
+        "--webhooks", "url",
         "--webhook-port", str(free_port()), "--health-address", f"127.0.0.1:{health}",
     )  # fmt: skip
     await program.start()

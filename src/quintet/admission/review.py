@@ -84,6 +84,8 @@ class Admission:
     validate: Callable[[Request], Verdict]
     default: Callable[[JsonObject, Operation], JsonObject] | None = None
     """Returns the object with what the user left out; may raise `InvalidObjectError`."""
+    old_names: Callable[[JsonObject], tuple[str, ...]] | None = None
+    """Warnings about what `default` rewrites, which `validate` therefore never sees."""
     operations: tuple[Operation, ...] = (Operation.CREATE, Operation.UPDATE)
     too_large: str = "The object is too large."
     """Said when a review is over the limit, so that none of the rules could be asked."""
@@ -216,11 +218,12 @@ def _patched(admission: Admission, uid: str, request: Request) -> Response:
         return Response(uid, True)
     # A copy, so that a default that changes its argument in place is not lost.
     after = admission.default(copy.deepcopy(request.object), request.operation)
+    warnings = presentable(admission.old_names(request.object)) if admission.old_names is not None else ()
     operations = diff(request.object, after)
     if not operations:
-        return Response(uid, True)
+        return Response(uid, True, warnings=warnings)
     patch = base64.b64encode(_encode(operations)).decode()
-    return Response(uid, True, patch_type="JSONPatch", patch=patch)
+    return Response(uid, True, patch_type="JSONPatch", patch=patch, warnings=warnings)
 
 
 def _judged(admission: Admission, uid: str, request: Request) -> Response:

@@ -49,6 +49,8 @@ class CustomResource:
     resource: Resource
     type: type[msgspec.Struct]
     """The struct of the whole object: `metadata`, `spec`, `status`."""
+    spec_from: str = ""
+    """The type of Kubernetes, as its OpenAPI document calls it, whose schema is that of `spec`."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = (CATEGORY,)
     columns: tuple[Column, ...] = (AGE,)

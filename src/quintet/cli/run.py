@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import uvloop
 
 from quintet.admission import modes
 from quintet.admission.sources import OLM_FILES
@@ -140,7 +141,9 @@ def run(log_format: str | None, log_level: str, **options: object) -> None:
     developer's machine it runs alone, and with `--webhooks url` registers itself while it runs.
     """
     logs.set_up(log_format or ("json" if config.in_pod() else "text"), log_level)
-    asyncio.run(_run(Options(**options)))  # type: ignore[arg-type]  # click has checked them
+    # TLS and sockets in C take a tenth less of our time, and less memory (docs/adr/0010).
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(Options(**options)))  # type: ignore[arg-type]  # click has checked them
 
 
 async def _run(options: Options) -> None:

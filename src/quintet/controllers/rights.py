@@ -31,3 +31,7 @@ class Demand:
     on: Resource
     """In the namespace of the object."""
     message: str
+    or_use: str = ""
+    """A field below `spec` that names a ServiceAccount: the right to `use` that one does as well."""
+    when: str = ""
+    """A CEL expression about `object`; where it does not hold, nothing is demanded."""

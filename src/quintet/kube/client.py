@@ -20,6 +20,9 @@ T = TypeVar("T")
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
+_WHOLE = "application/json"
+# Servers that cannot leave the rest out send everything.
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 EVICTION = Resource("policy", "v1", "Eviction", "evictions")
 PODS = Resource("", "v1", "Pod", "pods")
@@ -97,14 +100,16 @@ class Client:
         fields: str = "",
         page_size: int = 500,
         resource_version: str = "",
+        metadata_only: bool = False,
     ) -> AsyncIterator[Page]:
         """Read all objects page by page, so that memory is bounded by the page."""
         params = _selection(labels, fields) | {"limit": str(page_size)}
         if resource_version:
             params["resourceVersion"] = resource_version
-        path = _path(resource, namespace)
+        path, accept = _path(resource, namespace), _METADATA if metadata_only else _WHOLE
         while True:
-            page = _decode(f"GET {path}", await self._transport.request("GET", path, params=params), Page)
+            answer = await self._transport.request("GET", path, params=params, accept=accept)
+            page = _decode(f"GET {path}", answer, Page)
             yield page
             if not page.metadata.continue_:
                 return
@@ -112,6 +117,12 @@ class Client:
                 "limit": str(page_size),
                 "continue": page.metadata.continue_,
             }
+
+    async def logs(self, key: ObjectKey, container: str, *, lines: int, limit: int) -> bytes:
+        """The last lines of a container's log, of these at most the first `limit` bytes."""
+        params = {"container": container, "tailLines": str(lines), "limitBytes": str(limit)}
+        path = _path(PODS, key.namespace, key.name, "log")
+        return await self._transport.request("GET", path, params=params)
 
     @contextlib.asynccontextmanager
     async def watch(
@@ -123,6 +134,7 @@ class Client:
         fields: str = "",
         resource_version: str = "",
         initial_events: bool = False,
+        metadata_only: bool = False,
         timeout: float = 300.0,
         idle_timeout: float = 330.0,
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
@@ -136,8 +148,8 @@ class Client:
             params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         if resource_version:
             params["resourceVersion"] = resource_version
-        path = _path(resource, namespace)
-        async with self._transport.stream(path, params, idle_timeout=idle_timeout) as lines:
+        path, accept = _path(resource, namespace), _METADATA if metadata_only else _WHOLE
+        async with self._transport.stream(path, params, idle_timeout=idle_timeout, accept=accept) as lines:
             yield lines
 
     async def create(self, resource: Resource, body: Any, kind: type[T], *, namespace: str = "") -> T:

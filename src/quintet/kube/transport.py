@@ -1,26 +1,28 @@
 """HTTP to one API server: TLS, credentials, deadlines, bounded concurrency, one error tree.
 
-Called by `client`; nothing above it sees aiohttp. A request is answered, or raises one
-of `errors`. Nothing is repeated except once after renewing refused credentials: whether a
+Called by `client`; the bytes are `connection`'s. A request is answered, or raises one of
+`errors`. Nothing is repeated except once after renewing refused credentials: whether a
 request may be sent again is for the caller to know.
 """
 
 import asyncio
 import contextlib
+import functools
 import os
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote, urlencode, urlsplit
 
-import aiohttp
-from aiohttp.abc import AbstractStreamWriter
-from yarl import URL
+from prometheus_client import Counter, Histogram
 
 from quintet import __version__
 from quintet.kube.config import ClusterConfig
+from quintet.kube.connection import Connection, Target, dial, proxy_header
 from quintet.kube.errors import (
     DeadlineExceeded,
     Unauthorized,
@@ -34,42 +36,11 @@ from quintet.observe import metrics
 Fence = Callable[[], bool]
 """Whether this process may still write."""
 
-_JSON = "application/json"
-
-
-class _Body(aiohttp.Payload):
-    """A body that checks the fence when its bytes are handed to the socket, and goes out once.
-
-    aiohttp sends the headers together with the first bytes of the body, so a process
-    that was stopped anywhere between the decision to write and the socket, and wakes
-    up after its lease ran out, sends nothing at all. aiohttp also repeats a PUT or
-    DELETE whose connection broke: whether that is right is not for it to decide.
-    """
-
-    def __init__(self, body: bytes, fence: Fence | None, content_type: str) -> None:
-        super().__init__(body, content_type=content_type)
-        self._size = len(body)
-        self._fence = fence
-        self._sent = False
-        self.held_back = False
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """The body as text."""
-        return str(self._value, encoding, errors)
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send it."""
-        await self.write_with_length(writer, None)
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Send it, unless that is not allowed."""
-        if self._sent:
-            raise ConnectionResetError("the connection broke before an answer came")
-        self.held_back = self._fence is not None and not self._fence()
-        if self.held_back:
-            raise ConnectionAbortedError("leadership has ended")
-        self._sent = True
-        await writer.write(self._value)
+JSON = "application/json"
+# Compression costs both sides more than it saves between neighbours.
+_HEADERS = f"User-Agent: quintet/{__version__}\r\nAccept-Encoding: identity\r\nAccept: "
+_PATH = "/:@!$&'()*+,;=~-._"
+_KEEP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +51,10 @@ class _Call:
     path: str
     params: Mapping[str, str] | None = None
     body: bytes | None = None
-    content_type: str = _JSON
+    accept: str = JSON
+    content_type: str = JSON
     fence: Fence | None = None
+    patience: float = 0.0
     stream: bool = False
 
     def __str__(self) -> str:
@@ -100,16 +73,25 @@ class Transport:
         connect_timeout: float = 10.0,
     ) -> None:
         self.config = config
-        self._base = URL(config.server)
-        self._host = f"{self._base.host}:{self._base.port}"
-        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=connect_timeout)
+        url = urlsplit(config.server)
+        self._host = url.netloc.rpartition("@")[2]
+        tls = config.ssl_context() if url.scheme == "https" else None
+        self._target = Target(config.server, tls, config.tls_server_name, config.proxy_url)
+        # What stands in front of every path, and in every head.
+        self._base = url.path.rstrip("/")
+        self._constant = f" HTTP/1.1\r\nHost: {self._host}\r\n"
+        if self._target.forwarded:
+            self._base = f"http://{self._host}{self._base}"
+            self._constant += proxy_header(config.proxy_url or "")
+        self._constant += _HEADERS
+        self._timeout = timeout
         self._connect_timeout = connect_timeout
         # Watches stay open for minutes, so only short requests count against the bound.
         self._slots = asyncio.Semaphore(max_requests)
-        self._session: aiohttp.ClientSession | None = None
+        self._idle: list[Connection] = []
+        self._in_use: set[Connection] = set()
 
     async def __aenter__(self) -> Self:
-        self._open()
         return self
 
     async def __aexit__(
@@ -119,29 +101,9 @@ class Transport:
 
     async def close(self) -> None:
         """End all connections."""
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, ssl=self.config.ssl_context(), keepalive_timeout=60.0)
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                auto_decompress=True,
-                # Compression costs both sides more than it saves between neighbours.
-                headers={
-                    "User-Agent": f"quintet/{__version__}",
-                    "Accept": _JSON,
-                    "Accept-Encoding": "identity",
-                },
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=False,
-            )
-            # aiohttp sends GET, PUT and DELETE a second time when a connection breaks, which doubles
-            # the load on a server in trouble; it has no public switch for that.
-            self._session._retry_connection = False
-        return self._session
+        for connection in (*self._idle, *self._in_use):
+            connection.close()
+        self._idle.clear()
 
     async def request(
         self,
@@ -150,85 +112,115 @@ class Transport:
         *,
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        content_type: str = _JSON,
+        accept: str = JSON,
+        content_type: str = JSON,
         fence: Fence | None = None,
     ) -> bytes:
         """Send one request and return the body of its answer."""
-        call = _Call(method, path, params, body, content_type, fence)
+        call = _Call(method, path, params, body, accept, content_type, fence, self._timeout)
         async with self._slots:
-            response = await self._send(call, self._timeout)
-        return await response.read()
+            _, answer = await self._send(call)
+        return answer
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, path: str, params: Mapping[str, str], *, idle_timeout: float
+        self, path: str, params: Mapping[str, str], *, idle_timeout: float, accept: str = JSON
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
         """Open a long answer; iterate over batches of whole lines as they arrive.
 
         A connection that stays silent for `idle_timeout` counts as dead: a peer that
         vanished without a word would otherwise never be missed.
         """
-        call = _Call("GET", path, params, stream=True)
-        # aiohttp's default limits are for documents, not for streams of them.
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=self._connect_timeout, sock_read=idle_timeout
-        )
-        async with await self._send(call, timeout) as response:
-            yield self._lines(call, response.content)
+        call = _Call("GET", path, params, accept=accept, patience=idle_timeout, stream=True)
+        connection, _ = await self._send(call)
+        try:
+            yield self._lines(call, connection.pieces(idle_timeout))
+        finally:
+            self._give_back(connection)
 
-    async def _send(self, call: _Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _send(self, call: _Call) -> tuple[Connection, bytes]:
         """A good answer; whole, unless it is a stream. Refused credentials are renewed once."""
         credentials = self.config.credentials
         header = await credentials.header()
         try:
-            return await self._once(call, header, timeout)
+            return await self._once(call, header)
         except Unauthorized as error:
             if not await credentials.renew(header):
                 error.expiry = self.config.expiry_problem()
                 raise
-        return await self._once(call, await credentials.header(), timeout)
+        return await self._once(call, await credentials.header())
 
-    async def _once(
-        self, call: _Call, header: str | None, timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
-        body = None if call.body is None else _Body(call.body, call.fence, call.content_type)
-        url = self._base.joinpath(call.path.lstrip("/"), encoded=False)
+    async def _once(self, call: _Call, header: str | None) -> tuple[Connection, bytes]:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        code = "error"
+        connection, code, kept, answer = None, "error", False, b""
         try:
             with self._translated(call):
-                response = await self._open().request(
-                    call.method,
-                    url.with_query(call.params) if call.params else url,
-                    data=body,
-                    headers={"Authorization": header} if header else None,
-                    timeout=timeout,
-                    allow_redirects=False,
-                    proxy=self.config.proxy_url,
-                    server_hostname=self.config.tls_server_name,
-                )
-                code = str(response.status)
-                good = response.status < 300
-                if not (good and call.stream):
-                    answer = await response.read()
-            if good:
-                return response
-            raise error_for(str(call), response.status, answer, response.headers.get("Retry-After"))
-        except Unreachable:
-            if body is not None and body.held_back:
-                raise WriteFenced(f"{call}: leadership ended before the write was sent") from None
-            raise
+                async with asyncio.timeout(call.patience):
+                    connection = await self._connection()
+                    request = self._request(call, header)
+                    # Between this look and the socket nothing can hold us up: a process that was
+                    # frozen before, and wakes up after its lease ran out, sends nothing at all.
+                    if call.fence is not None and not call.fence():
+                        raise WriteFenced(f"{call}: leadership ended before the write was sent")
+                    connection.send(request)
+                    kept = call.stream and await connection.head() < 300
+                    if not kept:
+                        answer = await connection.body()
+            code = str(connection.status)
+            if connection.status < 300:
+                return connection, answer
+            raise error_for(str(call), connection.status, answer, connection.retry_after)
         finally:
-            metrics.client_requests.labels(code, call.method, self._host).inc()
-            metrics.client_seconds.labels(call.method, self._host).observe(loop.time() - started)
+            if connection is not None and not kept:
+                self._give_back(connection)
+            counted, timed = _series(code, call.method, self._host)
+            counted.inc()
+            timed.observe(loop.time() - started)
 
-    async def _lines(self, call: _Call, content: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
+    async def _connection(self) -> Connection:
+        """The one that was used last, or a new one: those that are not needed grow old and end."""
+        while self._idle:
+            connection = self._idle.pop()
+            if (
+                not connection.lost
+                and asyncio.get_running_loop().time() - connection.idle_since < _KEEP_SECONDS
+            ):
+                break
+            connection.close()
+        else:
+            async with asyncio.timeout(self._connect_timeout):
+                connection = await dial(self._target)
+        self._in_use.add(connection)
+        return connection
+
+    def _give_back(self, connection: Connection) -> None:
+        self._in_use.discard(connection)
+        if connection.reusable:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def _request(self, call: _Call, header: str | None) -> bytes:
+        """All bytes of a request."""
+        query = f"?{urlencode(call.params)}" if call.params else ""
+        lines = [
+            f"{call.method} {self._base}{quote(call.path, safe=_PATH)}{query}{self._constant}{call.accept}"
+        ]
+        if header:
+            lines.append(f"Authorization: {header}")
+        if call.body is None:
+            return "\r\n".join((*lines, "\r\n")).encode("latin-1")
+        lines += (f"Content-Type: {call.content_type}", f"Content-Length: {len(call.body)}", "\r\n")
+        return "\r\n".join(lines).encode("latin-1") + call.body
+
+    async def _lines(self, call: _Call, pieces: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
         """Whole lines, in batches as the network delivers them; linear however long a line is."""
         partial: list[bytes] = []
         while True:
             with self._translated(call):
-                chunk = await content.readany()
+                chunk = await anext(pieces, b"")
             if not chunk:
                 return
             *lines, rest = chunk.split(b"\n")
@@ -246,21 +238,22 @@ class Transport:
             yield
         except TimeoutError as error:
             raise DeadlineExceeded(f"{call}: no answer from {self._host} in time") from error
-        except aiohttp.ClientConnectorCertificateError as error:
-            raise UntrustedServer(f"{self._host}: {_certificate_problem(error)}") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise Unreachable(f"{call}: {self._host}: {_innermost(error)}") from error
+        except ssl.SSLCertVerificationError as error:
+            raise UntrustedServer(f"{self._host}: {error.verify_message or error}") from error
+        except OSError as error:
+            raise Unreachable(f"{call}: {self._host}: {_in_words(error)}") from error
 
 
-def _certificate_problem(error: aiohttp.ClientConnectorCertificateError) -> str:
-    inner = error.certificate_error
-    return getattr(inner, "verify_message", "") or str(inner)
+@functools.cache
+def _series(code: str, method: str, host: str) -> tuple[Counter, Histogram]:
+    """Finding a series by its labels takes longer than to count in it."""
+    return (
+        metrics.client_requests.labels(code, method, host),
+        metrics.client_seconds.labels(method, host),
+    )
 
 
-def _innermost(error: BaseException) -> str:
-    """The root cause in words: outer layers only repeat where, which we say already."""
-    while error.__cause__ is not None:
-        error = error.__cause__
+def _in_words(error: OSError) -> str:
     match error:
         case ssl.SSLError(reason=str(words)):
             return words.lower().replace("_", " ")
@@ -268,4 +261,7 @@ def _innermost(error: BaseException) -> str:
             return words.lower()
         case OSError(errno=int(number)):
             return os.strerror(number).lower()
+    # A name with several addresses, none of which answers: asyncio tells all in one text.
+    if found := re.search(r"\[Errno (\d+)\]", str(error)):
+        return os.strerror(int(found[1])).lower()
     return str(error) or type(error).__name__

@@ -105,7 +105,8 @@ def _build(
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """Return the variables under which Go builds the same everywhere."""
     # The user's own Go settings (proxy, cache places) hold, but not those that change what is built.
     # Without C the product needs no compiler here and runs in an empty image.
     return os.environ | {
@@ -125,7 +126,7 @@ def _compile(go: Path, package: str, output: Path, progress: Callable[[str], Non
     started = reported = time.monotonic()
     compiled = 0
     with subprocess.Popen(
-        command, cwd=MODULE, env=_environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        command, cwd=MODULE, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     ) as build:
         assert build.stderr is not None
         try:

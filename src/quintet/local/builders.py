@@ -18,7 +18,7 @@ from quintet.local.packages import install, which
 from quintet.local.paths import cache_directory, locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 BASE = "quintet.local/base:1"
 # Files in an image have no time of day, so that the same input gives the same image.
@@ -79,8 +79,10 @@ class Buildah:
         return ["buildah", "--storage-driver", self.driver, "--root", str(self.storage), "--runroot", runs]
 
     @classmethod
-    def made(cls, workplace: Path, packages: Sequence[str], progress: Callable[[str], None]) -> Buildah:
-        """With a base that has these packages, if there are any."""
+    def made(
+        cls, workplace: Path, packages: Sequence[str], progress: Callable[[str], None], *, bare: bool = False
+    ) -> Buildah:
+        """With a base that has these packages, if there are any; `bare`: these alone."""
         install({"buildah": "buildah", "mmdebstrap": "mmdebstrap"}, progress)
         empty = cls(workplace / "storage")
         if subprocess.run([*empty._command, "info"], capture_output=True).returncode != 0:
@@ -91,7 +93,7 @@ class Buildah:
         folder = workplace / "base"
         folder.mkdir()
         (folder / "Dockerfile").write_text("FROM scratch\nADD base.tar /\n")
-        os.link(_base(packages, progress), folder / "base.tar")
+        os.link(_base(packages, progress, bare=bare), folder / "base.tar")
         empty.build(folder, tag=BASE)
         return replace(empty, base=BASE)
 
@@ -112,20 +114,22 @@ class Buildah:
         run([*self._command, "push", "--quiet", image, f"oci-archive:{product}:{reference}"])
 
 
-def builders(workplace: Path, packages: Sequence[str], progress: Callable[[str], None]) -> Iterator[Builder]:
+def builders(
+    workplace: Path, packages: Sequence[str], progress: Callable[[str], None], *, bare: bool = False
+) -> Iterator[Builder]:
     """Give what can build here, one after the other, the most usual first."""
     podman = Engine("podman", ("--format", "oci-archive"), ("--timestamp", EPOCH))
     for engine in (Engine("docker"), podman):
         # A docker command without a daemon is common: only one that answers counts.
         if which(engine.name) and subprocess.run([engine.name, "info"], capture_output=True).returncode == 0:
             yield engine
-    yield Buildah.made(workplace, packages, progress)
+    yield Buildah.made(workplace, packages, progress, bare=bare)
 
 
-def run(command: list[str], cwd: Path | None = None) -> str:
+def run(command: list[str], cwd: Path | None = None, environment: Mapping[str, str] = os.environ) -> str:
     """Run a command; return what it printed, or raise its own reason as one line."""
-    settings = {"LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": EPOCH}
-    answer = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=os.environ | settings)
+    settings = {**environment, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": EPOCH}
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=settings)
     if answer.returncode == 0:
         return answer.stdout
     said = [line.strip() for line in (answer.stderr + answer.stdout).splitlines() if line.strip()]
@@ -142,10 +146,13 @@ def _named(option: str, value: str) -> list[str]:
     return [option, value] if value else []
 
 
-def _base(packages: Sequence[str], progress: Callable[[str], None]) -> Path:
+def _base(packages: Sequence[str], progress: Callable[[str], None], *, bare: bool) -> Path:
     """Return a file system of the machine's own Debian release with these packages."""
     release = _release()
-    archive = cache_directory() / "images" / f"base-{release}-{'-'.join(packages)}.tar"
+    # `extract` unpacks packages and what they depend on, and runs no script of theirs.
+    variant = "extract" if bare else "minbase"
+    prefix = "bare" if bare else "base"
+    archive = cache_directory() / "images" / f"{prefix}-{release}-{'-'.join(packages)}.tar"
     with locked(archive.with_suffix(".lock")):
         if not archive.exists():
             progress(f"making a base image of Debian {release} with {', '.join(packages)} (half a minute)")
@@ -153,7 +160,7 @@ def _base(packages: Sequence[str], progress: Callable[[str], None]) -> Path:
                 sources = Path(unfinished) / "sources.list"
                 sources.write_text(_sources(release))
                 product = Path(unfinished) / "base.tar"
-                command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}"]
+                command = ["mmdebstrap", f"--variant={variant}", f"--include={','.join(packages)}"]
                 run([*command, release, str(product), str(sources)])
                 product.rename(archive)
     return archive

@@ -25,11 +25,15 @@ if TYPE_CHECKING:
 
 PAUSE = "quintet.local/pause:1"
 JSON_SERVER = "quintet.local/json-server:0.17.4"
+NATS = "quintet.local/nats:2.15.2"
 QUINTET = f"quintet.local/quintet:{__version__}"
+ECHO = "quintet.local/checkups/echo:1"
+ECHO_CONFIGMAP = "quintet.local/checkups/echo-configmap:1"
+CLUSTER_BASICS = "quintet.local/checkups/cluster-basics:1"
 # Every change of the operator's source makes another archive: the last few serve other checkouts.
 KEPT = 3
 # What somebody who builds by hand has put beside a Dockerfile.
-BY_HAND = ("node_modules", "packages")
+BY_HAND = ("lib", "node_modules", "packages", "programs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,18 @@ class Image:
     # Of Debian, for a base that is made here.
     packages: tuple[str, ...] = ()
     content: staging.Content = field(default_factory=staging.Nothing)
+    # A base of these packages alone, unpacked: a tenth of the size, and no package manager in it.
+    bare: bool = False
+
+    @property
+    def base(self) -> tuple[str, ...]:
+        """What its base is made of."""
+        return (*self.packages, "bare") if self.bare else self.packages
+
+    @property
+    def kept_as(self) -> str:
+        """How the names of its archives begin."""
+        return self.folder.replace("/", "-")
 
     @property
     def directory(self) -> Path:
@@ -48,40 +64,49 @@ class Image:
         return shipped(f"images/{self.folder}")
 
 
+_LIBRARY = staging.Folder("images/checkups/lib")
+_SHELL = ("coreutils", "dash", "mawk", "openssl")
+_PYTHON = ("dash", "python3")
+
 IMAGES = (
     Image(PAUSE, "pause", content=staging.Pause()),
     Image(JSON_SERVER, "json-server", ("ca-certificates", "nodejs"), staging.Npm()),
+    Image(NATS, "nats", ("ca-certificates",), staging.Go()),
     Image(QUINTET, "quintet", ("python3",), staging.Python()),
+    Image(ECHO, "checkups/echo", _SHELL, _LIBRARY, bare=True),
+    Image(ECHO_CONFIGMAP, "checkups/echo-configmap", _PYTHON, _LIBRARY, bare=True),
+    Image(CLUSTER_BASICS, "checkups/cluster-basics", _PYTHON, _LIBRARY, bare=True),
 )
 
 
 def archives(progress: Callable[[str], None]) -> list[Path]:
     """Return the archive of every image, building those that are not in the cache."""
     try:
-        return [_archive(image, progress) for image in IMAGES]
+        return [archive(image, progress) for image in IMAGES]
     except OSError as error:
         raise explain_os_error(error) from error
 
 
-def _archive(image: Image, progress: Callable[[str], None]) -> Path:
+def archive(image: Image, progress: Callable[[str], None]) -> Path:
+    """Return the archive of one image, building it if it is not in the cache."""
     key = build.content_hash(
-        image.directory, image.reference, *image.packages, image.content.digest(), without=BY_HAND
+        image.directory, image.reference, *image.base, image.content.digest(), without=BY_HAND
     )
-    archive = cache_directory() / "images" / f"{image.folder}-{key}.tar"
-    with locked(archive.with_suffix(".lock")):
-        if not archive.exists():
-            with tempfile.TemporaryDirectory(dir=archive.parent, suffix=".unfinished") as unfinished:
+    kept = cache_directory() / "images" / f"{image.kept_as}-{key}.tar"
+    with locked(kept.with_suffix(".lock")):
+        if not kept.exists():
+            with tempfile.TemporaryDirectory(dir=kept.parent, suffix=".unfinished") as unfinished:
                 product = Path(unfinished) / "image.tar"
                 _build(image, Path(unfinished), product, progress)
-                product.rename(archive)
-        os.utime(archive)
-    _forget(archive, image)
-    return archive
+                product.rename(kept)
+        os.utime(kept)
+    _forget(kept, image)
+    return kept
 
 
 def _build(image: Image, workplace: Path, product: Path, progress: Callable[[str], None]) -> None:
     failures = []
-    for builder in builders(workplace, image.packages, progress):
+    for builder in builders(workplace, image.packages, progress, bare=image.bare):
         progress(f"building image {image.reference} with {builder.name}")
         try:
             _build_with(builder, image, workplace / builder.name, product, progress)
@@ -112,6 +137,6 @@ def _readable(context: Path) -> None:
 def _forget(archive: Path, image: Image) -> None:
     """Remove archives of the image that were not used of late."""
     with suppress(FileNotFoundError):  # somebody else does the same
-        found = archive.parent.glob(f"{image.folder}-{'[0-9a-f]' * 16}.tar")
+        found = archive.parent.glob(f"{image.kept_as}-{'[0-9a-f]' * 16}.tar")
         for path in sorted(found, key=lambda each: each.stat().st_mtime, reverse=True)[KEPT:]:
             path.unlink()

@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +19,7 @@ from quintet.local import build
 from quintet.local.builders import Builder, run
 from quintet.local.packages import install
 from quintet.local.paths import cache_directory, locked, shipped
+from quintet.local.toolchain import find_go
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +57,22 @@ class Nothing:
         """Nothing to add."""
 
 
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of ours that several images share, under its own last name."""
+
+    name: str
+
+    def digest(self) -> str:
+        """By what is in it."""
+        return build.content_hash(shipped(self.name), without=LEFT_OUT)
+
+    def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
+        """Copy it."""
+        source = shipped(self.name)
+        shutil.copytree(source, context / source.name, ignore=shutil.ignore_patterns(*LEFT_OUT))
+
+
 class Pause:
     """The static program of the sandbox image."""
 
@@ -75,6 +93,19 @@ class Npm(Nothing):
         install({"npm": "npm"}, progress)
         progress("installing the image's npm packages")
         run(["npm", "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=context)
+
+
+class Go(Nothing):
+    """The programs that the folder's own go.mod names as its tools, locked by its go.sum."""
+
+    def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
+        """Build them without C, so that they run on any base."""
+        go = find_go(progress)
+        progress(f"building the image's programs with {go} (a minute or two)")
+        programs = context / "programs"
+        programs.mkdir()
+        command = [str(go), "build", "-trimpath", "-ldflags", "-s -w", "-o", f"{programs}/", "tool"]
+        run(command, cwd=context, environment=build.environment())
 
 
 class Python:

@@ -7,6 +7,7 @@ is made in `apis.schema`.
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import Column, CustomResource
 from quintet.apis.schema import add_rules, ordered, struct_schema
+from quintet.manifests.openapi import committed, refined, structural
 
 MOST_BYTES = 256 * 1024
 """`kubectl apply` keeps a copy in an annotation, and annotations end here."""
@@ -43,6 +44,9 @@ def definition(declared: CustomResource) -> JsonObject:
 def object_schema(declared: CustomResource) -> JsonObject:
     """The schema of a whole object, with what every Kubernetes object has."""
     schema = struct_schema(declared.type)
+    if declared.spec_from:
+        theirs = structural(committed(), declared.spec_from)
+        schema["properties"]["spec"] = refined(theirs, schema["properties"]["spec"])
     schema["properties"] = TYPE_META | {
         name: child for name, child in schema["properties"].items() if name not in TYPE_META
     }

@@ -29,8 +29,15 @@ def _policy(demand: Demand) -> JsonObject:
         f"authorizer.group('{wanted.group}').resource('{wanted.plural}')"
         f".namespace(object.metadata.namespace).check('{demand.verb}').allowed()"
     )
+    if demand.or_use:
+        allowed += (
+            " || authorizer.group('').resource('serviceaccounts').namespace(object.metadata.namespace)"
+            f".name(object.spec.{demand.or_use}).check('use').allowed()"
+        )
     # Only what changes is asked about, so that nobody is kept from scaling what others made.
-    changed = " || ".join(map(_changed, demand.fields))
+    conditions = [{"name": "changes-it", "expression": " || ".join(map(_changed, demand.fields))}]
+    if demand.when:
+        conditions.append({"name": "when", "expression": demand.when})
     return {
         "apiVersion": _API,
         "kind": "ValidatingAdmissionPolicy",
@@ -38,7 +45,7 @@ def _policy(demand: Demand) -> JsonObject:
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule]},
-            "matchConditions": [{"name": "changes-it", "expression": changed}],
+            "matchConditions": conditions,
             "validations": [{"expression": allowed, "message": demand.message, "reason": "Forbidden"}],
         },
     }

@@ -10,6 +10,8 @@ import yaml
 
 HEADER = "# Generated from src/quintet by `make generate`. Changes here are overwritten.\n"
 WIDTH = 110
+# A list of so many short texts is written side by side: nobody reads seventy signals one a line.
+MANY = 16
 
 
 class _Dumper(yaml.SafeDumper):
@@ -32,7 +34,13 @@ def _style(text: str) -> str | None:
     return "|" if "\n" in text else None
 
 
+def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
+    side_by_side = len(items) > MANY and all(isinstance(item, str) for item in items)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=side_by_side)
+
+
 _Dumper.add_representer(str, _string)
+_Dumper.add_representer(list, _list)
 
 
 def as_yaml(*documents: Mapping[str, Any]) -> str:

@@ -90,19 +90,14 @@ class Children:
         no record costs one needless apply.
         """
         wanted = as_applied(body, owner, self._owner_type)
-        key = ObjectKey(owner.metadata.namespace, body["metadata"]["name"])
-        child = self.get(resource, key)
-        if child is None:
-            try:
-                return await self._create(owner, resource, key, wanted)
-            except AlreadyExists:
-                # Ours with the answer lost or the label removed, or somebody else's: only the server knows.
-                child = await self._live(resource, key)
-        if not belongs_to(child, owner):
-            raise ForeignObject(resource, key)
-        if child.deleting or untouched(child, wanted):
+        child, made = await self._present(owner, resource, wanted)
+        if made or child.deleting or untouched(child, wanted):
             return child
         return await self._update(owner, resource, child, wanted)
+
+    async def create(self, owner: Object, resource: Resource, body: JsonObject) -> Child[Any]:
+        """Make the child if there is none; one of ours that is there is returned as it is, never changed."""
+        return (await self._present(owner, resource, as_applied(body, owner, self._owner_type)))[0]
 
     async def remove(
         self, owner: Object, resource: Resource, name: str, *, propagation: str = "Background"
@@ -118,6 +113,22 @@ class Children:
         except NotFound:
             return True
         return False
+
+    async def _present(
+        self, owner: Object, resource: Resource, wanted: JsonObject
+    ) -> tuple[Child[Any], bool]:
+        """A child of ours, and whether it was made just now."""
+        key = ObjectKey(owner.metadata.namespace, wanted["metadata"]["name"])
+        child = self.get(resource, key)
+        if child is None:
+            try:
+                return await self._create(owner, resource, key, wanted), True
+            except AlreadyExists:
+                # Ours with the answer lost or the label removed, or somebody else's: only the server knows.
+                child = await self._live(resource, key)
+        if not belongs_to(child, owner):
+            raise ForeignObject(resource, key)
+        return child, False
 
     async def _create(
         self, owner: Object, resource: Resource, key: ObjectKey, wanted: JsonObject

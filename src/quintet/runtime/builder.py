@@ -18,7 +18,7 @@ import msgspec
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.runtime import handlers
 from quintet.runtime.apply import Children
-from quintet.runtime.cache import Handler, Indexer, Store, Undecodable
+from quintet.runtime.cache import Cached, Handler, Indexer, Store, Undecodable
 from quintet.runtime.controller import Controller
 from quintet.runtime.events import WARNING, Recorder
 from quintet.runtime.manager import Manager
@@ -32,6 +32,7 @@ from quintet.runtime.watch import Selection
 T = TypeVar("T", bound=Object)
 W = TypeVar("W", bound=Object)
 V = TypeVar("V", bound=View)
+C = TypeVar("C", bound=Cached)
 S = TypeVar("S")
 
 
@@ -61,9 +62,9 @@ class Builder(Generic[T]):
         self.primary: Store[T] = Store(indexes)
         self.events = Recorder(manager.client, name, manager.identity, manager.clock)
         self._manager = manager
-        self._writes = OwnWrites(self.queue.add)
-        self.children = Children(self.client, resource, self._writes, manager.clock)
-        self.status = StatusWriter(self.client, resource, self.primary, self._writes)
+        self.writes = OwnWrites(self.queue.add)
+        self.children = Children(self.client, resource, self.writes, manager.clock)
+        self.status = StatusWriter(self.client, resource, self.primary, self.writes)
         self.primary.subscribe(handlers.enqueue(self.queue, handlers.itself, handlers.asked_for))
         self.primary.on_broken.append(lambda key, initial: self.queue.add(key))
         manager.add_watch(Selection(resource, decoder(kind), manager.namespace, labels), self.primary)
@@ -79,7 +80,13 @@ class Builder(Generic[T]):
         """Children of this type are kept as wanted; any change to one brings its owner back."""
         decode = decoder(view)
         shrink = project(self.resource, self.client.field_manager, state)
-        selection = Selection(resource, lambda raw: shrink(decode(raw)), self._manager.namespace, labels)
+        selection = Selection(
+            resource,
+            lambda raw: shrink(decode(raw)),
+            self._manager.namespace,
+            labels,
+            metadata_only=view is View,
+        )
         store: Store[Child[S]] = Store()
         store.subscribe(self._unless_echo(store, handlers.enqueue(self.queue, _owner)))
         self._manager.add_watch(selection, store)
@@ -96,9 +103,24 @@ class Builder(Generic[T]):
         indexes: dict[str, Indexer[W]] | None = None,
     ) -> Store[W]:
         """Other objects that matter: a change brings back the keys that it maps to."""
-        store: Store[W] = Store(indexes)
+        return self.keeps(resource, kind, lambda obj: obj, to, labels=labels, indexes=indexes)
+
+    def keeps(
+        self,
+        resource: Resource,
+        kind: type[W],
+        shrink: Callable[[W], C],
+        to: Callable[[C], Iterable[ObjectKey]],
+        *,
+        labels: str = "",
+        indexes: dict[str, Indexer[C]] | None = None,
+    ) -> Store[C]:
+        """The same, of which only what `shrink` leaves is kept: where there may be very many."""
+        store: Store[C] = Store(indexes)
         store.subscribe(handlers.enqueue(self.queue, to))
-        self._manager.add_watch(Selection(resource, decoder(kind), self._manager.namespace, labels), store)
+        decode = decoder(kind)
+        selection = Selection(resource, lambda raw: shrink(decode(raw)), self._manager.namespace, labels)
+        self._manager.add_watch(selection, store)
         return store
 
     def build(self, reconcile: Reconcile, *, workers: int = 8) -> Controller:
@@ -108,7 +130,7 @@ class Builder(Generic[T]):
             reconcile,
             self.queue,
             self.primary,
-            self._writes,
+            self.writes,
             self.clock,
             workers=workers,
             on_undecodable=self._report_undecodable,
@@ -118,7 +140,7 @@ class Builder(Generic[T]):
 
     def _unless_echo(self, store: Store[Child[S]], handler: Handler[Child[S]]) -> Handler[Child[S]]:
         def handle(old: Child[S] | None, new: Child[S] | None, initial: bool) -> None:
-            if new is None or not self._writes.is_echo(store, new):
+            if new is None or not self.writes.is_echo(store, new):
                 handler(old, new, initial)
 
         return handle

@@ -47,6 +47,8 @@ class Selection(Generic[C]):
     namespace: str = ""
     labels: str = ""
     fields: str = ""
+    metadata_only: bool = False
+    """Whether the rest, which nobody reads, is not even sent: a ConfigMap may hold a mebibyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,11 @@ class Watch(Generic[C]):
     async def _list_pages(self) -> None:
         chosen, seen, version = self._selection, set[ObjectKey](), ""
         pages = self._client.pages(
-            chosen.resource, namespace=chosen.namespace, labels=chosen.labels, fields=chosen.fields
+            chosen.resource,
+            namespace=chosen.namespace,
+            labels=chosen.labels,
+            fields=chosen.fields,
+            metadata_only=chosen.metadata_only,
         )
         async for page in pages:
             self._heard()
@@ -167,6 +173,7 @@ class Watch(Generic[C]):
             fields=chosen.fields,
             resource_version=self._resume_from,
             initial_events=initial,
+            metadata_only=chosen.metadata_only,
             # Spread out, so that not all watches of a process come back in the same second.
             timeout=self._patience.server_timeout * random.uniform(1.0, 1.5),
             idle_timeout=self._patience.stall,

@@ -5,7 +5,7 @@ import pytest
 from quintet.apis.jsonserver import JsonServer, JsonServerSpec, Overlay, OverlayMetadata, Storage
 from quintet.apis.meta import ObjectMeta
 from quintet.controllers.jsonserver import desired
-from quintet.controllers.jsonserver.overlay import overlay
+from quintet.controllers.overlay import overlay
 
 CONFIG = '{"people": [{"id": 1, "name": "Ä"}]}\n'
 

@@ -369,6 +369,96 @@ async def test_a_proxy_is_used_where_one_is_configured():
     assert seen.requests[0].startswith(b"GET http://far.example:8001/x ")
 
 
+async def test_a_connection_is_used_again_for_the_next_request():
+    async with wire(answer(), answer(), answer(b"", "404 Not Found"), answer()) as (seen, transport):
+        await transport.request("GET", "/x")
+        await transport.request("POST", "/x", body=b"{}")
+        with pytest.raises(ApiError):
+            await transport.request("GET", "/x")
+        await transport.request("GET", "/x")
+
+    assert seen.connections == 1
+
+
+async def test_a_connection_that_the_server_wants_closed_is_not_used_again():
+    async with wire(answer(b"{}", "200 OK", "Connection: close"), answer()) as (seen, transport):
+        await transport.request("GET", "/x")
+        await transport.request("GET", "/x")
+
+    assert seen.connections == 2
+
+
+async def test_a_connection_with_an_answer_nobody_waits_for_is_not_used_again():
+    async with wire(answer() + answer(b'{"of":"somebody else"}'), answer()) as (seen, transport):
+        await transport.request("GET", "/x")
+        assert await transport.request("GET", "/x") == b"{}"
+
+    assert seen.connections == 2
+
+
+async def test_a_large_answer_arrives_whole():
+    big = b"x" * 5_000_000
+    async with wire(answer(big), answer()) as (seen, transport):
+        assert await transport.request("GET", "/x") == big
+        await transport.request("GET", "/x")
+
+    assert seen.connections == 1
+
+
+async def test_an_answer_that_is_no_http_is_told_in_plain_words():
+    async with wire(b"SSH-2.0-OpenSSH_9.2\r\n\r\n") as (_, transport):
+        with pytest.raises(Unreachable, match="the answer is no HTTP"):
+            await transport.request("GET", "/x")
+
+
+async def test_an_answer_that_is_cut_off_is_an_error():
+    async with wire(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}") as (_, transport):
+        transport._timeout = 0.2
+        with pytest.raises(DeadlineExceeded):
+            await transport.request("GET", "/x")
+
+
+async def test_a_proxy_opens_the_way_to_a_server_with_tls(serving, pair):
+    seen, asked = Wire([answer()]), list[bytes]()
+
+    async with listening(seen.handle, serving) as address:
+
+        async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            port = int(address.rpartition(":")[2])
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await asyncio.gather(_pass(reader, far_writer), _pass(far_reader, writer))
+
+        async with listening(tunnel) as proxy:
+            far = ClusterConfig(
+                "https://inner.example:6443",
+                ca_data=pair.certificate,
+                proxy_url=proxy.replace("//", "//us:secret@"),
+            )
+            async with Transport(far) as transport:
+                assert await transport.request("GET", "/x") == b"{}"
+
+    assert asked[0].startswith(b"CONNECT inner.example:6443 HTTP/1.1\r\n")
+    assert b"Proxy-Authorization: Basic dXM6c2VjcmV0\r\n" in asked[0]
+    assert b"Proxy-Authorization" not in seen.requests[0]
+
+
+async def test_a_proxy_that_refuses_is_told_in_plain_words():
+    async with listening(Wire([answer(b"", "403 Forbidden")]).handle) as proxy:
+        far = ClusterConfig("https://inner.example:6443", proxy_url=proxy)
+        async with Transport(far) as transport:
+            with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 answered 403"):
+                await transport.request("GET", "/x")
+
+
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+    writer.close()
+
+
 async def test_a_closed_port_is_told_in_plain_words():
     async with listening(Wire([]).handle) as address:
         pass

@@ -100,6 +100,24 @@ def test_only_packages_for_that_python_and_c_library_are_taken(tmp_path, monkeyp
     assert staging._installed("3.13", "aarch64", 18, pytest.fail) == found, "fetched once"
 
 
+def test_the_tag_of_nats_is_the_version_that_is_built():
+    locked = (images.Image(images.NATS, "nats").directory / "go.mod").read_text()
+    assert f"github.com/nats-io/nats-server/v2 v{images.NATS.rpartition(':')[2]} " in locked
+
+
+def test_programs_of_an_image_are_built_without_c_from_what_its_folder_locks(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(staging, "find_go", lambda progress: Path("/go"))
+    monkeypatch.setattr(
+        staging, "run", lambda command, cwd, environment: calls.append((command, cwd, environment))
+    )
+    staging.Go().stage(tmp_path, Engine("docker"), lambda _: None)
+    ((command, folder, environment),) = calls
+    assert (command[:2], command[-1], folder) == (["/go", "build"], "tool", tmp_path)
+    assert environment["CGO_ENABLED"] == "0"
+    assert "-mod=readonly" in environment["GOFLAGS"]
+
+
 def test_buildah_asks_nobody_for_a_base_and_keeps_no_time(tmp_path, monkeypatch):
     program = Recorder("id\n")
     monkeypatch.setattr(builders, "run", program)
@@ -130,3 +148,41 @@ def test_archives_that_were_not_used_of_late_are_removed(tmp_path):
     other.touch()
     images._forget(tmp_path / "x-.tar", image)
     assert sorted(tmp_path.iterdir()) == [*(tmp_path / f"x-{age:016x}.tar" for age in range(3)), other]
+
+
+def test_an_image_in_a_folder_of_a_folder_is_kept_beside_the_others():
+    image = images.Image("quintet.local/a/b:1", "a/b", ("dash",), bare=True)
+    assert (image.kept_as, image.base) == ("a-b", ("dash", "bare"))
+
+
+def test_a_shared_folder_is_staged_under_its_own_name_and_its_content_counts(tmp_path, monkeypatch):
+    shared, context = tmp_path / "checkups/lib", tmp_path / "context"
+    shared.mkdir(parents=True)
+    context.mkdir()
+    (shared / "a.sh").write_text("true\n")
+    monkeypatch.setattr(staging, "shipped", lambda name: tmp_path / name)
+    folder = staging.Folder("checkups/lib")
+    before = folder.digest()
+    folder.stage(context, Engine("docker"), lambda _: None)
+    assert (context / "lib/a.sh").read_text() == "true\n"
+    (shared / "a.sh").write_text("false\n")
+    assert folder.digest() != before
+
+
+def test_a_bare_base_holds_the_named_packages_only(tmp_path, monkeypatch):
+    program = Recorder()
+
+    def build(command, cwd=None):
+        program(command)
+        if command[0] == "mmdebstrap":
+            Path(command[-2]).touch()
+        return ""
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(builders, "run", build)
+    monkeypatch.setattr(builders, "_release", lambda: "bookworm")
+    bare = builders._base(("dash",), lambda _: None, bare=True)
+    usual = builders._base(("dash",), lambda _: None, bare=False)
+    assert bare != usual
+    variants = [command[1] for command in program.commands if command[0] == "mmdebstrap"]
+    assert variants == ["--variant=extract", "--variant=minbase"]

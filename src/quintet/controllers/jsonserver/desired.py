@@ -13,7 +13,7 @@ from quintet.apis.jsonserver.validation import (
     SELECTOR_LABEL,
 )
 from quintet.apis.meta import JsonObject, Resource
-from quintet.controllers.jsonserver.overlay import overlay
+from quintet.controllers.overlay import overlay
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 SERVICES = Resource("", "v1", "Service", "services")

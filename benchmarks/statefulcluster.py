@@ -1,0 +1,267 @@
+"""StatefulClusters beside the StatefulSets of kube-controller-manager: the same pods, the same claims.
+
+Each contender has a fresh control plane and a node that only pretends (`kit.kubelet`): pods are
+bound and ready at once, so what is left is what a controller asks of the servers and of itself.
+Of kube-controller-manager only the StatefulSet controller runs, without its limit on requests.
+"""
+
+import contextlib
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from benchmarks import ROOT, report
+from benchmarks.contenders import Launch
+from benchmarks.measure import Usage, load_average, memory_mb
+from benchmarks.plane import Plane, fresh
+from benchmarks.programs import Progress
+from benchmarks.running import Running, clock, running
+from benchmarks.sets import Follower, Kind, Sets
+from benchmarks.workloads import in_parallel
+from kit.api import Api
+from kit.eventually import eventually
+from kit.kubelet import PretendedNode
+
+NAMESPACE = "sets"
+WORKERS = 16
+IDLE = 10.0
+SETTLE = 1.0
+STATEFUL_CLUSTER = Kind("/apis/enge.me/v1alpha1", "StatefulCluster", "statefulclusters")
+STATEFUL_SET = Kind("/apis/apps/v1", "StatefulSet", "statefulsets")
+DEFINITION = ROOT / "config/crd/statefulclusters.enge.me.yaml"
+# What a controller of pods may ask for; the API server also asks itself, for things of its own.
+COUNTED = {
+    "pods", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "controllerrevisions",
+    "poddisruptionbudgets", "events", "nodes", "services", STATEFUL_CLUSTER.plural, STATEFUL_SET.plural,
+}  # fmt: skip
+_COUNTER = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What one contender took for one thing."""
+
+    contender: str
+    name: str
+    pods: int
+    seconds: float
+    cpu_seconds: dict[str, float]
+    """Of the controller, of the API server, of etcd."""
+    peak_mb: float
+    writes: dict[str, int]
+    reads: dict[str, int]
+    others: float
+    """The share of the machine that went to processes which take no part."""
+
+
+async def run(count: int, replicas: int, rounds: int, progress: Progress) -> list[Phase]:
+    """Both contenders in turn, so many times."""
+    found: list[Phase] = []
+    for number in range(rounds):
+        for name, kind, launch, ready in CONTENDERS:
+            progress(
+                f"  round {number + 1}/{rounds}: {name}, {count} sets of {replicas}, load {load_average()}"
+            )
+            found += await _contender(name, launch, ready, Sets(kind, NAMESPACE, count, replicas), progress)
+            report.keep_details("statefulcluster", [asdict(phase) for phase in found])
+    return found
+
+
+def quintet(plane: Plane) -> Launch:
+    """The product itself, as its users start it."""
+    program = Path(sys.executable).parent / "quintet"
+    return Launch([
+        str(program), "run", "--controllers", "statefulcluster", "--namespace", NAMESPACE,
+        "--kubeconfig", str(plane.cluster.kubeconfig), "--health-address", "127.0.0.1:0",
+        "--workers", str(WORKERS),
+    ])  # fmt: skip
+
+
+def controller_manager(plane: Plane) -> Launch:
+    """The StatefulSet controller of Kubernetes alone."""
+    kubeconfig = plane.cluster.kubeconfig
+    flags = {
+        "kubeconfig": kubeconfig,
+        "authentication-kubeconfig": kubeconfig,
+        "authorization-kubeconfig": kubeconfig,
+        "controllers": "statefulset-controller",
+        "concurrent-statefulset-syncs": WORKERS,
+        "leader-elect": "false",
+        "secure-port": 0,
+        "kube-api-qps": 10000,
+        "kube-api-burst": 10000,
+    }
+    program = plane.cluster.programs / "kube-controller-manager"
+    return Launch([str(program), *(f"--{name}={value}" for name, value in flags.items())])
+
+
+CONTENDERS: Sequence[tuple[str, Kind, Callable[[Plane], Launch], str]] = (
+    ("quintet", STATEFUL_CLUSTER, quintet, "Caches synced"),
+    ("kube-controller-manager", STATEFUL_SET, controller_manager, "Caches are synced"),
+)
+
+
+async def _contender(
+    name: str, launch: Callable[[Plane], Launch], ready: str, sets: Sets, progress: Progress
+) -> list[Phase]:
+    async with _scene(progress, sets.kind) as (plane, api, node), running(launch(plane)) as process:
+        stage = _Stage(name, plane, api, node, sets, process)
+        await process.says(ready, 60.0)
+        phases = [
+            await stage.phase("create", stage.create),
+            await stage.phase("idle", stage.idle),
+            await stage.phase("update", stage.update),
+        ]
+        for phase in phases:
+            progress(f"    {_words(phase)}")
+        return phases
+
+
+@contextlib.asynccontextmanager
+async def _scene(progress: Progress, kind: Kind) -> AsyncIterator[tuple[Plane, Api, PretendedNode]]:
+    """A control plane with one namespace and a node that serves every pod of it."""
+    async with fresh(progress) as plane, Api.connect(plane.cluster.kubeconfig) as api:
+        if kind is STATEFUL_CLUSTER:
+            said = plane.cluster.kubectl("apply", "--server-side", "-f", str(DEFINITION))
+            if said.returncode != 0:
+                raise RuntimeError(f"the definition was not taken: {said.stderr}")
+            await eventually(lambda: api.get(f"{kind.prefix}/{kind.plural}"))
+        await plane.scene.namespace(NAMESPACE)
+        # The controller that makes it does not run here.
+        account = {"metadata": {"name": "default"}}
+        await api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
+        async with PretendedNode(api, namespace=NAMESPACE).running() as node:
+            yield plane, api, node
+
+
+@dataclass
+class _Stage:
+    """One contender at work."""
+
+    contender: str
+    plane: Plane
+    api: Api
+    node: PretendedNode
+    sets: Sets
+    process: Running
+    own: "Counter[tuple[str, str]]" = field(default_factory=Counter)
+    """What the benchmark itself has asked for."""
+
+    async def create(self, follower: Follower) -> float:
+        """Make all sets; done when every status says that every pod is ready."""
+        self.own["POST", self.sets.kind.plural] += self.sets.count
+        await in_parallel(
+            lambda name: self.api.create(self.sets.path(), self.sets.body(name)), self.sets.names()
+        )
+        done = await follower.all(self.sets.is_ready, self.process, self._patience)
+        await self._complete()
+        return done
+
+    async def update(self, follower: Follower) -> float:
+        """Change every template; done when every pod was replaced and is ready."""
+        patch = self.sets.change("second")
+        self.own["PATCH", self.sets.kind.plural] += self.sets.count
+        await in_parallel(lambda name: self.api.merge(self.sets.path(name), patch), self.sets.names())
+        done = await follower.all(self.sets.is_updated, self.process, self._patience)
+        await self._complete()
+        return done
+
+    async def idle(self, follower: Follower) -> float:
+        """Nothing happens, for a while."""
+        await clock.sleep(IDLE)
+        return time.monotonic()
+
+    async def phase(self, name: str, act: Callable[[Follower], Awaitable[float]]) -> Phase:
+        """Do something and take note of what it took, and of a second more for what is still under way."""
+        pids = {**self.plane.pids, "controller": self.process.pid}
+        counted = await self._requests()
+        self.own["LIST", self.sets.kind.plural] += 1
+        async with Follower(self.api, self.sets) as follower:
+            before, begun = Usage.of(pids), time.monotonic()
+            done = await act(follower)
+            await clock.sleep(SETTLE)
+            after = Usage.of(pids)
+        made = await self._requests() - counted
+        return Phase(
+            contender=self.contender,
+            name=name,
+            pods=self.sets.pods,
+            seconds=done - begun,
+            cpu_seconds=after.since(before),
+            peak_mb=memory_mb(self.process.pid),
+            writes=_named(made, lambda verb: verb in WRITES),
+            reads=_named(made, lambda verb: verb in READS),
+            others=after.others_since(before),
+        )
+
+    @property
+    def _patience(self) -> float:
+        return 120.0 + self.sets.pods * 0.5
+
+    async def _complete(self) -> None:
+        """Whoever leaves other pods or claims than asked for fails the run instead of winning it."""
+        for plural in ("pods", "persistentvolumeclaims"):
+            self.own["LIST", plural] += 1
+            found = (await self.api.get(f"/api/v1/namespaces/{NAMESPACE}/{plural}"))["items"]
+            if len(found) != self.sets.pods:
+                raise RuntimeError(f"{self.contender}: {len(found)} {plural} instead of {self.sets.pods}")
+
+    async def _requests(self) -> "Counter[tuple[str, str]]":
+        """How many requests the API server has answered, but for ours and the node's."""
+        found: Counter[tuple[str, str]] = Counter()
+        for labels, value in _COUNTER.findall(await self.plane.scene.metrics()):
+            each = dict(_LABEL.findall(labels))
+            if each["resource"] in COUNTED:
+                what = "/".join(filter(None, (each["resource"], each["subresource"])))
+                found[each["verb"], what] += int(float(value))
+        return found - self.own - self.node.requests
+
+
+WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION")
+READS = ("GET", "LIST")
+
+
+def _named(found: "Counter[tuple[str, str]]", wanted: Callable[[str], bool]) -> dict[str, int]:
+    return {
+        f"{verb} {what}": number for (verb, what), number in sorted(found.items()) if wanted(verb) and number
+    }
+
+
+def _words(phase: Phase) -> str:
+    cpu = ", ".join(f"{part} {seconds:.1f}" for part, seconds in sorted(phase.cpu_seconds.items()))
+    return (
+        f"{phase.name}: {phase.seconds:.1f} s; CPU s: {cpu}; {phase.peak_mb:.0f} MB; "
+        f"{sum(phase.writes.values())} writes, {sum(phase.reads.values())} reads; others {phase.others:.0%}"
+    )
+
+
+HEADINGS = [
+    "contender", "phase", "s", "CPU ms/pod", "apiserver", "etcd", "peak MB",
+    "writes/pod", "reads/pod", "others",
+]  # fmt: skip
+
+
+def rows(found: Sequence[Phase]) -> list[list[str]]:
+    """For the table, a line per phase."""
+    shown = []
+    for each in found:
+        cpu = [each.cpu_seconds[part] * 1000 / each.pods for part in ("controller", "apiserver", "etcd")]
+        requests = [sum(part.values()) / each.pods for part in (each.writes, each.reads)]
+        figures = [f"{each.seconds:.1f}", *(f"{value:.2f}" for value in cpu), f"{each.peak_mb:.0f}"]
+        last = [*(f"{value:.2f}" for value in requests), f"{each.others:.0%}"]
+        shown.append([each.contender, each.name, *figures, *last])
+    return shown
+
+
+def told(found: Sequence[Phase]) -> str:
+    """What was asked of the server, by type: for the terminal, below the table."""
+    return "\n".join(
+        f"{each.contender}, {each.name}: "
+        + ", ".join(f"{number} {what}" for what, number in {**each.writes, **each.reads}.items())
+        for each in found
+    )

@@ -1,0 +1,286 @@
+"""For checkups in Python: their parameters, results and verdict. Needs the standard library alone.
+
+    def check(run: kiagnose.Run) -> None:
+        run.result("echo", run.param("message"))
+
+    kiagnose.main(check)
+
+Copy this file beside your program. Both contracts of Kiagnose are kept: where a ConfigMap with
+parameters is named, it is marked as started, and one that was used before is refused.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import ssl
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import FrameType
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+MERGE = "application/merge-patch+json"
+# One answer of the API server, and how long to try again when it is busy or away.
+ANSWER_SECONDS, PATIENCE_SECONDS = 10.0, 30.0
+LONGEST_PAUSE = 5.0
+CONFLICT, TOO_MANY, SERVER_ERROR = 409, 429, 500
+# What another body of the same request would not change: no right, no such object, somebody else's.
+HOPELESS = (401, 403, 404, CONFLICT)
+STARTED = "status.startTimestamp"
+KEY = re.compile(r"[-._a-zA-Z0-9]+")
+LONGEST_KEY = 253
+LONGEST_REASON = 1024
+DURATION = re.compile(r"(\d+(?:\.\d*)?)(h|ms|m|us|µs|ns|s)")
+SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+STOPPED_BY_SIGTERM = 128 + signal.SIGTERM
+
+
+class Failure(Exception):
+    """The checkup found something wrong; the text becomes the failure reason.
+
+    Say which part it is about: "input: …", "setup: …" or "check: …".
+    """
+
+
+class Refused(Exception):
+    """The API server said no."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Stopped(BaseException):
+    """Somebody ends this pod: the time is over, or the checkup was deleted."""
+
+
+class Api:
+    """The API server, as this pod's ServiceAccount sees it."""
+
+    def __init__(
+        self, host: str, port: int, account: Path = ACCOUNT, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._host, self._port, self._account, self._sleep = host, port, account, sleep
+
+    @classmethod
+    def in_cluster(cls, environment: Mapping[str, str]) -> Api:
+        """Where the kubelet says that it is."""
+        host = environment.get("KUBERNETES_SERVICE_HOST")
+        if not host:
+            raise Failure("setup: KUBERNETES_SERVICE_HOST is not set; run this image in a cluster")
+        account = Path(environment.get("KIAGNOSE_ACCOUNT", str(ACCOUNT)))
+        return cls(host, int(environment.get("KUBERNETES_SERVICE_PORT", "443")), account)
+
+    def request(self, method: str, path: str, body: Any = None, form: str = "application/json") -> Any:
+        """Send one request; try again for a while when the server is away or busy."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        pause = 0.2
+        while True:
+            try:
+                return self._send(method, path, body, form)
+            except (OSError, http.client.HTTPException) as error:
+                problem: Exception = error
+            except Refused as error:
+                if error.code != TOO_MANY and error.code < SERVER_ERROR:
+                    raise
+                problem = error
+            if time.monotonic() + pause > deadline:
+                raise problem
+            self._sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _send(self, method: str, path: str, body: Any, form: str) -> Any:
+        # Read anew for every request: the kubelet renews the token.
+        token = (self._account / "token").read_text().strip()
+        tls = ssl.create_default_context(cafile=str(self._account / "ca.crt"))
+        connection = http.client.HTTPSConnection(self._host, self._port, timeout=ANSWER_SECONDS, context=tls)
+        try:
+            headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": form}
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= http.client.BAD_REQUEST:
+            raise Refused(answer.status, f"{method} {path}: {answer.status}: {_message(content)}")
+        kind = answer.headers.get("Content-Type", "")
+        return json.loads(content) if kind.startswith("application/json") else content.decode()
+
+
+class Run:
+    """One run of a checkup: what it was given, and what it found so far."""
+
+    def __init__(self, environment: Mapping[str, str], api: Api) -> None:
+        self.api = api
+        self._environment = environment
+        self._uses_configmap = "CONFIGMAP_NAME" in environment
+        prefix = "" if self._uses_configmap else "RESULT_"
+        try:
+            self.namespace = environment[f"{prefix}CONFIGMAP_NAMESPACE"]
+            self.configmap = environment[f"{prefix}CONFIGMAP_NAME"]
+        except KeyError as error:
+            raise Failure(f"setup: {error.args[0]} is not set; run this image as a Checkup") from error
+        self.configmap_uid = ""
+        self._given: dict[str, str] = {}
+        self._found: dict[str, str] = {}
+        self._started = time.monotonic()
+
+    def start(self) -> None:
+        """Read the parameters and mark the ConfigMap as started, if it is one that holds parameters."""
+        if not self._uses_configmap:
+            return
+        found = self.api.request("GET", self._path)
+        self._given = found.get("data") or {}
+        self.configmap_uid = found["metadata"]["uid"]
+        if not self._given:
+            raise Refused(CONFLICT, f"ConfigMap {self.configmap} holds no data; create the Checkup anew")
+        if STARTED in self._given:
+            raise Refused(CONFLICT, f"ConfigMap {self.configmap} is already in use; create the Checkup anew")
+        self._mark(_now(), found["metadata"]["resourceVersion"])
+
+    def _mark(self, moment: str, version: str) -> None:
+        """Say that we started. With the version that was read: of two that start at once, one is refused."""
+        try:
+            self._merge({STARTED: moment}, version)
+        except Refused as error:
+            # Our own mark is there if the answer to it was lost.
+            if error.code != CONFLICT or self._stored().get(STARTED) != moment:
+                raise
+
+    def _stored(self) -> dict[str, str]:
+        return self.api.request("GET", self._path).get("data") or {}
+
+    def param(self, name: str, default: str | None = None) -> str:
+        """Return a parameter; without a default it must be there."""
+        found = self._given.get(f"spec.param.{name}", self._environment.get(name.upper(), default))
+        if found is None:
+            raise Failure(f"input: parameter {name} is missing; add it to spec.params")
+        return found
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a parameter that is a number."""
+        text = self.param(name, None if default is None else str(default))
+        try:
+            return float(text)
+        except ValueError:
+            raise Failure(f"input: parameter {name} is {text!r}, which is no number; correct it") from None
+
+    def remaining(self) -> float | None:
+        """Return how many seconds are left until the timeout, if it is known."""
+        timeout = seconds(self._given.get("spec.timeout", ""))
+        return None if timeout is None else timeout - (time.monotonic() - self._started)
+
+    def result(self, key: str, value: Any) -> None:
+        """Note a result. It is sent at the end, or with `publish`."""
+        name = f"status.result.{key}"
+        if not KEY.fullmatch(name) or len(name) > LONGEST_KEY:
+            raise ValueError(f"{key!r} cannot name a result: use letters, digits, '-', '_' and '.'")
+        self._found[name] = _text(value)
+
+    def forget_results(self) -> None:
+        """Drop what was noted."""
+        self._found.clear()
+
+    def publish(self) -> None:
+        """Send the results noted so far: they are seen in the Checkup's status while it runs."""
+        self._merge(dict(self._found))
+
+    def finish(self, failure: str = "") -> None:
+        """Send everything, and the verdict."""
+        verdict = {"status.succeeded": _text(not failure), "status.failureReason": failure}
+        if self._uses_configmap:
+            verdict["status.completionTimestamp"] = _now()
+        self._merge({**self._found, **verdict})
+
+    @property
+    def _path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/configmaps/{self.configmap}"
+
+    def _merge(self, data: dict[str, str], version: str = "") -> None:
+        metadata = {"metadata": {"resourceVersion": version}} if version else {}
+        self.api.request("PATCH", self._path, {**metadata, "data": data}, MERGE)
+
+
+def main(check: Callable[[Run], None]) -> NoReturn:
+    """Run a checkup in a pod and exit: 0 it passed, 1 it failed, 2 it could not be run or reported."""
+    # As the first process of a container, a program without a handler does not hear SIGTERM at all.
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        environment = dict(os.environ)
+        run = Run(environment, Api.in_cluster(environment))
+        sys.exit(execute(check, run))
+    except (Failure, Refused, OSError, http.client.HTTPException) as error:
+        say(f"cannot run: {error}")
+        sys.exit(2)
+    except Stopped:
+        say("stopped by SIGTERM, without a verdict")
+        sys.exit(STOPPED_BY_SIGTERM)
+
+
+def execute(check: Callable[[Run], None], run: Run) -> int:
+    """Run a checkup and report; return the exit code."""
+    run.start()
+    try:
+        check(run)
+        failure = ""
+    except Failure as finding:
+        failure = str(finding) or "check: failed without a reason"
+    except Exception as error:
+        # A mistake in the checkup is no reason to leave the user without one.
+        failure = f"check: {type(error).__name__}: {error}"
+    try:
+        run.finish(failure)
+    except Refused as error:
+        if error.code in HOPELESS:
+            raise
+        # Too large, most likely: then at least the reason is told.
+        run.forget_results()
+        failure = f"check: the results cannot be stored: {error}"[:LONGEST_REASON]
+        run.finish(failure)
+    say(f"failed: {failure}" if failure else "passed")
+    return 1 if failure else 0
+
+
+def say(text: str) -> None:
+    """Write a line to the log, which is kept as evidence when a checkup does not pass."""
+    print(text, flush=True)
+
+
+def seconds(duration: str) -> float | None:
+    """Return a duration such as 1m30s in seconds; None if it is none."""
+    parts = DURATION.findall(duration)
+    if not parts or "".join(number + unit for number, unit in parts) != duration:
+        return None
+    return sum(float(number) * SECONDS[unit] for number, unit in parts)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _message(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return content[:200].decode(errors="replace").strip() or "no reason was given"

@@ -1,0 +1,101 @@
+"""What a checkup wrote into its ConfigMap → its results, or what is wrong with them. Pure.
+
+Asked by the controller for every look at a run, and once more, with the ConfigMap read from the
+server, when the Job has ended. What does not fit into the status is refused as a whole.
+"""
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import field
+
+from quintet.apis.checkup.contract import KEY_FAILURE_REASON, KEY_RESULT, KEY_SUCCEEDED
+from quintet.apis.checkup.types import MAX_RESULT_BYTES
+from quintet.apis.meta import Struct
+
+MOST_RESULTS = 4096
+LONGEST_REASON = 16 * 1024
+
+
+class Flaw(StrEnum):
+    """What is wrong with results, for programs."""
+
+    NO_DATA = "ResultsMissing"
+    NO_SUCCEEDED = "SucceededMissing"
+    ILLEGAL_SUCCEEDED = "SucceededIllegal"
+    NO_FAILURE_REASON = "FailureReasonMissing"
+    BINARY = "ResultsBinary"
+    TOO_LARGE = "ResultsTooLarge"
+
+
+class Results(Struct, frozen=True):
+    """What a checkup has said so far."""
+
+    succeeded: bool | None = None
+    failure_reason: str = ""
+    values: dict[str, str] = field(default_factory=dict)
+    flaw: Flaw | None = None
+    """Why this is no complete answer yet; at the end of a run it never will be."""
+    problem: str = ""
+    """The same for people."""
+
+    @property
+    def text(self) -> str:
+        """The results as JSON text; empty if there are none."""
+        return as_text(self.values) if self.values else ""
+
+
+def as_text(values: Mapping[str, str]) -> str:
+    """A map as the JSON text of an object."""
+    return json.dumps(values, ensure_ascii=False)
+
+
+def parse(data: Mapping[str, str] | None, binary: Mapping[str, str] | None = None) -> Results:
+    """Read the results off a ConfigMap."""
+    if binary:
+        named = ", ".join(sorted(binary)[:3])
+        return Results(
+            flaw=Flaw.BINARY, problem=f"results: binaryData ({named}) cannot be read: write texts into data"
+        )
+    if not data:
+        return Results(flaw=Flaw.NO_DATA, problem="results: ConfigMap Data is nil")
+    values = {key.removeprefix(KEY_RESULT): text for key, text in data.items() if key.startswith(KEY_RESULT)}
+    if (problem := _oversize(values)) is not None:
+        return _judged(data, {}, Flaw.TOO_LARGE, problem)
+    return _judged(data, values)
+
+
+def _judged(
+    data: Mapping[str, str], values: dict[str, str], flaw: Flaw | None = None, problem: str = ""
+) -> Results:
+    succeeded = {"true": True, "false": False}.get(data.get(KEY_SUCCEEDED, ""))
+    reason = data.get(KEY_FAILURE_REASON, "")
+    if flaw is None and KEY_SUCCEEDED not in data:
+        flaw, problem = Flaw.NO_SUCCEEDED, "results: succeeded field is missing"
+    elif flaw is None and succeeded is None:
+        written = data[KEY_SUCCEEDED][:80]
+        flaw = Flaw.ILLEGAL_SUCCEEDED
+        problem = f"results: succeeded field is illegal: {written!r} is neither 'true' nor 'false'"
+    elif flaw is None and succeeded is False and KEY_FAILURE_REASON not in data:
+        flaw, problem = Flaw.NO_FAILURE_REASON, "results: failureReason field is missing"
+    return Results(succeeded, _cut(reason), values, flaw, problem)
+
+
+def _oversize(values: dict[str, str]) -> str | None:
+    if len(values) > MOST_RESULTS:
+        return f"results: {len(values)} results are more than the {MOST_RESULTS} that the status takes"
+    # Quick for what is much too large, exact for the rest: escapes count too.
+    size = sum(len(key) + len(text) for key, text in values.items())
+    if size <= MAX_RESULT_BYTES:
+        size = len(json.dumps(as_text(values), ensure_ascii=False).encode(errors="replace"))
+    if size <= MAX_RESULT_BYTES:
+        return None
+    return (
+        f"results: {size} bytes are more than the {MAX_RESULT_BYTES} that the status takes: "
+        "write a summary, and the rest to the log or to an object of your own"
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"

@@ -1,0 +1,1 @@
+"""Runs checkups, judges them, and keeps what they found."""

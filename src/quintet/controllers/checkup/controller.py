@@ -1,0 +1,334 @@
+"""Runs checkups: one Job at a time for each, judged when it ends, with what it found kept.
+
+Called by `runtime.controller` with a key. The phases of a run: look → hold (finalizer) → check the
+spec → set up (ConfigMap, then Role and RoleBinding, then Job) → follow → end: save the evidence,
+write the verdict, and only then stop what still runs. A verdict stands until a rerun is asked for.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from quintet.apis.checkup import CHECKUPS, Checkup, CheckupStatus, Phase, Verdict
+from quintet.apis.checkup.contract import object_name
+from quintet.apis.checkup.results import Results
+from quintet.apis.checkup.types import FINALIZER
+from quintet.apis.checkup.validation import spec_errors
+from quintet.apis.meta import Object, ObjectKey
+from quintet.controllers.checkup import desired, evidence, metrics, timing, verdict
+from quintet.controllers.checkup import status as said
+from quintet.controllers.checkup.observed import Hindrance, JobState, Obstacle, Pod, obstacle
+from quintet.controllers.checkup.setup import Setup
+from quintet.controllers.checkup.verdict import Ending
+from quintet.controllers.checkup.watching import BY_ACCOUNT, Sources, account_of
+from quintet.kube.errors import KubeError, NotFound
+from quintet.runtime import conditions, finalizers
+from quintet.runtime.builder import Builder
+from quintet.runtime.clock import timestamp
+from quintet.runtime.events import NORMAL, WARNING
+from quintet.runtime.manager import Manager
+from quintet.runtime.reconcile import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One look at one run."""
+
+    checkup: Checkup
+    status: CheckupStatus
+    """As it is so far; `checkup.status` is what is stored."""
+    now: datetime
+
+    @property
+    def job_key(self) -> ObjectKey:
+        """Where its Job is; all its objects have one name."""
+        return ObjectKey(self.checkup.metadata.namespace, name_of(self.checkup, self.status.run))
+
+    @property
+    def started(self) -> datetime:
+        """When it began."""
+        return timing.moment(self.status.start_time) or self.now
+
+
+class CheckupController:
+    """Reconciles Checkups."""
+
+    def __init__(self, builder: Builder[Checkup], sources: Sources, limits: timing.Limits) -> None:
+        self._builder = builder
+        self._sources = sources
+        self._limits = limits
+        self._setup = Setup(builder.children, sources)
+        self._verdicts = metrics.LastVerdicts()
+        self._shown: dict[str, float] = {}
+        self._asked: set[str] = set()
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Look at one Checkup and do what is missing."""
+        checkup = self._builder.primary.get(key)
+        if checkup is None:
+            self._verdicts.forget(key)
+            return Result.done()
+        if checkup.metadata.deleting:
+            return await self._delete(checkup)
+        if FINALIZER not in checkup.metadata.finalizers:
+            # The webhook adds it on creation; this one came past it. Its change brings the key back.
+            await finalizers.add(self._builder.client, CHECKUPS, checkup, FINALIZER)
+            return Result.done()
+        if not said.is_over(checkup):
+            return await self._follow(checkup)
+        await self._stop(checkup, checkup.status)
+        self._show(checkup)
+        if not said.wants_rerun(checkup):
+            return Result.done()
+        if not await self._torn_down(checkup, checkup.status.run):
+            return Result.after(self._limits.look_again)
+        return await self._follow(checkup, again=True)
+
+    async def _follow(self, checkup: Checkup, *, again: bool = False) -> Result:
+        """Bring a run on by one step."""
+        now = self._builder.clock.now()
+        begins = again or checkup.status.start_time is None
+        status = said.begun(checkup, timestamp(now)) if begins else checkup.status
+        run = Run(checkup, status, now)
+        if begins and (errors := spec_errors(msgspec.to_builtins(checkup.spec))):
+            return await self._refuse(run, "; ".join(map(str, errors)))
+        if said.wants_cancel(checkup):
+            return await self._end(run, verdict.cancelled(), self._pod(run))
+        if not status.job_uid:
+            return await self._set_up(run)
+        return await self._observe(run)
+
+    async def _refuse(self, run: Run, problem: str) -> Result:
+        """A spec that cannot be run was never started, so it may still be corrected."""
+        never = msgspec.structs.replace(run.status, start_time=None, run=0, config_map="")
+        ended = said.ended(run.checkup, never, verdict.invalid(problem), Results(), None, timestamp(run.now))
+        await self._write(run, ended)
+        return Result.done()
+
+    async def _set_up(self, run: Run) -> Result:
+        """Make what a run needs, the Job last."""
+        name = run.job_key.name
+        try:
+            made = await self._setup.ensure(run.checkup, name, run.status.run)
+        except KubeError as error:
+            trouble = Obstacle(Hindrance.SETUP_FAILED, f"the run could not be set up: {error}")
+            await self._write(run, said.waiting(run.checkup, run.status, trouble))
+            raise
+        if isinstance(made, Obstacle):
+            return await self._wait(run, None, made)
+        status = said.with_job(run.status, name, made.uid)
+        await self._write(run, said.waiting(run.checkup, status, None))
+        return Result.after(self._limits.no_pod)
+
+    async def _observe(self, run: Run) -> Result:
+        """See how far the Job has come."""
+        job = self._sources.jobs.get(run.job_key)
+        if job is None or job.uid != run.status.job_uid:
+            if await self._job_is_there(run):
+                return Result.after(1.0)  # only our cache has not seen it yet
+            return await self._end(run, verdict.job_deleted(run.job_key.name), self._pod(run))
+        if job.state.succeeded is not None:
+            return await self._judge(run, job.state)
+        if job.deleting:
+            return await self._end(run, verdict.job_deleted(run.job_key.name), self._pod(run))
+        pod = self._pod(run)
+        since = pod.running_since if pod is not None else None
+        if pod is None or since is None:
+            return await self._wait(run, pod, await self._obstacle(run, pod))
+        deadline = timing.run_deadline(since, run.checkup.spec.seconds, self._limits)
+        if run.now >= deadline:
+            return await self._give_up(run, pod, None)
+        return await self._show_progress(run, deadline)
+
+    async def _wait(self, run: Run, pod: Pod | None, found: Obstacle | None) -> Result:
+        """The checkup does not run yet: say why, and give up when the time has come."""
+        deadline = timing.start_deadline(self._since(run), run.checkup.spec.seconds, self._limits)
+        if found is not None and found.lasting:
+            return await self._end(run, verdict.of_obstacle(found), pod)
+        if run.now >= deadline:
+            return await self._give_up(run, pod, found)
+        await self._write(run, said.waiting(run.checkup, run.status, found))
+        delay = (deadline - run.now).total_seconds()
+        if pod is None:
+            delay = min(delay, self._limits.look_again if found is not None else self._limits.no_pod)
+        return Result.after(max(delay, 0.05))
+
+    async def _obstacle(self, run: Run, pod: Pod | None) -> Obstacle | None:
+        """What keeps the pod from running. Why there is none, only Events tell: they are read once."""
+        if pod is not None:
+            return obstacle(pod)
+        uid = run.status.job_uid
+        known = run.status.reason == Hindrance.NO_POD.value
+        age = (run.now - self._since(run)).total_seconds()
+        if age < self._limits.no_pod or uid in self._asked:
+            return Obstacle(Hindrance.NO_POD, run.status.message) if known else None
+        self._asked.add(uid)
+        return await self._why_no_pod(run)
+
+    async def _why_no_pod(self, run: Run) -> Obstacle | None:
+        notes = await evidence.events(
+            self._builder.client, run.checkup.metadata.namespace, run.status.job_uid
+        )
+        failed = [note.message for note in notes if note.reason == "FailedCreate"]
+        if not failed:
+            return None
+        return Obstacle(Hindrance.NO_POD, f"Job {run.status.job} cannot make its pod: {failed[-1]}")
+
+    async def _show_progress(self, run: Run, deadline: datetime) -> Result:
+        """Show what a running checkup has written, but not as often as it writes."""
+        child = self._sources.results.get(run.job_key)
+        results = child.state if child is not None else Results()
+        left = (deadline - run.now).total_seconds()
+        uid, moment = run.checkup.metadata.uid, self._builder.clock.monotonic()
+        rest = self._limits.partial - (moment - self._shown.get(uid, -self._limits.partial))
+        if run.status.phase is Phase.RUNNING and rest > 0:
+            return Result.after(max(min(rest, left), 0.05))
+        if await self._write(run, said.running(run.checkup, run.status, results)):
+            self._shown[uid] = moment
+        return Result.after(max(left, 0.05))
+
+    async def _judge(self, run: Run, job: JobState) -> Result:
+        """The Job has ended by itself."""
+        pod = self._pod(run)
+        if not job.succeeded and (pod is None or not pod.ended):
+            pod = await self._live_pod(run, pod)  # its last words may not have reached our cache
+        results = await self._results(run)
+        return await self._end(run, verdict.of_job(job, pod, results), pod, results, job.ended or run.now)
+
+    async def _give_up(self, run: Run, pod: Pod | None, found: Obstacle | None) -> Result:
+        """The time is up."""
+        if pod is None and found is None and run.status.job_uid:
+            found = await self._why_no_pod(run)
+        results = await self._results(run)
+        ending = verdict.of_deadline(pod, found, run.checkup.spec.seconds, results)
+        return await self._end(run, ending, pod, results)
+
+    async def _end(
+        self,
+        run: Run,
+        ending: Ending,
+        pod: Pod | None,
+        results: Results | None = None,
+        at: datetime | None = None,
+    ) -> Result:
+        """Save the evidence, write the verdict, stop what still runs: in this order."""
+        seen = None
+        if ending.verdict is not Verdict.PASSED and run.status.job_uid:
+            namespace = run.checkup.metadata.namespace
+            seen = await evidence.gather(self._builder.client, namespace, run.status.job_uid, pod)
+            job = self._sources.jobs.get(run.job_key)
+            if at is None and job is not None and job.state.succeeded is not None:
+                return await self._judge(run, job.state)  # it ended by itself while we looked
+        found = results or (await self._results(run) if run.status.job_uid else Results())
+        status = said.ended(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
+        await self._write(run, status)
+        over = msgspec.structs.replace(run.checkup, status=status)
+        metrics.count(over)
+        self._show(over)
+        await self._stop(run.checkup, status)
+        return Result.after(0.05) if said.wants_rerun(over) else Result.done()
+
+    async def _stop(self, checkup: Checkup, status: CheckupStatus) -> None:
+        """End a Job that outlived its run. Its deadline is moved into the past, so it ends as a Job does."""
+        key = ObjectKey(checkup.metadata.namespace, status.job)
+        job = self._sources.jobs.get(key) if status.job_uid else None
+        if job is None or job.uid != status.job_uid or job.deleting:
+            return
+        if job.state.succeeded is None and job.state.deadline != timing.STOPPED:
+            body = {"metadata": {"uid": job.uid}, "spec": {"activeDeadlineSeconds": timing.STOPPED}}
+            try:
+                await self._builder.client.patch(desired.JOBS, key, body, Object)
+            except NotFound:
+                return
+
+    async def _delete(self, checkup: Checkup) -> Result:
+        self._verdicts.forget(checkup.key)
+        if FINALIZER not in checkup.metadata.finalizers:
+            return Result.done()
+        if not await self._torn_down(checkup, max(checkup.status.run, 1)):
+            # The end of each child brings the key back; the delay is for the one that goes unnoticed.
+            return Result.after(self._limits.look_again)
+        await finalizers.remove(self._builder.client, CHECKUPS, checkup, FINALIZER)
+        return Result.done()
+
+    async def _torn_down(self, checkup: Checkup, number: int) -> bool:
+        """Whether nothing of a run is left: Job and pods first, then what they were allowed to use."""
+        name = name_of(checkup, number)
+        self._shown.pop(checkup.metadata.uid, None)
+        self._asked.discard(checkup.status.job_uid)
+        if not await self._builder.children.remove(checkup, desired.JOBS, name):
+            return False
+        if self._sources.pods_of(checkup.metadata.uid) and self._worth_waiting(checkup):
+            return False
+        kinds = (desired.ROLE_BINDINGS, desired.ROLES, desired.CONFIG_MAPS)
+        return all([await self._builder.children.remove(checkup, kind, name) for kind in kinds])
+
+    def _since(self, run: Run) -> datetime:
+        """Since when the next thing to happen is waited for; while we were away, nothing could happen."""
+        job = self._sources.jobs.get(run.job_key)
+        return (job.state.created if job is not None else None) or run.started
+
+    def _worth_waiting(self, checkup: Checkup) -> bool:
+        """A node that is gone never confirms the end of its pods; that must not hold a Checkup for ever."""
+        asked = timing.moment(checkup.metadata.deletion_timestamp or checkup.status.completion_time)
+        age = (self._builder.clock.now() - asked).total_seconds() if asked is not None else 0.0
+        return age < self._limits.teardown
+
+    def _pod(self, run: Run) -> Pod | None:
+        uid = run.status.job_uid
+        made = [pod for pod in self._sources.pods_of(run.checkup.metadata.uid) if pod.made_by(uid)]
+        return max(made, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
+
+    async def _live_pod(self, run: Run, known: Pod | None) -> Pod | None:
+        live = await self._sources.live_pods(run.checkup)
+        return next((pod for pod in live if pod.made_by(run.status.job_uid)), known)
+
+    async def _job_is_there(self, run: Run) -> bool:
+        try:
+            live = await self._builder.client.get(desired.JOBS, run.job_key, Object)
+        except NotFound:
+            return False
+        return live.metadata.uid == run.status.job_uid
+
+    async def _results(self, run: Run) -> Results:
+        """From the server: the watch on the Job may be ahead of the one on the ConfigMap."""
+        return await self._sources.live_results(run.job_key, run.checkup)
+
+    async def _write(self, run: Run, status: CheckupStatus) -> bool:
+        checkup = run.checkup
+        old, generation = checkup.status, checkup.metadata.generation
+        merged = conditions.merged(old.conditions, status.conditions, generation, run.now)
+        written = await self._builder.status.write(
+            checkup, old, msgspec.structs.replace(status, conditions=merged)
+        )
+        if written and (status.reason, status.verdict) != (old.reason, old.verdict):
+            self._announce(checkup, status)
+        return written
+
+    def _announce(self, checkup: Checkup, status: CheckupStatus) -> None:
+        """Tell of verdicts and of what keeps a checkup from running; that it is on its way is no news."""
+        if status.verdict is None and status.reason not in set(Hindrance):
+            return
+        kind = NORMAL if status.verdict is Verdict.PASSED else WARNING
+        reason = f"{status.verdict}" if status.verdict is not None else status.reason
+        self._builder.events.record(CHECKUPS, checkup.key, checkup.metadata.uid, kind, reason, status.message)
+
+    def _show(self, checkup: Checkup) -> None:
+        if checkup.status.verdict is not None:
+            self._verdicts.show(checkup.key, checkup.status.verdict)
+            self._shown.pop(checkup.metadata.uid, None)
+            self._asked.discard(checkup.status.job_uid)
+
+
+def name_of(checkup: Checkup, number: int) -> str:
+    """What the objects of a run are called."""
+    return object_name(checkup.metadata.name, checkup.metadata.uid, number)
+
+
+def build(manager: Manager, *, limits: timing.Limits | None = None, workers: int = 8) -> CheckupController:
+    """Wire the controller into a process."""
+    builder = Builder(manager, "checkup", CHECKUPS, Checkup, indexes={BY_ACCOUNT: account_of})
+    controller = CheckupController(builder, Sources(builder), limits or timing.Limits())
+    builder.build(controller.reconcile, workers=workers)
+    return controller

@@ -1,0 +1,52 @@
+"""The rights that the Checkup controller needs, each with its reason, and what it demands of users.
+
+It may grant a checkup the right to write its results only because it holds exactly that right
+itself: there is no `escalate` and no `bind` here.
+"""
+
+from quintet.apis.checkup import CHECKUPS
+from quintet.apis.meta import Resource
+from quintet.controllers.checkup.desired import RBAC, RESULT_VERBS
+from quintet.controllers.rights import Demand, Right
+
+_CHILD = ("get", "list", "watch", "create", "patch", "delete")
+_PODS = Resource("", "v1", "Pod", "pods")
+
+RIGHTS = (
+    Right("kiagnose.io", ("checkups",), ("get", "list", "watch"), "to see what is asked for"),
+    Right("kiagnose.io", ("checkups",), ("patch",), "to add and remove the finalizer"),
+    Right("kiagnose.io", ("checkups/status",), ("patch",), "to say what became of it"),
+    Right("kiagnose.io", ("checkups/finalizers",), ("update",), "to own children that block its deletion"),
+    Right("", ("configmaps",), RESULT_VERBS, "what is granted to checkups, on one ConfigMap each"),
+    Right("", ("configmaps",), ("list", "watch", "create", "delete"), "where results go"),
+    Right(RBAC, ("roles", "rolebindings"), _CHILD, "the right to write results"),
+    Right("batch", ("jobs",), _CHILD, "the checkups themselves"),
+    Right("", ("pods",), ("list", "watch"), "to see how a checkup runs and why it does not"),
+    Right("", ("pods/log",), ("get",), "to keep the log of a run that ended badly"),
+    Right("", ("events",), ("list",), "to keep what was said about such a run"),
+    Right("", ("serviceaccounts",), ("list", "watch"), "to wait for the one that a checkup runs as"),
+    Right("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+)
+
+DEMANDS = (
+    # A Checkup runs an image as a ServiceAccount: whoever may do neither by hand must not gain it.
+    Demand(
+        "checkup-account.quintet.dev",
+        CHECKUPS,
+        ("image", "serviceAccountName", "params"),
+        "create",
+        _PODS,
+        "a Checkup runs an image as spec.serviceAccountName: you need the right to use that ServiceAccount "
+        "(verb use), or to create pods here",
+        or_use="serviceAccountName",
+    ),
+    # A pod template can also mount every Secret of the namespace, which no right to use an account covers.
+    Demand(
+        "checkup-template.quintet.dev",
+        CHECKUPS,
+        ("template",),
+        "create",
+        _PODS,
+        "spec.template decides what runs in pods: you need the right to create pods here",
+    ),
+)

@@ -1,0 +1,45 @@
+"""Makes what a run needs, in the order that keeps it safe, or says what is in the way.
+
+The ConfigMap is created and never taken over: only one that carries our owner reference is ever
+granted to a checkup. The Job comes last, so that nothing runs without its rights.
+"""
+
+from quintet.apis.checkup import Checkup
+from quintet.apis.meta import ObjectKey
+from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.observed import Hindrance, JobState, Obstacle
+from quintet.controllers.checkup.watching import Sources
+from quintet.kube.errors import Forbidden, Invalid
+from quintet.runtime.apply import Children, ForeignObject
+from quintet.runtime.ownership import Child
+
+
+class Setup:
+    """The children of runs."""
+
+    def __init__(self, children: Children, sources: Sources) -> None:
+        self._children = children
+        self._sources = sources
+
+    async def ensure(self, checkup: Checkup, name: str, run: int) -> Child[JobState] | Obstacle:
+        """The Job of a run, with all that it needs; or why it cannot be made now."""
+        account = ObjectKey(checkup.metadata.namespace, checkup.spec.service_account_name)
+        if self._sources.accounts.get(account) is None:
+            text = f"ServiceAccount {account.name} is not there in namespace {account.namespace}"
+            return Obstacle(Hindrance.NO_SERVICE_ACCOUNT, text)
+        try:
+            return await self._make(checkup, name, run)
+        except ForeignObject as error:
+            return Obstacle(Hindrance.FOREIGN_OBJECT, str(error))
+        except Forbidden as error:
+            return Obstacle(Hindrance.SETUP_REFUSED, error.message)
+        except Invalid as error:
+            return Obstacle(Hindrance.INVALID_TEMPLATE, error.message, lasting=True)
+
+    async def _make(self, checkup: Checkup, name: str, run: int) -> Child[JobState]:
+        children = self._children
+        await children.create(checkup, desired.CONFIG_MAPS, desired.config_map(checkup, name))
+        # A Role or RoleBinding of ours that somebody changed is put right before anything runs with it.
+        await children.ensure(checkup, desired.ROLES, desired.role(checkup, name))
+        await children.ensure(checkup, desired.ROLE_BINDINGS, desired.role_binding(checkup, name))
+        return await children.create(checkup, desired.JOBS, desired.job(checkup, name, run))

@@ -1,0 +1,106 @@
+"""What the controller sees: its children, the pods of their Jobs, and ServiceAccounts.
+
+Made once by `build`; everything here is read from caches, except `live_results`.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from quintet.apis.checkup import Checkup, results
+from quintet.apis.checkup.contract import NAME_ANNOTATION, UID_LABEL
+from quintet.apis.checkup.results import Results
+from quintet.apis.meta import Object, ObjectKey, Resource, Struct
+from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.observed import JobState, JobStatus, Pod, job_state
+from quintet.kube.client import PODS
+from quintet.kube.errors import NotFound
+from quintet.runtime.builder import Builder
+from quintet.runtime.ownership import View
+
+SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+BY_ACCOUNT = "account"
+_BY_CHECKUP = "checkup"
+_decode_pod = msgspec.json.Decoder(Pod).decode
+
+
+class ConfigMapView(View, frozen=True):
+    """What is read of a ConfigMap with results."""
+
+    data: dict[str, str] | None = None
+    binary_data: dict[str, str] | None = None
+
+    @property
+    def results(self) -> Results:
+        """What the checkup has written."""
+        return results.parse(self.data, self.binary_data)
+
+
+class _JobSpec(Struct, frozen=True):
+    active_deadline_seconds: int = 0
+
+
+class JobView(View, frozen=True):
+    """What is read of a Job."""
+
+    spec: _JobSpec = _JobSpec()
+    status: JobStatus = JobStatus()
+
+    @property
+    def state(self) -> JobState:
+        """The little that matters."""
+        return job_state(self.spec.active_deadline_seconds, self.metadata.creation_timestamp, self.status)
+
+
+class Sources:
+    """The caches of one controller."""
+
+    def __init__(self, builder: Builder[Checkup]) -> None:
+        self._builder = builder
+        chosen = desired.SELECTOR
+        builder.owns(desired.ROLES, labels=chosen)
+        builder.owns(desired.ROLE_BINDINGS, labels=chosen)
+        self.results = builder.owns(
+            desired.CONFIG_MAPS, ConfigMapView, state=lambda view: view.results, labels=chosen
+        )
+        self.jobs = builder.owns(desired.JOBS, JobView, state=lambda view: view.state, labels=chosen)
+        self._pods = builder.watches(
+            PODS, Pod, _checkup_of, labels=chosen, indexes={_BY_CHECKUP: lambda pod: (pod.checkup_uid,)}
+        )
+        self.accounts = builder.watches(SERVICE_ACCOUNTS, Object, self._waiting_for)
+
+    def pods_of(self, uid: str) -> list[Pod]:
+        """The pods that say they belong to a Checkup."""
+        return self._pods.by_index(_BY_CHECKUP, uid)
+
+    async def live_results(self, key: ObjectKey, owner: Checkup) -> Results:
+        """What is in the ConfigMap of a run now, if it still is the one that we made for it."""
+        try:
+            live = await self._builder.client.get(desired.CONFIG_MAPS, key, ConfigMapView)
+        except NotFound:
+            return results.parse(None)
+        ours = any(found.uid == owner.metadata.uid for found in live.metadata.owner_references)
+        return live.results if ours else results.parse(None)
+
+    async def live_pods(self, owner: Checkup) -> list[Pod]:
+        """The pods of a Checkup as the server has them; one look."""
+        chosen = f"{desired.SELECTOR},{UID_LABEL}={owner.metadata.uid}"
+        async for page in self._builder.client.pages(
+            PODS, namespace=owner.metadata.namespace, labels=chosen, page_size=10
+        ):
+            return [_decode_pod(raw) for raw in page.items]
+        return []
+
+    def _waiting_for(self, account: Object) -> Iterable[ObjectKey]:
+        waiting = self._builder.primary.by_index(BY_ACCOUNT, str(account.key))
+        return [checkup.key for checkup in waiting if not checkup.status.job_uid]
+
+
+def account_of(checkup: Checkup) -> Iterable[str]:
+    """Files Checkups under the ServiceAccount that they run as."""
+    return (f"{checkup.metadata.namespace}/{checkup.spec.service_account_name}",)
+
+
+def _checkup_of(pod: Pod) -> Iterable[ObjectKey]:
+    name = pod.metadata.annotations.get(NAME_ANNOTATION)
+    return (ObjectKey(pod.metadata.namespace, name),) if name else ()

@@ -1,0 +1,1 @@
+"""The StatefulCluster controller: `controller` acts; `plan`, `desired`, `claims`, `status` decide."""

@@ -1,0 +1,396 @@
+"""Brings the pods and claims of a StatefulCluster to what its spec says, one step per pass.
+
+Called by `runtime.controller` with a key. The phases: revision → look → plan → write down → act.
+What is about to be done is in the status before it is done (`actions.records_after`), under the
+version that was looked at, so that whoever comes after us goes on with the same names.
+"""
+
+import dataclasses
+import secrets
+from collections.abc import Iterable
+
+import msgspec
+
+from quintet.apis.meta import Object, ObjectKey
+from quintet.apis.statefulcluster import (
+    CLUSTER_LABEL,
+    STATEFULCLUSTERS,
+    SUFFIX_LENGTH,
+    Draw,
+    StatefulCluster,
+)
+from quintet.controllers.statefulcluster import desired, plan, revisions, views
+from quintet.controllers.statefulcluster.actions import Act, Action, Records, records_after
+from quintet.controllers.statefulcluster.announce import announcement
+from quintet.controllers.statefulcluster.eyes import Eyes
+from quintet.controllers.statefulcluster.hands import Hands, NotUsable
+from quintet.controllers.statefulcluster.observe import observe, selects
+from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, Revision
+from quintet.controllers.statefulcluster.scope import Memory, Pass
+from quintet.controllers.statefulcluster.status import IGNORE, Notes, Trouble, foreign_text, status_of
+from quintet.kube.errors import BadRequest, Forbidden, Invalid, ServerFault, TooLarge, TooManyRequests
+from quintet.runtime import conditions
+from quintet.runtime.apply import ForeignObject
+from quintet.runtime.builder import Builder
+from quintet.runtime.cache import Store
+from quintet.runtime.events import WARNING
+from quintet.runtime.manager import Manager
+from quintet.runtime.reconcile import Result
+
+_REFUSALS = (Invalid, Forbidden, BadRequest, TooLarge)
+_BUDGET_CAUSE = "DisruptionBudget"
+_BLOCKED_AGAIN = 10.0
+_MOST_COLLISIONS = 10
+# Names of indexes.
+OWNER, LOOSE, NAMESPACE = "owner", "loose", "namespace"
+
+
+class StatefulClusterController:
+    """Reconciles StatefulClusters."""
+
+    def __init__(
+        self,
+        builder: Builder[StatefulCluster],
+        pods: Store[Pod],
+        claims: Store[Claim],
+        known: Store[Revision],
+    ) -> None:
+        self._builder = builder
+        self._pods = pods
+        self._claims = claims
+        self._revisions = known
+        self._hands = Hands(builder.client, builder.writes, pods, claims, known)
+        self._eyes = Eyes(builder.client)
+        self._memories: dict[ObjectKey, Memory] = {}
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Look at one StatefulCluster and take the next step."""
+        cluster = self._builder.primary.get(key)
+        if cluster is None:
+            self._memories.pop(key, None)
+            return Result.done()
+        if cluster.metadata.deleting:
+            return Result.done()  # the garbage collector takes what is ours by its owner references
+        memory = self._memory(cluster)
+        revision, collisions = await self._revision(cluster)
+        observed = self._look(cluster, revision, memory)
+        action = plan.plan(observed)
+        if action.destroys or (action.act is Act.CREATE and _unseen(cluster, observed)):
+            observed = await self._look_closely(cluster, revision, memory, observed)
+            action = plan.plan(observed)
+        now = Pass(cluster, observed, action, memory)
+        now.collisions = collisions
+        if not cluster.plan_only:
+            now.records = records_after(observed, action, lambda: _suffix(observed), cluster.metadata.name)
+        await self._write(now)
+        if cluster.plan_only:
+            return Result(action.after)
+        result = await self._try(now)
+        await self._forget_history(cluster, observed)
+        return result
+
+    async def _try(self, now: Pass) -> Result:
+        """Act, and deal with a refusal."""
+        memory, action = now.memory, now.action
+        try:
+            result = await self._act(now)
+        except (ForeignObject, NotUsable) as taken:
+            return await self._draw_anew(now, taken)
+        except (TooManyRequests, ServerFault) as refusal:
+            trouble = await self._budget_trouble(now, refusal)
+            if trouble is None:
+                raise
+            await self._report(now, trouble)
+            return Result.after(_BLOCKED_AGAIN)
+        except _REFUSALS as refusal:
+            if isinstance(refusal, Forbidden) and refusal.namespace_terminating:
+                return Result.done()
+            text = f"{action.message}, but the API server refuses: {refusal.message}"
+            await self._report(now, Trouble("Refused", text))
+            raise
+        if memory.trouble is not None:
+            memory.trouble = None
+            await self._write(now)
+        return result
+
+    async def _act(self, now: Pass) -> Result:
+        cluster, action = now.cluster, now.action
+        pod, claim = action.pod, action.claim
+        match action.act:
+            case Act.CREATE:
+                draw = now.records.draws[-1]
+                await self._make(now, draw)
+                action = dataclasses.replace(action, message=f"replica {draw.replica}: {action.message}")
+            case Act.MAKE if action.draw is not None:
+                await self._make(now, action.draw)
+            case Act.UPDATE | Act.REMOVE | Act.REPLACE if pod is not None:
+                await self._hands.remove_pod(pod, voluntary=action.voluntary)
+            case Act.ADOPT if pod is not None:
+                await self._hands.own(cluster, desired.PODS, pod.key, pod.uid)
+            case Act.REPAIR_CLAIMS:
+                await self._hands.make_claims(cluster, action.group)
+            case Act.SET_ASIDE:
+                await self._set_aside(now, action.message)
+            case Act.INVESTIGATE:
+                return await self._investigate(now)
+            case Act.OWN_CLAIM | Act.DISOWN_CLAIM if claim is not None:
+                owned = action.act is Act.OWN_CLAIM
+                await self._hands.own(cluster, desired.CLAIMS, claim.key, claim.uid, owned=owned)
+            case Act.DELETE_CLAIM if claim is not None:
+                await self._hands.delete(desired.CLAIMS, claim)
+            case Act.EXPAND_CLAIM if claim is not None:
+                await self._expand(now, claim)
+            case _:
+                # Nothing but the record changed, which was written; or there is nothing to do but wait.
+                again = action.act in (Act.FORGET, Act.REGROUP)
+                return Result.after(0.0) if again else Result(action.after)
+        self._announce(now, action)
+        # Most actions come back to us as a change of what was acted on; one that cannot must not be the last.
+        return Result.after(0.0) if action.act is Act.EXPAND_CLAIM else Result.done()
+
+    async def _make(self, now: Pass, draw: Draw) -> None:
+        """The claims first: a pod must never meet a group that is not complete."""
+        cluster = now.cluster
+        if draw.group:
+            await self._hands.make_claims(cluster, draw.group)
+        revision = plan.revision_for(now.observed, draw.replica)
+        template = cluster.spec.template
+        if revision != now.observed.update_revision:
+            template = await self._hands.template_of(cluster, revision)
+        await self._hands.make_pod(cluster, draw, revision, template)
+
+    async def _draw_anew(self, now: Pass, taken: Exception) -> Result:
+        """What was drawn cannot be had: somebody else's object has that name, or the claims are going."""
+        draw = now.action.draw or (now.records.draws[-1] if now.records.draws else None)
+        if draw is None or now.action.act not in (Act.CREATE, Act.MAKE):
+            raise taken
+        others = tuple(each for each in now.records.draws if each != draw)
+        if not (isinstance(taken, ForeignObject) and taken.resource == desired.PODS):
+            others = (*others, Draw(draw.replica, _suffix(now.observed)))
+        now.records = Records(others, now.records.retiring, now.records.setbacks)
+        await self._write(now)
+        return Result.after(0.0)
+
+    async def _set_aside(self, now: Pass, why: str) -> None:
+        claims = [claim for claim in now.observed.claims if claim.group == now.action.group]
+        await self._hands.set_aside(now.cluster, claims, why[:1024])
+
+    async def _investigate(self, now: Pass) -> Result:
+        """A pod finds no node: whether that is because of its volumes, only the volumes can tell."""
+        pod, looked, clock = now.action.pod, now.memory.volumes_looked_at, self._builder.clock
+        again = now.action.after or 0.0
+        if pod is None:
+            return Result.after(again)
+        wait = looked.get(pod.uid, -again) + again - clock.monotonic()
+        if wait > 0:
+            return Result.after(wait)
+        looked.clear()
+        looked[pod.uid] = clock.monotonic()
+        claims = [claim for claim in now.observed.claims if claim.group == now.action.group]
+        why = await self._eyes.lost_volume(claims, now.observed.now)
+        if not why:
+            return Result.after(again)
+        await self._set_aside(now, why)
+        self._announce(now, dataclasses.replace(now.action, act=Act.SET_ASIDE, message=why))
+        return Result.done()
+
+    async def _expand(self, now: Pass, claim: Claim) -> None:
+        size = now.observed.wanted.sizes[claim.template]
+        try:
+            await self._hands.expand(now.cluster, claim, size)
+        except (Forbidden, Invalid) as refusal:
+            now.memory.refused[claim.name] = refusal.message
+
+    async def _budget_trouble(self, now: Pass, refusal: TooManyRequests | ServerFault) -> Trouble | None:
+        """Whether a disruption budget keeps a pod from leaving, and which."""
+        pod = now.action.pod
+        held = any(cause.reason == _BUDGET_CAUSE for cause in refusal.causes)
+        if pod is None or not now.action.voluntary or (isinstance(refusal, TooManyRequests) and not held):
+            return None
+        names = await self._eyes.budgets(pod)
+        if isinstance(refusal, ServerFault) and len(names) < 2:
+            return None  # the server itself is in trouble
+        budgets = f"PodDisruptionBudget {' and '.join(names)}" if names else refusal.message
+        step = (
+            "wait until more pods are healthy, or let the budget allow one more disruption"
+            if held
+            else "no more than one budget may cover a pod, so change the selector of one of them"
+        )
+        text = f"{now.action.message}; {budgets} does not let pod {pod.name} go: {step}"
+        return Trouble("DisruptionBudget", text, blocked=True)
+
+    async def _report(self, now: Pass, trouble: Trouble) -> None:
+        known = now.memory.trouble
+        now.memory.trouble = (now.action.concern, trouble)
+        await self._write(now)
+        if known is None or known[1] != trouble:
+            self._record(now.cluster, WARNING, trouble.reason, trouble.message)
+
+    async def _write(self, now: Pass) -> None:
+        """Write the status, if it says something new and nobody changed the object since it was read."""
+        memory, cluster = now.memory, now.cluster
+        concern, trouble = memory.trouble or ("", None)
+        if concern != now.action.concern:
+            trouble = None
+        wanted = status_of(cluster, now.observed, now.action, now.records, Notes(now.collisions, trouble))
+        generation, moment = cluster.metadata.generation, self._builder.clock.now()
+        merged = conditions.merged(now.written.conditions, wanted.conditions, generation, moment)
+        status = msgspec.structs.replace(wanted, conditions=merged)
+        if status == now.written:
+            return
+        metadata = {"uid": cluster.metadata.uid, "resourceVersion": now.version}
+        body = {"metadata": metadata, "status": status}
+        answer = await self._builder.client.patch(
+            STATEFULCLUSTERS, cluster.key, body, Object, subresource="status"
+        )
+        self._builder.writes.record(cluster.key, self._builder.primary, answer.version)
+        self._tell_of_foreign_pods(now)
+        now.written, now.version = status, answer.metadata.resource_version
+
+    def _tell_of_foreign_pods(self, now: Pass) -> None:
+        known = {planned.target for planned in now.written.plan if planned.action == IGNORE}
+        for pod in now.observed.foreign:
+            if pod.name not in known:
+                self._record(now.cluster, WARNING, "ForeignPod", foreign_text(pod.name))
+
+    def _announce(self, now: Pass, action: Action) -> None:
+        if (news := announcement(action)) is not None:
+            self._record(now.cluster, *news)
+
+    def _record(self, cluster: StatefulCluster, kind: str, reason: str, note: str) -> None:
+        self._builder.events.record(STATEFULCLUSTERS, cluster.key, cluster.metadata.uid, kind, reason, note)
+
+    def _memory(self, cluster: StatefulCluster) -> Memory:
+        memory = self._memories.setdefault(cluster.key, Memory())
+        if memory.generation != cluster.metadata.generation:
+            memory.generation = cluster.metadata.generation
+            memory.refused.clear()
+        return memory
+
+    def _look(self, cluster: StatefulCluster, revision: str, memory: Memory) -> Observed:
+        """What the caches know."""
+        own = self._pods.by_index(OWNER, cluster.metadata.uid)
+        return self._observed(cluster, revision, memory, own, self._claims.by_index(OWNER, str(cluster.key)))
+
+    async def _look_closely(
+        self, cluster: StatefulCluster, revision: str, memory: Memory, known: Observed
+    ) -> Observed:
+        """What the server knows now."""
+        own = await self._eyes.pods(cluster, known.pods)
+        claims = await self._eyes.claims(cluster) if known.wanted.templates or known.claims else ()
+        own = [pod for pod in own if pod.owner_uid == cluster.metadata.uid]
+        return self._observed(cluster, revision, memory, own, claims)
+
+    def _observed(
+        self,
+        cluster: StatefulCluster,
+        revision: str,
+        memory: Memory,
+        own: Iterable[Pod],
+        claims: Iterable[Claim],
+    ) -> Observed:
+        others = self._pods.by_index(LOOSE, _filed_under(cluster))
+        known = self._revisions.by_index(OWNER, cluster.metadata.uid)
+        now = self._builder.clock.now().timestamp()
+        return observe(cluster, revision, (*own, *others), claims, known, now, dict(memory.refused))
+
+    async def _revision(self, cluster: StatefulCluster) -> tuple[str, int]:
+        """The revision of the template, made if it is new; and how many names were taken."""
+        known = self._revisions.by_index(OWNER, cluster.metadata.uid)
+        collisions = cluster.status.collision_count
+        found = revisions.find(cluster, known)
+        if found is not None:
+            newest = revisions.next_number(known)
+            if found.number + 1 < newest and not cluster.plan_only:
+                await self._hands.renumber(cluster, found, newest)
+            return found.name, collisions
+        if cluster.plan_only:
+            return revisions.name_for(cluster, collisions), collisions
+        for attempt in range(collisions, collisions + _MOST_COLLISIONS):
+            name = revisions.name_for(cluster, attempt)
+            made = await self._hands.make_revision(cluster, name, revisions.next_number(known))
+            if made is not None:
+                return made.name, attempt
+        raise ForeignObject(desired.REVISIONS, ObjectKey(cluster.metadata.namespace, name))
+
+    async def _forget_history(self, cluster: StatefulCluster, observed: Observed) -> None:
+        known = self._revisions.by_index(OWNER, cluster.metadata.uid)
+        kept = (observed.update_revision, observed.current_revision, cluster.status.current_revision)
+        for revision in revisions.to_forget(known, observed.pods, kept, cluster.spec.revision_history_limit):
+            await self._hands.delete(desired.REVISIONS, revision)
+
+
+def _unseen(cluster: StatefulCluster, observed: Observed) -> bool:
+    """Whether the status names a replica that the cache does not show: it is gone, or not seen yet."""
+    seen = {pod.name for pod in observed.pods} | {draw.replica for draw in observed.draws}
+    return not seen.issuperset(cluster.status.replica_names)
+
+
+def _suffix(observed: Observed) -> str:
+    """A new draw, one that nothing here is called by."""
+    taken = {claim.group for claim in observed.claims}
+    taken |= {name.rpartition("-")[2] for name in observed.names()}
+    taken |= {pod.name.rpartition("-")[2] for pod in observed.pods}
+    while True:
+        suffix = "".join(secrets.choice(desired.ALPHABET) for _ in range(SUFFIX_LENGTH))
+        if suffix not in taken:
+            return suffix
+
+
+def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
+    """Wire the controller into a process."""
+    builder = Builder(
+        manager,
+        "statefulcluster",
+        STATEFULCLUSTERS,
+        StatefulCluster,
+        indexes={NAMESPACE: lambda cluster: (cluster.metadata.namespace,)},
+    )
+
+    def concerned(pod: Pod) -> Iterable[ObjectKey]:
+        if pod.owner_name:
+            return (ObjectKey(pod.key.namespace, pod.owner_name),)
+        clusters = builder.primary.by_index(NAMESPACE, pod.key.namespace)
+        return [cluster.key for cluster in clusters if selects(cluster, pod)]
+
+    pods = builder.keeps(
+        desired.PODS, views.PodView, views.pod, concerned, indexes={OWNER: _owner_of, LOOSE: _loose}
+    )
+    claims = builder.keeps(
+        desired.CLAIMS,
+        views.ClaimView,
+        views.claim,
+        lambda claim: (ObjectKey(claim.key.namespace, claim.cluster),),
+        labels=CLUSTER_LABEL,
+        indexes={OWNER: lambda claim: (f"{claim.key.namespace}/{claim.cluster}",)},
+    )
+    known = builder.keeps(
+        desired.REVISIONS,
+        views.RevisionView,
+        views.revision,
+        lambda revision: (ObjectKey(revision.key.namespace, revision.owner_name),),
+        labels=CLUSTER_LABEL,
+        indexes={OWNER: lambda revision: (revision.owner_uid,)},
+    )
+    controller = StatefulClusterController(builder, pods, claims, known)
+    builder.build(controller.reconcile, workers=workers)
+    return controller
+
+
+def _owner_of(pod: Pod) -> Iterable[str]:
+    return (pod.owner_uid,) if pod.owner_name else ()
+
+
+def _loose(pod: Pod) -> Iterable[str]:
+    """Pods that no StatefulCluster controls, by what selectors ask for."""
+    if pod.owner_name:
+        return ()
+    namespace = pod.key.namespace
+    return (namespace, *(f"{namespace}/{key}={value}" for key, value in pod.labels.items()))
+
+
+def _filed_under(cluster: StatefulCluster) -> str:
+    namespace = cluster.metadata.namespace
+    for key, value in cluster.spec.selector.match_labels.items():
+        return f"{namespace}/{key}={value}"
+    return namespace

@@ -1,0 +1,159 @@
+"""Pods, claims and revisions, complete, as they are sent. Pure: the same spec gives the same bytes."""
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from quintet.apis.meta import JsonObject, Resource
+from quintet.apis.statefulcluster import (
+    CLUSTER_LABEL,
+    GROUP_LABEL,
+    REPLICA_LABEL,
+    REVISION_LABEL,
+    STATEFULCLUSTERS,
+    TEMPLATE_LABEL,
+    Draw,
+    Retention,
+    StatefulCluster,
+)
+
+PODS: Final = Resource("", "v1", "Pod", "pods")
+CLAIMS: Final = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+REVISIONS: Final = Resource("apps", "v1", "ControllerRevision", "controllerrevisions")
+
+# No vowels, so that no draw is a word; nothing that is mistaken for something else.
+ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def pod(cluster: StatefulCluster, draw: Draw, revision: str, template: JsonObject) -> JsonObject:
+    """The pod of a replica: the template, with a name to be found by and the claims as volumes."""
+    metadata, spec = template.get("metadata") or {}, dict(template.get("spec") or {})
+    labels = {**(metadata.get("labels") or {}), **_labels(cluster), REPLICA_LABEL: draw.replica}
+    labels[REVISION_LABEL] = revision
+    if draw.group:
+        labels[GROUP_LABEL] = draw.group
+    spec["hostname"] = draw.replica
+    if cluster.spec.service_name:
+        spec["subdomain"] = cluster.spec.service_name
+    if volumes := _volumes(cluster, draw.group, spec.get("volumes") or []):
+        spec["volumes"] = volumes
+    wanted: JsonObject = {
+        "name": draw.replica,
+        "namespace": cluster.metadata.namespace,
+        "labels": labels,
+        "ownerReferences": [owner(cluster)],
+    }
+    for name in ("annotations", "finalizers"):
+        if metadata.get(name):
+            wanted[name] = metadata[name]
+    return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": wanted, "spec": spec}
+
+
+def claim(cluster: StatefulCluster, template: JsonObject, group: str) -> JsonObject:
+    """One claim of a group."""
+    given = template.get("metadata") or {}
+    name = given["name"]
+    metadata: JsonObject = {
+        "name": claim_name(cluster, name, group),
+        "namespace": cluster.metadata.namespace,
+        "labels": {
+            **(given.get("labels") or {}),
+            **cluster.spec.selector.match_labels,
+            **_labels(cluster),
+            GROUP_LABEL: group,
+            TEMPLATE_LABEL: name,
+        },
+    }
+    if given.get("annotations"):
+        metadata["annotations"] = given["annotations"]
+    if goes_with_cluster(cluster):
+        metadata["ownerReferences"] = [owner(cluster)]
+    return {
+        "apiVersion": CLAIMS.api_version,
+        "kind": CLAIMS.kind,
+        "metadata": metadata,
+        "spec": template.get("spec") or {},
+    }
+
+
+def revision(cluster: StatefulCluster, name: str, number: int) -> JsonObject:
+    """The template, written down so that a pod can be made from it later."""
+    return {
+        "apiVersion": REVISIONS.api_version,
+        "kind": REVISIONS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": cluster.metadata.namespace,
+            "labels": {**cluster.spec.selector.match_labels, **_labels(cluster)},
+            "ownerReferences": [owner(cluster)],
+        },
+        "revision": number,
+        "data": revision_data(cluster),
+    }
+
+
+def revision_data(cluster: StatefulCluster) -> JsonObject:
+    """What of the spec makes a revision."""
+    return {"spec": {"template": cluster.spec.template}}
+
+
+def owner(cluster: StatefulCluster) -> JsonObject:
+    """The reference that says whose a pod is."""
+    return {
+        "apiVersion": STATEFULCLUSTERS.api_version,
+        "kind": STATEFULCLUSTERS.kind,
+        "name": cluster.metadata.name,
+        "uid": cluster.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def goes_with_cluster(cluster: StatefulCluster) -> bool:
+    """Whether claims are deleted together with their cluster."""
+    policy = cluster.spec.persistent_volume_claim_retention_policy
+    return policy.when_deleted is Retention.DELETE
+
+
+def template_names(cluster: StatefulCluster) -> tuple[str, ...]:
+    """Of the claim templates."""
+    return tuple(_name(template) for template in cluster.spec.volume_claim_templates)
+
+
+def wanted_sizes(cluster: StatefulCluster) -> dict[str, str]:
+    """What each claim template asks for."""
+    return {_name(template): _requested(template) for template in cluster.spec.volume_claim_templates}
+
+
+def claim_name(cluster: StatefulCluster, template: str, group: str) -> str:
+    """Of the claim that a group has for a template."""
+    return f"{template}-{cluster.metadata.name}-{group}"
+
+
+def digest(value: Any) -> str:
+    """A short name for a JSON value."""
+    return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=10).hexdigest()
+
+
+def _labels(cluster: StatefulCluster) -> dict[str, str]:
+    return {CLUSTER_LABEL: cluster.metadata.name}
+
+
+def _name(template: JsonObject) -> str:
+    return str((template.get("metadata") or {}).get("name", ""))
+
+
+def _requested(template: JsonObject) -> str:
+    resources = (template.get("spec") or {}).get("resources") or {}
+    return str((resources.get("requests") or {}).get("storage", ""))
+
+
+def _volumes(cluster: StatefulCluster, group: str, given: list[JsonObject]) -> list[JsonObject]:
+    """The claims, and the volumes of the template that no claim takes the place of."""
+    names = template_names(cluster)
+    claimed = [
+        {"name": name, "persistentVolumeClaim": {"claimName": claim_name(cluster, name, group)}}
+        for name in names
+    ]
+    return [volume for volume in given if volume.get("name") not in names] + claimed

@@ -1,0 +1,184 @@
+"""Looks at the server itself, where a cache is not enough or there is none.
+
+Called by `controller` before anything is destroyed, when a disruption budget says no, and when a
+pod finds no node. Reads only.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from quintet.apis.labels import Selector, matches
+from quintet.apis.meta import Object, ObjectKey, Resource, Struct
+from quintet.apis.statefulcluster import CLUSTER_LABEL, StatefulCluster
+from quintet.controllers.statefulcluster import views
+from quintet.controllers.statefulcluster.desired import CLAIMS, PODS
+from quintet.controllers.statefulcluster.observed import Claim, Pod, moment
+from quintet.kube.client import Client
+from quintet.kube.errors import Forbidden, NotFound
+
+VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", False)
+NODES = Resource("", "v1", "Node", "nodes", False)
+BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+
+DEAD_AFTER = 300.0
+"""Seconds without contact after which a node counts as lost."""
+
+
+class _Requirement(Struct, frozen=True):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class _Term(Struct, frozen=True):
+    match_expressions: tuple[_Requirement, ...] = ()
+    match_fields: tuple[_Requirement, ...] = ()
+
+
+class _Required(Struct, frozen=True):
+    node_selector_terms: tuple[_Term, ...] = ()
+
+
+class _Affinity(Struct, frozen=True):
+    required: _Required = _Required()
+
+
+class _VolumeSpec(Struct, frozen=True):
+    node_affinity: _Affinity = _Affinity()
+
+
+class VolumeView(Object, frozen=True):
+    """What is read of a PersistentVolume."""
+
+    spec: _VolumeSpec = _VolumeSpec()
+
+
+class _NodeCondition(Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
+class _NodeStatus(Struct, frozen=True):
+    conditions: tuple[_NodeCondition, ...] = ()
+
+
+class NodeView(Object, frozen=True):
+    """What is read of a node."""
+
+    status: _NodeStatus = _NodeStatus()
+
+
+class _BudgetSpec(Struct, frozen=True):
+    selector: Selector | None = None
+
+
+class BudgetView(Object, frozen=True):
+    """What is read of a disruption budget."""
+
+    spec: _BudgetSpec = _BudgetSpec()
+
+
+class Eyes:
+    """Reads from the server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def pods(self, cluster: StatefulCluster, known: Iterable[Pod]) -> list[Pod]:
+        """The pods of a cluster as they are now, also those that lost the label that finds them."""
+        listed = await self._list(PODS, cluster.metadata.namespace, _label(cluster), views.PodView)
+        found = {pod.key: pod for pod in map(views.pod, listed)}
+        for pod in known:
+            if pod.key not in found:
+                try:
+                    found[pod.key] = views.pod(await self._client.get(PODS, pod.key, views.PodView))
+                except NotFound:
+                    continue
+        return list(found.values())
+
+    async def claims(self, cluster: StatefulCluster) -> list[Claim]:
+        """The claims of a cluster as they are now."""
+        listed = await self._list(CLAIMS, cluster.metadata.namespace, _label(cluster), views.ClaimView)
+        return [views.claim(view) for view in listed]
+
+    async def budgets(self, pod: Pod) -> list[str]:
+        """The names of the disruption budgets that cover a pod."""
+        try:
+            listed = await self._list(BUDGETS, pod.key.namespace, "", BudgetView)
+        except Forbidden:
+            return []
+        return [
+            budget.metadata.name
+            for budget in listed
+            if budget.spec.selector is not None and matches(budget.spec.selector, pod.labels)
+        ]
+
+    async def lost_volume(self, claims: Iterable[Claim], now: float) -> str:
+        """Why a volume cannot be reached from any node that is alive; empty if it can, or nobody knows."""
+        for claim in claims:
+            if not claim.volume:
+                continue
+            try:
+                key = ObjectKey("", claim.volume)
+                volume = await self._client.get(VOLUMES, key, VolumeView)
+            except NotFound:
+                return f"volume {claim.volume} of claim {claim.name} is gone"
+            except Forbidden:
+                continue
+            terms = volume.spec.node_affinity.required.node_selector_terms
+            if terms and not await self._any_alive(terms, now):
+                return f"volume {claim.volume} of claim {claim.name} is bound to nodes that are gone"
+        return ""
+
+    async def _any_alive(self, terms: tuple[_Term, ...], now: float) -> bool:
+        for term in terms:
+            labels = _as_labels(term)
+            fields = ",".join(f"{each.key}={value}" for each in term.match_fields for value in each.values)
+            if labels is None or any(each.operator != "In" for each in term.match_fields):
+                return True  # more than can be asked for: in doubt there is such a node
+            try:
+                nodes = await self._list(NODES, "", labels, NodeView, fields=fields)
+            except Forbidden:
+                return True
+            if any(_alive(node, now) for node in nodes):
+                return True
+        return False
+
+    async def _list(
+        self, resource: Resource, namespace: str, labels: str, kind: type[views.V], *, fields: str = ""
+    ) -> list[views.V]:
+        decode = msgspec.json.Decoder(kind).decode
+        pages = self._client.pages(resource, namespace=namespace, labels=labels, fields=fields)
+        return [decode(item) async for page in pages for item in page.items]
+
+
+def _label(cluster: StatefulCluster) -> str:
+    return f"{CLUSTER_LABEL}={cluster.metadata.name}"
+
+
+def _as_labels(term: _Term) -> str | None:
+    """A term as a label selector, if it can be said as one."""
+    parts = []
+    for each in term.match_expressions:
+        values = ",".join(each.values)
+        match each.operator:
+            case "In":
+                parts.append(f"{each.key} in ({values})")
+            case "NotIn":
+                parts.append(f"{each.key} notin ({values})")
+            case "Exists":
+                parts.append(each.key)
+            case "DoesNotExist":
+                parts.append(f"!{each.key}")
+            case _:
+                return None
+    return ",".join(parts)
+
+
+def _alive(node: NodeView, now: float) -> bool:
+    ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
+    if ready is None or ready.status == "True":
+        return True
+    return now < moment(ready.last_transition_time) + DEAD_AFTER

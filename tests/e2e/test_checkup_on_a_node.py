@@ -1,0 +1,318 @@
+"""Checkups where their pods run: the design's example, every verdict, many at once, deaths in between.
+
+The operator runs in the cluster, as it is installed from config/default. All cases are started
+together, each in a namespace of its own that takes only pods of the `restricted` standard; every
+test then looks at its case.
+"""
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.checkups import PASSED, Case, a_checkup, furnish, hanging
+from e2e.place import ROOT, Place, refusals
+from e2e.runtime import Runtime
+from e2e.test_installation_on_a_node import holder, kill_hard, pod_of
+from kit.eventually import eventually
+from quintet.local import images
+
+pytestmark = pytest.mark.node
+
+SEED = ROOT / "config/samples/checkup.yaml"
+# The image that the design names; on this node, ours of the same contract.
+SEED_IMAGE = "quay.io/kiagnose/echo-checkup:main"
+EXAMPLE = ROOT / "examples/05-checkup"
+NAMESPACES, EACH = 4, 5
+NOWHERE = "quintet.local/nowhere:1"
+REASON = "check: nobody answered; see whether the cave is still there"
+# Good for a pod, but not in a namespace of the strictest kind; and good for no pod at all.
+HOST_NETWORK = {"spec": {"hostNetwork": True}}
+CONTRADICTION = {"spec": {"containers": [{"name": "checkup", "securityContext": {"privileged": True}}]}}
+NO_PODS = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "none"},
+    "spec": {"hard": {"pods": "0"}},
+}
+# By name: what is run, and what its namespace holds besides.
+CASES = {
+    "passed": (a_checkup("passed"), []),
+    "configmap": (a_checkup("configmap", images.ECHO_CONFIGMAP), []),
+    "failed": (a_checkup("failed", params={"message": "Hi!", "failure": REASON}), []),
+    "input": (a_checkup("input", images.ECHO_CONFIGMAP, params={}), []),
+    "timed-out": (a_checkup("timed-out", params=hanging(), timeoutSeconds=3), []),
+    "cancelled": (a_checkup("cancelled", params=hanging()), []),
+    "deleted": (a_checkup("deleted", params=hanging()), []),
+    "bad-image": (a_checkup("bad-image", NOWHERE, timeoutSeconds=2), []),
+    "no-account": (a_checkup("no-account", serviceAccountName="nobody", timeoutSeconds=2), []),
+    "quota": (a_checkup("quota", timeoutSeconds=2), [NO_PODS]),
+    "security": (a_checkup("security", template=HOST_NETWORK, timeoutSeconds=2), []),
+    "template": (a_checkup("template", template=CONTRADICTION), []),
+    "basics": (a_checkup("basics", images.CLUSTER_BASICS, params={"samples": "3"}), []),
+}
+
+
+@pytest.fixture(scope="module")
+def cases(operator) -> Iterator[dict[str, Case]]:
+    """Every case, started."""
+    mark = uuid.uuid4().hex[:6]
+    made = {
+        name: Case(furnish(operator, f"{name}-{mark}", *besides, checkup), name)
+        for name, (checkup, besides) in CASES.items()
+    }
+    yield made
+    for case in made.values():
+        case.place.run("delete", "namespace", case.place.namespace, "--wait=false")
+
+
+@pytest.fixture
+def here(operator) -> Iterator[Place]:
+    """A namespace of one's own with an account for checkups."""
+    place = furnish(operator, f"test-{uuid.uuid4().hex[:8]}")
+    yield place
+    place.run("delete", "namespace", place.namespace, "--wait=false")
+
+
+async def test_the_example_of_the_design_runs_as_it_is_written(node, operator):
+    Runtime(node).also_known_as(images.ECHO, SEED_IMAGE)
+    place = operator.at("echo-test")
+    answer = place.run("apply", "-f", str(SEED))
+    assert answer.returncode == 0, answer.stderr
+    assert "Warning: spec.timeout is an old name and was rewritten: use spec.timeoutSeconds" in answer.stderr
+    place.kubectl("wait", "checkup/echo-checkup-config", "--for=condition=Succeeded", "--timeout=60s")
+    case = Case(place, "echo-checkup-config")
+    status = case.status
+    assert json.loads(status["results"]) == status["resultMap"] == {"echo": "Hi!"}
+    found = case.condition("Succeeded")
+    assert (found["status"], found["message"]) == ("True", PASSED)
+    assert status["verdict"] == "Passed"
+    assert status["startTime"] <= status["completionTime"]
+    assert case.object["spec"]["timeoutSeconds"] == 1
+    header, row = place.kubectl("get", "ckup").splitlines()
+    assert header.split() == ["NAME", "VERDICT", "REASON", "DURATION", "AGE"]
+    assert row.split()[:2] == ["echo-checkup-config", "Passed"]
+    place.kubectl("delete", "namespace", "echo-test", "--timeout=60s")
+
+
+async def test_a_checkup_passes_with_its_results_and_times(cases):
+    status = await cases["passed"].verdict()
+    assert (status["verdict"], status["message"]) == ("Passed", PASSED)
+    assert status["resultMap"] == {"echo": "Hi!"}
+    assert cases["passed"].condition("Failed").get("status") != "True"
+
+
+async def test_an_image_that_reads_the_configmap_runs_unmodified(cases):
+    case = cases["configmap"]
+    status = await case.verdict()
+    assert (status["verdict"], status["resultMap"]) == ("Passed", {"echo": "Hi!"})
+    data = case.place.get("configmap", status["configMap"])["data"]
+    assert (data["spec.param.message"], data["spec.timeout"]) == ("Hi!", "120s")
+    assert data["status.startTimestamp"] <= data["status.completionTimestamp"]
+
+
+async def test_an_image_that_refuses_a_used_configmap_runs_again_on_a_fresh_one(cases):
+    case = cases["configmap"]
+    first = await case.verdict()
+    case.place.kubectl("annotate", "checkup", case.name, "kiagnose.io/rerun=again")
+
+    def again() -> dict:
+        status = case.status
+        assert (status["run"], status.get("verdict")) == (2, "Passed"), status
+        return status
+
+    status = await eventually(again, within=60)
+    assert status["configMap"] != first["configMap"]
+    assert [(each["run"], each["verdict"]) for each in status["history"]] == [(1, "Passed")]
+
+
+async def test_a_failure_tells_the_reason_of_the_checkup(cases):
+    status = await cases["failed"].verdict()
+    assert (status["verdict"], status["failureReason"]) == ("Failed", REASON)
+    found = cases["failed"].condition("Failed")
+    assert found["status"] == "True"
+    assert REASON in found["message"]
+    assert f"failed: {REASON}" in str(status["evidence"]["logs"])
+
+
+async def test_a_missing_parameter_is_told_with_the_next_step(cases):
+    status = await cases["input"].verdict()
+    assert status["verdict"] == "Failed"
+    assert status["failureReason"] == "input: parameter message is missing; add it to spec.params"
+
+
+async def test_a_checkup_that_hangs_is_timed_out_and_its_log_is_kept(cases):
+    status = await cases["timed-out"].verdict()
+    assert status["verdict"] == "TimedOut", status
+    assert "it ran for more than 3 s; next: " in status["message"]
+    assert "raise spec.timeoutSeconds" in status["message"]
+    (log,) = status["evidence"]["logs"]
+    assert log["container"] == "checkup"
+    assert "waiting 3600 seconds before saying 'Hi!'" in log["tail"]
+    assert status["resultMap"] == {"waiting": "3600"}, "partial results are kept"
+    assert cases["timed-out"].condition("Failed")["status"] == "True"
+
+    def stopped() -> None:
+        phases = [pod["status"]["phase"] for pod in cases["timed-out"].place.get("pods")["items"]]
+        assert "Running" not in phases
+
+    await eventually(stopped, within=30)
+
+
+async def test_a_run_can_be_cancelled(cases):
+    case = cases["cancelled"]
+    await case.running()
+    case.place.kubectl("annotate", "checkup", case.name, "kiagnose.io/cancel=true")
+    status = await case.verdict(within=60)
+    assert status["verdict"] == "Cancelled", status
+    assert "kiagnose.io/cancel" in status["message"]
+
+
+async def test_a_checkup_deleted_while_it_runs_leaves_nothing(cases):
+    case = cases["deleted"]
+    await case.running()
+    assert {each.partition("/")[0].partition(".")[0] for each in case.left()} == {
+        "job",
+        "pod",
+        "configmap",
+        "role",
+        "rolebinding",
+    }
+    case.place.kubectl("delete", "checkup", case.name, "--timeout=60s")
+
+    def nothing() -> None:
+        assert case.left() == set()
+
+    await eventually(nothing, within=30)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "next_step"),
+    [
+        ("bad-image", NOWHERE, "next: check spec.image"),
+        ("no-account", "nobody", "next: create it"),
+        ("quota", "exceeded quota: none", "next: mend what the message names (a quota,"),
+        ("security", 'violates PodSecurity "restricted', "next: mend what the message names"),
+    ],
+)
+async def test_what_keeps_a_checkup_from_running_is_named_with_the_next_step(cases, name, cause, next_step):
+    status = await cases[name].verdict()
+    assert status["verdict"] == "InfraError", status
+    assert cause in status["message"]
+    assert next_step in status["message"]
+    found = cases[name].condition("Failed")
+    assert (found["status"], found["message"]) == ("True", status["message"])
+
+
+async def test_a_template_that_makes_no_pod_is_invalid_and_says_where(cases):
+    status = await cases["template"].verdict()
+    assert status["verdict"] == "Invalid", status
+    assert "cannot set `allowPrivilegeEscalation` to false and `privileged` to true" in status["message"]
+    assert "next: correct spec.template" in status["message"]
+
+
+async def test_what_comes_past_the_webhooks_is_invalid_and_nothing_is_made(here, operator):
+    wrong = a_checkup("invalid", params='{"message": ')
+    assert "spec.params" in here.refused("apply", "-f", "-", input=wrong)
+
+    def past_the_webhooks() -> None:
+        operator.run("delete", "validatingwebhookconfiguration", "quintet")
+        here.apply(wrong)
+
+    await eventually(past_the_webhooks, within=60)
+    case = Case(here, "invalid")
+    status = await case.verdict()
+    assert status["verdict"] == "Invalid", status
+    assert "spec.params: Invalid value" in status["message"]
+    assert "line 1" in status["message"]
+    assert case.left() == set()
+
+
+async def test_the_basics_of_this_cluster_are_measured(cases):
+    status = await cases["basics"].verdict()
+    assert status["verdict"] == "Passed", status
+    results = status["resultMap"]
+    assert results["apiServerVersion"] == cases["basics"].place.cluster.version
+    for name in ("dnsMedianMs", "dnsMaxMs", "apiServerMedianMs", "apiServerMaxMs"):
+        assert float(results[name]) > 0
+    left_out = "left out: the ServiceAccount may not"
+    assert results["nodes"].startswith(left_out)
+    assert results["service"].startswith(left_out)
+
+
+def test_the_example_shows_three_checkups_and_all_that_basics_can_see(here, tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_bytes(here.cluster.kubeconfig.read_bytes())
+    environment = here.cluster.environment | {"KUBECONFIG": str(kubeconfig)}
+    environment["PATH"] = f"{here.cluster.programs}{os.pathsep}{os.environ['PATH']}"
+    here.run("config", "set-context", "--current", f"--kubeconfig={kubeconfig}")
+    nodes = (EXAMPLE / "nodes.yaml").read_text().replace("namespace: default", f"namespace: {here.namespace}")
+    here.apply(nodes)
+    try:
+        done = subprocess.run([EXAMPLE / "run"], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{here.situation()}"
+    finally:
+        here.run("delete", "-f", "-", input=nodes)
+    assert 'what echo says:           {"echo": "Hi!"}' in done.stdout
+    assert f"why echo-fails failed:    {REASON}" in done.stdout
+    results = json.loads(done.stdout.partition("what cluster-basics sees: ")[2])
+    assert (results["nodes"], results["nodesReady"], results["service"]) == ("1", "1", "answered")
+    assert float(results["serviceMedianMs"]) > 0
+    assert float(results["serviceReadyMs"]) > 0
+    assert here.kubectl("get", "services", "-o", "name") == "", "its Service is gone again"
+
+
+async def test_every_field_of_the_sample_works(here):
+    here.kubectl("apply", "-f", str(ROOT / "config/samples/checkup-every-field.yaml"))
+    here.kubectl("wait", "checkup/every-field", "--for=condition=Succeeded", "--timeout=60s")
+    (pod,) = here.get("pods")["items"]
+    assert pod["metadata"]["labels"]["team"] == "network"
+    assert pod["spec"]["containers"][0]["resources"]["limits"] == {"memory": "64Mi"}
+
+
+async def test_twenty_at_once_in_several_namespaces_all_pass(operator):
+    kinds = (images.ECHO, images.ECHO_CONFIGMAP)
+    places = []
+    try:
+        for _ in range(NAMESPACES):
+            name = f"crowd-{uuid.uuid4().hex[:8]}"
+            crowd = [
+                a_checkup(f"echo-{number}", kinds[number % 2], params={"message": f"{name}/{number}"})
+                for number in range(EACH)
+            ]
+            places.append(furnish(operator, name, *crowd))
+        for place in places:
+            place.kubectl("wait", "checkup", "--all", "--for=condition=Succeeded", "--timeout=180s")
+            for found in place.get("checkups")["items"]:
+                number = found["metadata"]["name"].removeprefix("echo-")
+                assert found["status"]["resultMap"] == {"echo": f"{place.namespace}/{number}"}
+            assert len(place.get("jobs")["items"]) == EACH
+            assert len(place.get("pods")["items"]) == EACH
+    finally:
+        for place in places:
+            place.run("delete", "namespace", place.namespace, "--wait=false")
+
+
+async def test_a_controller_killed_in_the_middle_of_a_run_makes_no_second_job(here, operator):
+    here.apply(a_checkup("survivor", params={"message": "Hi!", "delay": "20"}))
+    case = Case(here, "survivor")
+
+    def published() -> str:
+        status = case.status
+        assert status.get("resultMap", {}).get("waiting") == "20", f"{status}\n{here.situation()}"
+        return status["jobUid"]
+
+    job = await eventually(published, within=60)
+    kill_hard(operator, pod_of(holder(operator)))
+    status = await case.verdict(within=120)
+    assert (status["verdict"], status["resultMap"]["echo"]) == ("Passed", "Hi!")
+    assert [each["metadata"]["uid"] for each in here.get("jobs")["items"]] == [job]
+    assert len(here.get("pods")["items"]) == 1
+    operator.kubectl("rollout", "status", "deployment/quintet", "--timeout=60s")
+
+
+async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator):
+    assert refusals(operator) == []

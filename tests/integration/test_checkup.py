@@ -1,0 +1,302 @@
+"""The life of a Checkup on a real API server with a real Job controller and scheduler.
+
+There is no node: what a kubelet and a checkup would write is written by the tests (see
+kit/checkups.py). The same on a real node is in tests/e2e/test_checkup_on_a_node.py.
+"""
+
+import json
+from typing import Any
+
+from kit.checkups import (
+    CHILD_TYPES,
+    PASSED,
+    PlayedPod,
+    a_checkup,
+    an_account,
+    children,
+    create,
+    get,
+    passes,
+    run_name,
+    with_reason,
+    with_verdict,
+    write_results,
+)
+from kit.eventually import eventually
+from kit.objects import exists
+from kit.proxy import FaultProxy, matching
+from quintet.apis.checkup import CHECKUPS
+from quintet.apis.meta import Object, ObjectKey, find_condition
+from quintet.controllers.checkup import desired
+from quintet.kube.client import PODS, Client
+
+
+async def nothing_left(client: Client, key: ObjectKey, name: str) -> None:
+    async def gone() -> None:
+        assert not await exists(client, CHECKUPS, key), "the Checkup"
+        for resource in CHILD_TYPES:
+            assert not await exists(client, resource, ObjectKey(key.namespace, name)), resource.kind
+        selector = f"batch.kubernetes.io/job-name={name}"
+        async for page in client.pages(PODS, namespace=key.namespace, labels=selector):
+            assert page.items == (), "pods"
+
+    await eventually(gone)
+
+
+async def test_the_echo_checkup_of_the_design_passes(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "echo-checkup-config", params='{"message": "Hi!"}')
+    await passes(checkups, key)
+    checkup = await with_verdict(checkups, key, "Passed")
+    status = checkup.status
+    assert json.loads(status.results) == {"echo": "Hi!"}
+    assert status.result_map == {"echo": "Hi!"}
+    succeeded = find_condition(status.conditions, "Succeeded")
+    assert (succeeded.status, succeeded.message) == ("True", "The checkup finished successfully")
+    assert find_condition(status.conditions, "Failed").status == "False"
+    assert status.start_time <= status.completion_time
+    assert status.evidence is None, "nothing went wrong"
+    assert status.observed_generation == checkup.metadata.generation
+
+
+async def test_one_job_serves_both_generations_of_images(checkup_operator, checkups: Client, namespace):
+    params = {"message": "a=b $(HOME) c", "sampleSeconds": "5"}
+    key = await create(checkups, namespace, "both", params=params, timeout="90")
+    await PlayedPod.of(checkups, key)
+    checkup, seen = await get(checkups, key), await children(checkups, key)
+    name = seen["Job"]["metadata"]["name"]
+    for kind, child in seen.items():
+        owner = child["metadata"]["ownerReferences"][0]
+        assert (owner["uid"], owner["controller"]) == (checkup.metadata.uid, True), kind
+    pod = seen["Job"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    env = {item["name"]: item.get("value") for item in container["env"]}
+    assert env == {
+        "CHECKUP_UID": checkup.metadata.uid,
+        "RESULT_CONFIGMAP_NAME": name,
+        "RESULT_CONFIGMAP_NAMESPACE": namespace,
+        "CONFIGMAP_NAME": name,
+        "CONFIGMAP_NAMESPACE": namespace,
+        "POD_UID": None,
+        "MESSAGE": "a=b $$(HOME) c",
+        "SAMPLESECONDS": "5",
+    }
+    assert seen["ConfigMap"]["data"] == {
+        "spec.timeout": "90s",
+        "spec.param.message": "a=b $(HOME) c",
+        "spec.param.sampleSeconds": "5",
+    }
+    assert seen["Role"]["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [name],
+            "verbs": ["get", "update", "patch"],
+        }
+    ]
+    assert seen["RoleBinding"]["subjects"] == [
+        {"kind": "ServiceAccount", "name": "echo", "namespace": namespace}
+    ]
+    assert (pod["restartPolicy"], seen["Job"]["spec"]["backoffLimit"]) == ("Never", 0)
+    assert (container["name"], pod["serviceAccountName"]) == ("checkup", "echo")
+
+
+async def test_a_run_takes_four_creations_and_no_polling(
+    checkup_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    key = await create(checkups, namespace, "cheap")
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+    await proxy.quiet(0.5)
+    writes = [str(exchange.request).split()[:2] for exchange in proxy.trace.writes()]
+    assert writes[:4] == [
+        ["create", "configmaps"],
+        ["create", "roles.rbac.authorization.k8s.io"],
+        ["create", "rolebindings.rbac.authorization.k8s.io"],
+        ["create", "jobs.batch"],
+    ], f"\n{proxy.trace}"
+    assert {tuple(write) for write in writes[4:]} == {("patch", "checkups.kiagnose.io/status")}
+    # Job made, no node yet (the scheduler says so), running, finished.
+    assert len(writes) <= 8, f"\n{proxy.trace}"
+    gets = [
+        str(exchange.request)
+        for exchange in proxy.trace.requests(matching("get"))
+        if exchange.request.resource
+    ]
+    assert gets == [f"get configmaps {namespace}/{await run_name(checkups, key)}"], (
+        "the results, once, at the end"
+    )
+
+
+async def test_what_a_running_checkup_has_written_is_shown(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "slow")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.runs()
+    await with_reason(checkups, key, "Running")
+    await write_results(checkups, key, {"status.result.done": "40 %"})
+
+    async def shown() -> None:
+        status = (await get(checkups, key)).status
+        assert status.result_map == {"done": "40 %"}, status
+        assert status.verdict is None
+        assert find_condition(status.conditions, "Running").status == "True"
+
+    await eventually(shown)
+    await write_results(checkups, key, {**PASSED, "status.result.done": "100 %"})
+    await pod.ends()
+    assert (await with_verdict(checkups, key, "Passed")).status.result_map == {"done": "100 %", "echo": "Hi!"}
+
+
+async def test_later_writes_change_nothing(checkup_operator, checkups: Client, proxy: FaultProxy, namespace):
+    key = await create(checkups, namespace, "frozen")
+    await passes(checkups, key)
+    before = await with_verdict(checkups, key, "Passed")
+    await proxy.quiet(0.5)
+    mark = proxy.trace.mark()
+    await write_results(checkups, key, {"status.succeeded": "false", "status.result.echo": "forged"})
+    await checkups.patch(CHECKUPS, key, {"metadata": {"labels": {"look": "again"}}}, Object)
+    await proxy.quiet(1.0)
+    assert (await get(checkups, key)).status == before.status
+    assert proxy.trace.writes(since=mark) == []
+
+
+async def test_a_rerun_is_a_new_run_with_new_objects_and_a_history(
+    checkup_operator, checkups: Client, namespace
+):
+    key = await create(checkups, namespace, "again")
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+    first = await run_name(checkups, key)
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/rerun": "1"}}}, Object)
+    pod = await PlayedPod.of(checkups, key, 2)
+    await pod.runs()
+    await write_results(
+        checkups, key, {"status.succeeded": "false", "status.failureReason": "check: too slow"}, 2
+    )
+    await pod.ends(1)
+    status = (await with_verdict(checkups, key, "Failed", run=2)).status
+    assert [(run.run, run.verdict) for run in status.history] == [(1, "Passed")]
+    assert status.failure_reason == "check: too slow"
+    assert status.result_map == {}, "results of the first run"
+    for resource in CHILD_TYPES:
+        assert not await exists(checkups, resource, ObjectKey(namespace, first)), (
+            f"{resource.kind} of the first run"
+        )
+    await checkups.delete(CHECKUPS, key)
+    await nothing_left(checkups, key, status.job)
+
+
+async def test_the_last_ten_runs_are_kept(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "often")
+    for run in range(1, 13):
+        await passes(checkups, key, run)
+        await with_verdict(checkups, key, "Passed", run=run)
+        await checkups.patch(
+            CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/rerun": f"r{run}"}}}, Object
+        )
+    await PlayedPod.of(checkups, key, 13)
+
+    async def kept() -> None:
+        status = (await get(checkups, key)).status
+        assert [run.run for run in status.history] == list(range(12, 2, -1)), status.history
+
+    await eventually(kept)
+
+
+async def test_a_rerun_asked_for_during_a_run_waits_for_its_end(
+    checkup_operator, checkups: Client, namespace
+):
+    key = await create(checkups, namespace, "patient")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.runs()
+    await with_reason(checkups, key, "Running")
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/rerun": "x"}}}, Object)
+    await write_results(checkups, key, PASSED)
+    await pod.ends()
+    await passes(checkups, key, 2)
+    status = (await with_verdict(checkups, key, "Passed", run=2)).status
+    assert [(run.run, run.verdict) for run in status.history] == [(1, "Passed")]
+
+
+async def test_cancelling_ends_the_run_and_keeps_another_from_starting(
+    checkup_operator, checkups: Client, namespace
+):
+    key = await create(checkups, namespace, "unwanted")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.runs()
+    await with_reason(checkups, key, "Running")
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/cancel": "true"}}}, Object)
+    checkup = await with_verdict(checkups, key, "Cancelled")
+    assert "kiagnose.io/rerun" in checkup.status.message
+
+    async def stopped() -> None:
+        assert not await exists(checkups, PODS, pod.key), "the pod still runs"
+        job = await checkups.get(desired.JOBS, ObjectKey(namespace, checkup.status.job), dict[str, Any])
+        assert [c["type"] for c in job["status"].get("conditions", []) if c["status"] == "True"][-1:] == [
+            "Failed"
+        ]
+
+    await eventually(stopped)
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/rerun": "x"}}}, Object)
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/cancel": None}}}, Object)
+    await passes(checkups, key, 2)
+    await with_verdict(checkups, key, "Passed", run=2)
+
+
+async def test_a_job_that_somebody_deletes_is_not_made_again(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "robbed")
+    await (await PlayedPod.of(checkups, key)).runs()
+    await with_reason(checkups, key, "Running")
+    job = ObjectKey(namespace, await run_name(checkups, key))
+    await checkups.delete(desired.JOBS, job, propagation="Background")
+    checkup = await with_verdict(checkups, key, "Cancelled")
+    assert checkup.status.reason == "JobDeleted"
+    assert not await exists(checkups, desired.JOBS, job)
+
+
+async def test_deleting_it_leaves_nothing_while_it_runs(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "deleted")
+    await (await PlayedPod.of(checkups, key)).runs()
+    await with_reason(checkups, key, "Running")
+    name = await run_name(checkups, key)
+    await checkups.delete(CHECKUPS, key)
+    await nothing_left(checkups, key, name)
+
+
+async def test_deleting_it_leaves_nothing_while_it_waits(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "deleted", serviceAccountName="nobody")
+    await with_reason(checkups, key, "ServiceAccountMissing")
+    name = await run_name(checkups, key)
+    await checkups.delete(CHECKUPS, key)
+    await nothing_left(checkups, key, name)
+
+
+async def test_one_that_came_past_the_webhooks_is_held_all_the_same(
+    checkup_operator, checkups: Client, namespace
+):
+    await checkups.create(CHECKUPS, a_checkup("bare"), Object, namespace=namespace)
+    key = ObjectKey(namespace, "bare")
+    await passes(checkups, key)
+    checkup = await with_verdict(checkups, key, "Passed")
+    assert checkup.metadata.finalizers == ("kiagnose.io/checkup",)
+
+
+async def test_it_starts_as_soon_as_its_service_account_is_there(
+    checkup_operator, checkups: Client, namespace
+):
+    key = await create(checkups, namespace, "early", serviceAccountName="late", timeout=300)
+    checkup = await with_reason(checkups, key, "ServiceAccountMissing")
+    assert "late" in checkup.status.message
+    assert checkup.status.phase == "Pending"
+    await an_account(checkups, namespace, "late")
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+
+
+async def test_many_run_at_once(checkup_operator, checkups: Client, namespace):
+    keys = [
+        await create(checkups, namespace, f"many-{number}", params={"n": str(number)}) for number in range(10)
+    ]
+    for key in keys:
+        await passes(checkups, key)
+    for key in keys:
+        await with_verdict(checkups, key, "Passed")

@@ -1,0 +1,143 @@
+"""Refusals, aliases and warnings of Checkups through `quintet run --webhooks url`, as kubectl shows them.
+
+What happens without the webhooks is in test_checkup_verdicts.py; the bounds of the timeout and the
+immutable spec are kept by the definition itself, with or without them.
+"""
+
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+import yaml
+
+from kit.checkups import ROOT, a_checkup, an_account, create, get, passes, with_verdict
+from kit.process import Program
+from kit.quintet import apply, run_with_webhooks
+from quintet.apis.checkup import CHECKUPS
+from quintet.apis.checkup.types import FINALIZER
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+from quintet.kube.errors import Invalid
+
+
+@pytest.fixture(scope="module")
+async def webhooks(checkups: Client, cluster) -> AsyncIterator[Program]:
+    program = await run_with_webhooks(cluster.kubeconfig, "checkup")
+    try:
+        yield program
+    finally:
+        program.signal(signal.SIGTERM)
+        assert await program.ended() == 0, "\n".join(program.log)
+
+
+async def test_the_old_name_of_the_timeout_is_rewritten_with_a_warning(
+    webhooks, cluster, checkups: Client, namespace
+):
+    body = a_checkup("old")
+    body["spec"]["timeout"] = body["spec"].pop("timeoutSeconds")
+    for _ in range(2):
+        done = apply(cluster, namespace, body)
+        assert done.returncode == 0, done.stderr
+        assert (
+            "Warning: spec.timeout is an old name and was rewritten: use spec.timeoutSeconds" in done.stderr
+        )
+    checkup = await get(checkups, ObjectKey(namespace, "old"))
+    assert (checkup.spec.timeout_seconds, checkup.spec.timeout) == (60, None)
+    assert checkup.metadata.finalizers == (FINALIZER,), "held from the first moment"
+
+
+@pytest.mark.parametrize("timeout", [5, "5", 86400, "86400"])
+async def test_a_timeout_is_a_number_or_a_text_that_holds_one(timeout, webhooks, cluster, namespace):
+    assert apply(cluster, namespace, a_checkup("timed", timeout=timeout)).returncode == 0
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 86401, "0", "1m", "", "99999", None])
+async def test_any_other_timeout_is_refused(timeout, webhooks, cluster, namespace):
+    done = apply(cluster, namespace, a_checkup("timed", timeout=timeout))
+    assert done.returncode != 0
+    assert "must be a number of seconds from 1 to 86400" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        pytest.param("{", "spec.params: Invalid value", id="no JSON"),
+        pytest.param("[]", "must be a JSON object", id="a list"),
+        pytest.param('{"a": {"b": "c"}}', "spec.params[a]: Invalid value", id="nested"),
+        pytest.param({"a": 5}, "write it as a text, in quotes", id="a number"),
+        pytest.param({"a b": "c"}, "is no name for a variable", id="an illegal name"),
+        pytest.param({"message": "1", "Message": "2"}, "are both the variable MESSAGE", id="two of one name"),
+        pytest.param({"checkup_uid": "x"}, "tells the checkup where its results go", id="a name of ours"),
+    ],
+)
+async def test_bad_params_are_refused_before_anything_is_made(params, sentence, webhooks, cluster, namespace):
+    done = apply(cluster, namespace, a_checkup("bad", params=params))
+    assert done.returncode != 0
+    assert sentence in done.stderr
+
+
+async def test_a_template_that_takes_what_is_not_its_own_is_refused(webhooks, cluster, namespace):
+    env = [{"name": "CONFIGMAP_NAME", "value": "x"}]
+    overlay = {
+        "spec": {"serviceAccountName": "admin", "containers": [{"name": "checkup", "image": "x", "env": env}]}
+    }
+    done = apply(cluster, namespace, a_checkup("bad", template=overlay))
+    assert "spec.template.spec.serviceAccountName: Forbidden" in done.stderr
+    assert "spec.template.spec.containers[0].image: Forbidden" in done.stderr
+    assert "spec.template.spec.containers[0].env[0].name: Forbidden" in done.stderr
+
+
+async def test_the_spec_stays_once_it_has_started(webhooks, cluster, checkups: Client, namespace):
+    await an_account(checkups, namespace)
+    assert apply(cluster, namespace, a_checkup("fixed", params={"a": "b"})).returncode == 0
+    key = ObjectKey(namespace, "fixed")
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+    for spec in (
+        {"params": {"a": "c"}},
+        {"timeout": 61},
+        {"template": {"spec": {"nodeSelector": {"a": "b"}}}},
+    ):
+        done = apply(cluster, namespace, a_checkup("fixed", **{"params": {"a": "b"}, **spec}))
+        assert done.returncode != 0, spec
+        assert "spec must not be changed once the checkup has started" in done.stderr
+    assert cluster.kubectl("annotate", "-n", namespace, "ckup", "fixed", "note=x").returncode == 0
+
+
+async def test_the_spec_stays_without_webhooks_too(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "fixed", params={"a": "b"})
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+    for change in (
+        {"params": {"a": "c"}},
+        {"image": "other"},
+        {"template": {"spec": {"nodeSelector": {"a": "b"}}}},
+    ):
+        with pytest.raises(Invalid) as refusal:
+            await checkups.patch(CHECKUPS, key, {"spec": change}, Object)
+        assert "spec must not be changed once the checkup has started" in refusal.value.message
+
+
+async def test_kubectl_reads_well(webhooks, cluster, checkups: Client, namespace):
+    await an_account(checkups, namespace)
+    assert apply(cluster, namespace, a_checkup("read")).returncode == 0
+    await passes(checkups, ObjectKey(namespace, "read"))
+    done = cluster.kubectl("wait", "-n", namespace, "ckup/read", "--for=condition=Succeeded", "--timeout=30s")
+    assert done.returncode == 0, done.stderr
+    listed = cluster.kubectl("get", "-n", namespace, "ckup").stdout.splitlines()
+    assert listed[0].split() == ["NAME", "VERDICT", "REASON", "DURATION", "AGE"]
+    assert listed[1].split()[:3] == ["read", "Passed", "CheckupSucceeded"]
+
+
+@pytest.mark.parametrize(
+    "sample", sorted((ROOT / "config/samples").glob("checkup*.yaml")), ids=lambda path: path.name
+)
+async def test_the_samples_are_accepted(sample, webhooks, cluster, namespace):
+    documents = [
+        body for body in yaml.safe_load_all(sample.read_text()) if body and body["kind"] == "Checkup"
+    ]
+    assert documents
+    for body in documents:
+        body["metadata"].pop("namespace", None)
+        done = apply(cluster, namespace, body)
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,365 @@
+"""What authors of checkups are given, in shell and in Python, on a real API server.
+
+The echo checkups of images/checkups run here as plain processes, with the token of a
+ServiceAccount that has the rights of a Checkup's and no others.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kit.access import Access
+from kit.eventually import eventually
+from kit.proxy import Answer, DropReply, FaultProxy, Refuse, matching
+
+ROOT = Path(__file__).parents[2]
+CHECKUPS = ROOT / "images/checkups"
+NAME = "checkup-results"
+SHELL_TOOLS = ("awk", "cat", "date", "printenv", "sh", "sleep", "timeout", "tr", "wc")
+# All that JSON, a shell, awk or HTTP could stumble over.
+AWKWARD = 'a "quoted" \\ back\\slash\tÄ \N{GRINNING FACE} & <b> %s $HOME `id` =\n\nlast line \x01'
+WRITES = matching("patch", "configmaps")
+
+
+@dataclass
+class Scene:
+    """A results ConfigMap, a ServiceAccount that may write it, and the environment of its pod."""
+
+    api: object
+    path: str
+    environment: dict[str, str]
+    scratch: Path
+    commands: dict[str, list[str]] = field(default_factory=dict)
+
+    async def run(self, way: str, contract: str = "A", **params: str) -> tuple[int, str]:
+        """Run the echo checkup of that make; exit code and output."""
+        environment = dict(self.environment)
+        prefix = "RESULT_" if contract == "A" else ""
+        environment |= {
+            f"{prefix}CONFIGMAP_NAME": NAME,
+            f"{prefix}CONFIGMAP_NAMESPACE": self.path.split("/")[4],
+        }
+        environment |= {name.upper(): value for name, value in params.items()}
+        environment["PATH"] = str(self.scratch / way)
+        process = await asyncio.create_subprocess_exec(
+            *self.commands[way],
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        async with asyncio.timeout(120):
+            output, _ = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, output.decode()
+
+    async def data(self) -> dict[str, str]:
+        return (await self.api.get(self.path)).get("data", {})
+
+    async def fill(self, **data: str) -> None:
+        await self.api.merge(
+            self.path, {"data": {name.replace("_", "."): text for name, text in data.items()}}
+        )
+
+
+def tools(folder: Path, *names: str) -> None:
+    folder.mkdir()
+    for name in names:
+        found = shutil.which(name)
+        if not found:
+            pytest.skip(f"{name} is not on this machine")
+        (folder / name).symlink_to(found)
+
+
+def shell_checkup(folder: Path, body: str) -> list[str]:
+    """A shell program that has the library at hand."""
+    script = folder / "checkup"
+    script.write_text(body.replace("/usr/local/lib/kiagnose.sh", str(CHECKUPS / "lib/kiagnose.sh")))
+    return ["sh", str(script)]
+
+
+@pytest.fixture
+async def scene(api, namespace, proxy: FaultProxy, tmp_path) -> Scene:
+    base = f"/api/v1/namespaces/{namespace}"
+    roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    await api.create(f"{base}/serviceaccounts", {"metadata": {"name": "echo"}})
+    await api.create(f"{base}/configmaps", {"metadata": {"name": NAME}})
+    rule = {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": [NAME],
+        "verbs": ["get", "update", "patch"],
+    }
+    await api.create(f"{roles}/roles", {"metadata": {"name": "echo"}, "rules": [rule]})
+    binding = {
+        "metadata": {"name": "echo"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "echo"},
+        "subjects": [{"kind": "ServiceAccount", "name": "echo", "namespace": namespace}],
+    }
+    await api.create(f"{roles}/rolebindings", binding)
+    token = await api.create(f"{base}/serviceaccounts/echo/token", {"spec": {}})
+    account = tmp_path / "account"
+    account.mkdir()
+    access = Access.read(proxy.write_kubeconfig(tmp_path, token=token["status"]["token"]))
+    (account / "token").write_text(access.token or "")
+    (account / "ca.crt").write_bytes(access.authority or b"")
+    host, port = access.server.removeprefix("https://").split(":")
+    environment = {
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+        "KIAGNOSE_ACCOUNT": str(account),
+        "PYTHONPATH": str(CHECKUPS / "lib"),
+    }
+    made = Scene(api, f"{base}/configmaps/{NAME}", environment, tmp_path)
+    tools(tmp_path / "openssl", "openssl", *SHELL_TOOLS)
+    tools(tmp_path / "curl", "curl", *SHELL_TOOLS)
+    tools(tmp_path / "python")
+    shell = shell_checkup(tmp_path, (CHECKUPS / "echo/echo").read_text())
+    made.commands = {
+        "openssl": [f"{tmp_path}/openssl/{shell[0]}", shell[1]],
+        "curl": [f"{tmp_path}/curl/{shell[0]}", shell[1]],
+        "python": [sys.executable, str(CHECKUPS / "echo-configmap/echo.py")],
+    }
+    return made
+
+
+WAYS = pytest.mark.parametrize("way", ["openssl", "curl", "python"])
+
+
+@WAYS
+@pytest.mark.parametrize("message", ["Hi!", "", AWKWARD], ids=["plain", "empty", "awkward"])
+async def test_a_message_comes_back_byte_for_byte(scene, way, message):
+    code, output = await scene.run(way, message=message)
+    assert code == 0, output
+    want = {"status.succeeded": "true", "status.failureReason": "", "status.result.echo": message}
+    assert await scene.data() == want
+
+
+@WAYS
+async def test_large_results_are_stored_whole(scene, way):
+    # An environment variable cannot be longer than 128 KiB.
+    message = '"0123456789abc"\\' * 7000
+    code, output = await scene.run(way, message=message)
+    assert code == 0, output
+    assert (await scene.data())["status.result.echo"] == message
+
+
+@WAYS
+async def test_a_failure_is_reported_with_its_reason(scene, way):
+    code, output = await scene.run(
+        way, message="Hi!", failure="check: the echo is broken, look into the cave"
+    )
+    assert code == 1, output
+    data = await scene.data()
+    assert data["status.succeeded"] == "false"
+    assert data["status.failureReason"] == "check: the echo is broken, look into the cave"
+    assert "status.result.echo" not in data
+
+
+@WAYS
+async def test_a_missing_parameter_is_named(scene, way):
+    code, output = await scene.run(way)
+    assert code == 1, output
+    reason = (await scene.data())["status.failureReason"]
+    assert reason == "input: parameter message is missing; add it to spec.params"
+
+
+async def test_parameters_of_a_configmap_are_read_and_both_times_are_written(scene):
+    await scene.fill(spec_timeout="1m0s", spec_param_message=AWKWARD)
+    code, output = await scene.run("python", "B")
+    assert code == 0, output
+    data = await scene.data()
+    assert data["status.result.echo"] == AWKWARD
+    assert data["status.startTimestamp"] <= data["status.completionTimestamp"]
+    assert data["spec.param.message"] == AWKWARD
+
+
+@WAYS
+async def test_a_configmap_that_was_used_before_is_refused_and_left_alone(scene, way, tmp_path):
+    used = {"spec_param_message": "Hi!", "status_startTimestamp": "2022-06-06T10:59:58Z"}
+    await scene.fill(**used)
+    before = await scene.data()
+    if way != "python":
+        scene.commands[way][-1] = shell_checkup(tmp_path, STRICT)[1]
+    code, output = await scene.run(way, "B")
+    assert code == 2, output
+    assert f"ConfigMap {NAME} is already in use; create the Checkup anew" in output
+    assert await scene.data() == before
+
+
+STRICT = """
+set -eu
+. /usr/local/lib/kiagnose.sh
+kiagnose_start
+message=$(kiagnose_param message) || exit
+kiagnose_result echo "$message"
+kiagnose_result other "$(kiagnose_param other 'a default')"
+kiagnose_succeed
+"""
+
+
+@pytest.mark.parametrize("way", ["openssl", "curl"])
+async def test_a_shell_checkup_can_keep_the_newer_contract_too(scene, way, tmp_path):
+    # In a shell a final line end does not survive, and NUL and \\x01 are for programs.
+    message = AWKWARD.rstrip("\x01")
+    await scene.fill(spec_param_message=message, spec_timeout="1m0s")
+    scene.commands[way][-1] = shell_checkup(tmp_path, STRICT)[1]
+    code, output = await scene.run(way, "B")
+    assert code == 0, output
+    data = await scene.data()
+    assert (data["status.result.echo"], data["status.result.other"]) == (message, "a default")
+    assert data["status.startTimestamp"] <= data["status.completionTimestamp"]
+
+
+@WAYS
+@pytest.mark.parametrize(
+    "fault",
+    [Answer(429, "TooManyRequests"), Answer(503, "ServiceUnavailable"), Refuse(), DropReply()],
+    ids=["busy", "away", "connection lost", "answer lost"],
+)
+async def test_a_write_that_goes_wrong_once_is_tried_again(scene, way, fault, proxy):
+    injection = proxy.inject(fault, when=WRITES)
+    code, output = await scene.run(way, message="Hi!")
+    assert code == 0, output
+    assert len(injection.hits) == 1
+    assert (await scene.data())["status.result.echo"] == "Hi!"
+
+
+async def test_a_start_whose_answer_was_lost_is_recognised_as_ones_own(scene, proxy):
+    await scene.fill(spec_param_message="Hi!")
+    proxy.inject(DropReply(), when=WRITES)
+    code, output = await scene.run("python", "B")
+    assert code == 0, output
+    assert (await scene.data())["status.succeeded"] == "true"
+
+
+@WAYS
+async def test_who_may_not_write_the_results_says_so_and_does_not_hang(scene, way, api, namespace):
+    await api.delete(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings/echo")
+
+    async def refused() -> None:
+        code, output = await scene.run(way, message="Hi!")
+        assert code == 2, output
+        assert "403" in output
+        assert "cannot patch resource" in output
+
+    # The API server learns of the deletion with a short delay.
+    await eventually(refused)
+
+
+@WAYS
+async def test_a_server_with_another_certificate_is_not_trusted_with_the_token(scene, way, cluster, proxy):
+    stranger = Access.read(cluster.kubeconfig).authority
+    (scene.scratch / "account/ca.crt").write_bytes(stranger or b"")
+    scene.environment |= {"KIAGNOSE_ATTEMPTS": "1"}
+    if way == "python":
+        scene.commands[way] = [sys.executable, "-c", IMPATIENT]
+    code, output = await scene.run(way, message="Hi!")
+    assert code == 2, output
+    assert [str(each.request) for each in proxy.trace.exchanges] == []
+
+
+IMPATIENT = """
+import kiagnose
+kiagnose.PATIENCE_SECONDS = 0
+kiagnose.main(lambda run: run.result("echo", "Hi!"))
+"""
+
+
+@WAYS
+async def test_a_checkup_that_is_told_to_stop_stops_at_once_without_a_verdict(scene, way):
+    environment = scene.environment | {"MESSAGE": "Hi!", "DELAY": "3600", "PATH": str(scene.scratch / way)}
+    environment |= {"RESULT_CONFIGMAP_NAME": NAME, "RESULT_CONFIGMAP_NAMESPACE": scene.path.split("/")[4]}
+    log = scene.scratch / "log"
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *scene.commands[way], env=environment, stdout=output, start_new_session=True
+        )
+
+    async def published() -> None:
+        assert "status.result.waiting" in await scene.data()
+
+    try:
+        await eventually(published)
+        process.terminate()
+        async with asyncio.timeout(30):
+            assert await process.wait() == 143
+    finally:
+        # What it had started in the background; in a container that ends with it.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert log.read_text().splitlines() == [
+        "waiting 3600 seconds before saying 'Hi!'",
+        "stopped by SIGTERM, without a verdict",
+    ]
+    assert await scene.data() == {"status.result.waiting": "3600"}
+
+
+async def test_results_that_do_not_fit_fail_the_checkup_with_that_reason(scene):
+    scene.commands["python"] = [sys.executable, "-c", TOO_MUCH]
+    code, output = await scene.run("python")
+    assert code == 1, output
+    data = await scene.data()
+    assert data["status.succeeded"] == "false"
+    assert data["status.failureReason"].startswith("check: the results cannot be stored: PATCH ")
+    assert not any(name.startswith("status.result.") for name in data)
+
+
+TOO_MUCH = """
+import kiagnose
+kiagnose.main(lambda run: run.result("all", "x" * 2**21))
+"""
+
+
+async def test_a_mistake_in_a_checkup_is_told_as_its_reason(scene):
+    scene.commands["python"] = [sys.executable, "-c", "import kiagnose; kiagnose.main(lambda run: 1 / 0)"]
+    code, output = await scene.run("python")
+    assert code == 1, output
+    assert (await scene.data())["status.failureReason"] == "check: ZeroDivisionError: division by zero"
+
+
+async def test_outside_of_a_checkup_both_say_what_is_missing(tmp_path):
+    for command in (
+        ["sh", str(CHECKUPS / "lib/kiagnose.sh")],
+        [sys.executable, str(CHECKUPS / "echo-configmap/echo.py")],
+    ):
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKUPS / "lib")}
+        environment["KUBERNETES_SERVICE_HOST"] = "127.0.0.1"
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 2, output
+        assert b"run this image as a Checkup" in output
+
+
+def shown(language: str) -> str:
+    """The program that the documentation shows in a language."""
+    page = (ROOT / "docs/checkup-write-your-own.md").read_text()
+    found = re.search(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert found, language
+    return found[1]
+
+
+@pytest.mark.parametrize("way", ["openssl", "python"])
+async def test_the_programs_of_the_documentation_work_as_they_are_shown(scene, way, tmp_path):
+    if way == "python":
+        scene.commands[way] = [sys.executable, "-c", shown("python")]
+    else:
+        (tmp_path / way / "getent").symlink_to(shutil.which("getent") or "")
+        scene.commands[way][-1] = shell_checkup(tmp_path, shown("sh"))[1]
+    # The API server is something to reach.
+    host, port = (scene.environment[f"KUBERNETES_SERVICE_{each}"] for each in ("HOST", "PORT"))
+    code, output = await scene.run(way, host=host, port=port)
+    assert code == 0, output
+    assert (await scene.data())["status.result.address"] == host
+    code, output = await scene.run(way, host=host, port="1")
+    assert code == 1, output
+    assert (await scene.data())["status.failureReason"].startswith(f"check: {host}:1 ")

@@ -1,0 +1,122 @@
+"""Two hundred checkups within a minute: what they cost the controller, and that nothing polls.
+
+Kubelet and checkups are played (see kit/checkups.py); the controller is the command `quintet run`.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kit.checkups import PASSED, PlayedPod, an_account, create, pods
+from kit.eventually import eventually
+from kit.process import Program
+from kit.proxy import FaultProxy
+from kit.quintet import COMMAND
+from quintet.apis.checkup import CHECKUPS, Checkup
+from quintet.apis.meta import Object, ObjectKey
+from quintet.controllers.checkup import desired
+from quintet.kube.client import Client
+
+COUNT = 200
+SLOTS = 8
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+async def all_do(work, items) -> None:
+    slots = asyncio.Semaphore(SLOTS)
+
+    async def one(item) -> None:
+        async with slots:
+            await work(item)
+
+    await asyncio.gather(*map(one, items))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process accounting is read from /proc")
+async def test_two_hundred_at_once_take_a_bounded_number_of_requests_each_and_no_polling(
+    checkups: Client, cluster, namespace, tmp_path, capsys
+):
+    await an_account(checkups, namespace)
+    async with FaultProxy(cluster.kubeconfig) as proxy:
+        program = Program(
+            str(COMMAND), "run", "--controllers", "checkup", "--namespace", namespace,
+            "--kubeconfig", str(proxy.write_kubeconfig(tmp_path)), "--health-address", "127.0.0.1:0",
+        )  # fmt: skip
+        await program.start()
+        try:
+            await eventually(lambda: _synced(program))
+            before, empty = cpu_seconds(program.pid), resident_mib(program.pid)
+            started = asyncio.get_running_loop().time()
+            await all_do(lambda n: create(checkups, namespace, f"many-{n}", timeout=600), range(COUNT))
+            await _play(checkups, namespace)
+            await eventually(lambda: _all_passed(checkups, namespace), within=120.0)
+            elapsed = asyncio.get_running_loop().time() - started
+            cpu, memory = cpu_seconds(program.pid) - before, resident_mib(program.pid)
+            await proxy.quiet(2.0, within=60.0)
+            mark = proxy.trace.mark()
+            await proxy.quiet(5.0, within=30.0)
+            assert proxy.trace.requests(since=mark) == [], "it polls"
+        finally:
+            program.kill()
+            await program.ended()
+        seen = Counter(" ".join(str(exchange.request).split()[:2]) for exchange in proxy.trace)
+        for kind in ("configmaps", "roles.rbac.authorization.k8s.io", "jobs.batch"):
+            assert seen[f"create {kind}"] == COUNT, seen
+        assert seen["patch checkups.kiagnose.io/status"] <= 4 * COUNT, seen
+        reads = {name: count for name, count in seen.items() if name.split()[0] in ("get", "list")}
+        reads.pop("get /version", None)
+        assert set(reads) == {"get configmaps"}, reads
+        assert reads["get configmaps"] == COUNT, "the results of each, once"
+    with capsys.disabled():
+        listed = ", ".join(f"{count} {name}" for name, count in sorted(seen.items()) if "watch" not in name)
+        sys.stdout.write(
+            f"\n{COUNT} checkups in {elapsed:.0f} s: {cpu / COUNT * 1000:.1f} ms of CPU of the controller each, "
+            f"{memory:.0f} MiB resident ({empty:.0f} MiB before); {listed}\n"
+        )
+
+
+def _synced(program: Program) -> None:
+    assert program.running, "\n".join(program.log)
+    assert any("Caches synced" in line for line in program.log), "\n".join(program.log[-20:])
+
+
+async def _play(client: Client, namespace: str) -> None:
+    """What node and checkup do, for every pod that the Job controller makes."""
+    played = set[str]()
+
+    async def one(pod: Object) -> None:
+        part = PlayedPod(client, pod.key)
+        await part.runs()
+        job = next(owner.name for owner in pod.metadata.owner_references if owner.controller)
+        await client.patch(desired.CONFIG_MAPS, ObjectKey(namespace, job), {"data": PASSED}, Object)
+        await part.ends()
+        played.add(pod.metadata.uid)
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(120.0):
+            while len(played) < COUNT:
+                waiting = [pod for pod in await pods(client, namespace) if pod.metadata.uid not in played]
+                await all_do(one, waiting)
+    assert len(played) == COUNT, f"{len(played)} of {COUNT} pods were made"
+
+
+async def _all_passed(client: Client, namespace: str) -> None:
+    verdicts = Counter[str]()
+    async for page in client.pages(CHECKUPS, namespace=namespace):
+        verdicts.update(str(msgspec.json.decode(raw, type=Checkup).status.verdict) for raw in page.items)
+    assert verdicts == {"Passed": COUNT}, verdicts

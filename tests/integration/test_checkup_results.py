@@ -1,0 +1,87 @@
+"""Results of every size and shape, through the real API server's own limits."""
+
+import base64
+import json
+
+import pytest
+
+from kit.checkups import PlayedPod, create, run_name, with_verdict, write_results
+from quintet.apis.checkup.types import MAX_RESULT_BYTES
+from quintet.apis.meta import Object, ObjectKey
+from quintet.controllers.checkup import desired
+from quintet.kube.client import Client
+from quintet.kube.errors import ApiError
+
+GOOD = {"status.succeeded": "true", "status.failureReason": ""}
+FRAME = len(json.dumps(json.dumps({"text": ""})))
+
+
+async def finished(client: Client, namespace: str, data: dict[str, str], verdict: str):
+    key = await create(client, namespace, "sized")
+    pod = await PlayedPod.of(client, key)
+    await pod.runs()
+    await write_results(client, key, data)
+    await pod.ends()
+    return (await with_verdict(client, key, verdict)).status
+
+
+@pytest.mark.parametrize(
+    "size", [1, 1024, MAX_RESULT_BYTES - FRAME], ids=["1 B", "1 KiB", "as large as allowed"]
+)
+async def test_results_that_fit_are_kept_whole(size, checkup_operator, checkups: Client, namespace):
+    text = "x" * size
+    status = await finished(checkups, namespace, {**GOOD, "status.result.text": text}, "Passed")
+    assert json.loads(status.results) == {"text": text}
+    assert status.result_map == {"text": text}
+
+
+async def test_no_result_at_all_is_a_result(checkup_operator, checkups: Client, namespace):
+    status = await finished(checkups, namespace, GOOD, "Passed")
+    assert (status.results, status.result_map) == ("", {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * (MAX_RESULT_BYTES - FRAME + 1), "x" * (900 * 1024), '"' * (MAX_RESULT_BYTES // 2)],
+    ids=["one byte too many", "900 KiB", "quotes that grow when written as JSON"],
+)
+async def test_results_that_do_not_fit_are_refused_as_a_whole(
+    text, checkup_operator, checkups: Client, namespace
+):
+    status = await finished(
+        checkups, namespace, {**GOOD, "status.result.text": text, "status.result.a": "b"}, "Failed"
+    )
+    assert status.reason == "ResultsTooLarge"
+    assert f"more than the {MAX_RESULT_BYTES} that the status takes" in status.message
+    assert (status.results, status.result_map) == ("", {}), "nothing is half-written"
+
+
+async def test_more_than_a_mebibyte_is_refused_by_the_api_server(
+    checkup_operator, checkups: Client, namespace
+):
+    key = await create(checkups, namespace, "huge")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.runs()
+    with pytest.raises(ApiError) as refusal:
+        await write_results(checkups, key, {**GOOD, "status.result.text": "x" * (1024 * 1024 + 1)})
+    assert refusal.value.status.code in (413, 422)
+    await pod.ends(1)
+    status = (await with_verdict(checkups, key, "Failed")).status
+    assert (status.reason, "results: succeeded field is missing" in status.message) == (
+        "ContainerFailed",
+        True,
+    )
+
+
+async def test_binary_results_are_refused(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "binary")
+    pod = await PlayedPod.of(checkups, key)
+    where = ObjectKey(namespace, await run_name(checkups, key))
+    packed = base64.b64encode(b"\x00\xff").decode()
+    await checkups.patch(
+        desired.CONFIG_MAPS, where, {"binaryData": {"status.result.x": packed}, "data": GOOD}, Object
+    )
+    await pod.ends()
+    status = (await with_verdict(checkups, key, "Failed")).status
+    assert status.reason == "ResultsBinary"
+    assert "binaryData (status.result.x)" in status.message

@@ -1,0 +1,289 @@
+"""What nobody gains through a Checkup: neither its ServiceAccount, nor its author, nor whoever was there first."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kit.api import Api
+from kit.checkups import (
+    ACCOUNT,
+    CHILD_TYPES,
+    PlayedPod,
+    a_checkup,
+    an_account,
+    an_operator,
+    create,
+    passes,
+    run_name,
+    with_reason,
+    with_verdict,
+)
+from kit.eventually import eventually
+from kit.objects import exists
+from quintet.apis.checkup import CHECKUPS
+from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.components import COMPONENTS
+from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.rbac import DEMANDS, RIGHTS
+from quintet.kube.client import Client
+from quintet.manifests.policy import policies
+from quintet.manifests.rbac import operator_roles
+
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+async def may(
+    api: Api, user: str, namespace: str, verb: str, resource: str, name: str = "", group: str = ""
+) -> bool:
+    wanted = {"namespace": namespace, "verb": verb, "resource": resource, "group": group, "name": name}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {"user": user, "groups": ["system:authenticated"], "resourceAttributes": wanted}}  # fmt: skip
+    return bool((await api.create(REVIEWS, body))["status"]["allowed"])
+
+
+async def test_the_service_account_may_write_its_results_and_nothing_else(
+    checkup_operator, checkups: Client, api: Api, namespace
+):
+    key = await create(checkups, namespace, "modest")
+    await PlayedPod.of(checkups, key)
+    name, user = await run_name(checkups, key), f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    table = {
+        (verb, name): verb in ("get", "update", "patch")
+        for verb in ("get", "update", "patch", "delete", "list", "watch", "create", "deletecollection")
+    }
+    table |= {(verb, "other"): False for verb in ("get", "update", "patch", "delete")}
+    seen = {
+        (verb, which): await may(api, user, namespace, verb, "configmaps", which) for verb, which in table
+    }
+    assert seen == table
+    others = [
+        (verb, resource, group)
+        for resource, group in (("secrets", ""), ("pods", ""), ("jobs", "batch"), ("checkups", "kiagnose.io"),
+                                ("roles", desired.RBAC), ("rolebindings", desired.RBAC))
+        for verb in ("get", "list", "create", "update", "patch", "delete")
+    ]  # fmt: skip
+    gained = [each for each in others if await may(api, user, namespace, each[0], each[1], name, each[2])]
+    assert gained == []
+
+
+def _foreign(resource: Resource, name: str) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+    }
+    if resource == desired.CONFIG_MAPS:
+        body["data"] = {"ca.crt": "precious"}
+    if resource == desired.ROLES:
+        body["rules"] = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+    if resource == desired.ROLE_BINDINGS:
+        body["roleRef"] = {"apiGroup": desired.RBAC, "kind": "ClusterRole", "name": "view"}
+    if resource == desired.JOBS:
+        container = {"name": "x", "image": "x"}
+        body["spec"] = {
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        }
+    return body
+
+
+@pytest.mark.parametrize("resource", CHILD_TYPES, ids=lambda resource: resource.kind)
+async def test_an_object_that_was_there_first_is_never_adopted_changed_or_granted(
+    resource, checkups: Client, cluster, api: Api, namespace
+):
+    await an_account(checkups, namespace)
+    key = await create(checkups, namespace, "late", timeout=1)
+    name = await run_name(checkups, key)
+    await checkups.create(resource, _foreign(resource, name), Object, namespace=namespace)
+    where = ObjectKey(namespace, name)
+    before = await checkups.get(resource, where, dict[str, Any])
+    async with an_operator(cluster.kubeconfig, namespace=namespace):
+        waiting = await with_reason(checkups, key, "ForeignObject")
+        assert f"{resource.kind} {where} exists and is not controlled" in waiting.status.message
+        await with_verdict(checkups, key, "InfraError")
+        after = await checkups.get(resource, where, dict[str, Any])
+        if resource != desired.JOBS:  # the Job controller writes into any Job
+            assert after == before
+        user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+        if resource == desired.CONFIG_MAPS:
+            assert not await may(api, user, namespace, "update", "configmaps", name), (
+                "granted a foreign ConfigMap"
+            )
+            assert not await exists(checkups, desired.ROLES, where)
+        assert not await may(api, user, namespace, "get", "secrets", "any")
+        await checkups.delete(CHECKUPS, key)
+
+        async def gone() -> None:
+            assert not await exists(checkups, CHECKUPS, key)
+
+        await eventually(gone)
+        assert await exists(checkups, resource, where), "somebody else's object was deleted"
+
+
+async def test_it_goes_on_when_a_foreign_object_is_gone(checkups: Client, cluster, namespace):
+    await an_account(checkups, namespace)
+    key = await create(checkups, namespace, "late", timeout=300)
+    name = await run_name(checkups, key)
+    await checkups.create(
+        desired.CONFIG_MAPS, _foreign(desired.CONFIG_MAPS, name), Object, namespace=namespace
+    )
+    async with an_operator(cluster.kubeconfig, namespace=namespace):
+        await with_reason(checkups, key, "ForeignObject")
+        await checkups.delete(desired.CONFIG_MAPS, ObjectKey(namespace, name))
+        await passes(checkups, key)
+        await with_verdict(checkups, key, "Passed")
+
+
+@pytest.fixture
+async def policed(checkups: Client, api: Api):
+    """The admission policies, as they are installed."""
+    path = "/apis/admissionregistration.k8s.io/v1"
+    made = []
+    for body in policies(DEMANDS):
+        plural = (
+            "validatingadmissionpolicies"
+            if body["kind"].endswith("Policy")
+            else "validatingadmissionpolicybindings"
+        )
+        await api.create(f"{path}/{plural}", body)
+        made.append(f"{path}/{plural}/{body['metadata']['name']}")
+    yield
+    for one in made:
+        await api.delete(one)
+
+
+async def grant(api: Api, namespace: str, user: str, *rules: dict[str, Any]) -> None:
+    base = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    await api.create(f"{base}/roles", {"metadata": {"name": user}, "rules": list(rules)})
+    subjects = [{"kind": "User", "name": user, "apiGroup": desired.RBAC}]
+    ref = {"apiGroup": desired.RBAC, "kind": "Role", "name": user}
+    await api.create(
+        f"{base}/rolebindings", {"metadata": {"name": user}, "subjects": subjects, "roleRef": ref}
+    )
+
+
+CHECKUP_RIGHT = {
+    "apiGroups": ["kiagnose.io"],
+    "resources": ["checkups"],
+    "verbs": ["create", "update", "patch", "get"],
+}
+USE = {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": [ACCOUNT], "verbs": ["use"]}
+PODS_RIGHT = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
+OVERLAY = {"spec": {"nodeSelector": {"a": "b"}}}
+
+
+@pytest.mark.parametrize(
+    ("rules", "spec", "want"),
+    [
+        pytest.param([], {}, "you need the right to use that ServiceAccount", id="neither right"),
+        pytest.param([USE], {}, None, id="may use the account"),
+        pytest.param(
+            [USE], {"serviceAccountName": "admin"}, "you need the right to use", id="may use another account"
+        ),
+        pytest.param([PODS_RIGHT], {}, None, id="may create pods"),
+        pytest.param(
+            [USE],
+            {"template": OVERLAY},
+            "spec.template decides what runs in pods",
+            id="no template by use alone",
+        ),
+        pytest.param([PODS_RIGHT], {"template": OVERLAY}, None, id="a template with pods"),
+    ],
+)
+async def test_nobody_runs_as_an_account_that_they_may_not_use(
+    rules, spec, want, policed, cluster, api: Api, namespace
+):
+    await grant(api, namespace, "ann", CHECKUP_RIGHT, *rules)
+    body = a_checkup("asked", **spec)
+
+    async def judged() -> None:
+        done = cluster.kubectl(
+            "create", "--dry-run=server", "-n", namespace, "--as", "ann", "-f", "-", input=json.dumps(body)
+        )
+        assert (done.returncode == 0) == (want is None), done.stderr
+        assert want is None or want in done.stderr, done.stderr
+
+    await eventually(judged)  # a new policy takes a moment to bite
+
+
+async def test_the_controller_holds_exactly_what_it_grants():
+    held = {verb for right in RIGHTS if "configmaps" in right.resources for verb in right.verbs}
+    assert set(desired.RESULT_VERBS) <= held
+    verbs = {verb for right in RIGHTS for verb in right.verbs}
+    assert verbs.isdisjoint({"escalate", "bind", "impersonate", "*"})
+    assert all("*" not in right.resources for right in RIGHTS)
+
+
+@pytest.fixture
+async def as_installed(checkups: Client, api: Api, cluster, namespace, tmp_path):
+    """The roles of an installation with the Checkup controller alone, and a kubeconfig as its account."""
+    made = []
+    path = "/apis/rbac.authorization.k8s.io/v1"
+    role = next(body for body in operator_roles([COMPONENTS["checkup"]]) if body["kind"] == "ClusterRole")
+    name = f"checkup-only-{namespace}"
+    role["metadata"]["name"] = name
+    await api.create(f"{path}/clusterroles", role)
+    made.append(f"{path}/clusterroles/{name}")
+    await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "operator"}})
+    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": namespace}
+    ref = {"apiGroup": desired.RBAC, "kind": "ClusterRole", "name": name}
+    binding = {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]}
+    await api.create(f"{path}/clusterrolebindings", binding)
+    made.append(f"{path}/clusterrolebindings/{name}")
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/operator/token", asked)
+    yield token["status"]["token"]
+    for one in made:
+        await api.delete(one)
+
+
+async def test_a_whole_life_needs_no_more_than_the_declared_rights(
+    as_installed, checkups: Client, proxy, namespace, tmp_path
+):
+    await an_account(checkups, namespace)
+    kubeconfig = proxy.write_kubeconfig(tmp_path, token=as_installed)
+    async with an_operator(kubeconfig, namespace=namespace):
+        good = await create(checkups, namespace, "good")
+        await passes(checkups, good)
+        await with_verdict(checkups, good, "Passed")
+        bad = await create(checkups, namespace, "bad", timeout=1)
+        await (await PlayedPod.of(checkups, bad)).runs()
+        await with_verdict(checkups, bad, "TimedOut")
+        await checkups.patch(
+            CHECKUPS, good, {"metadata": {"annotations": {"kiagnose.io/rerun": "1"}}}, Object
+        )
+        await passes(checkups, good, 2)
+        await with_verdict(checkups, good, "Passed", run=2)
+        for key in (good, bad):
+            await checkups.delete(CHECKUPS, key)
+
+        async def gone() -> None:
+            assert not await exists(checkups, CHECKUPS, good)
+            assert not await exists(checkups, CHECKUPS, bad)
+
+        await eventually(gone)
+    refused = [str(exchange) for exchange in proxy.trace if exchange.status == 403]
+    assert refused == []
+
+
+async def test_an_installation_without_patch_could_not_grant_it(checkups: Client, api: Api, namespace):
+    """Why the rights of the design's appendix cannot work: the API server lets nobody grant what they lack."""
+    await grant(
+        api, namespace, "poor",
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "update", "delete"]},
+        {"apiGroups": [desired.RBAC], "resources": ["roles"], "verbs": ["create"]},
+    )  # fmt: skip
+    headers = {"Impersonate-User": "poor"}
+    rule = {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["x"],
+        "verbs": ["get", "update", "patch"],
+    }
+    url = f"{api.server}/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"
+    async with api.session.post(
+        url, json={"metadata": {"name": "x"}, "rules": [rule]}, headers=headers
+    ) as answer:
+        assert answer.status == 403, await answer.text()
+        assert "attempting to grant RBAC permissions not currently held" in await answer.text()

@@ -1,0 +1,283 @@
+"""Each verdict of a Checkup, with the exact cause and a next step.
+
+Quotas, Pod Security, the scheduler and the Job controller are the real ones; what a kubelet would
+say about a pod is written by the tests (see kit/checkups.py), since there is no node.
+"""
+
+from typing import Any
+
+import pytest
+
+from kit.api import Api
+from kit.checkups import (
+    CHILD_TYPES,
+    PlayedPod,
+    create,
+    get,
+    passes,
+    run_name,
+    with_reason,
+    with_verdict,
+    write_results,
+)
+from kit.eventually import eventually
+from kit.objects import exists
+from kit.proxy import Answer, FaultProxy, matching
+from quintet.apis.checkup import CHECKUPS
+from quintet.apis.meta import Object, ObjectKey, find_condition
+from quintet.controllers.checkup import desired
+from quintet.kube.client import PODS, Client
+
+
+async def quota(api: Api, namespace: str, **hard: str) -> None:
+    """A quota that counts: the controller has taken it up."""
+    names = {name.replace("_", "/"): value for name, value in hard.items()}
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    await api.create(path, {"metadata": {"name": "tight"}, "spec": {"hard": names}})
+
+    async def counted() -> None:
+        assert (await api.get(f"{path}/tight")).get("status", {}).get("hard"), "the quota is not counted yet"
+
+    await eventually(counted)
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "want_reason", "want_message"),
+    [
+        pytest.param(
+            {"status.succeeded": "false", "status.failureReason": "check: too slow"}, 0,
+            "CheckupFailed", "check: too slow", id="it says why it failed",
+        ),
+        pytest.param(
+            {"status.succeeded": "false", "status.failureReason": "input: no message"}, 2,
+            "CheckupFailed", "input: no message", id="it says why it failed, and ends with an exit code",
+        ),
+        pytest.param(
+            {"status.succeeded": "true"}, 1,
+            "SuccessThenCrash", "reported success, but then ended with exit code 1", id="success, then a crash",
+        ),
+        pytest.param({}, 0, "SucceededMissing", "results: succeeded field is missing", id="no word at all"),
+        pytest.param(
+            {"status.succeeded": "yes"}, 0, "SucceededIllegal", "results: succeeded field is illegal", id="yes",
+        ),
+        pytest.param(
+            {"status.succeeded": "false"}, 0,
+            "FailureReasonMissing", "results: failureReason field is missing", id="no reason",
+        ),
+        pytest.param({}, 3, "ContainerFailed", "exit code 3", id="a crash without a word"),
+        pytest.param({"spec.timeout": None}, 0, "ResultsMissing", "results: ConfigMap Data is nil", id="no data"),
+    ],
+)  # fmt: skip
+async def test_a_failed_checkup(
+    data, code, want_reason, want_message, checkup_operator, checkups: Client, namespace
+):
+    key = await create(checkups, namespace, "failing")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.runs()
+    await write_results(
+        checkups, key, {**data, "status.result.seen": "1"} if data and None not in data.values() else data
+    )
+    await pod.ends(code)
+    status = (await with_verdict(checkups, key, "Failed")).status
+    assert status.reason == want_reason
+    assert want_message in status.message
+    failed = find_condition(status.conditions, "Failed")
+    assert (failed.status, failed.reason) == ("True", want_reason)
+    assert find_condition(status.conditions, "Succeeded").status == "False"
+    if "status.succeeded" in data:
+        assert status.result_map == {"seen": "1"}, "results of a failed run are kept too"
+
+
+async def test_a_timeout_keeps_the_log_and_then_stops_the_pod(
+    checkup_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    # There is no kubelet to ask for logs, so the proxy answers in its place.
+    log = Answer(200, body="line 1\nline 2: waiting for a friend\n")
+    proxy.inject(log, when=matching("get", "pods", subresource="log"), times=None)
+    key = await create(checkups, namespace, "hanging", timeout=1)
+    pod = await PlayedPod.of(checkups, key)
+    await pod.runs()
+    await write_results(checkups, key, {"status.result.step": "2 of 3"})
+    status = (await with_verdict(checkups, key, "TimedOut")).status
+    assert "waiting for a friend" in status.evidence.logs[0].tail
+    assert status.evidence.pod == pod.key.name
+    assert status.evidence.containers[0].state.startswith("running")
+    assert any(event.reason == "SuccessfulCreate" for event in status.evidence.events), status.evidence.events
+    assert status.result_map == {"step": "2 of 3"}
+    assert "timeoutSeconds" in status.message
+
+    async def stopped() -> None:
+        job = await checkups.get(desired.JOBS, ObjectKey(namespace, status.job), dict[str, Any])
+        failed = [
+            c for c in job["status"].get("conditions", []) if c["type"] == "Failed" and c["status"] == "True"
+        ]
+        assert [condition["reason"] for condition in failed] == ["DeadlineExceeded"], job["status"]
+        assert not await exists(checkups, PODS, pod.key), "the pod still runs"
+
+    await eventually(stopped)
+    order = [
+        str(exchange.request).split()[1]
+        for exchange in proxy.trace
+        if matching("get", "pods", subresource="log")(exchange.request)
+        or matching("patch", "jobs")(exchange.request)
+    ]
+    assert order == ["pods/log", "jobs.batch"], "the log first"
+    assert (await get(checkups, key)).status == status, "the end of the Job changes nothing"
+
+
+async def test_a_timeout_that_the_kubelet_saw_to_while_nobody_was_there(
+    checkup_operator, checkups: Client, namespace
+):
+    key = await create(checkups, namespace, "hung")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.ends(
+        137, reason="DeadlineExceeded", message="Pod was active on the node longer than the deadline"
+    )
+    status = (await with_verdict(checkups, key, "TimedOut")).status
+    assert status.reason == "DeadlineExceeded"
+    assert await exists(checkups, PODS, pod.key), "the pod and its log stay"
+
+
+async def test_an_image_that_cannot_be_pulled(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "no-image", timeout=3)
+    pod = await PlayedPod.of(checkups, key)
+    await pod.waits("ImagePullBackOff", 'Back-off pulling image "nowhere/none:1"')
+    waiting = await with_reason(checkups, key, "ImagePullFailed")
+    assert waiting.status.verdict is None, "it may still come"
+    status = (await with_verdict(checkups, key, "InfraError")).status
+    assert 'ImagePullBackOff: Back-off pulling image "nowhere/none:1"' in status.message
+    assert "check spec.image" in status.message
+
+
+async def test_an_image_that_comes_late_is_run(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "late-image")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.waits("ErrImagePull", "try again")
+    await with_reason(checkups, key, "ImagePullFailed")
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+
+
+async def test_a_name_that_no_image_can_have_ends_it_at_once(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "bad-name", timeout=3600, image="NOT AN IMAGE")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.waits("InvalidImageName", "couldn't parse image name")
+    status = (await with_verdict(checkups, key, "InfraError")).status
+    assert (status.reason, "InvalidImageName" in status.message) == ("ImagePullFailed", True)
+
+
+async def test_a_pod_that_finds_no_node(checkup_operator, checkups: Client, namespace):
+    """The control plane has no node at all, and its scheduler says so."""
+    key = await create(checkups, namespace, "nowhere", timeout=2)
+    status = (await with_verdict(checkups, key, "InfraError")).status
+    assert status.reason == "Unschedulable"
+    assert "no nodes available" in status.message
+    assert status.evidence.events, "the scheduler's words are kept"
+
+
+async def test_a_missing_service_account(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "nobody", timeout=1, serviceAccountName="nobody")
+    status = (await with_verdict(checkups, key, "InfraError")).status
+    assert status.reason == "ServiceAccountMissing"
+    assert "ServiceAccount nobody is not there" in status.message
+    for resource in CHILD_TYPES:
+        assert not await exists(checkups, resource, ObjectKey(namespace, await run_name(checkups, key))), (
+            resource.kind
+        )
+
+
+async def test_a_quota_without_room_for_a_pod(checkup_operator, checkups: Client, api: Api, namespace):
+    await quota(api, namespace, pods="0")
+    key = await create(checkups, namespace, "crowded", timeout=3)
+    waiting = await with_reason(checkups, key, "PodNotCreated")
+    assert waiting.status.verdict is None, "room may be made"
+    status = (await with_verdict(checkups, key, "InfraError")).status
+    assert "exceeded quota: tight" in status.message
+
+
+async def test_pod_security_that_forbids_the_pod(checkup_operator, checkups: Client, api: Api, namespace):
+    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    await api.merge(f"/api/v1/namespaces/{namespace}", label)
+    overlay = {"spec": {"hostNetwork": True}}
+    key = await create(checkups, namespace, "privileged", timeout=3, template=overlay)
+    status = (await with_verdict(checkups, key, "InfraError")).status
+    assert status.reason == "PodNotCreated"
+    assert 'violates PodSecurity "restricted:latest": host namespaces' in status.message
+
+
+async def test_what_we_run_by_ourselves_is_restricted(
+    checkup_operator, checkups: Client, api: Api, namespace
+):
+    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    await api.merge(f"/api/v1/namespaces/{namespace}", label)
+    key = await create(checkups, namespace, "modest")
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+
+
+@pytest.mark.parametrize(
+    "hard",
+    [{"configmaps": "0"}, {"count_roles.rbac.authorization.k8s.io": "0"}, {"count_jobs.batch": "0"}],
+    ids=["no ConfigMap", "no Role", "no Job"],
+)
+async def test_a_setup_that_fails_half_way_is_told_and_leaves_nothing(
+    hard, checkup_operator, checkups: Client, api: Api, namespace
+):
+    await quota(api, namespace, **hard)
+    key = await create(checkups, namespace, "half", timeout=1)
+    name = await run_name(checkups, key)
+    status = (await with_verdict(checkups, key, "InfraError")).status
+    assert status.reason == "SetupRefused"
+    assert "exceeded quota: tight" in status.message
+    await checkups.delete(CHECKUPS, key)
+
+    async def gone() -> None:
+        assert not await exists(checkups, CHECKUPS, key)
+        for resource in CHILD_TYPES:
+            assert not await exists(checkups, resource, ObjectKey(namespace, name)), resource.kind
+
+    await eventually(gone)
+
+
+async def test_a_template_that_no_pod_can_have(checkup_operator, checkups: Client, namespace):
+    overlay = {
+        "spec": {"containers": [{"name": "checkup", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}]}
+    }
+    key = await create(checkups, namespace, "odd", timeout=3600, template=overlay)
+    status = (await with_verdict(checkups, key, "Invalid")).status
+    assert status.reason == "InvalidTemplate"
+    assert "volumeMounts[0].name" in status.message
+
+
+async def test_params_that_came_past_the_webhooks_make_nothing_and_can_be_corrected(
+    checkup_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    key = await create(checkups, namespace, "invalid", params='{"a": {"b": 1}}')
+    status = (await with_verdict(checkups, key, "Invalid")).status
+    assert "spec.params[a]" in status.message
+    assert proxy.trace.writes(matching("create")) == []
+    await checkups.patch(CHECKUPS, key, {"spec": {"params": '{"a": "b"}'}}, Object)
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+
+
+async def test_a_pod_that_the_cluster_took_away(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "evicted")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.ends(137, reason="Evicted", message="The node was low on resource: memory.")
+    status = (await with_verdict(checkups, key, "InfraError")).status
+    assert status.reason == "PodDisrupted"
+    assert "low on resource" in status.message
+
+
+async def test_a_verdict_is_told_in_an_event(checkup_operator, checkups: Client, api: Api, namespace):
+    key = await create(checkups, namespace, "told", timeout=1, serviceAccountName="nobody")
+    await with_verdict(checkups, key, "InfraError")
+
+    async def told() -> None:
+        events = (await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"))["items"]
+        ours = {event["reason"]: event for event in events if event["regarding"]["name"] == "told"}
+        assert {"ServiceAccountMissing", "InfraError"} <= ours.keys(), list(ours)
+        assert ours["InfraError"]["type"] == "Warning"
+
+    await eventually(told)

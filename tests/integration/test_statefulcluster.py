@@ -1,0 +1,516 @@
+"""StatefulClusters on a real API server, with a pretended node where pods must start.
+
+What needs real containers and volumes is in tests/e2e/test_statefulcluster_on_a_node.py.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.api import Api
+from kit.eventually import eventually
+from kit.kubelet import PretendedNode
+from kit.proxy import FaultProxy
+from kit.statefulclusters import (
+    a_claim_template,
+    a_cluster,
+    claims,
+    claims_of,
+    condition,
+    get,
+    install,
+    names,
+    pods,
+    revisions,
+    settled,
+    statefulcluster_operator,
+)
+from quintet.apis.meta import JsonObject, Object, ObjectKey
+from quintet.apis.statefulcluster import STATEFULCLUSTERS, ClaimState
+from quintet.controllers.statefulcluster.desired import CLAIMS, PODS
+from quintet.kube.client import JSON, Client
+
+
+@pytest.fixture(scope="module")
+async def clusters(client: Client) -> Client:
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def node(api: Api, namespace) -> AsyncIterator[PretendedNode]:
+    async with PretendedNode(api, namespace=namespace).running() as running:
+        yield running
+
+
+@pytest.fixture
+async def operator(clusters, proxy: FaultProxy, namespace, tmp_path) -> AsyncIterator[None]:
+    async with statefulcluster_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        yield
+
+
+async def create(client: Client, namespace: str, **spec) -> ObjectKey:
+    body = a_cluster(**spec)
+    await client.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
+    return ObjectKey(namespace, body["metadata"]["name"])
+
+
+async def change(client: Client, key: ObjectKey, **spec) -> None:
+    await client.patch(STATEFULCLUSTERS, key, {"spec": spec}, Object)
+
+
+async def annotate(client: Client, key: ObjectKey, **annotations) -> None:
+    named = {f"enge.me/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    await client.patch(STATEFULCLUSTERS, key, {"metadata": {"annotations": named}}, Object)
+
+
+def with_image(image: str) -> JsonObject:
+    return a_cluster(image=image)["spec"]["template"]
+
+
+@pytest.fixture
+async def web(operator, node, clusters: Client, namespace) -> ObjectKey:
+    """Three replicas, at rest."""
+    key = await create(clusters, namespace, replicas=3)
+    await settled(clusters, key)
+    return key
+
+
+async def test_replicas_have_names_claims_labels_and_an_address_of_their_own(web, clusters, namespace):
+    cluster = await get(clusters, web)
+    found = await pods(clusters, namespace)
+    assert sorted(cluster.status.replica_names) == names(found)
+    for pod in found:
+        meta, spec = pod["metadata"], pod["spec"]
+        assert meta["name"].startswith("web-")
+        assert (spec["hostname"], spec["subdomain"]) == (meta["name"], "web")
+        assert meta["labels"]["enge.me/replica"] == meta["name"]
+        assert meta["labels"]["controller-revision-hash"] == cluster.status.update_revision
+        assert (meta["labels"]["app"], meta["labels"]["tier"], meta["annotations"]["note"]) == (
+            "web",
+            "back",
+            "kept",
+        )
+        assert [volume["name"] for volume in spec["volumes"][:2]] == ["scratch", "data"], (
+            "template volumes stay"
+        )
+        owner = meta["ownerReferences"][0]
+        assert (owner["uid"], owner["controller"]) == (cluster.metadata.uid, True)
+    mounted = sorted(claim for pod in found for claim in claims_of(pod))
+    assert mounted == names(await claims(clusters, namespace))
+    assert len(set(mounted)) == 3
+
+
+async def test_the_status_is_that_of_a_statefulset_and_more(web, clusters):
+    status = (await get(clusters, web)).status
+    assert (status.replicas, status.ready_replicas, status.available_replicas) == (3, 3, 3)
+    assert (status.current_replicas, status.updated_replicas) == (3, 3)
+    assert status.current_revision == status.update_revision != ""
+    assert (status.ready, status.selector) == ("3/3", "app=web")
+    assert {line.state for line in status.claims} == {ClaimState.IN_USE}
+    assert {line.replica for line in status.claims} == set(status.replica_names)
+    verdicts = {each.type: each.status for each in status.conditions}
+    assert verdicts == {"Ready": "True", "Progressing": "False", "Degraded": "False", "Blocked": "False"}
+
+
+async def test_nothing_is_sent_when_nothing_differs(web, proxy: FaultProxy):
+    await proxy.quiet(1.0)
+    mark = proxy.trace.mark()
+    await proxy.quiet(2.0)
+    assert proxy.trace.requests(since=mark) == [], f"\n{proxy.trace}"
+
+
+async def test_a_deleted_pod_comes_back_under_a_new_name_with_its_claims(web, clusters, namespace):
+    before = await pods(clusters, namespace)
+    lost = before[0]
+    await clusters.delete(PODS, ObjectKey(namespace, lost["metadata"]["name"]))
+
+    async def replaced() -> None:
+        after = await pods(clusters, namespace)
+        assert len(after) == 3
+        assert lost["metadata"]["name"] not in names(after)
+        (new,) = [pod for pod in after if pod["metadata"]["name"] not in names(before)]
+        assert claims_of(new) == claims_of(lost)
+
+    await eventually(replaced)
+    await settled(clusters, web)
+    assert len(await claims(clusters, namespace)) == 3
+
+
+async def test_a_pod_that_fails_is_replaced(web, node: PretendedNode, clusters, namespace):
+    lost = names(await pods(clusters, namespace))[0]
+    node.health = lambda pod: "Failed" if pod["metadata"]["name"] == lost else "Ready"
+    node.look_again()
+
+    async def replaced() -> None:
+        found = names(await pods(clusters, namespace))
+        assert lost not in found
+        assert len(found) == 3
+
+    await eventually(replaced)
+    cluster = await settled(clusters, web)
+    assert [entry.count for entry in cluster.status.setbacks] == [1]
+
+
+async def test_scaling_down_and_up_again_uses_the_retained_claims(web, clusters, cluster, namespace):
+    before = names(await claims(clusters, namespace))
+    assert cluster.kubectl("scale", "stc/web", "--replicas=1", "-n", namespace).returncode == 0
+    down = await settled(clusters, web)
+    assert len(await pods(clusters, namespace)) == 1
+    assert sorted(line.state for line in down.status.claims) == ["Free", "Free", "InUse"]
+    await change(clusters, web, replicas=3)
+    await settled(clusters, web)
+    assert names(await claims(clusters, namespace)) == before
+    assert sorted(c for pod in await pods(clusters, namespace) for c in claims_of(pod)) == before
+
+
+async def test_without_adoption_a_new_replica_gets_new_claims(web, clusters, namespace):
+    await annotate(clusters, web, claim_adoption="Never")
+    lost = (await pods(clusters, namespace))[0]
+    await clusters.delete(PODS, ObjectKey(namespace, lost["metadata"]["name"]))
+
+    async def replaced() -> None:
+        found = await pods(clusters, namespace)
+        assert len(found) == 3
+        assert claims_of(lost)[0] not in [c for pod in found for c in claims_of(pod)]
+
+    await eventually(replaced)
+    assert len(await claims(clusters, namespace)) == 4
+
+
+async def test_a_new_template_keeps_names_and_claims(web, clusters, namespace):
+    before = {pod["metadata"]["name"]: claims_of(pod) for pod in await pods(clusters, namespace)}
+    await change(clusters, web, template=with_image("web:2"))
+    after = await settled(clusters, web)
+    found = await pods(clusters, namespace)
+    assert {pod["metadata"]["name"]: claims_of(pod) for pod in found} == before
+    assert {pod["spec"]["containers"][0]["image"] for pod in found} == {"web:2"}
+    assert after.status.current_revision == after.status.update_revision
+    assert len(await revisions(clusters, namespace)) == 2
+
+
+async def test_at_most_one_pod_is_missing_during_an_update(web, clusters, cluster, proxy, namespace):
+    lowest = [3]
+
+    async def watch_it() -> None:
+        found = await pods(clusters, namespace)
+        ready = [pod for pod in found if not pod["metadata"].get("deletionTimestamp") and _ready(pod)]
+        lowest[0] = min(lowest[0], len(ready))
+        done = (await get(clusters, web)).status
+        assert (done.updated_replicas, done.ready_replicas) == (3, 3), done
+        assert {pod["spec"]["containers"][0]["image"] for pod in found} == {"web:2"}
+
+    await change(clusters, web, template=with_image("web:2"))
+    await eventually(watch_it, within=60.0)
+    assert lowest[0] >= 2
+
+
+def _ready(pod: JsonObject) -> bool:
+    return any(
+        each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ())
+    )
+
+
+async def test_a_bad_template_that_is_corrected_heals_without_help(web, node, clusters, namespace):
+    node.health = lambda pod: "Pending" if pod["spec"]["containers"][0]["image"] == "bad:1" else "Ready"
+    await change(clusters, web, template=with_image("bad:1"))
+
+    async def stuck() -> None:
+        found = await pods(clusters, namespace)
+        assert "bad:1" in [pod["spec"]["containers"][0]["image"] for pod in found]
+
+    await eventually(stuck)
+    await change(clusters, web, template=with_image("web:2"))
+    await settled(clusters, web)
+    found = await pods(clusters, namespace)
+    assert [pod["spec"]["containers"][0]["image"] for pod in found] == ["web:2"] * 3
+
+
+async def test_a_template_that_goes_back_uses_the_revision_that_was(web, clusters, namespace):
+    first = (await get(clusters, web)).status.update_revision
+    await change(clusters, web, template=with_image("web:2"))
+    await settled(clusters, web)
+    await change(clusters, web, template=with_image("web:1"))
+    after = await settled(clusters, web)
+    assert after.status.update_revision == first
+    assert len(await revisions(clusters, namespace)) == 2
+
+
+async def test_history_beyond_its_limit_is_forgotten(web, clusters, namespace):
+    await change(clusters, web, revisionHistoryLimit=1)
+    for number in range(2, 5):
+        await change(clusters, web, template=with_image(f"web:{number}"))
+        await settled(clusters, web)
+
+    async def trimmed() -> None:
+        assert len(await revisions(clusters, namespace)) == 2
+
+    await eventually(trimmed)
+
+
+async def test_a_partition_keeps_the_oldest_on_the_template_before(web, clusters, namespace):
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    await change(clusters, web, updateStrategy=strategy, template=with_image("web:2"))
+    status = (await settled(clusters, web)).status
+    assert (status.updated_replicas, status.current_replicas) == (1, 2)
+    old = [p for p in await pods(clusters, namespace) if p["spec"]["containers"][0]["image"] == "web:1"]
+    await clusters.delete(PODS, ObjectKey(namespace, old[0]["metadata"]["name"]))
+
+    async def back() -> None:
+        images = sorted(p["spec"]["containers"][0]["image"] for p in await pods(clusters, namespace))
+        assert images == ["web:1", "web:1", "web:2"]
+
+    await eventually(back)
+    await settled(clusters, web)
+
+
+async def test_on_delete_leaves_pods_to_whoever_deletes_them(web, clusters, namespace):
+    await change(
+        clusters,
+        web,
+        updateStrategy={"type": "OnDelete", "rollingUpdate": None},
+        template=with_image("web:2"),
+    )
+    await settled(clusters, web)
+    found = await pods(clusters, namespace)
+    assert {pod["spec"]["containers"][0]["image"] for pod in found} == {"web:1"}
+    await clusters.delete(PODS, ObjectKey(namespace, found[0]["metadata"]["name"]))
+
+    async def updated() -> None:
+        images = sorted(p["spec"]["containers"][0]["image"] for p in await pods(clusters, namespace))
+        assert images == ["web:1", "web:1", "web:2"]
+
+    await eventually(updated)
+
+
+async def test_parallel_waits_for_nobody(operator, clusters, namespace):
+    """No node at all: every pod stays pending."""
+    await create(clusters, namespace, replicas=5, podManagementPolicy="Parallel")
+
+    async def all_there() -> None:
+        assert len(await pods(clusters, namespace)) == 5
+
+    await eventually(all_there)
+
+
+async def test_one_by_one_waits_for_the_first_to_be_ready(operator, clusters, proxy, namespace):
+    """No node at all: the first pod stays pending."""
+    key = await create(clusters, namespace, replicas=3)
+
+    async def waiting() -> None:
+        cluster = await get(clusters, key)
+        assert [step.reason for step in cluster.status.plan] == ["PodPending"], cluster.status
+
+    await eventually(waiting)
+    await proxy.quiet(1.0)
+    assert len(await pods(clusters, namespace)) == 1
+
+
+async def test_a_disruption_budget_holds_up_a_removal_and_is_named(web, clusters, api, namespace):
+    budget = {
+        "metadata": {"name": "keep-three"},
+        "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    await api.create(path, budget)
+
+    async def known() -> None:
+        assert (await api.get(f"{path}/keep-three"))["status"].get("currentHealthy") == 3
+
+    await eventually(known)
+    await change(clusters, web, replicas=2)
+    blocked = await condition(clusters, web, "Blocked", "True")
+    assert blocked.reason == "DisruptionBudget"
+    assert "keep-three" in blocked.message
+    assert len(await pods(clusters, namespace)) == 3
+    await api.delete(f"{path}/keep-three")
+    await settled(clusters, web)
+    assert (await condition(clusters, web, "Blocked", "False")).reason == "NotBlocked"
+
+
+async def test_claims_go_with_removed_replicas_where_the_policy_says_so(operator, node, clusters, namespace):
+    policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
+    key = await create(clusters, namespace, replicas=3, persistentVolumeClaimRetentionPolicy=policy)
+    await settled(clusters, key)
+    await change(clusters, key, replicas=1)
+
+    async def gone() -> None:
+        kept = [claim for pod in await pods(clusters, namespace) for claim in claims_of(pod)]
+        assert names(await claims(clusters, namespace)) == kept
+        assert len(kept) == 1
+
+    await eventually(gone)
+    cluster = await settled(clusters, key)
+    assert cluster.status.retiring == ()
+
+
+@pytest.mark.parametrize(("policy", "want"), [("Retain", 2), ("Delete", 0)])
+async def test_claims_stay_or_go_with_the_cluster(policy, want, operator, node, clusters, namespace):
+    both = {"whenScaled": "Retain", "whenDeleted": policy}
+    key = await create(clusters, namespace, replicas=2, persistentVolumeClaimRetentionPolicy=both)
+    await settled(clusters, key)
+    await clusters.delete(STATEFULCLUSTERS, key)
+
+    async def gone() -> None:
+        assert await pods(clusters, namespace) == []
+        assert len(await claims(clusters, namespace)) == want
+
+    await eventually(gone, within=60.0)
+
+
+async def test_a_cluster_made_again_takes_the_retained_claims(web, clusters, namespace):
+    before = names(await claims(clusters, namespace))
+    await clusters.delete(STATEFULCLUSTERS, web)
+
+    async def gone() -> None:
+        assert await pods(clusters, namespace) == []
+
+    await eventually(gone, within=60.0)
+    await create(clusters, namespace, replicas=3)
+    await settled(clusters, web)
+    assert names(await claims(clusters, namespace)) == before
+
+
+async def test_pods_left_behind_by_an_orphaning_delete_are_taken_back(web, clusters, cluster, namespace):
+    before = await pods(clusters, namespace)
+    assert cluster.kubectl("delete", "stc/web", "--cascade=orphan", "-n", namespace).returncode == 0
+    await create(clusters, namespace, replicas=3)
+    again = await settled(clusters, web)
+    after = await pods(clusters, namespace)
+    assert [pod["metadata"]["uid"] for pod in after] == [pod["metadata"]["uid"] for pod in before]
+    assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in after} == {again.metadata.uid}
+
+
+async def test_a_foreign_pod_is_reported_and_neither_counted_nor_removed(web, clusters, api, namespace):
+    body = {
+        "metadata": {"name": "stranger", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "x"}]},
+    }
+    await api.create(f"/api/v1/namespaces/{namespace}/pods", body)
+
+    async def reported() -> None:
+        status = (await get(clusters, web)).status
+        assert [(step.target, step.reason) for step in status.plan[1:]] == [("stranger", "ForeignPod")]
+        assert status.replicas == 3
+
+    await eventually(reported)
+    await change(clusters, web, replicas=1)
+    await settled(clusters, web)
+    found = names(await pods(clusters, namespace))
+    assert len(found) == 2
+    assert "stranger" in found
+
+
+async def test_plan_only_says_what_would_be_done_and_does_nothing(web, clusters, proxy, namespace):
+    before = await pods(clusters, namespace)
+    await annotate(clusters, web, plan_only="true")
+    await change(clusters, web, replicas=5, template=with_image("web:2"))
+
+    async def planned() -> None:
+        cluster = await get(clusters, web)
+        assert cluster.status.observed_generation == cluster.metadata.generation
+        assert [step.action for step in cluster.status.plan] == ["CreateReplica"], cluster.status
+
+    await eventually(planned)
+    await proxy.quiet(1.0)
+    assert names(await pods(clusters, namespace)) == names(before)
+    assert len(await revisions(clusters, namespace)) == 1
+    await annotate(clusters, web, plan_only="false")
+    await settled(clusters, web)
+    assert len(await pods(clusters, namespace)) == 5
+
+
+async def test_min_ready_seconds_are_waited_for_and_then_looked_at_again(operator, node, clusters, namespace):
+    key = await create(clusters, namespace, replicas=2, minReadySeconds=2)
+    cluster = await settled(clusters, key)
+    assert cluster.status.available_replicas == 2
+
+
+async def test_a_pod_that_the_server_refuses_is_reported_and_made_once_it_is_valid(
+    operator, node, clusters, namespace
+):
+    template = with_image("web:1")
+    template["spec"]["containers"][0]["volumeMounts"] = [{"name": "nowhere", "mountPath": "/x"}]
+    key = await create(clusters, namespace, replicas=1, template=template)
+    refused = await condition(clusters, key, "Degraded", "True")
+    assert refused.reason == "Refused"
+    assert "nowhere" in refused.message
+    await change(clusters, key, template=a_cluster()["spec"]["template"])
+    await clusters.patch(
+        STATEFULCLUSTERS, key, [{"op": "replace", "path": "/spec/template", "value": with_image("web:1")}],
+        Object, content_type=JSON,
+    )  # fmt: skip
+    await settled(clusters, key)
+    await condition(clusters, key, "Degraded", "False")
+    assert len(await claims(clusters, namespace)) == 1
+
+
+async def test_a_claim_that_cannot_grow_is_reported_and_tried_once(web, clusters, api, proxy, namespace):
+    for claim in await claims(clusters, namespace):
+        await bind(api, namespace, claim)
+    await change(clusters, web, volumeClaimTemplates=[a_claim_template("data", "2Mi")])
+
+    async def reported() -> None:
+        status = (await get(clusters, web)).status
+        assert all("cannot grow to 2Mi" in line.next_step for line in status.claims), status.claims
+
+    await eventually(reported)
+    mark = proxy.trace.mark()
+    await proxy.quiet(1.5)
+    assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
+
+
+async def bind(api: Api, namespace: str, claim: JsonObject) -> None:
+    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim['metadata']['name']}"
+    status = {"phase": "Bound", "capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"]}
+    await api.merge(f"{path}/status", {"status": status})
+
+
+async def test_a_lost_claim_of_a_pending_pod_is_set_aside_and_replaced(
+    operator, node, clusters, api, namespace
+):
+    node.health = lambda pod: "Pending"
+    key = await create(clusters, namespace, replicas=1)
+
+    async def made() -> JsonObject:
+        (claim,) = await claims(clusters, namespace)
+        assert await pods(clusters, namespace)
+        return claim
+
+    lost = await eventually(made)
+    name = lost["metadata"]["name"]
+    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}/status"
+    await api.merge(path, {"status": {"phase": "Lost"}})
+
+    async def replaced() -> None:
+        cluster = await get(clusters, key)
+        states = {line.name: line.state for line in cluster.status.claims}
+        assert states.pop(name) is ClaimState.UNUSABLE, cluster.status
+        assert list(states.values()) == [ClaimState.IN_USE], cluster.status
+
+    await eventually(replaced)
+    assert (await clusters.get(CLAIMS, ObjectKey(namespace, name), Object)).metadata.annotations[
+        "enge.me/unusable"
+    ]
+
+
+async def test_an_autoscaler_finds_its_numbers(web, clusters, cluster, namespace):
+    made = cluster.kubectl(
+        "autoscale", "statefulcluster/web", "--min=2", "--max=5", "--cpu=50%", "-n", namespace
+    )
+    assert made.returncode == 0, made.stderr
+
+    async def read() -> None:
+        shown = cluster.kubectl("get", "hpa/web", "-n", namespace, "-o", "jsonpath={.status}")
+        assert '"currentReplicas":3' in shown.stdout, shown.stdout
+        assert "AbleToScale" in shown.stdout
+
+    await eventually(read, within=60.0)
+
+
+async def test_kubectl_waits_for_ready_and_shows_the_columns(web, cluster, namespace):
+    waited = cluster.kubectl("wait", "stc/web", "--for=condition=Ready", "--timeout=30s", "-n", namespace)
+    assert waited.returncode == 0, waited.stderr
+    shown = cluster.kubectl("get", "stc", "-n", namespace).stdout.split("\n")
+    assert shown[0].split()[:5] == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]
+    assert shown[1].split()[:4] == ["web", "3/3", "3", "3"]

@@ -1,0 +1,200 @@
+"""Refusals and warnings of StatefulClusters through `quintet run --webhooks url`, as kubectl shows them.
+
+And what nobody gains by writing one: the admission policies. What the API server refuses without any
+of them is in test_statefulcluster_crd.py.
+"""
+
+import json
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.eventually import eventually
+from kit.process import Program
+from kit.quintet import apply, run_with_webhooks
+from kit.statefulclusters import install
+from kit.web import WEB, a_cluster, changed
+from quintet.apis.statefulcluster import PLAN_ONLY, STATEFULCLUSTERS
+from quintet.controllers.statefulcluster.rbac import DEMANDS
+from quintet.kube.client import Client
+from quintet.manifests.policy import policies
+
+STORAGE = "spec.volumeClaimTemplates.0.spec.resources.requests.storage"
+# Nothing is to be made here: it is about what may be written.
+IDLE = {PLAN_ONLY: "true"}
+
+
+@pytest.fixture(scope="module")
+async def webhooks(client: Client, cluster) -> AsyncIterator[Program]:
+    await install(client)
+    program = await run_with_webhooks(cluster.kubeconfig, "statefulcluster")
+    try:
+        yield program
+    finally:
+        program.signal(signal.SIGTERM)
+        assert await program.ended() == 0, "\n".join(program.log)
+
+
+def test_the_one_of_the_documentation_is_accepted_without_a_word(webhooks, cluster, namespace):
+    done = apply(cluster, namespace, a_cluster(annotations=IDLE))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_selector_that_misses_the_template_is_refused(webhooks, cluster, namespace):
+    done = apply(cluster, namespace, changed(a_cluster(), "spec.template.metadata.labels", {"app": "other"}))
+    assert done.returncode != 0
+    assert "spec.template.metadata.labels: Invalid value: " in done.stderr
+    assert "spec.selector does not match these labels" in done.stderr
+
+
+def test_a_misspelt_annotation_value_is_refused(webhooks, cluster, namespace):
+    done = apply(cluster, namespace, a_cluster(annotations={"enge.me/claim-adoption": "never"}))
+    assert done.returncode != 0
+    assert "did you mean 'Never'?" in done.stderr
+
+
+def test_ordinals_are_accepted_and_warned_of(webhooks, cluster, namespace):
+    done = apply(cluster, namespace, a_cluster(annotations=IDLE, ordinals={"start": 5}))
+    assert done.returncode == 0
+    assert "Warning: spec.ordinals: is ignored" in done.stderr
+
+
+def test_a_claim_may_grow_and_not_shrink(webhooks, cluster, namespace):
+    assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
+    larger = apply(cluster, namespace, changed(a_cluster(annotations=IDLE), STORAGE, "2Gi"))
+    assert larger.returncode == 0, larger.stderr
+    smaller = apply(cluster, namespace, changed(a_cluster(annotations=IDLE), STORAGE, "1Gi"))
+    assert smaller.returncode != 0
+    assert "must not shrink (volumes only grow)" in smaller.stderr
+
+
+def test_another_storage_class_is_refused(webhooks, cluster, namespace):
+    assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
+    path = "spec.volumeClaimTemplates.0.spec.storageClassName"
+    done = apply(cluster, namespace, changed(a_cluster(annotations=IDLE), path, "other"))
+    assert done.returncode != 0
+    assert "only spec.resources.requests.storage can change" in done.stderr
+
+
+def test_it_can_be_scaled_while_it_is_there(webhooks, cluster, namespace):
+    assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
+    done = cluster.kubectl("scale", "-n", namespace, "stc/web", "--replicas=5")
+    assert done.returncode == 0, done.stderr
+
+
+API = "/apis/admissionregistration.k8s.io/v1"
+PLURALS = {
+    "ValidatingAdmissionPolicy": f"{API}/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": f"{API}/validatingadmissionpolicybindings",
+}
+RBAC = "rbac.authorization.k8s.io"
+
+
+def right(resource, *verbs, group=""):
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+
+
+WRITE = right("statefulclusters", "create", "update", "patch", "get", group=STATEFULCLUSTERS.group)
+SCALE = right("statefulclusters/scale", "update", "patch", "get", group=STATEFULCLUSTERS.group)
+CREATE_PODS = right("pods", "create")
+CREATE_CLAIMS = right("persistentvolumeclaims", "create")
+DELETE_CLAIMS = right("persistentvolumeclaims", "delete")
+
+
+@pytest.fixture(scope="module")
+async def policed(client: Client, api):
+    """The admission policies of the kind, as they are installed."""
+    await install(client)
+    made = []
+    for body in policies(DEMANDS):
+        await api.create(PLURALS[body["kind"]], body)
+        made.append(f"{PLURALS[body['kind']]}/{body['metadata']['name']}")
+    yield
+    for path in made:
+        await api.delete(path)
+
+
+async def grant(api, namespace, *rules):
+    """A user with some rights in a namespace."""
+    base = f"/apis/{RBAC}/v1/namespaces/{namespace}"
+    await api.create(f"{base}/roles", {"metadata": {"name": "eve"}, "rules": list(rules)})
+    subjects = [{"kind": "User", "name": "eve", "apiGroup": RBAC}]
+    ref = {"apiGroup": RBAC, "kind": "Role", "name": "eve"}
+    await api.create(
+        f"{base}/rolebindings", {"metadata": {"name": "eve"}, "subjects": subjects, "roleRef": ref}
+    )
+
+
+def as_eve(cluster, namespace, *arguments, body=None):
+    text = json.dumps(body) if body is not None else None
+    return cluster.kubectl(*arguments, "-n", namespace, "--as=eve", input=text)
+
+
+DELETING = {"whenDeleted": "Retain", "whenScaled": "Delete"}
+WITHOUT_CLAIMS = changed(
+    a_cluster(annotations=IDLE, volumeClaimTemplates=None), "spec.template.spec.containers.0.volumeMounts", []
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "body", "want"),
+    [
+        pytest.param([], WITHOUT_CLAIMS, "you need the right to create pods here", id="no pods"),
+        pytest.param([CREATE_PODS], WITHOUT_CLAIMS, None, id="pods without claims"),
+        pytest.param(
+            [CREATE_PODS],
+            a_cluster(annotations=IDLE),
+            "the right to create persistentvolumeclaims",
+            id="no claims",
+        ),
+        pytest.param([CREATE_PODS, CREATE_CLAIMS], a_cluster(annotations=IDLE), None, id="pods and claims"),
+        pytest.param(
+            [CREATE_PODS, CREATE_CLAIMS],
+            a_cluster(annotations=IDLE, persistentVolumeClaimRetentionPolicy=DELETING),
+            "the right to delete persistentvolumeclaims",
+            id="deletes claims without the right to",
+        ),
+        pytest.param(
+            [CREATE_PODS, CREATE_CLAIMS, DELETE_CLAIMS],
+            a_cluster(annotations=IDLE, persistentVolumeClaimRetentionPolicy=DELETING),
+            None,
+            id="deletes claims with the right to",
+        ),
+    ],
+)
+async def test_nobody_gains_pods_or_claims_or_their_deletion(
+    rules, body, want, policed, webhooks, cluster, api, namespace
+):
+    await grant(api, namespace, WRITE, *rules)
+
+    async def judged() -> None:
+        done = as_eve(cluster, namespace, "create", "--dry-run=server", "-f", "-", body=body)
+        assert (done.returncode == 0) == (want is None), done.stderr
+        assert want is None or want in done.stderr, done.stderr
+
+    await eventually(judged)  # a new role or policy takes a moment to bite
+
+
+async def test_who_may_not_create_pods_can_still_scale_and_label_what_others_made(
+    policed, webhooks, cluster, api, namespace
+):
+    await grant(api, namespace, WRITE, SCALE)
+    assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
+    for arguments in (
+        ("scale", "stc/web", "--replicas=5"),
+        ("label", "stc/web", "team=a"),
+        ("patch", "stc/web", "--type=merge", "-p", '{"spec":{"replicas":2}}'),
+    ):
+        done = as_eve(cluster, namespace, *arguments)
+        assert done.returncode == 0, (arguments, done.stderr)
+    image = {"name": "nginx", "image": "evil"}
+    patch = json.dumps(
+        {"spec": {"template": {"spec": {"containers": [WEB["template"]["spec"]["containers"][0] | image]}}}}
+    )
+
+    async def refused() -> None:
+        done = as_eve(cluster, namespace, "patch", "stc/web", "--type=merge", "-p", patch, "--dry-run=server")
+        assert "you need the right to create pods here" in done.stderr, done.stderr
+
+    await eventually(refused)

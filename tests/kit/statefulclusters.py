@@ -1,0 +1,168 @@
+"""StatefulClusters on a real API server: their definition, their operator, and how to look at them.
+
+There is no node; where pods must start, `kit.kubelet.PretendedNode` says of them what a kubelet would.
+Run as a program it is the operator alone, to be killed: `python -m kit.statefulclusters KUBECONFIG NAMESPACE`.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kit.eventually import eventually
+from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
+from quintet.apis.statefulcluster import STATEFULCLUSTER, STATEFULCLUSTERS, StatefulCluster
+from quintet.controllers.statefulcluster import controller
+from quintet.controllers.statefulcluster.desired import CLAIMS, PODS, REVISIONS
+from quintet.kube import config
+from quintet.kube.client import Client
+from quintet.kube.transport import Transport
+from quintet.manifests.crd import definition
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.manager import Manager
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
+LABELS = {"app": "web"}
+
+
+async def install(client: Client) -> None:
+    """Make the API server serve StatefulClusters."""
+    body = definition(STATEFULCLUSTER)
+    await client.apply(CRDS, ObjectKey("", STATEFULCLUSTERS.qualified), body, Object)
+
+    async def served() -> None:
+        async for _ in client.pages(STATEFULCLUSTERS):
+            pass
+
+    await eventually(served)
+
+
+def a_cluster(
+    name: str = "web", *, image: str = "web:1", claims: tuple[str, ...] = ("data",), **spec: Any
+) -> JsonObject:
+    """As a StatefulSet would be written."""
+    return {
+        "apiVersion": STATEFULCLUSTERS.api_version,
+        "kind": STATEFULCLUSTERS.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "serviceName": name,
+            "selector": {"matchLabels": LABELS},
+            "template": {
+                "metadata": {"labels": {**LABELS, "tier": "back"}, "annotations": {"note": "kept"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "main", "image": image}],
+                    "volumes": [{"name": "scratch", "emptyDir": {}}],
+                },
+            },
+            "volumeClaimTemplates": [a_claim_template(name) for name in claims],
+            **spec,
+        },
+    }
+
+
+def a_claim_template(name: str, size: str = "1Mi") -> JsonObject:
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "by-hand",
+            "resources": {"requests": {"storage": size}},
+        },
+    }
+
+
+@contextlib.asynccontextmanager
+async def statefulcluster_operator(kubeconfig: Path, **options: Any) -> AsyncIterator[Manager]:
+    """An operator in this process, stopped on the way out."""
+    async with Transport(config.load(str(kubeconfig))) as transport:
+        manager = Manager(Client(transport), SystemClock(), f"test-{secrets.token_hex(3)}", **options)
+        controller.build(manager)
+        task = asyncio.create_task(manager.run())
+        try:
+            await manager.synced()
+            yield manager
+        finally:
+            manager.stop()
+            await task
+
+
+async def get(client: Client, key: ObjectKey) -> StatefulCluster:
+    return await client.get(STATEFULCLUSTERS, key, StatefulCluster)
+
+
+async def settled(client: Client, key: ObjectKey, within: float = 60.0) -> StatefulCluster:
+    """The cluster, once its status says that everything is as the current spec wants it."""
+
+    async def probe() -> StatefulCluster:
+        cluster = await get(client, key)
+        status = cluster.status
+        assert status.observed_generation == cluster.metadata.generation, status
+        assert [step.reason for step in status.plan][:1] == ["AsWanted"], status
+        return cluster
+
+    return await eventually(probe, within=within)
+
+
+async def condition(
+    client: Client, key: ObjectKey, kind: str, status: str, within: float = 30.0
+) -> Condition:
+    """A condition, once it is so."""
+
+    async def probe() -> Condition:
+        cluster = await get(client, key)
+        found = find_condition(cluster.status.conditions, kind)
+        assert found is not None, cluster.status
+        assert found.status == status, cluster.status
+        return found
+
+    return await eventually(probe, within=within)
+
+
+async def listed(client: Client, resource: Resource, namespace: str, labels: str = "") -> list[JsonObject]:
+    """All objects of a type in a namespace, by name."""
+    pages = client.pages(resource, namespace=namespace, labels=labels)
+    found = [msgspec.json.decode(item) async for page in pages for item in page.items]
+    return sorted(found, key=lambda each: str(each["metadata"]["name"]))
+
+
+async def pods(client: Client, namespace: str) -> list[JsonObject]:
+    return await listed(client, PODS, namespace)
+
+
+async def claims(client: Client, namespace: str) -> list[JsonObject]:
+    return await listed(client, CLAIMS, namespace)
+
+
+async def revisions(client: Client, namespace: str) -> list[JsonObject]:
+    return await listed(client, REVISIONS, namespace)
+
+
+def names(objects: list[JsonObject]) -> list[str]:
+    return [each["metadata"]["name"] for each in objects]
+
+
+def claims_of(pod: JsonObject) -> list[str]:
+    """The names of the claims that a pod mounts."""
+    volumes = pod["spec"]["volumes"]
+    return [each["persistentVolumeClaim"]["claimName"] for each in volumes if "persistentVolumeClaim" in each]
+
+
+async def _serve(kubeconfig: str, namespace: str) -> None:
+    async with Transport(config.load(kubeconfig)) as transport:
+        manager = Manager(Client(transport), SystemClock(), "operator", namespace=namespace)
+        controller.build(manager)
+        await manager.run()
+
+
+if __name__ == "__main__":
+    from quintet.observe import logging as logs
+
+    logs.set_up("text", "info")
+    asyncio.run(_serve(*sys.argv[1:3]))

@@ -1,0 +1,60 @@
+"""The webhook of StatefulCluster; its rules are tested with its types."""
+
+import json
+
+from kit.web import a_cluster, changed
+from quintet.admission import review
+from quintet.admission.statefulcluster import ADMISSION
+from unit.admission.sample import encoded
+
+
+def validated(cluster, old=None):
+    asked = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "1",
+            "resource": {"group": "enge.me", "version": "v1alpha1", "resource": "statefulclusters"},
+            "name": "web",
+            "operation": "CREATE" if old is None else "UPDATE",
+            "object": cluster,
+            "oldObject": old,
+        },
+    }
+    return json.loads(review.validate(ADMISSION, encoded(asked)))["response"]
+
+
+BAD = a_cluster(selector={}, ordinals={"start": 1})
+
+
+def test_mistakes_are_refused_with_a_cause_each():
+    response = validated(BAD)
+    assert response["allowed"] is False
+    assert [cause["field"] for cause in response["status"]["details"]["causes"]] == ["spec.selector"]
+    assert response["warnings"] == [
+        "spec.ordinals: is ignored, because replicas have random names and no ordinals"
+    ]
+
+
+def test_one_that_came_past_the_webhook_can_be_labelled_and_scaled():
+    assert validated(changed(BAD, "metadata.labels", {"a": "b"}), BAD)["allowed"] is True
+    assert validated(changed(BAD, "spec.replicas", 0), BAD)["allowed"] is True
+
+
+def test_any_other_change_to_it_is_judged():
+    assert validated(changed(BAD, "spec.serviceName", "other"), BAD)["allowed"] is False
+
+
+def test_annotations_are_judged_although_the_spec_stays():
+    new = changed(a_cluster(), "metadata.annotations", {"enge.me/plan-only": "maybe"})
+    assert validated(new, a_cluster())["allowed"] is False
+
+
+def test_a_claim_that_shrinks_is_refused_on_an_update_only():
+    small = changed(a_cluster(), "spec.volumeClaimTemplates.0.spec.resources.requests.storage", "1Mi")
+    assert validated(small)["allowed"] is True
+    assert validated(small, a_cluster())["allowed"] is False
+
+
+def test_there_are_no_defaults_to_fill_in():
+    assert ADMISSION.default is None

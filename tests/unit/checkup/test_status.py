@@ -1,0 +1,115 @@
+"""What is said about a Checkup on its way."""
+
+import msgspec
+import pytest
+
+from quintet.apis.checkup import CheckupStatus, Run, Verdict
+from quintet.apis.checkup.contract import object_name
+from quintet.apis.checkup.results import Results
+from quintet.apis.meta import find_condition
+from quintet.controllers.checkup import status as said
+from quintet.controllers.checkup.observed import Hindrance, Obstacle
+from quintet.controllers.checkup.verdict import Ending, Reason, invalid
+from unit.checkup.observations import START, a_checkup
+
+END = "2026-01-01T10:00:12Z"
+PASSED = Ending(Verdict.PASSED, Reason.SUCCEEDED, "The checkup finished successfully")
+
+
+def over(ending: Ending = PASSED, **changes) -> CheckupStatus:
+    status = said.ended(
+        a_checkup(), said.begun(a_checkup(), START), ending, Results(True, "", {"a": "b"}), None, END
+    )
+    return msgspec.structs.replace(status, **changes)
+
+
+def test_a_run_begins_with_names_that_its_uid_and_number_give():
+    first = said.begun(a_checkup(), START)
+    assert (first.run, first.start_time, first.phase) == (1, START, "Pending")
+    assert first.config_map == object_name("echo", "u-1", 1)
+    assert first.config_map.startswith("echo-")
+    assert object_name("echo", "u-1", 1) != object_name("echo", "u-1", 2) != object_name("echo", "u-2", 2)
+
+
+def test_names_fit_wherever_they_are_used():
+    name = object_name("a." * 126 + "z", "u", 999)
+    assert len(name) <= 57, "the Job's name becomes a label, and the start of the pod's name"
+    assert "." not in name
+
+
+def test_the_end_of_a_run_in_the_words_of_the_design():
+    status = over()
+    assert (status.verdict, status.duration, status.completion_time) == ("Passed", "12s", END)
+    assert (status.results, status.result_map) == ('{"a": "b"}', {"a": "b"})
+    succeeded = find_condition(status.conditions, "Succeeded")
+    assert (succeeded.status, succeeded.message) == ("True", "The checkup finished successfully")
+    assert [c.status for c in status.conditions] == ["True", "False", "False"]
+
+
+@pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.PASSED])
+def test_whatever_is_not_passed_is_failed(verdict):
+    status = over(Ending(verdict, "Why", "because"))
+    assert find_condition(status.conditions, "Failed").status == "True"
+    assert find_condition(status.conditions, "Succeeded").status == "False"
+
+
+def test_while_it_runs_nothing_is_claimed():
+    status = said.running(a_checkup(), said.begun(a_checkup(), START), Results(None, "", {"step": "1"}))
+    assert (status.verdict, status.result_map) == (None, {"step": "1"})
+    assert find_condition(status.conditions, "Succeeded").status == "Unknown"
+    assert find_condition(status.conditions, "Running").status == "True"
+
+
+def test_what_it_waits_for_is_told():
+    begun = said.begun(a_checkup(), START)
+    status = said.waiting(a_checkup(), begun, Obstacle(Hindrance.IMAGE, "ErrImagePull: no such image"))
+    running = find_condition(status.conditions, "Running")
+    assert (running.status, running.reason, running.message) == (
+        "False",
+        "ImagePullFailed",
+        "ErrImagePull: no such image",
+    )
+    assert status.phase == "Pending"
+    assert said.waiting(a_checkup(), said.with_job(begun, "j", "u"), None).phase == "Starting"
+
+
+def test_a_verdict_stands():
+    assert said.is_over(a_checkup(over()))
+    assert not said.is_over(a_checkup())
+
+
+def test_a_spec_that_was_never_run_can_be_corrected():
+    status = over(invalid("no"), start_time=None, observed_generation=3)
+    assert said.is_over(a_checkup(status))
+    assert not said.is_over(a_checkup(msgspec.structs.replace(status, observed_generation=2)))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "seen", "want"),
+    [
+        ({}, "", False),
+        ({"kiagnose.io/rerun": "1"}, "", True),
+        ({"kiagnose.io/rerun": "1"}, "1", False),
+        ({"kiagnose.io/rerun": "2"}, "1", True),
+        ({"kiagnose.io/rerun": "2", "kiagnose.io/cancel": "true"}, "1", False),
+        ({"kiagnose.io/rerun": "2", "kiagnose.io/cancel": "no"}, "1", True),
+        ({"kiagnose.io/rerun": "x" * 9000}, "x" * 4096, False),
+    ],
+)
+def test_a_new_value_asks_for_another_run(annotations, seen, want):
+    assert said.wants_rerun(a_checkup(over(observed_rerun=seen), annotations=annotations)) == want
+
+
+def test_the_run_before_becomes_history_and_ten_are_kept():
+    old = over(run=12, history=tuple(Run(n, Verdict.PASSED) for n in range(11, 1, -1)))
+    status = said.begun(a_checkup(old, annotations={"kiagnose.io/rerun": "x"}), END)
+    assert (status.run, status.observed_rerun) == (13, "x")
+    assert [run.run for run in status.history] == [12, 11, 10, 9, 8, 7, 6, 5, 4, 3]
+    assert (status.history[0].verdict, status.history[0].start_time) == ("Passed", START)
+    assert (status.results, status.verdict, status.completion_time) == ("", None, None)
+
+
+def test_messages_without_end_are_cut():
+    status = over(Ending(Verdict.FAILED, "Why", "x" * 100_000))
+    assert len(status.message) <= 32768
+    assert all(len(condition.message) <= 32768 for condition in status.conditions)

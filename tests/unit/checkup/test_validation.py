@@ -1,0 +1,112 @@
+"""What the webhooks of Checkup say, and what the definition says by itself."""
+
+import pytest
+
+from quintet.apis.checkup import CHECKUP
+from quintet.apis.checkup.types import FINALIZER
+from quintet.apis.checkup.validation import default, old_names, spec_errors
+from quintet.apis.lint import problems
+from quintet.manifests.crd import definition, object_schema
+
+SPEC = {"image": "i", "serviceAccountName": "s", "timeoutSeconds": 5}
+
+
+def said(**spec):
+    return [str(error) for error in spec_errors({**SPEC, **spec})]
+
+
+def test_a_good_spec_has_no_mistake():
+    assert said() == []
+    assert (
+        said(timeoutSeconds="86400", params='{"a": "b"}', template={"spec": {"nodeSelector": {"a": "b"}}})
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    "timeout", [0, -1, 86401, "0", "05", "86401", "1m", "", "5.0", 5.5, True, None, [], "²"]
+)
+def test_a_timeout_is_a_number_of_seconds(timeout):
+    (error,) = said(timeoutSeconds=timeout)
+    assert error.startswith("spec.timeoutSeconds")
+    assert "from 1 to 86400" in error
+
+
+def test_two_timeouts_that_differ_are_one_too_many():
+    (error,) = said(timeout=6)
+    assert "spec.timeout: Forbidden" in error
+
+
+@pytest.mark.parametrize("name", ["image", "serviceAccountName"])
+def test_what_is_required_must_not_be_blank(name):
+    assert said(**{name: " "}) == [f"spec.{name}: Required value: must be set"]
+
+
+def test_all_mistakes_are_told_at_once():
+    found = spec_errors({"params": "["})
+    assert [str(error.path) for error in found] == [
+        "spec.image", "spec.serviceAccountName", "spec.timeoutSeconds", "spec.params",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("overlay", "want"),
+    [
+        ({"serviceAccountName": "admin"}, "spec.template.spec.serviceAccountName: Forbidden"),
+        (
+            {"automountServiceAccountToken": False},
+            "spec.template.spec.automountServiceAccountToken: Forbidden",
+        ),
+        ({"restartPolicy": "Always"}, "spec.template.spec.restartPolicy: Forbidden"),
+        ({"activeDeadlineSeconds": 1}, "spec.template.spec.activeDeadlineSeconds: Forbidden"),
+        (
+            {"containers": [{"name": "checkup", "image": "x"}]},
+            "spec.template.spec.containers[0].image: Forbidden",
+        ),
+        ({"containers": [{"image": "x"}]}, "spec.template.spec.containers[0].name: Required"),
+        ({"containers": {}}, ""),
+        ({"containers": {"name": "x"}}, "spec.template.spec.containers: Invalid type"),
+        ({"containers": [{"name": "checkup", "env": [{"name": "POD_UID"}]}]}, "env[0].name: Forbidden"),
+        ({"containers": [{"name": "checkup", "env": [{"name": "MESSAGE"}]}]}, "env[0].name: Forbidden"),
+        ({"containers": [{"name": "helper", "image": "x", "env": [{"name": "MESSAGE"}]}]}, ""),
+    ],
+)
+def test_a_template_must_leave_the_checkup_its_own(overlay, want):
+    found = said(params={"message": "x"}, template={"spec": overlay})
+    assert [error for error in found if want in error] if want else found == []
+
+
+def test_a_new_one_is_held_and_loses_its_old_names():
+    made = default({"metadata": {}, "spec": {"timeout": 1}}, created=True)
+    assert made == {"metadata": {"finalizers": [FINALIZER]}, "spec": {"timeoutSeconds": 1}}
+
+
+def test_an_old_name_that_comes_again_is_rewritten_again():
+    changed = default({"metadata": {}, "spec": {"timeoutSeconds": 1, "timeout": 1}}, created=False)
+    assert changed == {"metadata": {}, "spec": {"timeoutSeconds": 1}}
+
+
+def test_two_different_timeouts_are_left_for_the_refusal():
+    obj = {"metadata": {}, "spec": {"timeoutSeconds": 1, "timeout": 2}}
+    assert default(obj, created=False) == obj
+
+
+def test_old_names_are_warned_of():
+    assert "use spec.timeoutSeconds" in old_names({"spec": {"timeout": 1}})[0]
+    assert old_names({"spec": {"timeoutSeconds": 1}}) == ()
+
+
+def test_every_field_is_described_and_bounded():
+    assert problems(object_schema(CHECKUP)) == []
+
+
+def test_the_definition_reads_as_designed():
+    spec = definition(CHECKUP)["spec"]
+    assert spec["names"]["shortNames"] == ["ckup"]
+    assert spec["names"]["categories"] == ["quintet"]
+    columns = [
+        column["name"]
+        for column in spec["versions"][0]["additionalPrinterColumns"]
+        if "priority" not in column
+    ]
+    assert columns == ["Verdict", "Reason", "Duration", "Age"]

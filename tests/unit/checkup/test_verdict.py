@@ -1,0 +1,114 @@
+"""What came of a run, for every way in which it can end."""
+
+import pytest
+
+from quintet.apis.checkup.results import Results, parse
+from quintet.controllers.checkup import verdict
+from quintet.controllers.checkup.observed import Hindrance, Obstacle, obstacle
+from unit.checkup.observations import a_job, a_pod, running, terminated, waiting
+
+GOOD = parse({"status.succeeded": "true"})
+BAD = parse({"status.succeeded": "false", "status.failureReason": "check: slow"})
+NONE = parse({"spec.timeout": "60s"})
+COMPLETE, FAILED = a_job("Complete"), a_job("Failed", "BackoffLimitExceeded", "Job has reached the limit")
+DISRUPTION = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+
+
+@pytest.mark.parametrize(
+    ("job", "pod", "results", "want"),
+    [
+        pytest.param(COMPLETE, terminated(0), GOOD, ("Passed", "CheckupSucceeded"), id="both say success"),
+        pytest.param(COMPLETE, None, GOOD, ("Passed", "CheckupSucceeded"), id="the pod is not needed for that"),
+        pytest.param(COMPLETE, terminated(0), BAD, ("Failed", "CheckupFailed"), id="it says failure and ends well"),
+        pytest.param(COMPLETE, terminated(0), NONE, ("Failed", "SucceededMissing"), id="it says nothing and ends well"),
+        pytest.param(FAILED, terminated(2), BAD, ("Failed", "CheckupFailed"), id="it says failure and ends badly"),
+        pytest.param(FAILED, terminated(1), GOOD, ("Failed", "SuccessThenCrash"), id="it says success and ends badly"),
+        pytest.param(FAILED, terminated(1), NONE, ("Failed", "ContainerFailed"), id="it says nothing and ends badly"),
+        pytest.param(FAILED, terminated(137, "OOMKilled"), NONE, ("Failed", "ContainerFailed"), id="out of memory"),
+        pytest.param(FAILED, terminated(128, "StartError"), NONE, ("InfraError", "ContainerNotStarted"), id="no program"),
+        pytest.param(FAILED, None, NONE, ("InfraError", "PodLost"), id="the pod is gone"),
+        pytest.param(FAILED, a_pod("Failed", reason="Evicted"), NONE, ("InfraError", "PodDisrupted"), id="evicted"),
+        pytest.param(FAILED, a_pod("Failed", conditions=[DISRUPTION]), GOOD, ("InfraError", "PodDisrupted"), id="drained"),
+        pytest.param(
+            FAILED, a_pod("Failed", reason="DeadlineExceeded", terminated={"exitCode": 137, "startedAt": "2026-01-01T10:00:00Z"}),
+            BAD, ("TimedOut", "DeadlineExceeded"), id="the kubelet stopped it",
+        ),
+        pytest.param(
+            a_job("Failed", "DeadlineExceeded"), running(), NONE, ("TimedOut", "DeadlineExceeded"), id="the Job's own deadline",
+        ),
+        pytest.param(
+            a_job("Failed", "DeadlineExceeded"), waiting("ImagePullBackOff"), NONE,
+            ("InfraError", "ContainerNotStarted"), id="the Job's own deadline, before it ever ran",
+        ),
+    ],
+)  # fmt: skip
+def test_a_job_that_has_ended(job, pod, results, want):
+    found = verdict.of_job(job, pod, results)
+    assert (found.verdict, found.reason) == want
+    assert found.message
+
+
+def test_success_is_said_in_the_words_of_the_design():
+    assert verdict.of_job(COMPLETE, None, GOOD).message == "The checkup finished successfully"
+
+
+def test_a_checkups_own_reason_is_its_message():
+    found = verdict.of_job(FAILED, terminated(2), BAD)
+    assert (found.message, found.failure_reason) == ("check: slow", "check: slow")
+
+
+def test_the_exit_code_is_told():
+    assert "exit code 137 (OOMKilled)" in verdict.of_job(FAILED, terminated(137, "OOMKilled"), NONE).message
+
+
+def test_time_that_ran_out_while_it_ran_is_a_timeout():
+    found = verdict.of_deadline(running(), None, 5, Results())
+    assert found.verdict == "TimedOut"
+    assert "it ran for more than 5 s" in found.message
+
+
+@pytest.mark.parametrize(
+    ("pod", "waits_for", "want"),
+    [
+        (None, None, "PodNotCreated"),
+        (None, Obstacle(Hindrance.NO_POD, "exceeded quota"), "PodNotCreated"),
+        (None, Obstacle(Hindrance.NO_SERVICE_ACCOUNT, "not there"), "ServiceAccountMissing"),
+        (a_pod("Pending"), None, "ContainerNotStarted"),
+        (waiting("ErrImagePull"), obstacle(waiting("ErrImagePull")), "ImagePullFailed"),
+    ],
+)
+def test_time_that_ran_out_before_it_ran_is_the_clusters_fault(pod, waits_for, want):
+    found = verdict.of_deadline(pod, waits_for, 5, Results())
+    assert (found.verdict, found.reason) == ("InfraError", want)
+
+
+@pytest.mark.parametrize("reason", Hindrance)
+def test_every_hindrance_has_a_next_step(reason):
+    found = verdict.of_obstacle(Obstacle(reason, "what there is"))
+    assert found.message.startswith("what there is; next: ")
+
+
+@pytest.mark.parametrize(
+    ("pod", "want", "lasting"),
+    [
+        (a_pod("Pending"), None, False),
+        (waiting("ContainerCreating"), None, False),
+        (waiting("PodInitializing"), None, False),
+        (running(), None, False),
+        (waiting("ErrImagePull", "not found"), "ImagePullFailed", False),
+        (waiting("ErrImageNeverPull"), "ImagePullFailed", False),
+        (waiting("InvalidImageName"), "ImagePullFailed", True),
+        (waiting("CreateContainerConfigError", 'secret "x" not found'), "ContainerNotStarted", False),
+        (
+            a_pod(
+                "Pending", conditions=[{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}]
+            ),
+            "Unschedulable",
+            False,
+        ),
+    ],
+)
+def test_what_keeps_a_pod_from_running(pod, want, lasting):
+    found = obstacle(pod)
+    assert (found.reason if found else None) == want
+    assert (found.lasting if found else False) == lasting

@@ -1,0 +1,294 @@
+"""The strategy, row by row: what is seen, and the one thing that is done about it."""
+
+import dataclasses
+
+import pytest
+
+from kit.replicas import NEW, NOW, OLD, a_claim, a_pod, leaving, not_ready, pending, seen
+from quintet.apis.meta import ObjectKey
+from quintet.apis.statefulcluster import Draw, Setback
+from quintet.controllers.statefulcluster import plan as strategy
+from quintet.controllers.statefulcluster.actions import Act, Action, records_after
+from quintet.controllers.statefulcluster.health import MOST_SETBACKS
+from quintet.controllers.statefulcluster.observed import Observed, Wanted, written
+from quintet.controllers.statefulcluster.plan import CHECKS, plan, revision_for
+
+
+def outcome(action: Action) -> tuple[Act, str, str]:
+    return action.act, action.target, action.reason
+
+
+A, B, C = a_pod("a", created=NOW - 300), a_pod("b", created=NOW - 200), a_pod("c", created=NOW - 100)
+GIVEN_UP = (Setback(NEW, MOST_SETBACKS, written(NOW - 5000)),)
+
+ROWS = {
+    "nothing differs: nothing is done": (seen(A, B, C), Act.NOTHING, "", "AsWanted"),
+    "too many: the newest goes": (seen(A, B, C, replicas=2), Act.REMOVE, "web-c", "TooMany"),
+    "too many: one that is not ready goes first": (
+        seen(not_ready("a", 5, created=NOW - 300), B, C, replicas=2), Act.REMOVE, "web-a", "TooMany"),
+    "too many: the cheapest goes before the newest": (
+        seen(a_pod("a", cost=-1), B, C, replicas=2), Act.REMOVE, "web-a", "TooMany"),
+    "too many: not ready weighs more than cost": (
+        seen(a_pod("a", cost=-1), not_ready("b", 5), C, replicas=2), Act.REMOVE, "web-b", "TooMany"),
+    "too many: one that has no pod yet goes before all": (
+        seen(A, B, replicas=2, draws=(Draw("web-x", "x"),)), Act.FORGET, "web-x", "TooMany"),
+    "too many, and one is going already: it is waited for": (
+        seen(A, B, leaving("c"), replicas=1), Act.WAIT, "web-c", "Leaving"),
+    "pending: it is waited for": (seen(A, pending("b")), Act.WAIT, "web-b", "PodPending"),
+    "pending, and another failed: one never hides the other": (
+        seen(pending("a"), a_pod("b", phase="Failed", ready=False), C), Act.REPLACE, "web-b", "Unhealthy"),
+    "pending, of an older template: it is updated": (
+        seen(A, B, pending("c", revision=OLD), current_revision=OLD), Act.UPDATE, "web-c", "Superseded"),
+    "pending, of an older template, with OnDelete: it is updated all the same": (
+        seen(A, pending("c", revision=OLD), want={"on_delete": True}), Act.UPDATE, "web-c", "Superseded"),
+    "pending, of the template that the partition keeps: it is waited for": (
+        seen(A, pending("c", revision=OLD), want={"partition": 1}, current_revision=OLD),
+        Act.WAIT, "web-c", "PodPending"),
+    "pending without its claim: the claim is made again": (
+        seen(A, pending("b"), claims=[a_claim("a")]), Act.REPAIR_CLAIMS, "web-b", "ClaimMissing"),
+    "pending with a claim that is being deleted: the pod lets go of it": (
+        seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", deleting=True)]),
+        Act.REMOVE, "web-b", "ClaimTerminating"),
+    "pending with a lost claim: the group is set aside": (
+        seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", phase="Lost")]),
+        Act.SET_ASIDE, "b", "ClaimLost"),
+    "pending with claims that were set aside: the pod gets others": (
+        seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", unusable="gone")]),
+        Act.REMOVE, "web-b", "ClaimsUnusable"),
+    "pending without a node for a minute: its volumes are looked at": (
+        seen(A, pending("b", created=NOW - 61, unscheduled=True)), Act.INVESTIGATE, "web-b", "Unschedulable"),
+    "pending, its claim unbound for minutes: the group is set aside": (
+        seen(A, pending("b", created=NOW - 301), claims=[a_claim("a"), a_claim("b", phase="Pending")]),
+        Act.SET_ASIDE, "web-b", "ClaimUnbound"),
+    "pending, unbound as the group before it: that is reported and no third one tried": (
+        seen(A, pending("b", created=NOW - 301), claims=[
+            a_claim("a"), a_claim("b", phase="Pending"), a_claim("z", phase="Pending", unusable="unbound")]),
+        Act.WAIT, "web-b", "ClaimUnbound"),
+    "not ready within the grace: it is waited for": (
+        seen(A, B, not_ready("c", 29)), Act.WAIT, "web-c", "NotAvailable"),
+    "not ready beyond the grace: it is replaced": (
+        seen(A, B, not_ready("c", 31)), Act.REPLACE, "web-c", "Unhealthy"),
+    "not ready, and its startup probe still runs: a slow starter is not unhealthy": (
+        seen(A, B, not_ready("c", 900, started=False)), Act.WAIT, "web-c", "NotAvailable"),
+    "restarted a moment ago: the grace begins anew": (
+        seen(A, B, not_ready("c", 900, started_at=NOW - 5)), Act.WAIT, "web-c", "NotAvailable"),
+    "a longer grace is asked for: it is given": (
+        seen(A, B, not_ready("c", 31), want={"grace": 60.0}), Act.WAIT, "web-c", "NotAvailable"),
+    "failed: it is replaced at once": (
+        seen(A, B, a_pod("c", phase="Failed", ready=False, ready_since=NOW)),
+        Act.REPLACE, "web-c", "Unhealthy"),
+    "phase unknown: it is replaced": (
+        seen(A, B, a_pod("c", phase="Unknown", ready=False)), Act.REPLACE, "web-c", "Unhealthy"),
+    "crash loop: it is replaced": (
+        seen(A, B, not_ready("c", 1, crash="crashes", started=False)), Act.REPLACE, "web-c", "Unhealthy"),
+    "crash loop of a pod just made: it gets its grace": (
+        seen(A, B, not_ready("c", 1, crash="crashes", started=False, created=NOW - 3)),
+        Act.WAIT, "web-c", "NotAvailable"),
+    "unhealthy again: the next replacement waits": (
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, written(NOW - 5)),)),
+        Act.WAIT, "web-c", "BackOff"),
+    "unhealthy again, long after: it is replaced": (
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, written(NOW - 25)),)),
+        Act.REPLACE, "web-c", "Unhealthy"),
+    "unhealthy too often: the evidence is kept": (
+        seen(A, B, not_ready("c", 99), setbacks=GIVEN_UP), Act.WAIT, "web-c", "GaveUp"),
+    "unhealthy too often, and the template was corrected: it heals": (
+        seen(A, B, not_ready("c", 99, revision=OLD), setbacks=(Setback(OLD, 9, written(NOW)),)),
+        Act.UPDATE, "web-c", "Superseded"),
+    "setbacks of another template do not count": (
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(OLD, 9, written(NOW)),)),
+        Act.REPLACE, "web-c", "Unhealthy"),
+    "too few: one is drawn": (seen(A, B), Act.CREATE, "", "TooFew"),
+    "too few, with free claims: they are taken": (seen(A, B, free=("f",)), Act.CREATE, "f", "TooFew"),
+    "too few, adoption turned off: the free claims stay free": (
+        seen(A, B, free=("f",), want={"adopts_claims": False}), Act.CREATE, "", "TooFew"),
+    "too few, free claims being deleted: new ones": (
+        seen(A, B, claims=[a_claim("f", deleting=True)]), Act.CREATE, "", "TooFew"),
+    "too few, free claims unusable: new ones": (
+        seen(A, B, claims=[a_claim("f", unusable="gone")]), Act.CREATE, "", "TooFew"),
+    "too few, and one is leaving: its claims are worth waiting for": (
+        seen(A, B, leaving("c")), Act.WAIT, "web-c", "Leaving"),
+    "too few, and one should be gone long ago: that is said, with the step to take": (
+        seen(A, B, leaving("c", -61)), Act.WAIT, "web-c", "PodStuck"),
+    "drawn and not made: it is made": (
+        seen(A, B, draws=(Draw("web-x", "x"),)), Act.MAKE, "web-x", "NoPod"),
+    "drawn, its predecessor of that name still leaving: it is waited for": (
+        seen(A, B, leaving("c"), draws=(Draw("web-c", "c"),)), Act.WAIT, "web-c", "Leaving"),
+    "drawn, its claims being deleted: it gets others": (
+        seen(A, B, claims=[a_claim("x", deleting=True)], draws=(Draw("web-x", "x"),)),
+        Act.REGROUP, "web-x", "ClaimsUnusable"),
+    "drawn, its claims set aside: it gets others": (
+        seen(A, B, claims=[a_claim("x", unusable="gone")], draws=(Draw("web-x", "x"),)),
+        Act.REGROUP, "web-x", "ClaimsUnusable"),
+    "ready but not for minReadySeconds: it is waited for": (
+        seen(A, a_pod("b", ready_since=NOW - 5), want={"min_ready": 10.0}),
+        Act.WAIT, "web-b", "NotAvailable"),
+    "older templates: the newest pod is updated first": (
+        seen(a_pod("a", revision=OLD), a_pod("b", revision=OLD), a_pod("c", revision=OLD),
+             current_revision=OLD), Act.UPDATE, "web-c", "Outdated"),
+    "older templates, partition: so many of the oldest stay": (
+        seen(a_pod("a", revision=OLD), a_pod("b", revision=OLD), a_pod("c"),
+             current_revision=OLD, want={"partition": 2}), Act.NOTHING, "", "AsWanted"),
+    "older templates, OnDelete: they stay": (
+        seen(a_pod("a", revision=OLD), B, C, want={"on_delete": True}), Act.NOTHING, "", "AsWanted"),
+    "older templates, one pod not available: the update waits": (
+        seen(a_pod("a", revision=OLD), B, pending("c")), Act.WAIT, "web-c", "PodPending"),
+    "older templates, two may be missing: the update does not wait for the first": (
+        seen(a_pod("a", revision=OLD), B, pending("c"), want={"max_unavailable": 2}),
+        Act.UPDATE, "web-a", "Outdated"),
+    "a pod of ours that nobody controls is taken back": (
+        seen(A, B, orphans=(C,)), Act.ADOPT, "web-c", "Orphaned"),
+    "a foreign pod is not counted": (seen(A, B, foreign=(C,)), Act.CREATE, "", "TooFew"),
+    "Parallel: the next is drawn while one is pending": (
+        seen(A, pending("b"), want={"parallel": True}), Act.CREATE, "", "TooFew"),
+    "Parallel: the next goes while one is going": (
+        seen(A, B, leaving("c"), replicas=1, want={"parallel": True}), Act.REMOVE, "web-b", "TooMany"),
+    "Parallel: one that leaves is still waited for by whoever takes its claims": (
+        seen(A, B, leaving("c"), want={"parallel": True}), Act.WAIT, "web-c", "Leaving"),
+    "scaled down with Delete: the claims go once the pod is gone": (
+        seen(A, replicas=1, free=("z",), retiring=("z",), want={"delete_when_scaled": True}),
+        Act.DELETE_CLAIM, "data-web-z", "ScaledDown"),
+    "scaled down with Delete, the pod still there: the claims wait": (
+        seen(A, leaving("z"), replicas=1, retiring=("z",), want={"delete_when_scaled": True}),
+        Act.WAIT, "web-z", "Leaving"),
+    "scaled up again before the claims went: they are taken": (
+        seen(A, replicas=2, free=("z",), retiring=("z",), want={"delete_when_scaled": True}),
+        Act.CREATE, "z", "TooFew"),
+    "policy changed to Retain in time: the claims stay": (
+        seen(A, replicas=1, free=("z",), retiring=("z",)), Act.NOTHING, "", "AsWanted"),
+    "Delete never takes groups that were free before": (
+        seen(A, replicas=1, free=("z",), want={"delete_when_scaled": True}), Act.NOTHING, "", "AsWanted"),
+    "whenDeleted is Delete: claims belong to the cluster": (
+        seen(A, replicas=1, uid="me", want={"delete_with_cluster": True}),
+        Act.OWN_CLAIM, "data-web-a", "RetentionPolicy"),
+    "whenDeleted is Retain again: they no longer do": (
+        seen(A, replicas=1, uid="me", claims=[a_claim("a", owners=("me",))]),
+        Act.DISOWN_CLAIM, "data-web-a", "RetentionPolicy"),
+    "the claim template grew: claims grow": (
+        seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}}),
+        Act.EXPAND_CLAIM, "data-web-a", "TemplateGrew"),
+    "the claim template grew and the server refused: once is enough": (
+        seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}},
+             refused={"data-web-a": "no"}), Act.NOTHING, "", "AsWanted"),
+    "the same size in other words is no growth": (
+        seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "1024Mi"}}),
+        Act.NOTHING, "", "AsWanted"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_strategy(row):
+    observed, *want = ROWS[row]
+    assert outcome(plan(observed)) == tuple(want), plan(observed)
+
+
+def test_the_strategy_is_the_tuple():
+    """The order is the documentation: whoever changes it reads docs/statefulcluster.md first."""
+    assert [check.__name__ for check in CHECKS] == [
+        "orphaned", "owned_claims", "growing_claims", "retired_claims", "too_many", "broken_claims",
+        "superseded", "unhealthy", "outdated", "drawn", "leaving", "pending", "starting", "too_few",
+    ]  # fmt: skip
+
+
+def test_every_check_is_the_answer_to_some_row():
+    deciding = {
+        next(check.__name__ for check in CHECKS if check(observed) is not None)
+        for observed, *_ in ROWS.values()
+        if any(check(observed) for check in CHECKS)
+    }
+    assert deciding == {check.__name__ for check in CHECKS}
+
+
+@pytest.mark.parametrize("first", range(len(CHECKS)))
+def test_every_earlier_check_wins_over_every_later_one(first, monkeypatch):
+    """Each pair in order: both speak, the earlier is heard."""
+
+    def speaks(name):
+        return lambda observed: Action(act=Act.WAIT, reason=name, message="")
+
+    for second in range(first + 1, len(CHECKS)):
+        checks = [lambda observed: None] * len(CHECKS)
+        checks[first], checks[second] = speaks("earlier"), speaks("later")
+        monkeypatch.setattr(strategy, "CHECKS", tuple(checks))
+        assert plan(seen()).reason == "earlier"
+
+
+def test_the_freshest_free_claims_are_taken():
+    observed = seen(A, B, free=("long-ago", "just-now"), freed={"long-ago": NOW - 9000, "just-now": NOW - 1})
+    assert plan(observed).group == "just-now"
+
+
+def test_complete_claims_are_taken_before_incomplete_ones():
+    full = [a_claim("full"), a_claim("full", key=ObjectKey("shop", "log-web-full"), template="log")]
+    observed = seen(A, B, claims=[a_claim("half"), *full], freed={"half": NOW, "full": NOW - 99})
+    observed = dataclasses.replace(observed, wanted=Wanted(replicas=3, templates=("data", "log")))
+    assert plan(observed).group == "full"
+
+
+@pytest.mark.parametrize(
+    ("old_pods", "partition", "want"),
+    [(0, 0, NEW), (0, 2, OLD), (1, 2, OLD), (2, 2, NEW), (3, 2, NEW)],
+)
+def test_a_new_pod_is_of_the_older_template_while_the_partition_wants_more_of_it(old_pods, partition, want):
+    pods = [a_pod(f"p{number}", revision=OLD) for number in range(old_pods)]
+    observed = seen(*pods, current_revision=OLD, want={"partition": partition})
+    assert revision_for(observed, "web-x") == want
+
+
+def test_what_serves_is_removed_with_respect_for_budgets_and_what_does_not_without():
+    assert plan(seen(A, B, C, replicas=2)).voluntary
+    assert plan(seen(a_pod("a", revision=OLD), B, C)).voluntary
+    assert not plan(seen(A, B, not_ready("c", 31))).voluntary
+    assert not plan(seen(A, B, pending("c", revision=OLD))).voluntary
+
+
+class TestRecords:
+    def records(self, observed: Observed):
+        return records_after(observed, plan(observed), lambda: "drawn", "web")
+
+    def test_a_new_replica_is_drawn_with_claims_of_its_own(self):
+        assert self.records(seen(A, B)).draws == (Draw("web-drawn", "drawn"),)
+
+    def test_a_new_replica_takes_free_claims_under_a_new_name(self):
+        assert self.records(seen(A, B, free=("f",))).draws == (Draw("web-drawn", "f"),)
+
+    def test_without_claim_templates_there_is_no_group(self):
+        assert self.records(seen(A, B, claims=[], want={"templates": ()})).draws == (Draw("web-drawn", ""),)
+
+    def test_an_update_keeps_name_and_claims(self):
+        assert self.records(seen(a_pod("a", revision=OLD), B, C)).draws == (Draw("web-a", "a"),)
+
+    def test_a_draw_ends_when_its_pod_is_there(self):
+        assert self.records(seen(A, B, C, draws=(Draw("web-c", "c"),))).draws == ()
+
+    def test_a_draw_stays_until_its_pod_is_there(self):
+        draws = (Draw("web-x", "x"),)
+        assert self.records(seen(A, B, draws=draws)).draws == draws
+
+    def test_a_removal_for_health_is_held_against_the_revision(self):
+        observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 1, written(NOW - 60)),))
+        assert self.records(observed).setbacks == (Setback(NEW, 2, written(NOW)),)
+
+    def test_setbacks_are_forgiven_after_ten_good_minutes(self):
+        def after(seconds):
+            return self.records(seen(A, B, C, setbacks=(Setback(NEW, 2, written(NOW - seconds)),)))
+
+        assert after(599).setbacks
+        assert after(601).setbacks == ()
+
+    def test_setbacks_are_not_forgiven_while_a_pod_is_unwell(self):
+        observed = seen(A, B, not_ready("c", 9999), setbacks=GIVEN_UP)
+        assert self.records(observed).setbacks == GIVEN_UP
+
+    def test_a_removed_replica_retires_its_claims_if_the_policy_says_so(self):
+        assert self.records(seen(A, B, C, replicas=2)).retiring == ()
+        observed = seen(A, B, C, replicas=2, want={"delete_when_scaled": True})
+        assert self.records(observed).retiring == ("c",)
+
+    def test_a_replaced_replica_keeps_its_claims_whatever_the_policy_says(self):
+        observed = seen(A, B, not_ready("c", 99), want={"delete_when_scaled": True})
+        assert self.records(observed).retiring == ()
+
+    def test_claims_are_no_longer_retiring_once_their_replica_stays(self):
+        observed = seen(A, B, C, retiring=("c",), want={"delete_when_scaled": True})
+        assert self.records(observed).retiring == ()

@@ -1,0 +1,106 @@
+"""What the controller reads of a StatefulCluster, and what its schema says."""
+
+import dataclasses
+import json
+
+import msgspec
+import pytest
+
+from kit.web import WEB, a_cluster
+from quintet.apis.lint import problems
+from quintet.apis.statefulcluster import (
+    LONGEST_NAME,
+    STATEFULCLUSTER,
+    SUFFIX_LENGTH,
+    Retention,
+    StatefulCluster,
+    StatefulClusterSpec,
+    StatefulClusterStatus,
+    Update,
+)
+from quintet.manifests.crd import definition, object_schema
+from quintet.manifests.files import MOST_BYTES
+from quintet.manifests.text import as_yaml
+
+
+def read(cluster):
+    return msgspec.json.decode(json.dumps(cluster), type=StatefulCluster)
+
+
+def test_the_templates_pass_through_as_they_were_written():
+    spec = read(a_cluster()).spec
+    assert spec.template == WEB["template"]
+    assert list(spec.volume_claim_templates) == WEB["volumeClaimTemplates"]
+
+
+def test_what_was_left_out_is_as_a_statefulset_has_it():
+    spec = read(a_cluster(replicas=None, serviceName=None, minReadySeconds=None)).spec
+    assert spec.replicas == 1
+    assert spec.revision_history_limit == 10
+    assert spec.update_strategy.type is Update.ROLLING_UPDATE
+    assert spec.update_strategy.rolling_update.partition == 0
+    assert spec.update_strategy.rolling_update.max_unavailable == 1
+    assert spec.persistent_volume_claim_retention_policy.when_scaled is Retention.RETAIN
+
+
+@pytest.mark.parametrize(
+    ("annotations", "want"),
+    [
+        ({}, (True, False, 30)),
+        ({"enge.me/claim-adoption": "Never"}, (False, False, 30)),
+        ({"enge.me/claim-adoption": "never"}, (True, False, 30)),
+        ({"enge.me/plan-only": "true"}, (True, True, 30)),
+        ({"enge.me/plan-only": "false"}, (True, False, 30)),
+        ({"enge.me/plan-only": "yes"}, (True, True, 30)),
+        ({"enge.me/unhealthy-grace-seconds": "600"}, (True, False, 600)),
+        ({"enge.me/unhealthy-grace-seconds": "0"}, (True, False, 0)),
+        ({"enge.me/unhealthy-grace-seconds": "ten"}, (True, False, 30)),
+        ({"enge.me/unhealthy-grace-seconds": "9" * 5000}, (True, False, 30)),
+        ({"enge.me/unhealthy-grace-seconds": "999999"}, (True, False, 86400)),
+    ],
+)
+def test_annotations_that_make_no_sense_do_no_harm(annotations, want):
+    cluster = read(a_cluster(annotations=annotations))
+    assert (cluster.adopts_claims, cluster.plan_only, cluster.unhealthy_grace) == want
+
+
+def test_counts_are_written_when_they_are_zero_so_that_columns_are_never_empty():
+    assert msgspec.to_builtins(StatefulClusterStatus())["availableReplicas"] == 0
+
+
+def test_every_name_that_is_made_fits_its_limit():
+    longest = "x" * LONGEST_NAME
+    assert len(f"{longest}-{'r' * 10}") <= 63, "a revision is a label"
+    assert len(f"{longest}-{'d' * SUFFIX_LENGTH}") <= 63, "a replica is a host name and a label"
+    assert len(f"{'t' * 63}-{longest}-{'d' * SUFFIX_LENGTH}") <= 253, "a claim is the name of an object"
+
+
+def test_the_schema_of_the_status_says_everything():
+    assert [found for found in problems(object_schema(STATEFULCLUSTER)) if found.startswith("status")] == []
+
+
+def test_every_field_of_the_spec_is_described():
+    fields = object_schema(STATEFULCLUSTER)["properties"]["spec"]["properties"]
+    assert [name for name, schema in fields.items() if "description" not in schema] == []
+
+
+def test_every_typed_field_has_the_type_that_kubernetes_gives_it():
+    plain = definition(dataclasses.replace(STATEFULCLUSTER, spec_from=""))
+    ours = plain["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    theirs = object_schema(STATEFULCLUSTER)["properties"]["spec"]
+    assert {field.encode_name for field in msgspec.structs.fields(StatefulClusterSpec)} == set(
+        theirs["properties"]
+    )
+    assert list(differences(ours, theirs, "spec")) == []
+
+
+def differences(ours, theirs, path):
+    for key in ("type", "x-kubernetes-int-or-string", "x-kubernetes-list-type"):
+        if ours.get(key) != theirs.get(key):
+            yield f"{path}: {key} is {ours.get(key)} here and {theirs.get(key)} in Kubernetes"
+    for name, field in ours.get("properties", {}).items():
+        yield from differences(field, theirs["properties"][name], f"{path}.{name}")
+
+
+def test_the_definition_is_small_enough_for_kubectl_apply():
+    assert len(as_yaml(definition(STATEFULCLUSTER)).encode()) < MOST_BYTES

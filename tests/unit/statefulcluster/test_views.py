@@ -1,0 +1,110 @@
+"""What is kept of a pod or a claim, from what the server sends."""
+
+import msgspec
+import pytest
+
+from quintet.controllers.statefulcluster import views
+from quintet.controllers.statefulcluster.observed import Claim, Pod, moment
+
+T0, T1, T2 = "2030-01-01T00:00:00Z", "2030-01-01T00:00:10Z", "2030-01-01T00:00:20Z"
+
+
+def a_pod(status=None, spec=None, **metadata) -> Pod:
+    given = {
+        "name": "web-x",
+        "namespace": "shop",
+        "uid": "u",
+        "resourceVersion": "7",
+        "creationTimestamp": T0,
+    }
+    body = {"metadata": {**given, **metadata}, "spec": spec or {}, "status": status or {}}
+    return views.pod(msgspec.json.decode(msgspec.json.encode(body), type=views.PodView))
+
+
+def test_a_pod_that_the_server_just_took_in_is_pending():
+    pod = a_pod()
+    assert (pod.phase, pod.ready, pod.leaving, pod.created) == ("Pending", False, False, moment(T0))
+
+
+def test_readiness_and_since_when():
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": T1}
+    pod = a_pod({"phase": "Running", "conditions": [condition]})
+    assert (pod.ready, pod.ready_since) == (True, moment(T1))
+
+
+@pytest.mark.parametrize(("started", "want"), [(True, True), (None, True), (False, False)])
+def test_a_pod_has_started_unless_a_startup_probe_still_runs(started, want):
+    container = {"name": "main", "state": {"running": {"startedAt": T2}}}
+    if started is not None:
+        container["started"] = started
+    pod = a_pod({"phase": "Running", "containerStatuses": [container]})
+    assert (pod.started, pod.started_at) == (want, moment(T2))
+
+
+@pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
+def test_a_crash_loop_is_seen_in_any_container(kind):
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
+    pod = a_pod({"phase": "Running", kind: [{"name": "main", "restartCount": 4, "state": waiting}]})
+    assert pod.crash == "container main crashes again and again (4 restarts)"
+
+
+def test_why_a_pod_is_pending_comes_from_the_scheduler():
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    pod = a_pod({"phase": "Pending", "conditions": [condition]})
+    assert (pod.unscheduled, pod.why_pending) == (True, "Unschedulable: no room")
+
+
+def test_why_a_pod_is_pending_comes_from_its_node():
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+    pod = a_pod({"phase": "Pending", "containerStatuses": [{"name": "main", "state": waiting}]})
+    assert (pod.unscheduled, pod.why_pending) == (False, "container main: ErrImagePull: not found")
+
+
+def test_a_pod_that_is_being_made_has_nothing_to_say():
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    assert a_pod({"containerStatuses": [{"name": "main", "state": waiting}]}).why_pending == ""
+
+
+def test_who_controls_a_pod():
+    ours = {"apiVersion": "enge.me/v1alpha1", "kind": "StatefulCluster", "name": "web", "uid": "o"}
+    theirs = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "s"}
+    assert a_pod().owner_uid == ""
+    assert a_pod(ownerReferences=[ours]).owner_uid == "", "an owner that does not control it"
+    controlled = a_pod(ownerReferences=[{**ours, "controller": True}])
+    assert (controlled.owner_name, controlled.owner_uid) == ("web", "o")
+    foreign = a_pod(ownerReferences=[{**theirs, "controller": True}])
+    assert (foreign.owner_name, foreign.owner_uid) == ("", "s")
+
+
+@pytest.mark.parametrize(("text", "want"), [("", 0), ("-7", -7), ("100", 100), ("cheap", 0)])
+def test_the_deletion_cost(text, want):
+    assert a_pod(annotations={"controller.kubernetes.io/pod-deletion-cost": text}).cost == want
+
+
+def test_the_claims_that_a_pod_mounts():
+    volumes = [
+        {"name": "a", "emptyDir": {}},
+        {"name": "b", "persistentVolumeClaim": {"claimName": "b-web-1"}},
+    ]
+    assert a_pod(spec={"volumes": volumes}).claims == ("b-web-1",)
+
+
+def test_a_claim():
+    body = {
+        "metadata": {
+            "name": "data-web-g", "namespace": "shop", "uid": "u", "resourceVersion": "9",
+            "creationTimestamp": T0, "deletionTimestamp": T1, "annotations": {"enge.me/unusable": "gone"},
+            "labels": {"enge.me/cluster": "web", "enge.me/claim-group": "g", "enge.me/claim-template": "data"},
+        },
+        "spec": {"volumeName": "pv-1", "resources": {"requests": {"storage": "2Gi"}}},
+        "status": {
+            "phase": "Bound", "capacity": {"storage": "1Gi"},
+            "conditions": [{"type": "FileSystemResizePending", "status": "True"}],
+        },
+    }  # fmt: skip
+    claim = views.claim(msgspec.json.decode(msgspec.json.encode(body), type=views.ClaimView))
+    assert claim == Claim(
+        key=claim.key, version=9, uid="u", cluster="web", group="g", template="data", phase="Bound",
+        volume="pv-1", requested="2Gi", capacity="1Gi", resizing=True, created=moment(T0), deleting=True,
+        unusable="gone",
+    )  # fmt: skip
