@@ -10,6 +10,7 @@ import os
 import subprocess
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -32,12 +33,21 @@ REASON = "check: nobody answered; see whether the cave is still there"
 # Good for a pod, but not in a namespace of the strictest kind; and good for no pod at all.
 HOST_NETWORK = {"spec": {"hostNetwork": True}}
 CONTRADICTION = {"spec": {"containers": [{"name": "checkup", "securityContext": {"privileged": True}}]}}
+NO_NODE = {"spec": {"nodeSelector": {"example.com/moon": "full"}}}
+GREEDY = ["python3", "-c", "print(len('x' * 10**9))"]
 NO_PODS = {
     "apiVersion": "v1",
     "kind": "ResourceQuota",
     "metadata": {"name": "none"},
     "spec": {"hard": {"pods": "0"}},
 }
+
+
+def instead(*command: str, **container: Any) -> dict[str, Any]:
+    """Another program in the image of the echo."""
+    return {"spec": {"containers": [{"name": "checkup", "command": list(command), **container}]}}
+
+
 # By name: what is run, and what its namespace holds besides.
 CASES = {
     "passed": (a_checkup("passed"), []),
@@ -52,6 +62,19 @@ CASES = {
     "quota": (a_checkup("quota", timeoutSeconds=2), [NO_PODS]),
     "security": (a_checkup("security", template=HOST_NETWORK, timeoutSeconds=2), []),
     "template": (a_checkup("template", template=CONTRADICTION), []),
+    "no-node": (a_checkup("no-node", template=NO_NODE, timeoutSeconds=2), []),
+    "no-program": (a_checkup("no-program", template=instead("/no/such/program")), []),
+    "silent": (a_checkup("silent", template=instead("true")), []),
+    "crash": (a_checkup("crash", template=instead("sh", "-c", "echo about to crash; exit 3")), []),
+    "greedy": (
+        a_checkup(
+            "greedy",
+            images.ECHO_CONFIGMAP,
+            template=instead(*GREEDY, resources={"limits": {"memory": "64Mi"}}),
+        ),
+        [],
+    ),
+    "pod-deleted": (a_checkup("pod-deleted", params=hanging()), []),
     "basics": (a_checkup("basics", images.CLUSTER_BASICS, params={"samples": "3"}), []),
 }
 
@@ -144,6 +167,34 @@ async def test_a_missing_parameter_is_told_with_the_next_step(cases):
     assert status["failureReason"] == "input: parameter message is missing; add it to spec.params"
 
 
+@pytest.mark.parametrize(
+    ("name", "reason", "cause"),
+    [
+        ("silent", "SucceededMissing", "results: succeeded field is missing"),
+        ("crash", "ContainerFailed", "exit code 3"),
+        ("greedy", "ContainerFailed", "exit code 137 (OOMKilled)"),
+    ],
+)
+async def test_an_image_that_breaks_has_failed_and_it_is_told_how(cases, name, reason, cause):
+    status = await cases[name].verdict()
+    assert (status["verdict"], status["reason"]) == ("Failed", reason)
+    assert cause in status["message"]
+    assert "; next: " in status["message"]
+    if name == "crash":
+        assert status["evidence"]["logs"][0]["tail"] == "about to crash\n"
+
+
+async def test_a_pod_that_somebody_deleted_is_not_the_fault_of_the_checkup(cases):
+    case = cases["pod-deleted"]
+    await case.running()
+    (pod,) = case.place.get("pods")["items"]
+    case.place.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
+    status = await case.verdict()
+    assert (status["verdict"], status["reason"]) == ("InfraError", "PodLost"), status
+    assert "was deleted by somebody else" in status["message"]
+    assert len(case.place.get("jobs")["items"]) == 1
+
+
 async def test_a_checkup_that_hangs_is_timed_out_and_its_log_is_kept(cases):
     status = await cases["timed-out"].verdict()
     assert status["verdict"] == "TimedOut", status
@@ -196,6 +247,8 @@ async def test_a_checkup_deleted_while_it_runs_leaves_nothing(cases):
         ("no-account", "nobody", "next: create it"),
         ("quota", "exceeded quota: none", "next: mend what the message names (a quota,"),
         ("security", 'violates PodSecurity "restricted', "next: mend what the message names"),
+        ("no-node", "0/1 nodes are available", "next: make room on the nodes, or relax spec.template"),
+        ("no-program", "/no/such/program", "next: mend what the message names"),
     ],
 )
 async def test_what_keeps_a_checkup_from_running_is_named_with_the_next_step(cases, name, cause, next_step):

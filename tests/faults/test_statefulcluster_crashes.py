@@ -17,7 +17,7 @@ from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.process import Program
 from kit.proxy import Answer, DropReply, FaultProxy, KillAfterCommit, KillBefore
-from kit.statefulclusters import a_cluster, claims, claims_of, get, install, names, pods, revisions, settled
+from kit.statefulclusters import a_cluster, claims, claims_of, get, install, names, pods, revisions
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
 from quintet.controllers.statefulcluster.desired import PODS
@@ -32,7 +32,10 @@ async def exactly(client: Client, namespace: str, replicas: int) -> None:
     key = ObjectKey(namespace, "web")
 
     async def probe() -> None:
-        status = (await settled(client, key)).status
+        cluster = await get(client, key)
+        status = cluster.status
+        assert status.observed_generation == cluster.metadata.generation, status
+        assert status.plan[0].reason == "AsWanted", status
         found = await pods(client, namespace)
         mounted = sorted(claim for pod in found for claim in claims_of(pod))
         assert len(found) == replicas, status
@@ -41,7 +44,7 @@ async def exactly(client: Client, namespace: str, replicas: int) -> None:
         assert len(set(mounted)) == 2 * replicas, mounted
         assert (status.draws, status.retiring) == ((), ()), status
 
-    await eventually(probe, within=60.0)
+    await eventually(probe, within=120.0)
 
 
 async def tell(client: Client, namespace: str, claims_at_most: list[int]) -> None:
@@ -63,7 +66,7 @@ async def tell(client: Client, namespace: str, claims_at_most: list[int]) -> Non
     async def replaced() -> None:
         assert before[0] not in names(await pods(client, namespace))
 
-    await eventually(replaced)
+    await eventually(replaced, within=60.0)
     await exactly(client, namespace, 2)
     assert names(await claims(client, namespace)) == data, "a replacement did not get the claims"
     claims_at_most.append(len(data))

@@ -21,6 +21,8 @@ NODE = "pretended"
 GONE = 410
 # A pod that was changed or deleted meanwhile: its next event says how it stands.
 OVERTAKEN = (404, 409)
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+BEAT = 10.0
 ENDLESS = aiohttp.ClientTimeout(total=None)
 
 Health = Callable[[JsonObject], str]
@@ -60,14 +62,14 @@ class PretendedNode:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["PretendedNode"]:
         """Work while inside; what went wrong in the background is raised at the end."""
-        follower = asyncio.create_task(self._follow())
+        await self._beat()
+        follower, heart = asyncio.create_task(self._follow()), asyncio.create_task(self._live())
         try:
             yield self
         finally:
-            follower.cancel()
-            for task in (follower, *self._busy.values()):
+            for task in (follower, heart, *self._busy.values()):
                 task.cancel()
-            await asyncio.gather(follower, *self._busy.values(), return_exceptions=True)
+            await asyncio.gather(follower, heart, *self._busy.values(), return_exceptions=True)
         if self._failure is not None:
             raise RuntimeError("the pretended node failed") from self._failure
         if follower.done() and not follower.cancelled():
@@ -77,6 +79,41 @@ class PretendedNode:
         """Ask `health` anew about every pod."""
         for key in list(self._known):
             self._offer(key)
+
+    async def _live(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            await self._beat()
+
+    async def _beat(self) -> None:
+        """Say that the node is there and well: pods of a node that is not are taken away within a minute."""
+        now = datetime.datetime.now(datetime.UTC)
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Pretended",
+            "lastTransitionTime": _written(now),
+        }
+        status = {"conditions": [{**ready, "lastHeartbeatTime": _written(now)}]}
+        lease = {
+            "holderIdentity": NODE,
+            "leaseDurationSeconds": 40,
+            "renewTime": f"{now:%Y-%m-%dT%H:%M:%S.%fZ}",
+        }
+        # Real pods that wait for a node must not be given to this one.
+        node = {"metadata": {"name": NODE}, "spec": {"unschedulable": True}}
+        await self._ensure("/api/v1/nodes", node)
+        await self._ensure(LEASES, {"metadata": {"name": NODE}, "spec": lease})
+        await self._api.merge(f"{LEASES}/{NODE}", {"spec": lease})
+        await self._api.merge(f"/api/v1/nodes/{NODE}/status", {"status": status})
+
+    async def _ensure(self, path: str, body: JsonObject) -> None:
+        try:
+            if not await self._api.exists(f"{path}/{NODE}"):
+                await self._api.create(path, body)
+        except RefusedError as error:
+            if error.code not in OVERTAKEN:
+                raise
 
     async def _follow(self) -> None:
         while True:
@@ -168,7 +205,7 @@ def _shows(pod: JsonObject, health: str) -> bool:
 
 
 def _status(pod: JsonObject, health: str) -> JsonObject:
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = _written(datetime.datetime.now(datetime.UTC))
     ready = health == "Ready"
     verdict = "True" if ready else "False"
 
@@ -180,7 +217,7 @@ def _status(pod: JsonObject, health: str) -> JsonObject:
         state = {"terminated": {"exitCode": 1, "startedAt": now, "finishedAt": now}}
     containers = [
         {"name": each["name"], "image": each["image"], "imageID": "", "ready": ready, "restartCount": 0}
-        | {"started": ready, "state": state}
+        | {"started": True, "state": state}
         for each in pod["spec"]["containers"]
     ]
     conditions = [
@@ -197,6 +234,10 @@ def _status(pod: JsonObject, health: str) -> JsonObject:
     }
     # A status of another pod of the same name is not ours to write.
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": body}
+
+
+def _written(moment: datetime.datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class _RelistError(Exception):

@@ -15,7 +15,7 @@ from quintet.admission.certs import service_hosts
 from quintet.admission.registration import LOCAL_NAME, ByService, ByUrl, Endpoint, Registration
 from quintet.admission.review import Admission
 from quintet.admission.server import AdmissionServer
-from quintet.admission.sources import OLM_FILES, SECRET_NAME, Files, MemoryStore, SecretStore, SelfMade
+from quintet.admission.sources import SECRET_NAME, Files, MemoryStore, SecretStore, SelfMade
 from quintet.admission.webhooks import Webhooks
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.kube.client import Client
@@ -78,7 +78,7 @@ def by_files(
     leading: Client,
     clock: Clock,
     *,
-    folder: Path = OLM_FILES,
+    folder: Path,
     service: ObjectKey | None = None,
     certificate: str = "",
     port: int = PORT,

@@ -20,7 +20,6 @@ from quintet.kube.errors import Conflict, NotFound
 
 SECRETS = Resource("", "v1", "Secret", "secrets")
 SECRET_NAME = "quintet-webhook-certs"
-OLM_FILES = Path("/tmp/k8s-webhook-server/serving-certs")
 _ATTEMPTS = 5
 
 log = logging.getLogger(__name__)
@@ -139,7 +138,7 @@ class SelfMade:
 class Files:
     """`tls.crt` and `tls.key` in a folder, renewed by somebody else."""
 
-    def __init__(self, folder: Path = OLM_FILES) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def current(self, now: datetime) -> Serving:

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 import click
 import uvloop
 
-from quintet.admission import modes
-from quintet.admission.sources import OLM_FILES
 from quintet.apis.meta import ObjectKey
 from quintet.components import COMPONENTS, LEASE, WEBHOOK_SERVICE, Component, Settings
 from quintet.kube import config
@@ -32,6 +30,8 @@ from quintet.runtime.manager import Manager
 if TYPE_CHECKING:
     from quintet.admission.webhooks import Webhooks
 
+# Where OLM puts them.
+CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 JSON_SERVER_IMAGE = "quintet.local/json-server:0.17.4"
 
 
@@ -119,7 +119,7 @@ class _Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--webhook-certificates",
     type=click.Path(path_type=Path),
-    default=OLM_FILES,
+    default=CERTIFICATES,
     show_default=True,
     help="With files: the folder with tls.crt and tls.key.",
 )
@@ -180,6 +180,10 @@ def _webhooks(
     admissions = [admission for component in components for admission in component.admissions]
     service, port = ObjectKey(system, WEBHOOK_SERVICE), options.webhook_port
     mode = options.webhooks if options.webhooks != "auto" else ("service" if config.in_pod() else "off")
+    if mode == "off":
+        return None
+    from quintet.admission import modes  # making certificates takes 10 MB that no other process needs
+
     match mode:
         case "service":
             return modes.by_service(admissions, client, manager.client, clock, service=service, port=port)

@@ -7,11 +7,12 @@ the digest says *what* we wanted, the record says that *nobody changed it since*
 Pure functions only; `apply` acts on them.
 """
 
+import functools
 import hashlib
 import json
 import sys
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -61,11 +62,8 @@ class View(Object, frozen=True):
     metadata: ManagedMeta = ManagedMeta()
 
 
-class Record(NamedTuple):
-    """Fields of ours as the server recorded them, by an apply or by a POST."""
-
-    fields: JsonObject
-    applied: bool
+Record = tuple[JsonObject, bool]
+"""Fields of ours as the server recorded them, and whether by an apply (else by a POST)."""
 
 
 class Child(Struct, Generic[S], frozen=True):
@@ -156,7 +154,7 @@ def belongs_to(child: Child[Any], owner: Object) -> bool:
     # Nobody controls it. It is still ours if we wrote into it whom we made it for, and nobody
     # changed that since: somebody merely took our owner reference away.
     mark = {"metadata": {"annotations": {APPLIED: ""}}}
-    return child.made_for == owner.metadata.uid and covers(_records(child), mark)
+    return child.made_for == owner.metadata.uid and covers(_records(child.fields), mark)
 
 
 def untouched(child: Child[Any], body: JsonObject) -> bool:
@@ -167,15 +165,19 @@ def untouched(child: Child[Any], body: JsonObject) -> bool:
     wanted["metadata"] = {
         name: value for name, value in body["metadata"].items() if name not in _UNRECORDED_METADATA
     }
-    return covers(_records(child), wanted)
+    references = body["metadata"]["ownerReferences"]
+    if references[0]["uid"] == child.owner_uid:
+        wanted["metadata"]["ownerReferences"] = [references[0] | {"uid": _OWNER}]
+    return covers(_records(child.fields), wanted)
 
 
-def _records(child: Child[Any]) -> list[Record]:
-    records = json.loads(child.fields.replace(_OWNER, child.owner_uid))
-    return [Record(fields, operation == "Apply") for operation, fields in records]
+# Children of one shape share their record, so there are few, and they are asked for again and again.
+@functools.lru_cache(maxsize=256)
+def _records(fields: str) -> list[Record]:
+    return [(entries, operation == "Apply") for operation, entries in json.loads(fields)]
 
 
-def covers(records: list[Record], value: Any, *, atomic: bool = False) -> bool:
+def covers(records: list[Record], value: Any, atomic: bool = False) -> bool:
     """Whether every leaf of a value stands in at least one of the field records.
 
     An empty record stands for all that is below it: a scalar, or a collection that the API
@@ -183,32 +185,31 @@ def covers(records: list[Record], value: Any, *, atomic: bool = False) -> bool:
     looks just as empty once somebody else has taken everything in it; `atomic` tells which.
     """
     whole = atomic or not value or not isinstance(value, dict | list)
-    if any(not record.fields and (whole or record.applied) for record in records):
-        return True
-    if isinstance(value, dict):
-        return bool(records) and all(
-            covers(_field(records, name), item, atomic=name in ATOMIC)
-            for name, item in value.items()
-            if item is not None
-        )
+    for fields, applied in records:
+        if not fields and (whole or applied):
+            return True
+    if not records or not isinstance(value, dict | list):
+        return False
     if isinstance(value, list):
         # An item keeps at least its keys for as long as it is there, so an empty record is no doubt.
-        return bool(records) and all(covers(_item(records, item), item, atomic=True) for item in value)
-    return False
-
-
-def _field(records: list[Record], name: str) -> list[Record]:
-    """The parts of the records that speak of one field."""
-    name = f"f:{name}"
-    return [Record(record.fields[name], record.applied) for record in records if name in record.fields]
+        return all(covers(_item(records, item), item, True) for item in value)
+    # A loop and no generator: this is asked for every field of every child when a process starts.
+    for name, item in value.items():
+        if item is None:
+            continue
+        field = f"f:{name}"
+        below = [(fields[field], applied) for fields, applied in records if field in fields]
+        if not covers(below, item, name in ATOMIC):
+            return False
+    return True
 
 
 def _item(records: list[Record], item: Any) -> list[Record]:
     """The parts of a list's records that speak of one item."""
     return [
-        Record(below, record.applied)
-        for record in records
-        for name, below in record.fields.items()
+        (below, applied)
+        for fields, applied in records
+        for name, below in fields.items()
         if _names(name, item)
     ]
 
@@ -216,5 +217,10 @@ def _item(records: list[Record], item: Any) -> list[Record]:
 def _names(name: str, item: Any) -> bool:
     if name.startswith("k:") and isinstance(item, dict):
         # A key that we left out was filled in by the server (protocol: TCP).
-        return all(item.get(key, wanted) == wanted for key, wanted in json.loads(name[2:]).items())
-    return name.startswith("v:") and bool(json.loads(name[2:]) == item)
+        return all(item.get(key, wanted) == wanted for key, wanted in _parsed(name[2:]).items())
+    return name.startswith("v:") and bool(_parsed(name[2:]) == item)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(key: str) -> Any:
+    return json.loads(key)

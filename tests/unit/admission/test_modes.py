@@ -44,4 +44,4 @@ async def test_with_cert_manager_we_register_and_it_injects():
 
 
 async def test_with_olm_we_register_nothing():
-    assert by_files((ADMISSION,), CLIENT, VirtualClock())._registration is None
+    assert by_files((ADMISSION,), CLIENT, VirtualClock(), folder=Path("certificates"))._registration is None

@@ -61,6 +61,11 @@ def test_the_exit_code_is_told():
     assert "exit code 137 (OOMKilled)" in verdict.of_job(FAILED, terminated(137, "OOMKilled"), NONE).message
 
 
+def test_time_that_ran_out_on_a_node_that_is_gone_is_the_clusters_fault():
+    lost = a_pod(reason="NodeLost", running={"startedAt": "2026-01-01T10:00:00Z"})
+    assert verdict.of_deadline(lost, None, 5, Results()).verdict == "InfraError"
+
+
 def test_time_that_ran_out_while_it_ran_is_a_timeout():
     found = verdict.of_deadline(running(), None, 5, Results())
     assert found.verdict == "TimedOut"

@@ -259,7 +259,7 @@ class CheckupController:
         self._asked.discard(checkup.status.job_uid)
         if not await self._builder.children.remove(checkup, desired.JOBS, name):
             return False
-        if self._sources.pods_of(checkup.metadata.uid) and self._worth_waiting(checkup):
+        if self._sources.pods_of(checkup.metadata.uid, number) and self._worth_waiting(checkup):
             return False
         kinds = (desired.ROLE_BINDINGS, desired.ROLES, desired.CONFIG_MAPS)
         return all([await self._builder.children.remove(checkup, kind, name) for kind in kinds])
@@ -277,7 +277,8 @@ class CheckupController:
 
     def _pod(self, run: Run) -> Pod | None:
         uid = run.status.job_uid
-        made = [pod for pod in self._sources.pods_of(run.checkup.metadata.uid) if pod.made_by(uid)]
+        pods = self._sources.pods_of(run.checkup.metadata.uid, run.status.run)
+        made = [pod for pod in pods if pod.made_by(uid)]
         return max(made, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
 
     async def _live_pod(self, run: Run, known: Pod | None) -> Pod | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from quintet.apis.checkup.contract import CONTAINER, UID_LABEL
+from quintet.apis.checkup.contract import CONTAINER, RUN_LABEL, UID_LABEL
 from quintet.apis.checkup.evidence import ContainerState
 from quintet.apis.meta import Object, Struct
 from quintet.controllers.checkup.timing import moment
@@ -127,6 +127,11 @@ class Pod(Object, frozen=True):
         return self.metadata.labels.get(UID_LABEL, "")
 
     @property
+    def run(self) -> str:
+        """Of which run it says it is."""
+        return self.metadata.labels.get(RUN_LABEL, "")
+
+    @property
     def ended(self) -> bool:
         """Whether nothing of it runs any more."""
         return self.status.phase in ("Succeeded", "Failed")
@@ -148,7 +153,9 @@ class Pod(Object, frozen=True):
         state = self.checkup.state if self.checkup is not None else _State()
         if state.running is not None:
             return moment(state.running.started_at)
-        return moment(state.terminated.started_at) if state.terminated is not None else None
+        began = moment(state.terminated.started_at) if state.terminated is not None else None
+        # One that could not be started has ended all the same, and began in 1970.
+        return began if began is not None and began.timestamp() > 0 else None
 
     def made_by(self, job_uid: str) -> bool:
         """Whether that Job controls it."""

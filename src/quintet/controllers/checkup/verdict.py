@@ -67,12 +67,17 @@ def of_job(job: JobState, pod: Pod | None, results: Results) -> Ending:
         return _late(pod, results, "the deadline of its pod or Job had passed")
     if pod is None:
         text = f"the pod is gone and its Job failed: {job.message or job.reason}"
-        return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, f"{text}; rerun it")
+        return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, f"{text}; next: rerun")
+    if pod.metadata.deleting and results.succeeded is None:
+        text = f"pod {pod.metadata.name} was deleted by somebody else during the run; next: rerun"
+        return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, text)
     return _crashed(pod, results)
 
 
 def of_deadline(pod: Pod | None, waits_for: Obstacle | None, seconds: int, results: Results) -> Ending:
     """The time is up, and the Job has not ended."""
+    if pod is not None and (infra := _disruption(pod)) is not None:
+        return infra
     if pod is not None and pod.running_since is not None:
         return _late(pod, results, f"it ran for more than {seconds} s")
     if waits_for is not None:
@@ -109,7 +114,8 @@ def invalid(problem: str) -> Ending:
 
 def _by_results(results: Results) -> Ending:
     if results.flaw is not None:
-        return Ending(Verdict.FAILED, results.flaw, results.problem, results.failure_reason)
+        text = f"{results.problem}; next: mend the image, see docs/checkup-write-your-own.md"
+        return Ending(Verdict.FAILED, results.flaw, text, results.failure_reason)
     if results.succeeded:
         return Ending(Verdict.PASSED, Reason.SUCCEEDED, SUCCEEDED)
     said = results.failure_reason or "the checkup gave no reason"
@@ -149,7 +155,7 @@ def _crashed(pod: Pod, results: Results) -> Ending:
     how = f"exit code {ended.exit_code}" if ended is not None else "a failed pod"
     how = f"{how} ({ended.reason})" if ended is not None and ended.reason not in ("", "Error") else how
     if results.succeeded:
-        text = f"the checkup reported success, but then ended with {how}"
+        text = f"the checkup reported success, but then ended with {how}; next: read status.evidence"
         return Ending(Verdict.FAILED, Reason.CONTRADICTION, text)
     if results.succeeded is False and results.failure_reason:
         return Ending(Verdict.FAILED, Reason.FAILED, results.failure_reason, results.failure_reason)

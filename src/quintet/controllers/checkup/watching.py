@@ -52,6 +52,13 @@ class JobView(View, frozen=True):
         return job_state(self.spec.active_deadline_seconds, self.metadata.creation_timestamp, self.status)
 
 
+class Account(Struct, frozen=True):
+    """That a ServiceAccount is there: a cluster has many, so no more of it is kept."""
+
+    key: ObjectKey
+    version: int
+
+
 class Sources:
     """The caches of one controller."""
 
@@ -67,11 +74,13 @@ class Sources:
         self._pods = builder.watches(
             PODS, Pod, _checkup_of, labels=chosen, indexes={_BY_CHECKUP: lambda pod: (pod.checkup_uid,)}
         )
-        self.accounts = builder.watches(SERVICE_ACCOUNTS, Object, self._waiting_for)
+        self.accounts = builder.keeps(
+            SERVICE_ACCOUNTS, Object, lambda found: Account(found.key, found.version), self._waiting_for
+        )
 
-    def pods_of(self, uid: str) -> list[Pod]:
-        """The pods that say they belong to a Checkup."""
-        return self._pods.by_index(_BY_CHECKUP, uid)
+    def pods_of(self, uid: str, run: int) -> list[Pod]:
+        """The pods that say they belong to a run of a Checkup."""
+        return [pod for pod in self._pods.by_index(_BY_CHECKUP, uid) if pod.run == str(run)]
 
     async def live_results(self, key: ObjectKey, owner: Checkup) -> Results:
         """What is in the ConfigMap of a run now, if it still is the one that we made for it."""
@@ -91,7 +100,7 @@ class Sources:
             return [_decode_pod(raw) for raw in page.items]
         return []
 
-    def _waiting_for(self, account: Object) -> Iterable[ObjectKey]:
+    def _waiting_for(self, account: Account) -> Iterable[ObjectKey]:
         waiting = self._builder.primary.by_index(BY_ACCOUNT, str(account.key))
         return [checkup.key for checkup in waiting if not checkup.status.job_uid]
 

@@ -1,0 +1,148 @@
+"""The commands of docs/statefulcluster-conversion.md do what the page says, word for word.
+
+The StatefulSet controller, the binder of volumes and ours are real; only the node pretends.
+"""
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kit.eventually import eventually
+from kit.jsonservers import ROOT
+from kit.kubelet import PretendedNode
+from kit.statefulclusters import claims_of, install, names, statefulcluster_operator
+from kit.web import WEB
+
+PAGE = (ROOT / "docs/statefulcluster-conversion.md").read_text()
+BLOCKS = dict(re.findall(r"^```sh ([a-z-]+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+SETS = "/apis/apps/v1/namespaces/{}/statefulsets"
+
+
+@pytest.fixture
+async def place(cluster, api, client, namespace, tmp_path):
+    """A namespace with a pretended node, our operator, four volumes, and the shell of a user who works there."""
+    await install(client)
+    made = [f"/api/v1/persistentvolumes/{namespace}-{number}" for number in range(4)]
+    for path in made:
+        await api.create("/api/v1/persistentvolumes", a_volume(path.rpartition("/")[2], namespace))
+    node = PretendedNode(api, namespace=namespace)
+    async with node.running(), statefulcluster_operator(cluster.kubeconfig, namespace=namespace):
+        yield Shell(cluster, namespace, tmp_path)
+    for path in made:
+        await api.delete(path)
+
+
+def a_volume(name, storage_class):
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            "persistentVolumeReclaimPolicy": "Delete",
+            "hostPath": {"path": f"/nowhere/{name}"},
+        },
+    }
+
+
+class Shell:
+    """Runs what the page shows."""
+
+    def __init__(self, cluster, namespace: str, folder: Path) -> None:
+        (folder / "kubectl").symlink_to(cluster.programs / "kubectl")
+        config = yaml.safe_load(Path(cluster.kubeconfig).read_text())
+        for context in config["contexts"]:
+            context["context"]["namespace"] = namespace
+        (folder / "kubeconfig").write_text(yaml.safe_dump(config))
+        self._folder = folder
+        self._environment = {
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "KUBECONFIG": str(folder / "kubeconfig"),
+        }
+
+    async def run(self, block: str) -> str:
+        program = await asyncio.create_subprocess_exec(
+            "sh", "-c", BLOCKS[block],
+            cwd=self._folder, env=self._environment,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        said, _ = await asyncio.wait_for(program.communicate(), 120)
+        assert program.returncode == 0, f"{BLOCKS[block]}\n{said.decode()}"
+        return said.decode()
+
+
+async def a_set(api, namespace) -> dict[str, str]:
+    """The StatefulSet of the documentation, running; which volume each claim has."""
+    spec = yaml.safe_load(yaml.safe_dump(WEB)) | {"minReadySeconds": 0}
+    spec["volumeClaimTemplates"][0]["spec"]["storageClassName"] = namespace
+    body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"}, "spec": spec}
+    await api.create(SETS.format(namespace), body)
+
+    async def running():
+        found = await api.get(f"{SETS.format(namespace)}/web")
+        assert found["status"].get("readyReplicas") == 3, found["status"]
+        return await volumes(api, namespace)
+
+    return await eventually(running, within=60)
+
+
+async def volumes(api, namespace) -> dict[str, str]:
+    """Which volume each bound claim has."""
+    found = (await api.get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"))["items"]
+    assert {claim["status"]["phase"] for claim in found} == {"Bound"}, [claim["status"] for claim in found]
+    return {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in found}
+
+
+async def pods(api, namespace):
+    return (await api.get(f"/api/v1/namespaces/{namespace}/pods"))["items"]
+
+
+@pytest.mark.parametrize("way", ["at-once", "one-by-one"])
+async def test_a_set_becomes_a_cluster_with_the_same_claims_and_volumes(way, place, api, namespace):
+    before = await a_set(api, namespace)
+    assert sorted(before) == ["www-web-0", "www-web-1", "www-web-2"]
+    await place.run("before")
+    await place.run(way)
+    assert await volumes(api, namespace) == before, "no claim was made, lost or bound anew"
+    found = await pods(api, namespace)
+    assert sorted(claim for pod in found for claim in claims_of(pod)) == sorted(before)
+    assert not {"web-0", "web-1", "web-2"} & set(names(found))
+    assert not await api.exists(f"{SETS.format(namespace)}/web")
+
+
+async def test_a_cluster_becomes_a_set_with_the_same_volumes(place, api, namespace):
+    await a_set(api, namespace)
+    await place.run("before")
+    await place.run("at-once")
+    path = f"/apis/enge.me/v1alpha1/namespaces/{namespace}/statefulclusters/web"
+    await api.merge(path, {"metadata": {"annotations": {"enge.me/claim-adoption": "Never"}}})
+    gone = (await pods(api, namespace))[0]
+    await api.delete(f"/api/v1/namespaces/{namespace}/pods/{gone['metadata']['name']}")
+
+    async def replaced():
+        found = (await api.get(path))["status"]
+        assert found["plan"][0]["reason"] == "AsWanted", found
+        assert len(found["claims"]) == 4, found["claims"]
+        return await volumes(api, namespace)
+
+    there = await eventually(replaced)
+    assert len(there) == 4, (
+        "one claim has a group that is no number, as every group is that was not taken over"
+    )
+    (unused,) = (await place.run("unused")).split()
+    assert unused in claims_of(gone)
+    await api.delete(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{unused}")
+    kept = {name: volume for name, volume in there.items() if name != unused}
+    await place.run("back")
+    after = await volumes(api, namespace)
+    assert sorted(after) == ["www-web-0", "www-web-1", "www-web-2"]
+    assert sorted(after.values()) == sorted(kept.values())
+    assert names(await pods(api, namespace)) == ["web-0", "web-1", "web-2"]
+    for volume in after.values():
+        found = await api.get(f"/api/v1/persistentvolumes/{volume}")
+        assert found["spec"]["persistentVolumeReclaimPolicy"] == "Delete", "as it was before"
