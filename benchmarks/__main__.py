@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable
 
 from benchmarks import ROOT, contenders, report, series, webhook
 from benchmarks.contenders import CR_CREATE, KOPF, QUINTET
-from benchmarks.latency import latencies
+from benchmarks.latency import idle
 from benchmarks.measure import load_average, percentiles
 from benchmarks.plane import fresh
 from benchmarks.report import say
 from benchmarks.traffic import count_requests
 from benchmarks.workloads import Workload
+
+TURNS = 4
 
 Part = Callable[[argparse.Namespace], Awaitable[None]]
 
@@ -56,19 +58,28 @@ async def traffic(options: argparse.Namespace) -> None:
 
 
 async def latency(options: argparse.Namespace) -> None:
-    """An idle operator and one change at a time."""
+    """An idle operator and one change at a time; contenders in turn, a quarter of the samples each time."""
     operators = contenders.operators(say)
-    found = {}
+    times: dict[str, list[float]] = {}
+    empty: dict[str, float] = {}
     load = load_average()
     async with fresh(say) as plane:
-        for number, name in enumerate((QUINTET, CR_CREATE, KOPF)):
-            values = await latencies(plane, operators[name], options.samples, f"latency-{number}")
-            found[name] = percentiles(values)
-    report.keep({"latency_ms": found[QUINTET]})
-    report.keep_details("latency", found)
+        for turn in range(TURNS):
+            for number, name in enumerate((QUINTET, CR_CREATE, KOPF)):
+                found = await idle(
+                    plane, operators[name], options.samples // TURNS, f"latency-{turn}-{number}"
+                )
+                times.setdefault(name, []).extend(found.milliseconds)
+                empty[name] = round(found.empty_mb, 1)
+    shown = {name: percentiles(values) for name, values in times.items()}
+    report.keep({"latency_ms": shown[QUINTET], "rss_empty_mb": empty[QUINTET]})
+    report.keep_details("latency", {name: {**each, "empty_mb": empty[name]} for name, each in shown.items()})
     say(f"\nFrom create to children and status, idle, {options.samples} samples, load {load}")
-    rows = [[name, f"{each['p50']:.1f}", f"{each['p99']:.1f}"] for name, each in found.items()]
-    say(report.table(["contender", "p50 ms", "p99 ms"], rows))
+    rows = [
+        [name, f"{each['p50']:.1f}", f"{each['p99']:.1f}", f"{empty[name]:.0f}"]
+        for name, each in shown.items()
+    ]
+    say(report.table(["contender", "p50 ms", "p99 ms", "empty MB"], rows))
 
 
 async def webhooks(options: argparse.Namespace) -> None:

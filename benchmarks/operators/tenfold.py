@@ -7,6 +7,8 @@ Deployments, whose cost is the server's, are left out. Run as `python -m benchma
 import argparse
 import asyncio
 
+import uvloop
+
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerStatus, State
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.cli import run as product
@@ -67,4 +69,5 @@ if __name__ == "__main__":
     # The product's own modules take part in its memory, so they are loaded here as well.
     assert product.run is not None
     logs.set_up("text", "info")
-    asyncio.run(run(options.kubeconfig, options.namespace, options.workers))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(options.kubeconfig, options.namespace, options.workers))

@@ -21,6 +21,7 @@ from kit.checkups import (
 )
 from kit.eventually import eventually
 from kit.objects import exists
+from kit.proxy import Answer, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.components import COMPONENTS
@@ -287,3 +288,29 @@ async def test_an_installation_without_patch_could_not_grant_it(checkups: Client
     ) as answer:
         assert answer.status == 403, await answer.text()
         assert "attempting to grant RBAC permissions not currently held" in await answer.text()
+
+
+async def test_the_results_are_created_once_and_never_written_by_us(
+    checkup_operator, checkups: Client, proxy, namespace
+):
+    trouble = proxy.inject(
+        Answer(503, "ServiceUnavailable"),
+        when=matching("patch", "checkups", subresource="status"),
+        times=None,
+    )
+    key = await create(checkups, namespace, "once")
+    where = ObjectKey(namespace, await run_name(checkups, key))
+    await PlayedPod.of(checkups, key)
+    # The checkup wrote its own data in place of ours, and nobody has noted yet that its Job is there.
+    await checkups.patch(
+        desired.CONFIG_MAPS, where, {"data": {"spec.timeout": None, "status.succeeded": "true"}}, Object
+    )
+    trouble.remove()
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+    writes = [
+        str(exchange.request)
+        for exchange in proxy.trace.writes()
+        if exchange.request.resource == "configmaps"
+    ]
+    assert writes == [f"create configmaps {namespace}"]

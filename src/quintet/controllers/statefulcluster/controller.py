@@ -9,9 +9,7 @@ import dataclasses
 import secrets
 from collections.abc import Iterable
 
-import msgspec
-
-from quintet.apis.meta import Object, ObjectKey
+from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import (
     CLUSTER_LABEL,
     STATEFULCLUSTERS,
@@ -20,20 +18,18 @@ from quintet.apis.statefulcluster import (
     StatefulCluster,
 )
 from quintet.controllers.statefulcluster import desired, plan, revisions, views
-from quintet.controllers.statefulcluster.actions import Act, Action, Records, records_after
-from quintet.controllers.statefulcluster.announce import announcement
+from quintet.controllers.statefulcluster.actions import Act, Records, records_after
 from quintet.controllers.statefulcluster.eyes import Eyes
 from quintet.controllers.statefulcluster.hands import Hands, NotUsable
 from quintet.controllers.statefulcluster.observe import observe, selects
 from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, Revision
 from quintet.controllers.statefulcluster.scope import Memory, Pass
-from quintet.controllers.statefulcluster.status import IGNORE, Notes, Trouble, foreign_text, status_of
+from quintet.controllers.statefulcluster.scribe import Scribe
+from quintet.controllers.statefulcluster.status import Trouble
 from quintet.kube.errors import BadRequest, Forbidden, Invalid, ServerFault, TooLarge, TooManyRequests
-from quintet.runtime import conditions
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.builder import Builder
 from quintet.runtime.cache import Store
-from quintet.runtime.events import WARNING
 from quintet.runtime.manager import Manager
 from quintet.runtime.reconcile import Result
 
@@ -61,6 +57,7 @@ class StatefulClusterController:
         self._revisions = known
         self._hands = Hands(builder.client, builder.writes, pods, claims, known)
         self._eyes = Eyes(builder.client)
+        self._scribe = Scribe(builder)
         self._memories: dict[ObjectKey, Memory] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -71,6 +68,14 @@ class StatefulClusterController:
             return Result.done()
         if cluster.metadata.deleting:
             return Result.done()  # the garbage collector takes what is ours by its owner references
+        try:
+            return await self._pass(cluster)
+        except Forbidden as refusal:
+            if not refusal.namespace_terminating:
+                raise
+            return Result.done()  # nothing can be made here any more
+
+    async def _pass(self, cluster: StatefulCluster) -> Result:
         memory = self._memory(cluster)
         revision, collisions = await self._revision(cluster)
         observed = self._look(cluster, revision, memory)
@@ -82,7 +87,7 @@ class StatefulClusterController:
         now.collisions = collisions
         if not cluster.plan_only:
             now.records = records_after(observed, action, lambda: _suffix(observed), cluster.metadata.name)
-        await self._write(now)
+        await self._scribe.write(now)
         if cluster.plan_only:
             return Result(action.after)
         result = await self._try(now)
@@ -100,17 +105,15 @@ class StatefulClusterController:
             trouble = await self._budget_trouble(now, refusal)
             if trouble is None:
                 raise
-            await self._report(now, trouble)
+            await self._scribe.report(now, trouble)
             return Result.after(_BLOCKED_AGAIN)
         except _REFUSALS as refusal:
-            if isinstance(refusal, Forbidden) and refusal.namespace_terminating:
-                return Result.done()
             text = f"{action.message}, but the API server refuses: {refusal.message}"
-            await self._report(now, Trouble("Refused", text))
+            await self._scribe.report(now, Trouble("Refused", text))
             raise
         if memory.trouble is not None:
             memory.trouble = None
-            await self._write(now)
+            await self._scribe.write(now)
         return result
 
     async def _act(self, now: Pass) -> Result:
@@ -144,7 +147,7 @@ class StatefulClusterController:
                 # Nothing but the record changed, which was written; or there is nothing to do but wait.
                 again = action.act in (Act.FORGET, Act.REGROUP)
                 return Result.after(0.0) if again else Result(action.after)
-        self._announce(now, action)
+        self._scribe.announce(now, action)
         # Most actions come back to us as a change of what was acted on; one that cannot must not be the last.
         return Result.after(0.0) if action.act is Act.EXPAND_CLAIM else Result.done()
 
@@ -163,12 +166,13 @@ class StatefulClusterController:
         """What was drawn cannot be had: somebody else's object has that name, or the claims are going."""
         draw = now.action.draw or (now.records.draws[-1] if now.records.draws else None)
         if draw is None or now.action.act not in (Act.CREATE, Act.MAKE):
-            raise taken
+            await self._scribe.report(now, Trouble("NameTaken", str(taken), blocked=True))
+            return Result.after(_BLOCKED_AGAIN)
         others = tuple(each for each in now.records.draws if each != draw)
         if not (isinstance(taken, ForeignObject) and taken.resource == desired.PODS):
             others = (*others, Draw(draw.replica, _suffix(now.observed)))
         now.records = Records(others, now.records.retiring, now.records.setbacks)
-        await self._write(now)
+        await self._scribe.write(now)
         return Result.after(0.0)
 
     async def _set_aside(self, now: Pass, why: str) -> None:
@@ -191,7 +195,7 @@ class StatefulClusterController:
         if not why:
             return Result.after(again)
         await self._set_aside(now, why)
-        self._announce(now, dataclasses.replace(now.action, act=Act.SET_ASIDE, message=why))
+        self._scribe.announce(now, dataclasses.replace(now.action, act=Act.SET_ASIDE, message=why))
         return Result.done()
 
     async def _expand(self, now: Pass, claim: Claim) -> None:
@@ -218,47 +222,6 @@ class StatefulClusterController:
         )
         text = f"{now.action.message}; {budgets} does not let pod {pod.name} go: {step}"
         return Trouble("DisruptionBudget", text, blocked=True)
-
-    async def _report(self, now: Pass, trouble: Trouble) -> None:
-        known = now.memory.trouble
-        now.memory.trouble = (now.action.concern, trouble)
-        await self._write(now)
-        if known is None or known[1] != trouble:
-            self._record(now.cluster, WARNING, trouble.reason, trouble.message)
-
-    async def _write(self, now: Pass) -> None:
-        """Write the status, if it says something new and nobody changed the object since it was read."""
-        memory, cluster = now.memory, now.cluster
-        concern, trouble = memory.trouble or ("", None)
-        if concern != now.action.concern:
-            trouble = None
-        wanted = status_of(cluster, now.observed, now.action, now.records, Notes(now.collisions, trouble))
-        generation, moment = cluster.metadata.generation, self._builder.clock.now()
-        merged = conditions.merged(now.written.conditions, wanted.conditions, generation, moment)
-        status = msgspec.structs.replace(wanted, conditions=merged)
-        if status == now.written:
-            return
-        metadata = {"uid": cluster.metadata.uid, "resourceVersion": now.version}
-        body = {"metadata": metadata, "status": status}
-        answer = await self._builder.client.patch(
-            STATEFULCLUSTERS, cluster.key, body, Object, subresource="status"
-        )
-        self._builder.writes.record(cluster.key, self._builder.primary, answer.version)
-        self._tell_of_foreign_pods(now)
-        now.written, now.version = status, answer.metadata.resource_version
-
-    def _tell_of_foreign_pods(self, now: Pass) -> None:
-        known = {planned.target for planned in now.written.plan if planned.action == IGNORE}
-        for pod in now.observed.foreign:
-            if pod.name not in known:
-                self._record(now.cluster, WARNING, "ForeignPod", foreign_text(pod.name))
-
-    def _announce(self, now: Pass, action: Action) -> None:
-        if (news := announcement(action)) is not None:
-            self._record(now.cluster, *news)
-
-    def _record(self, cluster: StatefulCluster, kind: str, reason: str, note: str) -> None:
-        self._builder.events.record(STATEFULCLUSTERS, cluster.key, cluster.metadata.uid, kind, reason, note)
 
     def _memory(self, cluster: StatefulCluster) -> Memory:
         memory = self._memories.setdefault(cluster.key, Memory())

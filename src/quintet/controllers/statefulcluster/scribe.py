@@ -1,0 +1,67 @@
+"""Writes down what is known and done: the status, and Events. The only writer of either here.
+
+The status is written under the version that was read, because it holds the names that were drawn:
+two writers must never both believe that theirs was the first.
+"""
+
+import msgspec
+
+from quintet.apis.meta import Object
+from quintet.apis.statefulcluster import STATEFULCLUSTERS, StatefulCluster
+from quintet.controllers.statefulcluster.actions import Action
+from quintet.controllers.statefulcluster.announce import announcement
+from quintet.controllers.statefulcluster.scope import Pass
+from quintet.controllers.statefulcluster.status import IGNORE, Notes, Trouble, foreign_text, status_of
+from quintet.runtime import conditions
+from quintet.runtime.builder import Builder
+from quintet.runtime.events import WARNING
+
+
+class Scribe:
+    """Writes about StatefulClusters."""
+
+    def __init__(self, builder: Builder[StatefulCluster]) -> None:
+        self._builder = builder
+
+    async def report(self, now: Pass, trouble: Trouble) -> None:
+        """Say why an action did not succeed, for as long as it is tried again."""
+        known = now.memory.trouble
+        now.memory.trouble = (now.action.concern, trouble)
+        await self.write(now)
+        if known is None or known[1] != trouble:
+            self._record(now.cluster, WARNING, trouble.reason, trouble.message)
+
+    async def write(self, now: Pass) -> None:
+        """Write the status, if it says something new and nobody changed the object since it was read."""
+        memory, cluster = now.memory, now.cluster
+        concern, trouble = memory.trouble or ("", None)
+        if concern != now.action.concern:
+            trouble = None
+        wanted = status_of(cluster, now.observed, now.action, now.records, Notes(now.collisions, trouble))
+        generation, moment = cluster.metadata.generation, self._builder.clock.now()
+        merged = conditions.merged(now.written.conditions, wanted.conditions, generation, moment)
+        status = msgspec.structs.replace(wanted, conditions=merged)
+        if status == now.written:
+            return
+        metadata = {"uid": cluster.metadata.uid, "resourceVersion": now.version}
+        body = {"metadata": metadata, "status": status}
+        answer = await self._builder.client.patch(
+            STATEFULCLUSTERS, cluster.key, body, Object, subresource="status"
+        )
+        self._builder.writes.record(cluster.key, self._builder.primary, answer.version)
+        self._tell_of_foreign_pods(now)
+        now.written, now.version = status, answer.metadata.resource_version
+
+    def _tell_of_foreign_pods(self, now: Pass) -> None:
+        known = {planned.target for planned in now.written.plan if planned.action == IGNORE}
+        for pod in now.observed.foreign:
+            if pod.name not in known:
+                self._record(now.cluster, WARNING, "ForeignPod", foreign_text(pod.name))
+
+    def announce(self, now: Pass, action: Action) -> None:
+        """Say that something was done."""
+        if (news := announcement(action)) is not None:
+            self._record(now.cluster, *news)
+
+    def _record(self, cluster: StatefulCluster, kind: str, reason: str, note: str) -> None:
+        self._builder.events.record(STATEFULCLUSTERS, cluster.key, cluster.metadata.uid, kind, reason, note)

@@ -1,0 +1,270 @@
+"""What goes wrong around a StatefulCluster, and what it says and does about it, on a real API server.
+
+Volumes are made by hand: the real controllers bind them, no node mounts them.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.api import Api
+from kit.eventually import eventually
+from kit.kubelet import PretendedNode
+from kit.proxy import Answer, FaultProxy, matching
+from kit.statefulclusters import (
+    a_cluster,
+    claims,
+    claims_of,
+    condition,
+    get,
+    install,
+    listed,
+    names,
+    pods,
+    settled,
+    statefulcluster_operator,
+)
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
+from quintet.apis.statefulcluster import STATEFULCLUSTERS, ClaimState
+from quintet.controllers.statefulcluster import plan
+from quintet.controllers.statefulcluster.desired import CLAIMS, PODS
+from quintet.kube.client import Client
+
+EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
+
+
+@pytest.fixture(scope="module")
+async def clusters(client: Client) -> Client:
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def node(api: Api, namespace) -> AsyncIterator[PretendedNode]:
+    async with PretendedNode(api, namespace=namespace).running() as running:
+        yield running
+
+
+@pytest.fixture
+async def operator(clusters, proxy: FaultProxy, namespace, tmp_path) -> AsyncIterator[None]:
+    async with statefulcluster_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        yield
+
+
+async def create(client: Client, namespace: str, **spec) -> ObjectKey:
+    body = a_cluster(**spec)
+    await client.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
+    return ObjectKey(namespace, body["metadata"]["name"])
+
+
+async def change(client: Client, key: ObjectKey, **spec) -> None:
+    await client.patch(STATEFULCLUSTERS, key, {"spec": spec}, Object)
+
+
+@pytest.fixture
+async def web(operator, node, clusters: Client, namespace) -> ObjectKey:
+    """Two replicas, at rest."""
+    key = await create(clusters, namespace, replicas=2)
+    await settled(clusters, key)
+    return key
+
+
+async def reasons(client: Client, namespace: str) -> list[str]:
+    return [each["reason"] for each in await listed(client, EVENTS, namespace)]
+
+
+@pytest.fixture
+async def pinned_volume(api: Api, namespace) -> AsyncIterator[str]:
+    """A volume that can be used on one node only, which is not there any more."""
+    name = f"volume-{namespace}"
+    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [f"gone-{namespace}"]}
+    body = {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Mi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": f"pinned-{namespace}",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "local": {"path": "/nowhere"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
+        },
+    }
+    await api.create("/api/v1/persistentvolumes", body)
+    yield name
+    await api.delete(f"/api/v1/persistentvolumes/{name}")
+
+
+async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_fresh_ones(
+    pinned_volume, operator, node, clusters, namespace, monkeypatch
+):
+    monkeypatch.setattr(plan, "UNSCHEDULED_FOR", 1.0)
+    node.health = lambda pod: "Pending"  # the real scheduler finds no node for it
+    body = a_cluster(replicas=1)
+    body["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = f"pinned-{namespace}"
+    await clusters.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
+    key = ObjectKey(namespace, "web")
+
+    async def fresh() -> None:
+        cluster = await get(clusters, key)
+        states = sorted(line.state for line in cluster.status.claims)
+        assert states == [ClaimState.IN_USE, ClaimState.UNUSABLE], cluster.status
+        (lost,) = [line for line in cluster.status.claims if line.state is ClaimState.UNUSABLE]
+        assert pinned_volume in lost.next_step
+        (pod,) = await pods(clusters, namespace)
+        assert claims_of(pod) != [lost.name]
+
+    await eventually(fresh, within=60.0)
+    assert "ClaimsSetAside" in await reasons(clusters, namespace)
+    (lost,) = [c for c in (await get(clusters, key)).status.claims if c.state is ClaimState.UNUSABLE]
+    where = ObjectKey(namespace, lost.name)
+    await clusters.patch(CLAIMS, where, {"metadata": {"annotations": {"enge.me/unusable": None}}}, Object)
+
+    async def free_again() -> None:
+        cluster = await get(clusters, key)
+        assert {line.name: line.state for line in cluster.status.claims}[lost.name] is ClaimState.FREE
+
+    await eventually(free_again)
+
+
+async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(web, node, clusters, namespace):
+    first = names(await pods(clusters, namespace))[0]
+    await clusters.patch(
+        STATEFULCLUSTERS, web, {"metadata": {"annotations": {"enge.me/unhealthy-grace-seconds": "2"}}}, Object
+    )
+    node.health = lambda pod: "Running" if pod["metadata"]["name"] == first else "Ready"
+    node.look_again()
+
+    async def replaced() -> None:
+        found = names(await pods(clusters, namespace))
+        assert first not in found
+        assert len(found) == 2
+
+    await eventually(replaced)
+    cluster = await settled(clusters, web)
+    assert [entry.count for entry in cluster.status.setbacks] == [1]
+    assert "PodReplaced" in await reasons(clusters, namespace)
+
+
+async def test_a_pod_that_starts_slowly_is_left_alone(operator, node, clusters, proxy, namespace):
+    node.health = lambda pod: "Running"
+    key = await create(clusters, namespace, replicas=1)
+
+    async def waiting() -> None:
+        assert [step.reason for step in (await get(clusters, key)).status.plan] == ["NotAvailable"]
+
+    await eventually(waiting)
+    before = names(await pods(clusters, namespace))
+    mark = proxy.trace.mark()
+    await proxy.quiet(3.0)
+    assert names(await pods(clusters, namespace)) == before
+    assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
+
+
+async def test_a_claim_deleted_under_a_pending_pod_is_made_again(operator, node, clusters, namespace):
+    node.health = lambda pod: "Pending"
+    await create(clusters, namespace, replicas=1)
+
+    async def made() -> JsonObject:
+        (claim,) = await claims(clusters, namespace)
+        assert await pods(clusters, namespace)
+        return claim
+
+    before = await eventually(made)
+    await clusters.delete(CLAIMS, ObjectKey(namespace, before["metadata"]["name"]))
+
+    async def again() -> None:
+        (claim,) = await claims(clusters, namespace)
+        assert claim["metadata"]["uid"] != before["metadata"]["uid"]
+        assert not claim["metadata"].get("deletionTimestamp")
+        (pod,) = await pods(clusters, namespace)
+        assert claims_of(pod) == [claim["metadata"]["name"]]
+
+    await eventually(again, within=60.0)
+
+
+async def test_two_budgets_for_one_pod_are_named_instead_of_retried_in_silence(web, clusters, api, namespace):
+    path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    for name in ("first", "second"):
+        spec = {"minAvailable": 0, "selector": {"matchLabels": {"app": "web"}}}
+        await api.create(path, {"metadata": {"name": name}, "spec": spec})
+    await change(clusters, web, replicas=1)
+    blocked = await condition(clusters, web, "Blocked", "True")
+    assert "first and second" in blocked.message
+    await api.delete(f"{path}/first")
+    await settled(clusters, web)
+    assert len(await pods(clusters, namespace)) == 1
+
+
+async def test_an_overloaded_server_is_no_budget(web, proxy, clusters, namespace):
+    proxy.inject(
+        Answer(429, "TooManyRequests", retry_after=1),
+        when=matching("create", "pods", subresource="eviction"),
+        times=2,
+    )
+    await change(clusters, web, replicas=1)
+    cluster = await settled(clusters, web)
+    assert len(await pods(clusters, namespace)) == 1
+    assert "DisruptionBudget" not in await reasons(clusters, namespace), cluster.status
+
+
+async def test_a_restart_with_everything_in_place_makes_no_write(
+    clusters, node, proxy: FaultProxy, namespace, tmp_path
+):
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
+    async with statefulcluster_operator(kubeconfig, namespace=namespace):
+        key = await create(clusters, namespace, replicas=2)
+        await settled(clusters, key)
+        await proxy.quiet(1.0)
+    mark = proxy.trace.mark()
+    async with statefulcluster_operator(kubeconfig, namespace=namespace):
+        await proxy.quiet(2.0)
+    assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
+
+
+async def test_a_stale_cache_neither_removes_nor_makes_a_pod_too_many(web, proxy, clusters, namespace):
+    """Nothing of the pods reaches the operator while it scales down and up again."""
+    hold = proxy.hold("pods")
+    await change(clusters, web, replicas=1)
+
+    async def one_left() -> None:
+        found = [
+            pod for pod in await pods(clusters, namespace) if not pod["metadata"].get("deletionTimestamp")
+        ]
+        assert len(found) == 1
+
+    await eventually(one_left)
+    kept = names(await pods(clusters, namespace))
+    await clusters.patch(STATEFULCLUSTERS, web, {"metadata": {"labels": {"look": "again"}}}, Object)
+    await proxy.quiet(1.5)
+    assert names(await pods(clusters, namespace)) == kept, "removed a second one on a stale cache"
+    hold.release()
+    await settled(clusters, web)
+    assert len(await pods(clusters, namespace)) == 1
+
+
+async def test_a_pod_lost_while_nobody_looked_is_made_once(clusters, node, proxy, namespace, tmp_path):
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
+    async with statefulcluster_operator(kubeconfig, namespace=namespace):
+        key = await create(clusters, namespace, replicas=2)
+        await settled(clusters, key)
+    await clusters.delete(PODS, ObjectKey(namespace, names(await pods(clusters, namespace))[0]))
+    mark = proxy.trace.mark()
+    async with statefulcluster_operator(kubeconfig, namespace=namespace):
+
+        async def whole() -> None:
+            assert len(await pods(clusters, namespace)) == 2
+
+        await eventually(whole)
+        await settled(clusters, key)
+    assert len(proxy.trace.requests(matching("create", "pods", subresource=""), since=mark)) == 1
+    assert len(await claims(clusters, namespace)) == 2
+
+
+async def test_a_namespace_that_goes_away_is_left_in_peace(web, cluster, clusters, namespace):
+    cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+
+    async def gone() -> None:
+        assert await pods(clusters, namespace) == []
+        assert await claims(clusters, namespace) == []
+
+    await eventually(gone, within=90.0)
