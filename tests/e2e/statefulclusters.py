@@ -89,6 +89,19 @@ def a_headless_service(name: str = NAME) -> Any:
     }
 
 
+def an_autoscaler(least: int, most: int) -> Any:
+    """There is no metrics server here; what an autoscaler does without one is to keep to its bounds."""
+    target = {"apiVersion": API_VERSION, "kind": "StatefulCluster", "name": NAME}
+    utilization = {"type": "Utilization", "averageUtilization": 80}
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": utilization}}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": NAME},
+        "spec": {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "metrics": [metric]},
+    }
+
+
 def pods(place: Place, kind: str = "StatefulCluster") -> dict[str, Pod]:
     """The pods that are not on their way out, by name."""
     found = place.get("pods", "", "-l", f"kind={kind}")["items"]

@@ -18,6 +18,7 @@ from e2e.statefulclusters import (
     a_cluster,
     a_headless_service,
     all_records,
+    an_autoscaler,
     claims,
     each_where_it_was,
     fill,
@@ -49,6 +50,12 @@ def placed(place: Place) -> dict[str, set[str]]:
     return {name: claims_of(pod) for name, pod in pods(place).items()}
 
 
+def in_ledger(place: Place, want_states: list[str]) -> None:
+    """Assert the states of all claims, as the StatefulCluster tells them."""
+    found = ledger(place.get("statefulcluster", NAME))
+    assert sorted(found.values()) == want_states, found
+
+
 def set_image(place: Place, image: str, kind: str = "statefulcluster", name: str = NAME) -> None:
     patch = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]
     place.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
@@ -61,7 +68,7 @@ async def test_three_replicas_start_one_after_the_other_each_with_a_claim_of_its
     seen.check(**OURS)
     found = await settled(place)
     assert sorted(found["status"]["replicaNames"]) == sorted(pods(place))
-    assert set(ledger(found).values()) == {"InUse"}
+    await eventually(lambda: in_ledger(place, ["InUse"] * 3))
     assert sorted(ledger(found)) == sorted(claims(place))
     assert len({claim for held in placed(place).values() for claim in held}) == 3
     for name in pods(place):
@@ -188,14 +195,14 @@ async def test_scaled_down_and_up_again_the_same_volumes_are_used(filled):
     before, names = claims(place), set(pods(place))
     async with recording(place.cluster, place.namespace) as seen:
         place.kubectl("scale", f"stc/{NAME}", "--replicas=1")
-        found = await settled(place, 1)
-        assert sorted(ledger(found).values()) == ["Free", "Free", "InUse"]
+        await settled(place, 1)
+        await eventually(lambda: in_ledger(place, ["Free", "Free", "InUse"]))
         assert claims(place) == before, "a claim went with its replica"
         place.kubectl("scale", f"stc/{NAME}", "--replicas=3")
-        found = await settled(place)
+        await settled(place)
     seen.check(at_least=1, **OURS)
     assert claims(place) == before
-    assert set(ledger(found).values()) == {"InUse"}
+    await eventually(lambda: in_ledger(place, ["InUse"] * 3))
     assert len(names & set(pods(place))) == 1, "a name was drawn twice"
     await each_where_it_was(place, written)
 
@@ -270,7 +277,8 @@ async def test_the_name_of_every_replica_resolves_from_another(filled):
 
             def resolved(host: str = host, pod: dict = pod, full: str = full) -> None:
                 answer = place.run("exec", asker, "--", "getent", "hosts", host).stdout
-                assert answer.split() == [pod["status"]["podIP"], full], f"{host}: {answer!r}"
+                # A pod knows its own name by a file, with the short form behind it.
+                assert answer.split()[:2] == [pod["status"]["podIP"], full], f"{host}: {answer!r}"
 
             await eventually(resolved, within=60)
         said = place.kubectl("exec", asker, "--", "kv", "-server", f"nats://{name}.{NAME}:4222", "get", claim)
@@ -347,17 +355,7 @@ async def test_claims_go_with_their_cluster_where_that_is_asked_for(place):
 async def test_an_autoscaler_scales_a_statefulcluster(place):
     place.apply(a_cluster(1))
     await settled(place, 1)
-    target = {"apiVersion": API_VERSION, "kind": "StatefulCluster", "name": NAME}
-    utilization = {"type": "Utilization", "averageUtilization": 80}
-    metric = {"type": "Resource", "resource": {"name": "cpu", "target": utilization}}
-    # There is no metrics server here; what an autoscaler does without one is to keep to its bounds.
-    scaler = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": NAME},
-        "spec": {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3, "metrics": [metric]},
-    }
-    place.apply(scaler)
+    place.apply(an_autoscaler(2, 3))
 
     def scaled() -> None:
         assert place.get("statefulcluster", NAME)["spec"]["replicas"] == 2, place.get("hpa", NAME)["status"]

@@ -270,6 +270,17 @@ async def test_a_pod_that_the_cluster_took_away(checkup_operator, checkups: Clie
     assert "low on resource" in status.message
 
 
+async def test_a_pod_that_somebody_deleted(checkup_operator, checkups: Client, namespace):
+    key = await create(checkups, namespace, "robbed")
+    pod = await PlayedPod.of(checkups, key)
+    await pod.runs()
+    await with_reason(checkups, key, "Running")
+    await checkups.delete(PODS, pod.key)
+    status = (await with_verdict(checkups, key, "InfraError")).status
+    assert status.reason == "PodLost"
+    assert "next: rerun" in status.message
+
+
 async def test_a_verdict_is_told_in_an_event(checkup_operator, checkups: Client, api: Api, namespace):
     key = await create(checkups, namespace, "told", timeout=1, serviceAccountName="nobody")
     await with_verdict(checkups, key, "InfraError")

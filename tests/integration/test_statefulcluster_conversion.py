@@ -3,22 +3,17 @@
 The StatefulSet controller, the binder of volumes and ours are real; only the node pretends.
 """
 
-import asyncio
-import os
-import re
-from pathlib import Path
-
 import pytest
 import yaml
 
 from kit.eventually import eventually
 from kit.jsonservers import ROOT
 from kit.kubelet import PretendedNode
+from kit.shell import Shell
 from kit.statefulclusters import claims_of, install, names, statefulcluster_operator
 from kit.web import WEB
 
-PAGE = (ROOT / "docs/statefulcluster-conversion.md").read_text()
-BLOCKS = dict(re.findall(r"^```sh ([a-z-]+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+PAGE = ROOT / "docs/statefulcluster-conversion.md"
 SETS = "/apis/apps/v1/namespaces/{}/statefulsets"
 
 
@@ -31,7 +26,7 @@ async def place(cluster, api, client, namespace, tmp_path):
         await api.create("/api/v1/persistentvolumes", a_volume(path.rpartition("/")[2], namespace))
     node = PretendedNode(api, namespace=namespace)
     async with node.running(), statefulcluster_operator(cluster.kubeconfig, namespace=namespace):
-        yield Shell(cluster, namespace, tmp_path)
+        yield Shell(cluster, namespace, PAGE, tmp_path)
     for path in made:
         await api.delete(path)
 
@@ -47,33 +42,6 @@ def a_volume(name, storage_class):
             "hostPath": {"path": f"/nowhere/{name}"},
         },
     }
-
-
-class Shell:
-    """Runs what the page shows."""
-
-    def __init__(self, cluster, namespace: str, folder: Path) -> None:
-        (folder / "kubectl").symlink_to(cluster.programs / "kubectl")
-        config = yaml.safe_load(Path(cluster.kubeconfig).read_text())
-        for context in config["contexts"]:
-            context["context"]["namespace"] = namespace
-        (folder / "kubeconfig").write_text(yaml.safe_dump(config))
-        self._folder = folder
-        self._environment = {
-            "PATH": f"{folder}:{os.environ['PATH']}",
-            "HOME": str(folder),
-            "KUBECONFIG": str(folder / "kubeconfig"),
-        }
-
-    async def run(self, block: str) -> str:
-        program = await asyncio.create_subprocess_exec(
-            "sh", "-c", BLOCKS[block],
-            cwd=self._folder, env=self._environment,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
-        said, _ = await asyncio.wait_for(program.communicate(), 120)
-        assert program.returncode == 0, f"{BLOCKS[block]}\n{said.decode()}"
-        return said.decode()
 
 
 async def a_set(api, namespace) -> dict[str, str]:

@@ -141,7 +141,7 @@ def run(log_format: str | None, log_level: str, **options: object) -> None:
     developer's machine it runs alone, and with `--webhooks url` registers itself while it runs.
     """
     logs.set_up(log_format or ("json" if config.in_pod() else "text"), log_level)
-    # TLS and sockets in C take a tenth less of our time, and less memory (docs/adr/0010).
+    # TLS and sockets in C take a tenth less of our time, and less memory (docs/adr/0012).
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(Options(**options)))  # type: ignore[arg-type]  # click has checked them
 

@@ -2,7 +2,7 @@
 
 Called by `transport`, which keeps a pool of them. A connection carries one request at a
 time; the parsing is llhttp's (`httptools`). Written for one purpose, it takes a third of
-the time per request that a general client takes (docs/adr/0010).
+the time per request that a general client takes (docs/adr/0012).
 """
 
 import asyncio

@@ -182,3 +182,24 @@ def test_the_same_look_is_said_in_the_same_words():
     later = dataclasses.replace(observed, now=NOW + 60)
     assert said(observed).plan == said(later).plan
     assert said(observed).conditions == said(later).conditions
+
+
+def test_plan_only_is_the_reason_why_nothing_goes_on():
+    cluster = a_web()
+    paused = msgspec.structs.replace(
+        cluster, metadata=msgspec.structs.replace(cluster.metadata, annotations={"enge.me/plan-only": "true"})
+    )
+    status = said(seen(A, B), paused)
+    assert verdicts(status)["Progressing"] == ("False", "PlanOnly")
+    assert status.plan[0].action == "CreateReplica"
+
+
+def test_a_pod_that_stays_pending_is_named_with_its_cause_and_a_next_step():
+    why = "container main: ErrImagePull: not found"
+    blocked = find_condition(
+        said(seen(A, B, pending("c", created=NOW - 61, why_pending=why))).conditions, "Blocked"
+    )
+    assert blocked is not None
+    assert blocked.status == "True"
+    for part in ("web-c", why, "correct spec.template", "kubectl describe pod web-c -n shop"):
+        assert part in blocked.message

@@ -39,7 +39,7 @@ from quintet.apis.statefulcluster.types import (
     StatefulCluster,
     StatefulClusterStatus,
 )
-from quintet.apis.statefulcluster.validation import Judgement, judge, spec_errors
+from quintet.apis.statefulcluster.validation import Judgement, judge
 
 __all__ = [
     "ANNOTATION_PREFIX",
@@ -80,5 +80,4 @@ __all__ = [
     "Update",
     "UpdateStrategy",
     "judge",
-    "spec_errors",
 ]

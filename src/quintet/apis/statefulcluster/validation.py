@@ -41,20 +41,13 @@ def judge(obj: JsonObject, old: JsonObject | None = None) -> Judgement:
     errors, spec = FieldErrors(), obj.get("spec") or {}
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     _check_annotations(errors, annotations)
-    check_spec(errors, spec)
+    _check_spec(errors, spec)
     if old is not None:
         check_growth(errors, spec, old.get("spec") or {})
     return Judgement(tuple(errors), (*_annotation_warnings(annotations), *_warnings(spec)))
 
 
-def spec_errors(spec: JsonObject) -> list[FieldError]:
-    """What of a spec must not be, for those who meet an object that came past the webhooks."""
-    errors = FieldErrors()
-    check_spec(errors, spec)
-    return list(errors)
-
-
-def check_spec(errors: FieldErrors, spec: JsonObject) -> None:
+def _check_spec(errors: FieldErrors, spec: JsonObject) -> None:
     """Note the mistakes of a spec."""
     service = spec.get("serviceName") or ""
     if service and not labels.is_dns_label(service):

@@ -133,6 +133,9 @@ class CheckupController:
         if job.deleting:
             return await self._end(run, verdict.job_deleted(run.job_key.name), self._pod(run))
         pod = self._pod(run)
+        if pod is not None and pod.metadata.deleting and not pod.ended:
+            # Its Job will fail for it; but by then the log may be gone.
+            return await self._end(run, verdict.pod_deleted(pod), pod)
         since = pod.running_since if pod is not None else None
         if pod is None or since is None:
             return await self._wait(run, pod, await self._obstacle(run, pod))

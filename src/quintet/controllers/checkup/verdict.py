@@ -69,8 +69,7 @@ def of_job(job: JobState, pod: Pod | None, results: Results) -> Ending:
         text = f"the pod is gone and its Job failed: {job.message or job.reason}"
         return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, f"{text}; next: rerun")
     if pod.metadata.deleting and results.succeeded is None:
-        text = f"pod {pod.metadata.name} was deleted by somebody else during the run; next: rerun"
-        return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, text)
+        return pod_deleted(pod)
     return _crashed(pod, results)
 
 
@@ -99,6 +98,14 @@ def cancelled() -> Ending:
         f"cancelled by the annotation {CANCEL}; next: remove it and set {RERUN} to a new value to run again"
     )
     return Ending(Verdict.CANCELLED, Reason.CANCELLED, text)
+
+
+def pod_deleted(pod: Pod) -> Ending:
+    """Somebody deleted the pod, or the cluster took it away."""
+    if (infra := _disruption(pod)) is not None:
+        return infra
+    text = f"pod {pod.metadata.name} was deleted by somebody else during the run; next: rerun"
+    return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, text)
 
 
 def job_deleted(name: str) -> Ending:

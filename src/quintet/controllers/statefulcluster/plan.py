@@ -222,13 +222,15 @@ def pending(observed: Observed) -> Action | None:
         if group.unbound and observed.now >= pod.created + UNBOUND_FOR:
             return _unbound(observed, pod, group)
         if pod.unscheduled and group.claims and observed.now >= pod.created + UNSCHEDULED_FOR:
-            text = f"pod {pod.name} finds no node: {pod.why_pending}"
+            text = f"pod {pod.name} finds no node: {pod.why_pending}; {_describe(pod)}"
             return Action(
                 act=Act.INVESTIGATE, reason="Unschedulable", message=text, pod=pod, group=pod.group,
                 after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
             )  # fmt: skip
         why = f": {pod.why_pending}" if pod.why_pending else ""
         stuck = bool(pod.why_pending) and observed.now >= pod.created + UNSCHEDULED_FOR
+        if stuck:
+            why += f"; correct spec.template if it is wrong, or {_describe(pod)}"
         return Action(
             act=Act.WAIT, reason="PodPending", message=f"pod {pod.name} is pending{why}", pod=pod,
             after=POLL, blocked=stuck,
@@ -356,6 +358,10 @@ def _unbound(observed: Observed, pod: Pod, group: claims.Group) -> Action:
     return Action(
         act=Act.WAIT, reason="ClaimUnbound", message=f"{text}; {step}", pod=pod, after=30.0, blocked=True
     )
+
+
+def _describe(pod: Pod) -> str:
+    return f"see kubectl describe pod {pod.name} -n {pod.key.namespace}"
 
 
 def _until(observed: Observed, due: float | None) -> float | None:

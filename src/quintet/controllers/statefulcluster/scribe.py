@@ -6,15 +6,20 @@ two writers must never both believe that theirs was the first.
 
 import msgspec
 
-from quintet.apis.meta import Object
-from quintet.apis.statefulcluster import STATEFULCLUSTERS, StatefulCluster
+from quintet.apis.meta import Object, find_condition
+from quintet.apis.statefulcluster import (
+    STATEFULCLUSTERS,
+    ConditionType,
+    StatefulCluster,
+    StatefulClusterStatus,
+)
 from quintet.controllers.statefulcluster.actions import Action
 from quintet.controllers.statefulcluster.announce import announcement
 from quintet.controllers.statefulcluster.scope import Pass
 from quintet.controllers.statefulcluster.status import IGNORE, Notes, Trouble, foreign_text, status_of
 from quintet.runtime import conditions
 from quintet.runtime.builder import Builder
-from quintet.runtime.events import WARNING
+from quintet.runtime.events import NORMAL, WARNING
 
 
 class Scribe:
@@ -25,11 +30,8 @@ class Scribe:
 
     async def report(self, now: Pass, trouble: Trouble) -> None:
         """Say why an action did not succeed, for as long as it is tried again."""
-        known = now.memory.trouble
         now.memory.trouble = (now.action.concern, trouble)
         await self.write(now)
-        if known is None or known[1] != trouble:
-            self._record(now.cluster, WARNING, trouble.reason, trouble.message)
 
     async def write(self, now: Pass) -> None:
         """Write the status, if it says something new and nobody changed the object since it was read."""
@@ -49,8 +51,21 @@ class Scribe:
             STATEFULCLUSTERS, cluster.key, body, Object, subresource="status"
         )
         self._builder.writes.record(cluster.key, self._builder.primary, answer.version)
+        self._tell_of_trouble(cluster, now.written, status)
         self._tell_of_foreign_pods(now)
         now.written, now.version = status, answer.metadata.resource_version
+
+    def _tell_of_trouble(
+        self, cluster: StatefulCluster, before: StatefulClusterStatus, after: StatefulClusterStatus
+    ) -> None:
+        """Of its beginning and of its end."""
+        for kind in (ConditionType.DEGRADED, ConditionType.BLOCKED):
+            old, new = find_condition(before.conditions, kind), find_condition(after.conditions, kind)
+            was, is_now = old is not None and old.status == "True", new is not None and new.status == "True"
+            if new is not None and is_now and (old is None or not was or old.reason != new.reason):
+                self._record(cluster, WARNING, new.reason, new.message)
+            elif was and not is_now:
+                self._record(cluster, NORMAL, f"{kind}Over", f"it is no longer {kind.lower()}")
 
     def _tell_of_foreign_pods(self, now: Pass) -> None:
         known = {planned.target for planned in now.written.plan if planned.action == IGNORE}

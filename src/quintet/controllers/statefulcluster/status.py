@@ -72,7 +72,7 @@ def status_of(
         draws=records.draws,
         retiring=records.retiring,
         setbacks=records.setbacks,
-        conditions=_conditions(observed, action, notes.trouble),
+        conditions=_conditions(cluster, observed, action, notes.trouble),
     )
 
 
@@ -111,10 +111,12 @@ def selector_text(selector: Selector) -> str:
     return ",".join(parts)
 
 
-def _conditions(observed: Observed, action: Action, trouble: Trouble | None) -> tuple[Condition, ...]:
+def _conditions(
+    cluster: StatefulCluster, observed: Observed, action: Action, trouble: Trouble | None
+) -> tuple[Condition, ...]:
     return (
         _ready(observed),
-        _progressing(observed, action, trouble),
+        _paused(action) if cluster.plan_only else _progressing(observed, action, trouble),
         _degraded(observed, trouble),
         _blocked(action, trouble),
     )
@@ -136,6 +138,11 @@ def _ready(observed: Observed) -> Condition:
     surplus = len(observed.active) - wanted
     reason = "TooMany" if surplus > 0 else "NotAvailable"
     return Condition(Type.READY, "False", reason, text)
+
+
+def _paused(action: Action) -> Condition:
+    text = f"nothing is done while the annotation enge.me/plan-only is set; next would be: {action.message}"
+    return Condition(Type.PROGRESSING, "False", "PlanOnly", _short(text))
 
 
 def _progressing(observed: Observed, action: Action, trouble: Trouble | None) -> Condition:

@@ -1,0 +1,77 @@
+"""The commands of docs/statefulcluster.md do what the page says, word for word. Only the node pretends."""
+
+import pytest
+
+from kit.jsonservers import ROOT
+from kit.kubelet import PretendedNode
+from kit.shell import Shell
+from kit.statefulclusters import claims_of, install, settled, statefulcluster_operator
+from kit.web import a_cluster
+from quintet.apis.meta import ObjectKey
+from quintet.apis.statefulcluster import STATEFULCLUSTERS
+
+
+@pytest.fixture
+async def place(cluster, api, client, namespace, tmp_path):
+    """A namespace with a running cluster of two, and the shell of a user who works there."""
+    await install(client)
+    node = PretendedNode(api, namespace=namespace)
+    async with node.running(), statefulcluster_operator(cluster.kubeconfig, namespace=namespace):
+        await api.create(STATEFULCLUSTERS.path(namespace), a_cluster(replicas=2, minReadySeconds=0))
+        await settled(client, ObjectKey(namespace, "web"))
+        yield Shell(cluster, namespace, ROOT / "docs/statefulcluster.md", tmp_path)
+
+
+async def pods(api, namespace):
+    """Name, revision, claims and uid of every pod."""
+    found = (await api.get(f"/api/v1/namespaces/{namespace}/pods"))["items"]
+    return {pod["metadata"]["name"]: pod for pod in found}
+
+
+def images(found):
+    return {pod["spec"]["containers"][0]["image"] for pod in found.values()}
+
+
+def uids(found):
+    return {pod["metadata"]["uid"] for pod in found.values()}
+
+
+async def test_a_plan_is_shown_and_nothing_is_done(place, api, client, namespace):
+    before = await pods(api, namespace)
+    said = await place.run("plan-only")
+    assert "is of revision" in said
+    after = await pods(api, namespace)
+    assert uids(after) == uids(before)
+    # Once the annotation is gone, what was planned is done.
+    await api.merge(
+        f"{STATEFULCLUSTERS.path(namespace)}/web", {"metadata": {"annotations": {"enge.me/plan-only": None}}}
+    )
+    await settled(client, ObjectKey(namespace, "web"))
+    assert images(await pods(api, namespace)) == {"registry.k8s.io/nginx-slim:0.25"}
+
+
+async def test_the_ledger_has_a_line_for_every_claim(place, api, namespace):
+    found = await pods(api, namespace)
+    said = await place.run("ledger")
+    lines = sorted(line.split("\t") for line in said.splitlines())
+    want = sorted([claim, "InUse", name] for name, pod in found.items() for claim in claims_of(pod))
+    assert [line[:3] for line in lines] == want
+    assert all(line[3] for line in lines)
+
+
+async def test_a_restart_keeps_names_and_claims_and_an_undo_brings_the_template_before_back(
+    place, api, namespace
+):
+    first = await pods(api, namespace)
+    await place.run("restart")
+    second = await pods(api, namespace)
+    assert sorted(second) == sorted(first)
+    assert {name: claims_of(pod) for name, pod in second.items()} == {
+        name: claims_of(pod) for name, pod in first.items()
+    }
+    assert not uids(second) & uids(first)
+    assert all("restarted-at" in pod["metadata"]["annotations"] for pod in second.values())
+    await place.run("undo")
+    third = await pods(api, namespace)
+    assert not uids(third) & uids(second)
+    assert not any("restarted-at" in pod["metadata"].get("annotations", {}) for pod in third.values())
