@@ -1,7 +1,8 @@
 """Who takes part: how each is started on a namespace. All of it is our own code, shown at its best.
 
 `ceiling` and `recorded` replay prepared requests and are no operators: they know in advance what
-to send. The others find the custom resources by themselves, watch the children, and check them.
+to send; `recorded and watching` also has the watches open that an operator needs. The others find
+the custom resources by themselves, watch the children, and check them.
 """
 
 import sys
@@ -12,12 +13,14 @@ from pathlib import Path
 from benchmarks import plans, programs
 from kit.jsonservers import PEOPLE
 from quintet.apis.jsonserver import JsonServer
+from quintet.apis.meta import Resource
 from quintet.local.cluster import Cluster
 
 HERE = Path(__file__).resolve().parent
 WORKERS = 16
 
-CEILING, RECORDED, QUINTET, KOPF = "ceiling", "recorded", "quintet", "kopf"
+CEILING, RECORDED, WATCHING = "ceiling", "recorded", "recorded and watching"
+QUINTET, KOPF = "quintet", "kopf"
 CR_CREATE, CR_APPLY = "controller-runtime create", "controller-runtime apply"
 OPERATORS = (QUINTET, CR_CREATE, CR_APPLY, KOPF)
 
@@ -85,15 +88,21 @@ def kopf(python: Path) -> Contender:
 
 
 def replaying(
-    name: str, go: Path, cluster: Cluster, plan: Callable[[Sequence[JsonServer]], Path]
+    name: str,
+    go: Path,
+    cluster: Cluster,
+    plan: Callable[[Sequence[JsonServer]], Path],
+    watched: Sequence[Resource] = (),
 ) -> Contender:
-    """Prepared requests over 16 keep-alive connections."""
+    """Prepared requests over 16 keep-alive connections; what is watched meanwhile is thrown away."""
     pki = cluster.directory / "pki"
 
-    def launch(_: Place) -> Launch:
+    def launch(place: Place) -> Launch:
+        watches = [word for each in watched for word in ("-watch", f"{each.path(place.namespace)}?watch=1")]
         return Launch([
             str(go / "replay"), "-server", cluster.server, "-ca", str(cluster.ca),
             "-cert", str(pki / "admin.crt"), "-key", str(pki / "admin.key"), "-connections", str(WORKERS),
+            "-stay", *watches,
         ])  # fmt: skip
 
     return Contender(name, launch, plan)

@@ -22,6 +22,7 @@ KEYS = (
     "vs_kopf",
     "cpu_ms_per_reconcile",
     "rss_mb",
+    "rss_empty_mb",
     "writes_per_create",
     "gets_per_create",
     "steady_requests",

@@ -19,6 +19,7 @@ from benchmarks.contenders import (
     OPERATORS,
     QUINTET,
     RECORDED,
+    WATCHING,
     Contender,
 )
 from benchmarks.drain import Run, drain
@@ -27,7 +28,8 @@ from benchmarks.plane import Plane, fresh
 from benchmarks.programs import Progress
 from benchmarks.traffic import record_one
 from benchmarks.workloads import Workload
-from quintet.apis.jsonserver import JsonServer
+from kit.jsonservers import CHILD_TYPES
+from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 
 WARM_UP = 30
 DISTURBED = 0.15
@@ -140,6 +142,7 @@ async def _field(
         contenders.replaying(CEILING, go, plane.cluster, cheapest),
         operators[QUINTET],
         contenders.replaying(RECORDED, go, plane.cluster, own),
+        contenders.replaying(WATCHING, go, plane.cluster, own, (JSONSERVERS, *CHILD_TYPES)),
         *(operators[name] for name in OPERATORS if name != QUINTET),
     ]
 

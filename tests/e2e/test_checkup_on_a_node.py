@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from e2e.checkups import PASSED, Case, a_checkup, furnish, hanging
-from e2e.place import ROOT, Place, refusals
+from e2e.place import ROOT, Place, refusals, webhooks_registered
 from e2e.runtime import Runtime
 from e2e.test_installation_on_a_node import holder, kill_hard, pod_of
 from kit.eventually import eventually
@@ -293,6 +293,7 @@ async def test_what_comes_past_the_webhooks_is_invalid_and_nothing_is_made(here,
         here.apply(wrong)
 
     await eventually(past_the_webhooks, within=60)
+    await webhooks_registered(operator)
     case = Case(here, "invalid")
     status = await case.verdict()
     assert status["verdict"] == "Invalid", status

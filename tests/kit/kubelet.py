@@ -155,24 +155,27 @@ class PretendedNode:
         if key not in self._busy:
             task = asyncio.create_task(self._serve(key))
             self._busy[key] = task
-            task.add_done_callback(lambda done: self._done(key, done))
+            task.add_done_callback(self._ended)
 
-    def _done(self, key: _Key, task: "asyncio.Task[None]") -> None:
-        del self._busy[key]
+    def _ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
             self._failure = task.exception()
 
     async def _serve(self, key: _Key) -> None:
         """Do what is to be done about the newest known state, until that is nothing."""
         done = ""
-        while (pod := self._known.get(key)) is not None and pod["metadata"]["resourceVersion"] != done:
-            done = pod["metadata"]["resourceVersion"]
-            async with self._slots:
-                try:
-                    await self._advance(key, pod)
-                except RefusedError as error:
-                    if error.code not in OVERTAKEN:
-                        raise
+        try:
+            while (pod := self._known.get(key)) is not None and pod["metadata"]["resourceVersion"] != done:
+                done = pod["metadata"]["resourceVersion"]
+                async with self._slots:
+                    try:
+                        await self._advance(key, pod)
+                    except RefusedError as error:
+                        if error.code not in OVERTAKEN:
+                            raise
+        finally:
+            # In the same breath as the last look: news that comes later must find nobody at work.
+            del self._busy[key]
 
     async def _advance(self, key: _Key, pod: JsonObject) -> None:
         path = f"/api/v1/namespaces/{key.namespace}/pods/{key.name}"

@@ -29,8 +29,10 @@ type request struct {
 
 type options struct {
 	server, ca, cert, key string
+	watches               []string
 	connections           int
 	rate                  float64
+	stay                  bool
 }
 
 type result struct {
@@ -48,6 +50,11 @@ func main() {
 	flag.StringVar(&o.key, "key", "", "file of the client's key")
 	flag.IntVar(&o.connections, "connections", 16, "requests at once")
 	flag.Float64Var(&o.rate, "rate", 0, "units per second; 0: as fast as they are answered")
+	flag.BoolVar(&o.stay, "stay", false, "stay when done, so that what was used can be counted")
+	flag.Func("watch", "a path to watch meanwhile, read and thrown away; may be repeated", func(path string) error {
+		o.watches = append(o.watches, path)
+		return nil
+	})
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -66,7 +73,38 @@ func run(o options) error {
 	}
 	// As every contender has its connections open before it begins, so has this one.
 	warm(client, o)
-	return json.NewEncoder(os.Stdout).Encode(send(client, o, plan))
+	if err := watch(o); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(send(client, o, plan)); err != nil {
+		return err
+	}
+	if o.stay {
+		select {}
+	}
+	return nil
+}
+
+// watch opens the watches that every operator needs; nobody decodes what they bring.
+func watch(o options) error {
+	client, err := connect(options{ca: o.ca, cert: o.cert, key: o.key, connections: len(o.watches)})
+	if err != nil {
+		return err
+	}
+	client.Timeout = 0
+	for _, path := range o.watches {
+		outgoing, err := http.NewRequest(http.MethodGet, o.server+path, nil)
+		if err != nil {
+			return err
+		}
+		outgoing.Header.Set("Accept", "application/json")
+		response, err := client.Do(outgoing)
+		if err != nil {
+			return err
+		}
+		go func() { _, _ = io.Copy(io.Discard, response.Body) }()
+	}
+	return nil
 }
 
 func read(from io.Reader) (plan [][]request, err error) {

@@ -1,0 +1,324 @@
+"""The catalog: per backend type, every key that `spec.config` may hold.
+
+One description, every use: validation, defaults, discovery, JSON Schema and documentation all read
+this table, so they cannot disagree. A new type of backend is one entry here and one driver beside
+the controller. What a value means by its data type is in `values`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+Value = int | str
+"""A value of a configuration in its plain form: a number for `int`, text for all the others."""
+
+LARGEST_NUMBER: Final = 2**53 - 1
+"""The largest number that every JSON library keeps as it is."""
+
+
+class DataType(StrEnum):
+    """What sort of value a key takes."""
+
+    INT = "int"
+    STRING = "string"
+    QUANTITY = "quantity"
+    DURATION = "duration"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A form that a text must have. It means the same to Python, to ECMAScript and to Go."""
+
+    expression: str
+    words: str
+    """What is said when a text has not that form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key of a configuration."""
+
+    name: str
+    description: str
+    data_type: DataType
+    default: Value | None = None
+    """What is taken when nothing is written; None: then there is no value."""
+    derived: str = ""
+    """A default made from other keys, each in braces. They must have defaults of their own."""
+    required: bool = False
+    """There must be a value in the spec: the default is written there at creation, if there is one.
+
+    For what says where events are kept: a later release with another default must not move them.
+    """
+    allowed: tuple[str, ...] = ()
+    minimum: Value | None = None
+    maximum: Value | None = None
+    longest: int | None = None
+    pattern: Pattern | None = None
+    outside: str = ""
+    """Another key, whose value is a prefix of subjects that this subject must not be under."""
+    names_secret: bool = False
+    """The value is the name of a Secret. A wrong one is not shown: it may be the secret itself."""
+    sensitive: bool = False
+    """The value is a secret and is never shown."""
+    deprecated: str = ""
+    """What to use instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendType:
+    """One type of backend and its keys, in the order in which people read them."""
+
+    name: str
+    description: str
+    keys: tuple[Key, ...]
+
+    def key(self, name: str) -> Key | None:
+        """The key of a name."""
+        return next((key for key in self.keys if key.name == name), None)
+
+
+_TOKENS = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
+_HOST = r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
+_PORT = (
+    r"(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"  # to 65535
+)
+_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+
+NATS_URL: Final = Pattern(
+    f"^(nats|tls)://{_HOST}{_PORT}/?$",
+    "must be an address such as nats://nats.example.com:4222 or tls://nats.example.com, without user and "
+    "password; those belong in the Secret that credentialsSecretRef names",
+)
+STREAM_NAME: Final = Pattern("^[A-Za-z0-9_-]+$", "must hold only letters, digits, '-' and '_'")
+SUBJECT: Final = Pattern(_TOKENS, "must be words of letters, digits, '-' and '_', joined by single dots")
+SECRET_NAME: Final = Pattern(
+    rf"^{_LABEL}(\.{_LABEL})*$", "must be the name of a Secret in the namespace of the backend"
+)
+DNS_NAME: Final = Pattern(rf"^{_LABEL}(\.{_LABEL})+$", "must be a DNS name such as events.example.com")
+
+_EVENT_TYPE_PREFIX = Key(
+    name="eventTypePrefix",
+    description="Types of events that begin with it are taken as complete; it is left out of what sinks see.",
+    data_type=DataType.STRING,
+    default="sap.kyma.custom",
+    required=True,
+    longest=128,
+    pattern=SUBJECT,
+)
+_PUBLISHER = (
+    Key(
+        name="publisherReplicas",
+        description="How many pods take in events.",
+        data_type=DataType.INT,
+        default=2,
+        minimum=1,
+        maximum=10,
+    ),
+    Key(
+        name="publisherRequestTimeout",
+        description="How long a publisher waits for the backend to acknowledge an event.",
+        data_type=DataType.DURATION,
+        default="5s",
+        minimum="100ms",
+        maximum="5m",
+    ),
+)
+
+_CONNECTION = (
+    Key(
+        name="url",
+        description="The NATS server to use, as nats://host:port or tls://host:port. Left out, a NATS "
+        "server with JetStream is run for this backend.",
+        data_type=DataType.STRING,
+        longest=512,
+        pattern=NATS_URL,
+    ),
+    Key(
+        name="credentialsSecretRef",
+        description="The name of the Secret, in the same namespace, with which to log in to the server.",
+        data_type=DataType.STRING,
+        longest=253,
+        pattern=SECRET_NAME,
+        names_secret=True,
+    ),
+    Key(
+        name="maxReconnects",
+        description="How often a lost connection is tried again before the pod gives up and is restarted; "
+        "-1: without end.",
+        data_type=DataType.INT,
+        default=-1,
+        minimum=-1,
+        maximum=1_000_000,
+    ),
+    Key(
+        name="reconnectWait",
+        description="How long to wait between two attempts to connect.",
+        data_type=DataType.DURATION,
+        default="3s",
+        minimum="100ms",
+        maximum="5m",
+    ),
+)
+_STREAM = (
+    Key(
+        name="streamName",
+        description="The JetStream stream that keeps the events.",
+        data_type=DataType.STRING,
+        default="sap",
+        required=True,
+        longest=32,
+        pattern=STREAM_NAME,
+    ),
+    Key(
+        name="streamSubjectPrefix",
+        description="The first part of every subject in the stream.",
+        data_type=DataType.STRING,
+        default="kyma",
+        required=True,
+        longest=64,
+        pattern=SUBJECT,
+    ),
+    Key(
+        name="streamStorageType",
+        description="Where the stream keeps events: on disk, or in memory, where a restart loses them.",
+        data_type=DataType.STRING,
+        default="file",
+        allowed=("file", "memory"),
+    ),
+    Key(
+        name="streamReplicas",
+        description="On how many NATS servers each event is kept. The cluster must have as many.",
+        data_type=DataType.INT,
+        default=1,
+        minimum=1,
+        maximum=5,
+    ),
+    Key(
+        name="retentionPolicy",
+        description="interest: an event goes when every subscription has it. limits: it stays until a "
+        "limit of the stream is reached.",
+        data_type=DataType.STRING,
+        default="interest",
+        allowed=("interest", "limits"),
+    ),
+    Key(
+        name="discardPolicy",
+        description="When the stream is full: new refuses new events, old drops the oldest.",
+        data_type=DataType.STRING,
+        default="new",
+        allowed=("new", "old"),
+    ),
+    Key(
+        name="maxMessages",
+        description="The most events in the stream; -1 or 0: no such limit.",
+        data_type=DataType.INT,
+        default=-1,
+        minimum=-1,
+        maximum=LARGEST_NUMBER,
+    ),
+    Key(
+        name="maxBytes",
+        description="The most bytes in the stream, such as 700Mi; -1 or 0: no such limit.",
+        data_type=DataType.QUANTITY,
+        default="700Mi",
+        minimum="-1",
+        maximum="1Pi",
+    ),
+    Key(
+        name="maxMessagesPerSubject",
+        description="The most events of one subject in the stream; -1 or 0: no such limit.",
+        data_type=DataType.INT,
+        default=1_000_000,
+        minimum=-1,
+        maximum=LARGEST_NUMBER,
+    ),
+)
+_DELIVERY = (
+    Key(
+        name="maxInFlightMessages",
+        description="How many events may be under way to one subscription at a time.",
+        data_type=DataType.INT,
+        default=10,
+        minimum=1,
+        maximum=10_000,
+    ),
+    Key(
+        name="consumerDeliverPolicy",
+        description="Which events a new subscription gets: all that are kept, the last one, the last one "
+        "of each subject, or only new ones.",
+        data_type=DataType.STRING,
+        default="new",
+        allowed=("all", "last", "last_per_subject", "new"),
+    ),
+    Key(
+        name="dispatcherReplicas",
+        description="How many pods deliver events.",
+        data_type=DataType.INT,
+        default=2,
+        minimum=1,
+        maximum=10,
+    ),
+    Key(
+        name="deadLetterSubject",
+        description="Where an event goes that could not be delivered at the last try. It must not be "
+        "under streamSubjectPrefix, or such an event would be delivered again.",
+        data_type=DataType.STRING,
+        derived="dead-letter.{streamName}",
+        longest=128,
+        pattern=SUBJECT,
+        outside="streamSubjectPrefix",
+    ),
+)
+
+NATS: Final = BackendType(
+    "nats",
+    "Events in a JetStream stream of a NATS server.",
+    (*_CONNECTION, *_STREAM, _EVENT_TYPE_PREFIX, *_DELIVERY, *_PUBLISHER),
+)
+BEB: Final = BackendType(
+    "beb",
+    "Events in SAP Event Mesh, formerly Business Event Bus.",
+    (
+        Key(
+            name="secretRef",
+            description="The name of the Secret, in the same namespace, with the service key of Event Mesh "
+            "under the keys messaging and namespace.",
+            data_type=DataType.STRING,
+            required=True,
+            longest=253,
+            pattern=SECRET_NAME,
+            names_secret=True,
+        ),
+        Key(
+            name="domain",
+            description="The DNS name under which Event Mesh reaches the cluster.",
+            data_type=DataType.STRING,
+            longest=253,
+            pattern=DNS_NAME,
+        ),
+        Key(
+            name="qos",
+            description="Whether an event may come twice or may be lost.",
+            data_type=DataType.STRING,
+            default="AT_LEAST_ONCE",
+            allowed=("AT_LEAST_ONCE", "AT_MOST_ONCE"),
+        ),
+        _EVENT_TYPE_PREFIX,
+        Key(
+            name="webhookActivationTimeout",
+            description="How long Event Mesh may take to confirm that it reaches a subscription.",
+            data_type=DataType.DURATION,
+            default="60s",
+            minimum="1s",
+            maximum="1h",
+        ),
+        *_PUBLISHER,
+    ),
+)
+
+Catalog = Mapping[str, BackendType]
+CATALOG: Final[Catalog] = MappingProxyType({backend.name: backend for backend in (NATS, BEB)})
+"""Every type that there is, by name."""

@@ -1,0 +1,99 @@
+"""What a written value means by its data type, and how a value is shown to people. Pure.
+
+Used by `validation` to check and by `effective` to read; both must see the same in a value.
+"""
+
+import json
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+from quintet.apis import quantity
+from quintet.apis.eventingbackend.catalog import LARGEST_NUMBER, DataType, Key, Value
+
+LONGEST_VALUE: Final = 256
+NOT_SHOWN: Final = "(not shown)"
+DURATION_PATTERN: Final = r"^([0-9]{1,9}(\.[0-9]{1,9})?(h|ms|m|s)){1,4}$"
+QUANTITY_PATTERN: Final = (
+    r"^[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?$"
+)
+EXAMPLES: Final = {DataType.QUANTITY: "700Mi", DataType.DURATION: "5s"}
+
+_PART = re.compile(r"([0-9.]+)(h|ms|m|s)")
+_SECONDS = {"h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
+# Whatever stands between the scheme of an address and its last '@' may be a password.
+_LOGIN = re.compile(r"(?<=://).*@", re.DOTALL)
+
+
+def meaning(data_type: DataType, written: Any) -> int | Decimal | str | None:
+    """A number, bytes, seconds or a text; None if the value is not of the data type."""
+    match data_type:
+        case DataType.INT:
+            return _whole(written)
+        case DataType.QUANTITY:
+            return _amount(written)
+        case DataType.DURATION:
+            return seconds(written)
+        case DataType.STRING:
+            return written if isinstance(written, str) else None
+
+
+def plain(data_type: DataType, written: Any) -> Value:
+    """A value that is of the data type, in the form in which configurations are kept and compared."""
+    whole = _whole(written) if data_type is not DataType.STRING else None
+    if data_type is DataType.INT and whole is not None:
+        return whole
+    return str(written if whole is None else whole)
+
+
+def seconds(written: Any) -> Decimal | None:
+    """A duration such as `5s`, `1m30s` or `100ms`."""
+    if not isinstance(written, str) or re.fullmatch(DURATION_PATTERN, written) is None:
+        return None
+    return sum((Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(written)), Decimal())
+
+
+def _whole(written: Any) -> int | None:
+    if isinstance(written, bool):
+        return None
+    if isinstance(written, int):
+        return written
+    # JSON has no integers: 10.0 is 10, and the API server stores it so.
+    if isinstance(written, float) and written.is_integer() and abs(written) <= LARGEST_NUMBER:
+        return int(written)
+    return None
+
+
+def _amount(written: Any) -> Decimal | None:
+    if isinstance(written, bool):
+        return None
+    if isinstance(written, int):
+        return Decimal(written)
+    text = str(written) if isinstance(written, float) else written
+    if not isinstance(text, str) or re.fullmatch(QUANTITY_PATTERN, text) is None:
+        return None
+    return quantity.amount(text)
+
+
+def shown(key: Key | None, name: str, value: Any, *, faulty: bool) -> str:
+    """A value as people may see it. A key that is not in the catalog may still hold a secret."""
+    secret = _sounds_secret(name) if key is None else key.sensitive or (key.names_secret and faulty)
+    return NOT_SHOWN if secret else text_of(value)
+
+
+def text_of(value: Any) -> str:
+    """Any value as a text that can be stored: not too long, valid Unicode, without passwords in addresses."""
+    if isinstance(value, str):
+        text = value
+    else:
+        try:
+            text = json.dumps(value, ensure_ascii=False, default=str)
+        except (ValueError, RecursionError):  # a number of thousands of digits, or nested without end
+            return "(too large to be shown)"
+    text = _LOGIN.sub("***@", text).encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+def _sounds_secret(name: str) -> bool:
+    lower = name.lower()
+    return any(word in lower for word in ("secret", "password", "passwd", "token", "credential", "key"))
