@@ -37,7 +37,7 @@ DEFINITION = ROOT / "config/crd/statefulclusters.enge.me.yaml"
 # the disruption budgets whenever somebody evicts a pod.
 COUNTED = {
     "pods", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "controllerrevisions",
-    "events", "nodes", "services", STATEFUL_CLUSTER.plural, STATEFUL_SET.plural,
+    "events", "services", STATEFUL_CLUSTER.plural, STATEFUL_SET.plural,
 }  # fmt: skip
 _COUNTER = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -113,13 +113,11 @@ async def _contender(
     async with _scene(progress, sets.kind) as (plane, api, node), running(launch(plane)) as process:
         stage = _Stage(name, plane, api, node, sets, process)
         await process.says(ready, 60.0)
-        phases = [
-            await stage.phase("create", stage.create),
-            await stage.phase("idle", stage.idle),
-            await stage.phase("update", stage.update),
-        ]
-        for phase in phases:
-            progress(f"    {_words(phase)}")
+        acts = {"create": stage.create, "idle": stage.idle, "update": stage.update}
+        phases = []
+        for each, act in acts.items():
+            phases.append(await stage.phase(each, act))
+            progress(f"    {_words(phases[-1])}")
         return phases
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from e2e.checkups import PASSED, Case, a_checkup, furnish, hanging
+from e2e.checkup_cases import CASES, NOWHERE, REASON
+from e2e.checkups import PASSED, Case, a_checkup, furnish
 from e2e.place import ROOT, Place, refusals, webhooks_registered
 from e2e.runtime import Runtime
 from e2e.test_installation_on_a_node import holder, kill_hard, pod_of
@@ -28,55 +29,6 @@ SEED = ROOT / "config/samples/checkup.yaml"
 SEED_IMAGE = "quay.io/kiagnose/echo-checkup:main"
 EXAMPLE = ROOT / "examples/05-checkup"
 NAMESPACES, EACH = 4, 5
-NOWHERE = "quintet.local/nowhere:1"
-REASON = "check: nobody answered; see whether the cave is still there"
-# Good for a pod, but not in a namespace of the strictest kind; and good for no pod at all.
-HOST_NETWORK = {"spec": {"hostNetwork": True}}
-CONTRADICTION = {"spec": {"containers": [{"name": "checkup", "securityContext": {"privileged": True}}]}}
-NO_NODE = {"spec": {"nodeSelector": {"example.com/moon": "full"}}}
-GREEDY = ["python3", "-c", "print(len('x' * 10**9))"]
-NO_PODS = {
-    "apiVersion": "v1",
-    "kind": "ResourceQuota",
-    "metadata": {"name": "none"},
-    "spec": {"hard": {"pods": "0"}},
-}
-
-
-def instead(*command: str, **container: Any) -> dict[str, Any]:
-    """Another program in the image of the echo."""
-    return {"spec": {"containers": [{"name": "checkup", "command": list(command), **container}]}}
-
-
-# By name: what is run, and what its namespace holds besides.
-CASES = {
-    "passed": (a_checkup("passed"), []),
-    "configmap": (a_checkup("configmap", images.ECHO_CONFIGMAP), []),
-    "failed": (a_checkup("failed", params={"message": "Hi!", "failure": REASON}), []),
-    "input": (a_checkup("input", images.ECHO_CONFIGMAP, params={}), []),
-    "timed-out": (a_checkup("timed-out", params=hanging(), timeoutSeconds=3), []),
-    "cancelled": (a_checkup("cancelled", params=hanging()), []),
-    "deleted": (a_checkup("deleted", params=hanging()), []),
-    "bad-image": (a_checkup("bad-image", NOWHERE, timeoutSeconds=2), []),
-    "no-account": (a_checkup("no-account", serviceAccountName="nobody", timeoutSeconds=2), []),
-    "quota": (a_checkup("quota", timeoutSeconds=2), [NO_PODS]),
-    "security": (a_checkup("security", template=HOST_NETWORK, timeoutSeconds=2), []),
-    "template": (a_checkup("template", template=CONTRADICTION), []),
-    "no-node": (a_checkup("no-node", template=NO_NODE, timeoutSeconds=2), []),
-    "no-program": (a_checkup("no-program", template=instead("/no/such/program")), []),
-    "silent": (a_checkup("silent", template=instead("true")), []),
-    "crash": (a_checkup("crash", template=instead("sh", "-c", "echo about to crash; exit 3")), []),
-    "greedy": (
-        a_checkup(
-            "greedy",
-            images.ECHO_CONFIGMAP,
-            template=instead(*GREEDY, resources={"limits": {"memory": "64Mi"}}),
-        ),
-        [],
-    ),
-    "pod-deleted": (a_checkup("pod-deleted", params=hanging()), []),
-    "basics": (a_checkup("basics", images.CLUSTER_BASICS, params={"samples": "3"}), []),
-}
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +143,7 @@ async def test_a_missing_parameter_is_told_with_the_next_step(cases):
         ("crash", "ContainerFailed", "exit code 3"),
         ("greedy", "ContainerFailed", "exit code 137 (OOMKilled)"),
     ],
+    ids=["it says nothing", "it crashes", "it takes too much memory"],
 )
 async def test_an_image_that_breaks_has_failed_and_it_is_told_how(cases, name, reason, cause):
     status = await cases[name].verdict()
@@ -222,6 +175,8 @@ async def test_a_checkup_that_hangs_is_timed_out_and_its_log_is_kept(cases):
     assert "waiting 3600 seconds before saying 'Hi!'" in log["tail"]
     assert status["resultMap"] == {"waiting": "3600"}, "partial results are kept"
     assert cases["timed-out"].condition("Failed")["status"] == "True"
+    told = cases["timed-out"].place.get("events", "", "--field-selector=involvedObject.kind=Checkup")["items"]
+    assert [(each["reason"], each["message"]) for each in told] == [("TimedOut", status["message"])]
 
     def stopped() -> None:
         phases = [pod["status"]["phase"] for pod in cases["timed-out"].place.get("pods")["items"]]
@@ -266,6 +221,14 @@ async def test_a_checkup_deleted_while_it_runs_leaves_nothing(cases):
         ("security", 'violates PodSecurity "restricted', "next: mend what the message names"),
         ("no-node", "0/1 nodes are available", "next: make room on the nodes, or relax spec.template"),
         ("no-program", "/no/such/program", "next: mend what the message names"),
+    ],
+    ids=[
+        "the image cannot be pulled",
+        "the ServiceAccount is not there",
+        "the quota is used up",
+        "Pod Security forbids the pod",
+        "no node fits",
+        "the image has no such program",
     ],
 )
 async def test_what_keeps_a_checkup_from_running_is_named_with_the_next_step(cases, name, cause, next_step):

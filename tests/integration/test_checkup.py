@@ -24,7 +24,7 @@ from kit.checkups import (
 )
 from kit.eventually import eventually
 from kit.objects import exists
-from kit.proxy import FaultProxy, matching
+from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, find_condition
 from quintet.controllers.checkup import desired
@@ -115,8 +115,8 @@ async def test_a_run_takes_four_creations_and_no_polling(
         ["create", "jobs.batch"],
     ], f"\n{proxy.trace}"
     assert {tuple(write) for write in writes[4:]} == {("patch", "checkups.kiagnose.io/status")}
-    # Job made, no node yet (the scheduler says so), running, finished.
-    assert len(writes) <= 8, f"\n{proxy.trace}"
+    # Job made, no node yet (the scheduler says so), running, results so far, finished.
+    assert len(writes) <= 9, f"\n{proxy.trace}"
     gets = [
         str(exchange.request)
         for exchange in proxy.trace.requests(matching("get"))
@@ -240,6 +240,23 @@ async def test_cancelling_ends_the_run_and_keeps_another_from_starting(
     await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/cancel": None}}}, Object)
     await passes(checkups, key, 2)
     await with_verdict(checkups, key, "Passed", run=2)
+
+
+async def test_cancelling_stops_a_job_that_nobody_had_noted_yet(
+    checkup_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    status = matching("patch", "checkups", subresource="status")
+    trouble = proxy.inject(Answer(503, "ServiceUnavailable"), when=status, times=None)
+    key = await create(checkups, namespace, "unnoted")
+    pod = await PlayedPod.of(checkups, key)
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/cancel": "true"}}}, Object)
+    trouble.remove()
+    await with_verdict(checkups, key, "Cancelled")
+
+    async def stopped() -> None:
+        assert not await exists(checkups, PODS, pod.key), "the pod still runs"
+
+    await eventually(stopped)
 
 
 async def test_a_job_that_somebody_deletes_is_not_made_again(checkup_operator, checkups: Client, namespace):

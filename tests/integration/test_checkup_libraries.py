@@ -232,6 +232,28 @@ async def test_a_write_that_goes_wrong_once_is_tried_again(scene, way, fault, pr
     assert (await scene.data())["status.result.echo"] == "Hi!"
 
 
+@pytest.mark.parametrize("way", ["openssl", "curl"])
+@pytest.mark.parametrize("fault", [Refuse(), Answer(403, "Forbidden")], ids=["lost", "refused"])
+async def test_partial_results_that_cannot_be_sent_do_not_end_a_shell_checkup(scene, way, fault, proxy):
+    injection = proxy.inject(fault, when=WRITES)
+    # The script of the echo ends at the first error that nobody looks at.
+    code, output = await scene.run(way, message="Hi!", delay="0")
+    assert code == 0, output
+    assert len(injection.hits) == 1
+    assert (await scene.data())["status.result.echo"] == "Hi!"
+
+
+@WAYS
+async def test_a_pod_without_a_token_says_so(scene, way):
+    (scene.scratch / "account/token").unlink()
+    scene.environment |= {"KIAGNOSE_ATTEMPTS": "1"}
+    if way == "python":
+        scene.commands[way] = [sys.executable, "-c", IMPATIENT]
+    code, output = await scene.run(way, message="Hi!", delay="0")
+    assert code == 2, output
+    assert "/token" in output
+
+
 async def test_a_start_whose_answer_was_lost_is_recognised_as_ones_own(scene, proxy):
     await scene.fill(spec_param_message="Hi!")
     proxy.inject(DropReply(), when=WRITES)

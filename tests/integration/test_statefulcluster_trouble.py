@@ -126,6 +126,46 @@ async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_
     await eventually(free_again)
 
 
+async def test_claims_that_get_no_volume_are_set_aside_once_and_then_reported(
+    operator, node, clusters, proxy, namespace, monkeypatch
+):
+    monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
+    node.health = lambda pod: "Pending"
+    key = await create(clusters, namespace, replicas=1)
+    blocked = await condition(clusters, key, "Blocked", "True", within=60.0)
+
+    async def reported() -> None:
+        cluster = await get(clusters, key)
+        assert sorted(line.state for line in cluster.status.claims) == ["InUse", "Unusable"], cluster.status
+        assert "others did not get one either" in cluster.status.plan[0].message, cluster.status
+
+    await eventually(reported, within=60.0)
+    assert blocked.reason == "ClaimUnbound"
+    mark = proxy.trace.mark()
+    await proxy.quiet(2.0)
+    assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
+
+
+async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
+    operator, node, clusters, api, proxy, namespace, monkeypatch
+):
+    monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
+    node.health = lambda pod: "Pending"
+    path = "/apis/storage.k8s.io/v1/storageclasses"
+    late = {"metadata": {"name": f"late-{namespace}"}, "provisioner": "nobody"}
+    await api.create(path, late | {"volumeBindingMode": "WaitForFirstConsumer"})
+    body = a_cluster(replicas=1)
+    body["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = f"late-{namespace}"
+    await clusters.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
+    key = ObjectKey(namespace, "web")
+    blocked = await condition(clusters, key, "Blocked", "True", within=60.0)
+    assert blocked.reason == "ClaimUnbound"
+    await proxy.wait_for(matching("get", "storageclasses"))
+    await proxy.quiet(1.0)
+    assert [line.state for line in (await get(clusters, key)).status.claims] == [ClaimState.IN_USE]
+    await api.delete(f"{path}/late-{namespace}")
+
+
 async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(web, node, clusters, namespace):
     first = names(await pods(clusters, namespace))[0]
     await clusters.patch(

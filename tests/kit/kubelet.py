@@ -55,6 +55,7 @@ class PretendedNode:
         self._slots = asyncio.Semaphore(at_once)
         self._known: dict[_Key, JsonObject] = {}
         self._busy: dict[_Key, asyncio.Task[None]] = {}
+        self._again: set[_Key] = set()
         self._failure: BaseException | None = None
         self.requests: Counter[tuple[str, str]] = Counter()
         """What it has sent, by verb and type: to be told from what others sent."""
@@ -152,30 +153,37 @@ class PretendedNode:
             self._offer(key)
 
     def _offer(self, key: _Key) -> None:
-        if key not in self._busy:
-            task = asyncio.create_task(self._serve(key))
-            self._busy[key] = task
-            task.add_done_callback(self._ended)
+        if key in self._busy:
+            self._again.add(key)
+            return
+        self._busy[key] = asyncio.create_task(self._serve(key))
+        self._busy[key].add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
             self._failure = task.exception()
 
     async def _serve(self, key: _Key) -> None:
-        """Do what is to be done about the newest known state, until that is nothing."""
-        done = ""
+        """Do what is to be done about the newest known state; once more if something came meanwhile."""
         try:
-            while (pod := self._known.get(key)) is not None and pod["metadata"]["resourceVersion"] != done:
-                done = pod["metadata"]["resourceVersion"]
+            while True:
+                self._again.discard(key)
                 async with self._slots:
-                    try:
-                        await self._advance(key, pod)
-                    except RefusedError as error:
-                        if error.code not in OVERTAKEN:
-                            raise
+                    await self._look_at(key)
+                if key not in self._again:
+                    return
         finally:
-            # In the same breath as the last look: news that comes later must find nobody at work.
+            # In one step with the look above: an event in between would find it busy, and be lost.
             del self._busy[key]
+
+    async def _look_at(self, key: _Key) -> None:
+        pod = self._known.get(key)
+        try:
+            if pod is not None:
+                await self._advance(key, pod)
+        except RefusedError as error:
+            if error.code not in OVERTAKEN:
+                raise
 
     async def _advance(self, key: _Key, pod: JsonObject) -> None:
         path = f"/api/v1/namespaces/{key.namespace}/pods/{key.name}"

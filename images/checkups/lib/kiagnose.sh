@@ -63,7 +63,8 @@ kiagnose_result() {
 }
 
 # kiagnose_publish: send the results noted so far; they are seen in the Checkup's status while it runs.
-kiagnose_publish() { kiagnose__write "${kiagnose__found#,}"; }
+# That it cannot be sent now is no reason to end: everything is sent again at the end.
+kiagnose_publish() { kiagnose__write "${kiagnose__found#,}" || :; }
 
 # kiagnose_succeed: send everything, and that the checkup passed.
 kiagnose_succeed() {
@@ -170,8 +171,10 @@ kiagnose__send() {
 }
 
 kiagnose__once() {
+  kiagnose__status=
+  kiagnose__body=
   # Read anew for every request: the kubelet renews the token.
-  kiagnose__token=$(cat "$KIAGNOSE_ACCOUNT/token") || return
+  kiagnose__token=$(cat "$KIAGNOSE_ACCOUNT/token") || return 0
   kiagnose__port=${KUBERNETES_SERVICE_PORT:-443}
   # IPv6 addresses stand in brackets.
   case $KUBERNETES_SERVICE_HOST in
@@ -194,7 +197,7 @@ kiagnose__by_openssl() {
     printf 'Content-Type: application/merge-patch+json\r\nContent-Length: %s\r\n\r\n%s' \
       "$(printf %s "$2" | wc -c | tr -d ' ')" "$2"
   } | timeout 10 openssl s_client -quiet -verify_quiet -verify_return_error -CAfile "$KIAGNOSE_ACCOUNT/ca.crt" \
-    $kiagnose__check -connect "$kiagnose__server")
+    $kiagnose__check -connect "$kiagnose__server") || :
   kiagnose__status=${kiagnose__answer#HTTP/1.? }
   kiagnose__status=${kiagnose__status%"${kiagnose__status#???}"}
   kiagnose__line=$(printf '\r\n\r\nx')
@@ -205,7 +208,7 @@ kiagnose__by_curl() {
   kiagnose__answer=$(printf %s "$2" | curl --silent --show-error --noproxy '*' --max-time 10 \
     --cacert "$KIAGNOSE_ACCOUNT/ca.crt" --request "$1" --header "Authorization: Bearer $kiagnose__token" \
     --header 'Content-Type: application/merge-patch+json' --data-binary @- --write-out '\n%{http_code}' \
-    "https://$kiagnose__server$kiagnose__path?pretty=false")
+    "https://$kiagnose__server$kiagnose__path?pretty=false") || :
   kiagnose__status=${kiagnose__answer##*"
 "}
   kiagnose__body=${kiagnose__answer%"

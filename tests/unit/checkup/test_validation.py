@@ -91,6 +91,12 @@ def test_two_different_timeouts_are_left_for_the_refusal():
     assert default(obj, created=False) == obj
 
 
+def test_one_that_has_started_under_the_old_name_keeps_it():
+    obj = {"metadata": {}, "spec": {"timeout": 1}, "status": {"startTime": "2026-01-01T00:00:00Z"}}
+    assert default(obj, created=False) == obj
+    assert old_names(obj) == ()
+
+
 def test_old_names_are_warned_of():
     assert "use spec.timeoutSeconds" in old_names({"spec": {"timeout": 1}})[0]
     assert old_names({"spec": {"timeoutSeconds": 1}}) == ()

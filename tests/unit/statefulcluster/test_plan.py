@@ -57,9 +57,9 @@ ROWS = {
         Act.REMOVE, "web-b", "ClaimsUnusable"),
     "pending without a node for a minute: its volumes are looked at": (
         seen(A, pending("b", created=NOW - 61, unscheduled=True)), Act.INVESTIGATE, "web-b", "Unschedulable"),
-    "pending, its claim unbound for minutes: the group is set aside": (
+    "pending, its claim unbound for minutes: its storage class is looked at": (
         seen(A, pending("b", created=NOW - 301), claims=[a_claim("a"), a_claim("b", phase="Pending")]),
-        Act.SET_ASIDE, "web-b", "ClaimUnbound"),
+        Act.INVESTIGATE, "web-b", "ClaimUnbound"),
     "pending, unbound as the group before it: that is reported and no third one tried": (
         seen(A, pending("b", created=NOW - 301), claims=[
             a_claim("a"), a_claim("b", phase="Pending"), a_claim("z", phase="Pending", unusable="unbound")]),

@@ -20,7 +20,7 @@ CANCEL: Final = "kiagnose.io/cancel"
 
 LONGEST_TIMEOUT: Final = 86_400
 MAX_RESULT_BYTES: Final = 256 * 1024
-"""Of the results as JSON text: the status holds them twice, and shares 1.5 MiB with all the rest."""
+"""Of the results as JSON text in the stored object: it holds them twice, and shares 1.5 MiB with the rest."""
 MOST_RUNS: Final = 10
 LONGEST_RERUN: Final = 4096
 SUCCEEDED: Final = "The checkup finished successfully"

@@ -29,7 +29,7 @@ _OWN_FIELDS = {
 def default(obj: JsonObject, *, created: bool) -> JsonObject:
     """The object as it is stored: without old names and, when it is new, held by our finalizer."""
     metadata, spec = dict(obj.get("metadata") or {}), dict(obj.get("spec") or {})
-    if "timeout" in spec and spec.get("timeoutSeconds") in (None, spec["timeout"]):
+    if _renames(obj):
         spec["timeoutSeconds"] = spec.pop("timeout")
     if created:
         finalizers = list(metadata.get("finalizers") or ())
@@ -40,9 +40,19 @@ def default(obj: JsonObject, *, created: bool) -> JsonObject:
 
 def old_names(obj: JsonObject) -> tuple[str, ...]:
     """Warnings about names that still work."""
-    if "timeout" in (obj.get("spec") or {}):
+    if _renames(obj):
         return ("spec.timeout is an old name and was rewritten: use spec.timeoutSeconds",)
     return ()
+
+
+def _renames(obj: JsonObject) -> bool:
+    spec = obj.get("spec") or {}
+    if "timeout" not in spec:
+        return False
+    if spec.get("timeoutSeconds") is not None:
+        return bool(spec["timeoutSeconds"] == spec["timeout"])
+    # One that came past the webhooks and has started keeps its spec, or it could not even be labelled.
+    return not (obj.get("status") or {}).get("startTime")
 
 
 def spec_errors(spec: JsonObject) -> list[FieldError]:

@@ -198,8 +198,8 @@ _STREAM = (
     ),
     Key(
         name="retentionPolicy",
-        description="interest: an event goes when every subscription has it. limits: it stays until a "
-        "limit of the stream is reached.",
+        description="With interest, an event goes when every subscription has it; with limits, it stays "
+        "until a limit of the stream is reached.",
         data_type=DataType.STRING,
         default="interest",
         allowed=("interest", "limits"),

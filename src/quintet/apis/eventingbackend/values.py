@@ -21,15 +21,16 @@ EXAMPLES: Final = {DataType.QUANTITY: "700Mi", DataType.DURATION: "5s"}
 
 _PART = re.compile(r"([0-9.]+)(h|ms|m|s)")
 _SECONDS = {"h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
-# Whatever stands between the scheme of an address and its last '@' may be a password.
-_LOGIN = re.compile(r"(?<=://).*@", re.DOTALL)
+# Whatever stands before the last '@', except for a scheme, may be a password.
+_LOGIN = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*:/*)?.*@", re.DOTALL)
 
 
-def meaning(data_type: DataType, written: Any) -> int | Decimal | str | None:
-    """A number, bytes, seconds or a text; None if the value is not of the data type."""
+def meaning(data_type: DataType, written: Any) -> Decimal | str | None:
+    """A number (of bytes, of seconds) or a text; None if the value is not of the data type."""
     match data_type:
         case DataType.INT:
-            return _whole(written)
+            whole = _whole(written)
+            return None if whole is None else Decimal(whole)
         case DataType.QUANTITY:
             return _amount(written)
         case DataType.DURATION:
@@ -40,10 +41,10 @@ def meaning(data_type: DataType, written: Any) -> int | Decimal | str | None:
 
 def plain(data_type: DataType, written: Any) -> Value:
     """A value that is of the data type, in the form in which configurations are kept and compared."""
-    whole = _whole(written) if data_type is not DataType.STRING else None
-    if data_type is DataType.INT and whole is not None:
-        return whole
-    return str(written if whole is None else whole)
+    whole = _whole(written)
+    if whole is None:
+        return str(written)
+    return whole if data_type is DataType.INT else str(whole)
 
 
 def seconds(written: Any) -> Decimal | None:
@@ -90,7 +91,7 @@ def text_of(value: Any) -> str:
             text = json.dumps(value, ensure_ascii=False, default=str)
         except (ValueError, RecursionError):  # a number of thousands of digits, or nested without end
             return "(too large to be shown)"
-    text = _LOGIN.sub("***@", text).encode("utf-8", "replace").decode("utf-8")
+    text = _LOGIN.sub(r"\1***@", text).encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 

@@ -5,7 +5,7 @@ spec → set up (ConfigMap, then Role and RoleBinding, then Job) → follow → 
 write the verdict, and only then stop what still runs. A verdict stands until a rerun is asked for.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import msgspec
@@ -61,7 +61,7 @@ class CheckupController:
         self._setup = Setup(builder.children, sources)
         self._verdicts = metrics.LastVerdicts()
         self._shown: dict[str, float] = {}
-        self._asked: set[str] = set()
+        self._ask_at: dict[str, float] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Look at one Checkup and do what is missing."""
@@ -90,14 +90,21 @@ class CheckupController:
         now = self._builder.clock.now()
         begins = again or checkup.status.start_time is None
         status = said.begun(checkup, timestamp(now)) if begins else checkup.status
-        run = Run(checkup, status, now)
+        run = self._with_job(Run(checkup, status, now))
         if begins and (errors := spec_errors(msgspec.to_builtins(checkup.spec))):
             return await self._refuse(run, "; ".join(map(str, errors)))
         if said.wants_cancel(checkup):
             return await self._end(run, verdict.cancelled(), self._pod(run))
-        if not status.job_uid:
+        if not run.status.job_uid:
             return await self._set_up(run)
         return await self._observe(run)
+
+    def _with_job(self, run: Run) -> Run:
+        """The run with its Job, if one was made and we died before we could note it."""
+        job = self._sources.jobs.get(run.job_key)
+        if run.status.job_uid or job is None or job.owner_uid != run.checkup.metadata.uid:
+            return run
+        return replace(run, status=said.with_job(run.status, run.job_key.name, job.uid))
 
     async def _refuse(self, run: Run, problem: str) -> Result:
         """A spec that cannot be run was never started, so it may still be corrected."""
@@ -139,7 +146,9 @@ class CheckupController:
         since = pod.running_since if pod is not None else None
         if pod is None or since is None:
             return await self._wait(run, pod, await self._obstacle(run, pod))
-        deadline = timing.run_deadline(since, run.checkup.spec.seconds, self._limits)
+        # No container is older than its Job: a node whose clock is behind must not cost a checkup its time.
+        began = max(since, self._since(run))
+        deadline = timing.run_deadline(began, run.checkup.spec.seconds, self._limits)
         if run.now >= deadline:
             return await self._give_up(run, pod, None)
         return await self._show_progress(run, deadline)
@@ -158,15 +167,15 @@ class CheckupController:
         return Result.after(max(delay, 0.05))
 
     async def _obstacle(self, run: Run, pod: Pod | None) -> Obstacle | None:
-        """What keeps the pod from running. Why there is none, only Events tell: they are read once."""
+        """What keeps the pod from running. Why there is none, only Events tell: read ever less often."""
         if pod is not None:
             return obstacle(pod)
         uid = run.status.job_uid
         known = run.status.reason == Hindrance.NO_POD.value
         age = (run.now - self._since(run)).total_seconds()
-        if age < self._limits.no_pod or uid in self._asked:
+        if age < self._ask_at.get(uid, self._limits.no_pod):
             return Obstacle(Hindrance.NO_POD, run.status.message) if known else None
-        self._asked.add(uid)
+        self._ask_at[uid] = 2 * age
         return await self._why_no_pod(run)
 
     async def _why_no_pod(self, run: Run) -> Obstacle | None:
@@ -259,10 +268,10 @@ class CheckupController:
         """Whether nothing of a run is left: Job and pods first, then what they were allowed to use."""
         name = name_of(checkup, number)
         self._shown.pop(checkup.metadata.uid, None)
-        self._asked.discard(checkup.status.job_uid)
+        self._ask_at.pop(checkup.status.job_uid, None)
         if not await self._builder.children.remove(checkup, desired.JOBS, name):
             return False
-        if self._sources.pods_of(checkup.metadata.uid, number) and self._worth_waiting(checkup):
+        if self._sources.pods_of(checkup, number) and self._worth_waiting(checkup):
             return False
         kinds = (desired.ROLE_BINDINGS, desired.ROLES, desired.CONFIG_MAPS)
         return all([await self._builder.children.remove(checkup, kind, name) for kind in kinds])
@@ -280,7 +289,7 @@ class CheckupController:
 
     def _pod(self, run: Run) -> Pod | None:
         uid = run.status.job_uid
-        pods = self._sources.pods_of(run.checkup.metadata.uid, run.status.run)
+        pods = self._sources.pods_of(run.checkup, run.status.run)
         made = [pod for pod in pods if pod.made_by(uid)]
         return max(made, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
 
@@ -322,7 +331,7 @@ class CheckupController:
         if checkup.status.verdict is not None:
             self._verdicts.show(checkup.key, checkup.status.verdict)
             self._shown.pop(checkup.metadata.uid, None)
-            self._asked.discard(checkup.status.job_uid)
+            self._ask_at.pop(checkup.status.job_uid, None)
 
 
 def name_of(checkup: Checkup, number: int) -> str:

@@ -13,7 +13,7 @@ from quintet.controllers.checkup.timing import duration, moment
 from quintet.controllers.checkup.verdict import Ending
 
 SUCCEEDED, FAILED, RUNNING = "Succeeded", "Failed", "Running"
-_LONGEST = 16 * 1024
+_LONGEST = 4096
 _NOT_YET = "the checkup has not finished"
 
 

@@ -78,9 +78,11 @@ class Sources:
             SERVICE_ACCOUNTS, Object, lambda found: Account(found.key, found.version), self._waiting_for
         )
 
-    def pods_of(self, uid: str, run: int) -> list[Pod]:
+    def pods_of(self, checkup: Checkup, run: int) -> list[Pod]:
         """The pods that say they belong to a run of a Checkup."""
-        return [pod for pod in self._pods.by_index(_BY_CHECKUP, uid) if pod.run == str(run)]
+        named = self._pods.by_index(_BY_CHECKUP, checkup.metadata.uid)
+        here = checkup.metadata.namespace
+        return [pod for pod in named if pod.metadata.namespace == here and pod.run == str(run)]
 
     async def live_results(self, key: ObjectKey, owner: Checkup) -> Results:
         """What is in the ConfigMap of a run now, if it still is the one that we made for it."""

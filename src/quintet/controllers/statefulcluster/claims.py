@@ -64,9 +64,13 @@ def group_of(observed: Observed, name: str) -> Group:
 
 
 def users(observed: Observed) -> dict[str, str]:
-    """Which replica uses a group: pods until they are gone, and drawn replicas before they are there."""
+    """Which replica uses a group: pods until they are gone, and drawn replicas before they are there.
+
+    Any pod counts that mounts a claim of the group, also one that is not ours: two pods on one volume
+    are worse than a replica too few.
+    """
     drawn = {draw.group: draw.replica for draw in observed.open_draws if draw.group}
-    return {**drawn, **{pod.group: pod.name for pod in observed.pods if pod.group}}
+    return {**observed.held, **drawn, **{pod.group: pod.name for pod in observed.pods if pod.group}}
 
 
 def free(observed: Observed) -> list[Group]:

@@ -191,7 +191,10 @@ class StatefulClusterController:
         looked.clear()
         looked[pod.uid] = clock.monotonic()
         claims = [claim for claim in now.observed.claims if claim.group == now.action.group]
-        why = await self._eyes.lost_volume(claims, now.observed.now)
+        if now.action.reason == plan.UNBOUND:
+            why = await self._eyes.never_bound(claims)
+        else:
+            why = await self._eyes.lost_volume(claims, now.observed.now)
         if not why:
             return Result.after(again)
         await self._set_aside(now, why)
@@ -252,10 +255,13 @@ class StatefulClusterController:
         own: Iterable[Pod],
         claims: Iterable[Claim],
     ) -> Observed:
-        others = self._pods.by_index(LOOSE, _filed_under(cluster))
+        claims = tuple(claims)
+        others = {pod.key: pod for pod in self._pods.by_index(LOOSE, _filed_under(cluster))}
+        for claim in claims:
+            others |= {pod.key: pod for pod in self._pods.by_index(LOOSE, _mounting(claim.key))}
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
         now = self._builder.clock.now().timestamp()
-        return observe(cluster, revision, (*own, *others), claims, known, now, dict(memory.refused))
+        return observe(cluster, revision, (*own, *others.values()), claims, known, now, dict(memory.refused))
 
     async def _revision(self, cluster: StatefulCluster) -> tuple[str, int]:
         """The revision of the template, made if it is new; and how many names were taken."""
@@ -345,11 +351,17 @@ def _owner_of(pod: Pod) -> Iterable[str]:
 
 
 def _loose(pod: Pod) -> Iterable[str]:
-    """Pods that no StatefulCluster controls, by what selectors ask for."""
+    """Pods that no StatefulCluster controls, by what selectors ask for, and by the claims they mount."""
     if pod.owner_name:
-        return ()
+        return
     namespace = pod.key.namespace
-    return (namespace, *(f"{namespace}/{key}={value}" for key, value in pod.labels.items()))
+    yield namespace
+    yield from (f"{namespace}/{key}={value}" for key, value in pod.labels.items())
+    yield from (_mounting(ObjectKey(namespace, name)) for name in pod.claims)
+
+
+def _mounting(claim: ObjectKey) -> str:
+    return f"{claim} mounted"
 
 
 def _filed_under(cluster: StatefulCluster) -> str:

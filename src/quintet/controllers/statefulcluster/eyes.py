@@ -19,6 +19,7 @@ from quintet.kube.errors import Forbidden, NotFound
 
 VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", False)
 NODES = Resource("", "v1", "Node", "nodes", False)
+CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", False)
 BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 
 DEAD_AFTER = 300.0
@@ -68,6 +69,12 @@ class NodeView(Object, frozen=True):
     """What is read of a node."""
 
     status: _NodeStatus = _NodeStatus()
+
+
+class ClassView(Object, frozen=True):
+    """What is read of a storage class."""
+
+    volume_binding_mode: str = "Immediate"
 
 
 class _BudgetSpec(Struct, frozen=True):
@@ -130,6 +137,19 @@ class Eyes:
             terms = volume.spec.node_affinity.required.node_selector_terms
             if terms and not await self._any_alive(terms, now):
                 return f"volume {claim.volume} of claim {claim.name} is bound to nodes that are gone"
+        return ""
+
+    async def never_bound(self, claims: Iterable[Claim]) -> str:
+        """Why a claim has no volume, if that is not because its pod has no node."""
+        for claim in claims:
+            if claim.volume:
+                continue
+            try:
+                found = await self._client.get(CLASSES, ObjectKey("", claim.storage_class), ClassView)
+            except (NotFound, Forbidden):
+                found = ClassView()
+            if found.volume_binding_mode == "Immediate" or claim.node:
+                return f"claim {claim.name} of storage class {claim.storage_class or 'none'} got no volume"
         return ""
 
     async def _any_alive(self, terms: tuple[_Term, ...], now: float) -> bool:

@@ -30,12 +30,14 @@ def observe(
 ) -> Observed:
     """Sort out which of the objects of a namespace matter to a cluster, and how."""
     own, orphans, foreign = list[Pod](), list[Pod](), list[Pod]()
+    mine = tuple(claim for claim in claims if claim.cluster == cluster.metadata.name)
+    groups, held = {claim.name: claim.group for claim in mine}, dict[str, str]()
     for pod in pods:
+        held |= {groups[name]: pod.name for name in pod.claims if name in groups}
         if pod.owner_uid == cluster.metadata.uid:
             own.append(pod)
         elif selects(cluster, pod):
             (orphans if _is_orphan(cluster, pod) else foreign).append(pod)
-    mine = tuple(claim for claim in claims if claim.cluster == cluster.metadata.name)
     status = cluster.status
     return Observed(
         now=now,
@@ -51,6 +53,7 @@ def observe(
         retiring=status.retiring,
         setbacks=status.setbacks,
         freed=_freed(cluster, mine, now),
+        held=held,
         refused=refused or {},
     )
 

@@ -72,6 +72,9 @@ class Claim(Struct, frozen=True):
     template: str = ""
     phase: str = BOUND
     volume: str = ""
+    storage_class: str = ""
+    node: str = ""
+    """Where its volume is to be made, once the scheduler has chosen."""
     requested: str = ""
     capacity: str = ""
     resizing: bool = False
@@ -148,6 +151,8 @@ class Observed:
     setbacks: tuple[Setback, ...] = ()
     freed: dict[str, float] = field(default_factory=dict)
     """When each free group was last let go."""
+    held: dict[str, str] = field(default_factory=dict)
+    """Which pod mounts claims of a group, whoever the pod belongs to."""
     refused: dict[str, str] = field(default_factory=dict)
     """Claims that cannot grow, and why."""
 

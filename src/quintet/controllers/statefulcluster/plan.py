@@ -21,6 +21,7 @@ UNSCHEDULED_FOR: Final = 60.0
 UNBOUND_FOR: Final = 300.0
 """Seconds without a volume after which a claim is given up."""
 _LOOK_AT_VOLUMES_EVERY: Final = 30.0
+UNBOUND: Final = "ClaimUnbound"
 
 Check = Callable[[Observed], Action | None]
 
@@ -353,11 +354,13 @@ def _unbound(observed: Observed, pod: Pod, group: claims.Group) -> Action:
     )
     text = f"claim {claim} of pod {pod.name} has had no volume for {UNBOUND_FOR:.0f} s"
     if not tried:
-        return Action(act=Act.SET_ASIDE, reason="ClaimUnbound", message=text, pod=pod, group=group.name)
+        # Whether it waits for its pod to get a node, only its storage class can tell.
+        return Action(
+            act=Act.INVESTIGATE, reason=UNBOUND, message=f"{text}; {_describe(pod)}", pod=pod,
+            group=group.name, after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
+        )  # fmt: skip
     step = f"others did not get one either: see kubectl describe pvc {claim} -n {pod.key.namespace}"
-    return Action(
-        act=Act.WAIT, reason="ClaimUnbound", message=f"{text}; {step}", pod=pod, after=30.0, blocked=True
-    )
+    return Action(act=Act.WAIT, reason=UNBOUND, message=f"{text}; {step}", pod=pod, after=30.0, blocked=True)
 
 
 def _describe(pod: Pod) -> str:

@@ -24,6 +24,7 @@ RIGHTS = (
     ),
     Right("policy", ("poddisruptionbudgets",), ("list",), "to name the budget that holds up a removal"),
     Right("", ("persistentvolumes",), ("get",), "to see whether a volume can still be reached"),
+    Right("storage.k8s.io", ("storageclasses",), ("get",), "to see whether a claim waits for its pod"),
     Right("", ("nodes",), ("list",), "to see whether a node that holds a volume is still there"),
     Right("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
 )

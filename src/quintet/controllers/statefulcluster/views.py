@@ -22,6 +22,7 @@ from quintet.controllers.statefulcluster.observed import PENDING, Claim, Pod, Re
 
 V = TypeVar("V", bound=Object)
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _CRASH_LOOP = "CrashLoopBackOff"
 
 
@@ -86,6 +87,7 @@ class _Resources(Struct, frozen=True):
 
 class _ClaimSpec(Struct, frozen=True):
     volume_name: str = ""
+    storage_class_name: str = ""
     resources: _Resources = _Resources()
 
 
@@ -159,6 +161,8 @@ def claim(view: ClaimView) -> Claim:
         template=meta.labels.get(TEMPLATE_LABEL, ""),
         phase=status.phase,
         volume=view.spec.volume_name,
+        storage_class=view.spec.storage_class_name,
+        node=meta.annotations.get(_SELECTED_NODE, ""),
         requested=view.spec.resources.requests.get("storage", ""),
         capacity=status.capacity.get("storage", ""),
         resizing=resizing,

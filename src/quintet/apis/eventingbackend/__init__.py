@@ -1,0 +1,50 @@
+"""EventingBackend: a typed backend for events. What users write, and when it is right."""
+
+from quintet.apis.eventingbackend.catalog import BEB, CATALOG, NATS, BackendType, Catalog, DataType, Key
+from quintet.apis.eventingbackend.effective import Effective, effective
+from quintet.apis.eventingbackend.entries import entries
+from quintet.apis.eventingbackend.readiness import Standing, eventing_ready, ready_now, status_of
+from quintet.apis.eventingbackend.serving import restored
+from quintet.apis.eventingbackend.types import (
+    EVENTINGBACKEND,
+    EVENTINGBACKENDS,
+    ConfigFault,
+    EffectiveValue,
+    EventingBackend,
+    EventingBackendSpec,
+    EventingBackendStatus,
+    FaultType,
+    Origin,
+)
+from quintet.apis.eventingbackend.validation import Judgement, config_faults, default, judge
+
+__all__ = [
+    "BEB",
+    "CATALOG",
+    "EVENTINGBACKEND",
+    "EVENTINGBACKENDS",
+    "NATS",
+    "BackendType",
+    "Catalog",
+    "ConfigFault",
+    "DataType",
+    "Effective",
+    "EffectiveValue",
+    "EventingBackend",
+    "EventingBackendSpec",
+    "EventingBackendStatus",
+    "FaultType",
+    "Judgement",
+    "Key",
+    "Origin",
+    "Standing",
+    "config_faults",
+    "default",
+    "effective",
+    "entries",
+    "eventing_ready",
+    "judge",
+    "ready_now",
+    "restored",
+    "status_of",
+]

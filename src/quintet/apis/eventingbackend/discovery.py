@@ -1,0 +1,175 @@
+"""The discovery API: which backends there are, what each can be told, and what would come of a config.
+
+Pure: a request in, a reply out. The HTTP server in front of it only moves bytes and limits their rate.
+
+    GET  /backend                     the types
+    GET  /backend/{type}              its keys
+    GET  /backend/{type}/schema       a JSON Schema of its config
+    POST /backend/{type}/validate     what-if: mistakes, warnings, and the config with every default
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+
+from quintet.apis.eventingbackend.catalog import CATALOG, BackendType, Catalog, Key
+from quintet.apis.eventingbackend.effective import effective
+from quintet.apis.eventingbackend.entries import entries
+from quintet.apis.eventingbackend.jsonschema import config_schema
+from quintet.apis.eventingbackend.validation import config_faults, deprecations, good_values
+from quintet.apis.eventingbackend.values import text_of
+from quintet.apis.meta import JsonObject
+
+MAX_BODY_BYTES: Final = 64 * 1024
+_READ: Final = ("GET", "HEAD")
+_ASK: Final = ("POST",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request, as far as it matters here."""
+
+    method: str
+    path: str
+    """Without the query."""
+    if_none_match: str = ""
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What to answer. For HEAD, `body` is empty and the headers are those of GET."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def respond(asked: Asked, catalog: Catalog = CATALOG) -> Reply:
+    """The reply to any request."""
+    reply = _routed(asked, catalog)
+    return replace(reply, body=b"") if asked.method == "HEAD" else reply
+
+
+def _routed(asked: Asked, catalog: Catalog) -> Reply:
+    parts = asked.path.strip("/").split("/")
+    if parts[0] != "backend" or len(parts) > 3:
+        return _problem(404, "there is nothing here: try /backend")
+    if len(parts) == 1:
+        return _document(asked, backend_types(catalog))
+    backend = catalog.get(parts[1])
+    if backend is None:
+        known = ", ".join(catalog)
+        return _problem(404, f"backend type '{text_of(parts[1])}' does not exist: there are {known}")
+    match parts[2:]:
+        case []:
+            return _document(asked, description(backend))
+        case ["schema"]:
+            return _document(asked, config_schema(backend), "application/schema+json")
+        case ["validate"]:
+            return _judged(asked, backend, catalog)
+    return _problem(404, f"there is nothing here: try /backend/{backend.name}")
+
+
+def backend_types(catalog: Catalog = CATALOG) -> list[str]:
+    """The body of `GET /backend`."""
+    return list(catalog)
+
+
+def description(backend: BackendType) -> JsonObject:
+    """The body of `GET /backend/{type}`."""
+    return {"type": backend.name, "config": [_described(key) for key in backend.keys]}
+
+
+def what_if(backend: BackendType, config: Any, catalog: Catalog = CATALOG) -> JsonObject:
+    """The body of `POST /backend/{type}/validate`: what the status would say about a config.
+
+    The effective config leaves out keys with mistakes, because it is not known what was meant.
+    """
+    faults = config_faults(backend, config, catalog)
+    wrong = {fault.config for fault in faults}
+    complete = effective(backend, good_values(entries(config).pairs, faults))
+    return {
+        "type": backend.name,
+        "valid": not faults,
+        "validationErrors": msgspec.to_builtins(faults),
+        "warnings": list(deprecations(backend, config)),
+        "effectiveConfig": [
+            msgspec.to_builtins(entry) for entry in complete.entries() if entry.name not in wrong
+        ],
+    }
+
+
+def _described(key: Key) -> JsonObject:
+    """The published fields always; the others where they say something."""
+    further: JsonObject = {
+        "minimum": key.minimum,
+        "maximum": key.maximum,
+        "enum": list(key.allowed) or None,
+        "maxLength": key.longest,
+        "pattern": key.pattern.expression if key.pattern else None,
+        "sensitive": key.sensitive or None,
+        "deprecated": key.deprecated or None,
+    }
+    return {
+        "name": key.name,
+        "description": key.description,
+        "dataType": key.data_type.value,
+        "defaultValue": key.derived or key.default,
+        "required": key.required,
+        **{name: value for name, value in further.items() if value is not None},
+    }
+
+
+def _document(asked: Asked, content: Any, media_type: str = "application/json") -> Reply:
+    if asked.method not in _READ:
+        return _not_allowed(_READ)
+    body = msgspec.json.encode(content)
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if _matches(asked.if_none_match, etag):
+        return Reply(304, b"", headers)
+    headers |= {"Content-Type": media_type, "Content-Length": str(len(body))}
+    return Reply(200, body, headers)
+
+
+def _judged(asked: Asked, backend: BackendType, catalog: Catalog) -> Reply:
+    if asked.method not in _ASK:
+        return _not_allowed(_ASK)
+    if len(asked.body) > MAX_BODY_BYTES:
+        return _problem(413, f"a config has at most {MAX_BODY_BYTES} bytes")
+    try:
+        given = msgspec.json.decode(asked.body)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        return _problem(400, f"the body is not JSON: {text_of(str(error))}")
+    if isinstance(given, dict) and "config" in given:
+        if given.get("type", backend.name) != backend.name:
+            return _problem(400, f"type must be {backend.name}, as in the path, or be left out")
+        given = given["config"]
+    elif not isinstance(given, list):
+        return _problem(400, 'the body must be a config, such as [{"maxInFlightMessages": 10}], or a spec')
+    return _json(200, what_if(backend, given, catalog), {"Cache-Control": "no-store"})
+
+
+def _matches(if_none_match: str, etag: str) -> bool:
+    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    return "*" in tags or etag in tags
+
+
+def _not_allowed(methods: tuple[str, ...]) -> Reply:
+    allowed = ", ".join(methods)
+    return _json(405, {"error": f"use {' or '.join(methods)}"}, {"Allow": allowed})
+
+
+def _problem(status: int, text: str) -> Reply:
+    return _json(status, {"error": text}, {})
+
+
+def _json(status: int, content: Any, headers: Mapping[str, str]) -> Reply:
+    body = msgspec.json.encode(content)
+    return Reply(
+        status, body, {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    )

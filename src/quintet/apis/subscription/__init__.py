@@ -1,0 +1,35 @@
+"""Subscription: which events go where. What users write, and when it is right."""
+
+from quintet.apis.subscription.cleaning import clean_source, clean_type, event_types, subject
+from quintet.apis.subscription.types import (
+    SUBSCRIPTION,
+    SUBSCRIPTIONS,
+    BackendInUse,
+    Consumer,
+    EventType,
+    Subscription,
+    SubscriptionConfig,
+    SubscriptionSpec,
+    SubscriptionStatus,
+    TypeMatching,
+)
+from quintet.apis.subscription.validation import judge, spec_errors
+
+__all__ = [
+    "SUBSCRIPTION",
+    "SUBSCRIPTIONS",
+    "BackendInUse",
+    "Consumer",
+    "EventType",
+    "Subscription",
+    "SubscriptionConfig",
+    "SubscriptionSpec",
+    "SubscriptionStatus",
+    "TypeMatching",
+    "clean_source",
+    "clean_type",
+    "event_types",
+    "judge",
+    "spec_errors",
+    "subject",
+]

@@ -1,0 +1,146 @@
+"""Mistakes of a Subscription as it was written.
+
+Pure; called by the webhooks with the object as it came over the wire, and again by the controller,
+because an object may have come past the webhooks. Whether the sink exists is for the controller.
+"""
+
+import re
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from quintet.apis.fields import SPEC, FieldError, FieldErrors
+from quintet.apis.meta import JsonObject
+from quintet.apis.subscription.cleaning import NOT_IN_TYPES, clean_source, clean_type
+from quintet.apis.subscription.types import IN_FLIGHT_RULE, MOST_IN_FLIGHT, TypeMatching
+
+SUFFIX: Final = "svc.cluster.local"
+FEWEST_SEGMENTS: Final = 2
+
+EMPTY: Final = "must not be empty"
+DUPLICATE_TYPES: Final = "must not have duplicate types"
+ZERO_LENGTH: Final = "must not be of length zero"
+TOO_FEW_SEGMENTS: Final = "must have minimum 2 segments"
+NO_URL: Final = "is not a URL: check host and port"
+SCHEME: Final = "must have URL scheme 'http' or 'https'"
+SINK_SUFFIX: Final = f"must have valid sink URL suffix {SUFFIX}"
+SUB_DOMAINS: Final = "must have sink URL with 5 sub-domains"
+SAME_NAMESPACE: Final = "must have the same namespace as the subscriber"
+
+
+def judge(obj: JsonObject) -> tuple[FieldError, ...]:
+    """All mistakes of an object at once."""
+    namespace = (obj.get("metadata") or {}).get("namespace", "")
+    return tuple(spec_errors(obj.get("spec") or {}, namespace))
+
+
+def spec_errors(spec: JsonObject, namespace: str) -> list[FieldError]:
+    """All mistakes of the spec of a subscription in a namespace; nothing is delivered while there is any."""
+    errors = FieldErrors()
+    _check_source(errors, spec.get("source"))
+    exact = spec.get("typeMatching") == TypeMatching.EXACT
+    _check_types(errors, spec.get("types"), exact=exact)
+    matching = spec.get("typeMatching", TypeMatching.STANDARD)
+    if matching not in tuple(TypeMatching):
+        errors.not_supported(SPEC.child("typeMatching"), str(matching), tuple(TypeMatching))
+    _check_config(errors, spec.get("config"))
+    _check_sink(errors, spec.get("sink"), namespace)
+    return list(errors)
+
+
+def _check_source(errors: FieldErrors, source: Any) -> None:
+    path = SPEC.child("source")
+    if source is not None and not isinstance(source, str):
+        errors.type_invalid(path, source, "string")
+    elif not source:
+        errors.invalid(path, "", EMPTY)
+    elif not clean_source(source):
+        errors.invalid(path, source, "holds only characters that a subject cannot hold")
+
+
+def _check_types(errors: FieldErrors, types: Any, *, exact: bool) -> None:
+    path = SPEC.child("types")
+    if types is not None and not isinstance(types, list | tuple):
+        errors.type_invalid(path, types, "list")
+        return
+    if not types:
+        errors.invalid(path, [], EMPTY)
+        return
+    seen: dict[str, str] = {}
+    for index, written in enumerate(types):
+        where = path.index(index)
+        if not isinstance(written, str):
+            errors.type_invalid(where, written, "string")
+            continue
+        if problem := _type_problem(written, exact=exact):
+            errors.invalid(where, written, problem)
+        other = seen.setdefault(clean_type(written), written)
+        if written in types[:index]:
+            errors.invalid(where, written, DUPLICATE_TYPES)
+        elif other != written:
+            errors.invalid(where, written, f"{DUPLICATE_TYPES}: it means the same events as '{other}'")
+
+
+def _type_problem(written: str, *, exact: bool) -> str:
+    if not written:
+        return ZERO_LENGTH
+    if exact and any(character in written for character in NOT_IN_TYPES):
+        return "must not hold a space or one of > * / \\ while typeMatching is exact"
+    segments = clean_type(written).split(".")
+    if len(segments) < FEWEST_SEGMENTS:
+        return TOO_FEW_SEGMENTS
+    return "must not have empty segments" if "" in segments else ""
+
+
+def _check_config(errors: FieldErrors, config: Any) -> None:
+    path = SPEC.child("config")
+    if config is None:
+        return
+    if not isinstance(config, dict):
+        errors.type_invalid(path, config, "object")
+        return
+    given = config.get("maxInFlightMessages")
+    if given is not None and not _in_bounds(given):
+        errors.invalid(path.child("maxInFlightMessages"), given, IN_FLIGHT_RULE)
+
+
+def _in_bounds(given: Any) -> bool:
+    if isinstance(given, str):
+        return re.fullmatch("[1-9][0-9]{0,4}", given) is not None and int(given) <= MOST_IN_FLIGHT
+    return isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= MOST_IN_FLIGHT
+
+
+def _check_sink(errors: FieldErrors, sink: Any, namespace: str) -> None:
+    path = SPEC.child("sink")
+    if sink is not None and not isinstance(sink, str):
+        errors.type_invalid(path, sink, "string")
+    elif not sink:
+        errors.invalid(path, "", EMPTY)
+    elif problem := _sink_problem(sink, namespace):
+        # An address may hold a password, which a refusal must not repeat.
+        shown = re.sub(r"^([a-z]+:/*)?.*@", r"\1***@", sink, flags=re.DOTALL)
+        errors.invalid(path, shown, problem)
+
+
+def _sink_problem(sink: str, namespace: str) -> str:
+    if not sink.startswith(("http://", "https://")):
+        return SCHEME
+    # The parser drops some of these silently, so what is checked would not be what is called.
+    if re.search(r"[^!-~]", sink):
+        return "must hold only visible ASCII characters"
+    try:
+        parts = urlsplit(sink)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return NO_URL
+    if port == 0:
+        return NO_URL
+    if "@" in parts.netloc:
+        return "must not hold a user or password"
+    if not host.endswith(f".{SUFFIX}"):
+        return SINK_SUFFIX
+    labels = host.split(".")
+    if len(labels) != 5 or not all(re.fullmatch("[a-z0-9]([a-z0-9-]*[a-z0-9])?", label) for label in labels):
+        return SUB_DOMAINS
+    if labels[1] != namespace:
+        return f"{SAME_NAMESPACE}, which is '{namespace}'" if namespace else SAME_NAMESPACE
+    return ""

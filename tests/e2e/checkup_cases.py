@@ -1,0 +1,62 @@
+"""The Checkups that test_checkup_on_a_node.py starts together: one for every way in which a run can end."""
+
+from typing import Any
+
+from e2e.checkups import a_checkup, hanging
+from quintet.local import images
+
+NOWHERE = "quintet.local/nowhere:1"
+REASON = "check: nobody answered; see whether the cave is still there"
+# Good for a pod, but not in a namespace of the strictest kind; and good for no pod at all.
+HOST_NETWORK = {"spec": {"hostNetwork": True}}
+CONTRADICTION = {"spec": {"containers": [{"name": "checkup", "securityContext": {"privileged": True}}]}}
+READ_ONLY = {
+    "spec": {"containers": [{"name": "checkup", "securityContext": {"readOnlyRootFilesystem": True}}]}
+}
+NO_NODE = {"spec": {"nodeSelector": {"example.com/moon": "full"}}}
+GREEDY = ["python3", "-c", "print(len('x' * 10**9))"]
+NO_PODS = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "none"},
+    "spec": {"hard": {"pods": "0"}},
+}
+
+
+def instead(*command: str, **container: Any) -> dict[str, Any]:
+    """Another program in the image of the echo."""
+    return {"spec": {"containers": [{"name": "checkup", "command": list(command), **container}]}}
+
+
+# By name: what is run, and what its namespace holds besides.
+CASES = {
+    "passed": (a_checkup("passed", template=READ_ONLY), []),
+    "configmap": (a_checkup("configmap", images.ECHO_CONFIGMAP, template=READ_ONLY), []),
+    "failed": (a_checkup("failed", params={"message": "Hi!", "failure": REASON}), []),
+    "input": (a_checkup("input", images.ECHO_CONFIGMAP, params={}), []),
+    "timed-out": (a_checkup("timed-out", params=hanging(), timeoutSeconds=3), []),
+    "cancelled": (a_checkup("cancelled", params=hanging()), []),
+    "deleted": (a_checkup("deleted", params=hanging()), []),
+    "bad-image": (a_checkup("bad-image", NOWHERE, timeoutSeconds=2), []),
+    "no-account": (a_checkup("no-account", serviceAccountName="nobody", timeoutSeconds=2), []),
+    "quota": (a_checkup("quota", timeoutSeconds=2), [NO_PODS]),
+    "security": (a_checkup("security", template=HOST_NETWORK, timeoutSeconds=2), []),
+    "template": (a_checkup("template", template=CONTRADICTION), []),
+    "no-node": (a_checkup("no-node", template=NO_NODE, timeoutSeconds=2), []),
+    "no-program": (a_checkup("no-program", template=instead("/no/such/program")), []),
+    "silent": (a_checkup("silent", template=instead("true")), []),
+    "crash": (a_checkup("crash", template=instead("sh", "-c", "echo about to crash; exit 3")), []),
+    "greedy": (
+        a_checkup(
+            "greedy",
+            images.ECHO_CONFIGMAP,
+            template=instead(*GREEDY, resources={"limits": {"memory": "64Mi"}}),
+        ),
+        [],
+    ),
+    "pod-deleted": (a_checkup("pod-deleted", params=hanging()), []),
+    "basics": (
+        a_checkup("basics", images.CLUSTER_BASICS, params={"samples": "3"}, template=READ_ONLY),
+        [],
+    ),
+}

@@ -1,0 +1,101 @@
+"""What every entry of the catalog must keep to, because everything else is derived from it."""
+
+import re
+import string
+
+import pytest
+
+from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKEND, DataType, config_faults, effective
+from quintet.apis.eventingbackend.types import MOST_ENTRIES
+from quintet.apis.eventingbackend.values import meaning
+from quintet.apis.lint import problems
+from quintet.manifests.crd import object_schema
+
+KEYS = [(backend, key) for backend in CATALOG.values() for key in backend.keys]
+EVERY_KEY = pytest.mark.parametrize(
+    ("backend", "key"), KEYS, ids=[f"{backend.name}.{key.name}" for backend, key in KEYS]
+)
+
+
+@EVERY_KEY
+def test_a_key_is_described_in_whole_sentences(backend, key):
+    assert key.description.endswith(".")
+    assert key.description[0].isupper()
+
+
+@EVERY_KEY
+def test_a_key_has_all_the_bounds_of_its_data_type(backend, key):
+    if key.data_type is DataType.STRING:
+        assert key.allowed or (key.longest and key.pattern), "neither allowed values nor length and form"
+        assert key.minimum is key.maximum is None
+    else:
+        lowest, highest = meaning(key.data_type, key.minimum), meaning(key.data_type, key.maximum)
+        assert lowest < highest
+
+
+@EVERY_KEY
+def test_a_default_is_a_value_that_a_user_could_write(backend, key):
+    if key.default is not None:
+        needed = [{each.name: "some-name"} for each in backend.keys if each.required and each.default is None]
+        assert config_faults(backend, [*needed, {key.name: key.default}]) == ()
+
+
+@EVERY_KEY
+def test_a_derived_default_is_made_of_keys_that_have_a_default(backend, key):
+    for _, name, _, _ in string.Formatter().parse(key.derived):
+        assert name is None or backend.key(name).default is not None
+    if key.outside:
+        assert backend.key(key.outside).default is not None
+
+
+@EVERY_KEY
+def test_a_form_is_anchored_and_means_the_same_in_every_language(backend, key):
+    if key.pattern is not None:
+        expression = key.pattern.expression
+        assert expression.startswith("^")
+        assert expression.endswith("$")
+        assert not re.search(r"\\[swdSWDbBAZ]|\(\?", expression)
+        assert re.fullmatch(expression, "a\n") is None
+
+
+def test_names_are_unique_and_a_config_can_hold_them_all():
+    for backend in CATALOG.values():
+        names = [key.name for key in backend.keys]
+        assert len(names) == len(set(names)) <= MOST_ENTRIES
+
+
+def test_the_defaults_are_those_that_are_promised():
+    nats = {entry.name: entry.value for entry in effective(CATALOG["nats"], {}).entries()}
+    assert nats == {
+        "url": "", "credentialsSecretRef": "", "maxReconnects": "-1", "reconnectWait": "3s", "streamName": "sap", "streamSubjectPrefix": "kyma",
+        "streamStorageType": "file", "streamReplicas": "1", "retentionPolicy": "interest",
+        "discardPolicy": "new", "maxMessages": "-1", "maxBytes": "700Mi", "maxMessagesPerSubject": "1000000",
+        "eventTypePrefix": "sap.kyma.custom", "maxInFlightMessages": "10", "consumerDeliverPolicy": "new",
+        "dispatcherReplicas": "2", "deadLetterSubject": "dead-letter.sap", "publisherReplicas": "2",
+        "publisherRequestTimeout": "5s",
+    }  # fmt: skip
+    beb = {entry.name: entry.value for entry in effective(CATALOG["beb"], {"secretRef": "s"}).entries()}
+    assert beb == {
+        "secretRef": "s", "domain": "", "qos": "AT_LEAST_ONCE", "eventTypePrefix": "sap.kyma.custom",
+        "webhookActivationTimeout": "60s", "publisherReplicas": "2", "publisherRequestTimeout": "5s",
+    }  # fmt: skip
+
+
+def test_the_definition_keeps_the_api_conventions():
+    assert problems(object_schema(EVENTINGBACKEND)) == []
+
+
+def test_the_definition_knows_the_types_of_the_catalog_and_the_form_of_a_config():
+    spec = object_schema(EVENTINGBACKEND)["properties"]["spec"]
+    assert spec["properties"]["type"]["enum"] == list(CATALOG)
+    items = spec["properties"]["config"]["items"]
+    assert (items["type"], items["minProperties"], items["maxProperties"]) == ("object", 1, 1)
+    assert items["x-kubernetes-preserve-unknown-fields"] is True
+    assert spec["required"] == ["type"]
+
+
+def test_conditions_may_be_spelled_as_they_are_published():
+    conditions = object_schema(EVENTINGBACKEND)["properties"]["status"]["properties"]["conditions"]
+    assert "pattern" not in conditions["items"]["properties"]["type"]
+    assert "pattern" not in conditions["items"]["properties"]["reason"]
+    assert conditions["x-kubernetes-list-map-keys"] == ["type"]

@@ -1,0 +1,98 @@
+"""What is in use, where each value comes from, and how it is found again."""
+
+import dataclasses
+from decimal import Decimal
+
+import pytest
+
+from quintet.apis.eventingbackend import BEB, NATS, DataType, EffectiveValue, Key, Origin, effective, restored
+
+
+def test_every_key_with_a_value_is_there_with_its_origin():
+    found = effective(NATS, {"maxInFlightMessages": 20.0, "url": "nats://h"})
+    shown = {entry.name: (entry.value, entry.origin) for entry in found.entries()}
+    assert shown["maxInFlightMessages"] == ("20", Origin.USER)
+    assert shown["url"] == ("nats://h", Origin.USER)
+    assert shown["streamName"] == ("sap", Origin.DEFAULT)
+    assert shown["credentialsSecretRef"] == ("", Origin.DEFAULT), "it has neither value nor default"
+    assert list(shown) == [key.name for key in NATS.keys]
+
+
+def test_a_default_value_that_the_user_wrote_is_the_users():
+    (entry,) = [
+        entry for entry in effective(NATS, {"streamName": "sap"}).entries() if entry.name == "streamName"
+    ]
+    assert entry.origin is Origin.USER
+
+
+def test_the_dead_letter_subject_follows_the_stream():
+    assert effective(NATS, {"streamName": "orders"}).text("deadLetterSubject") == "dead-letter.orders"
+    assert effective(NATS, {"deadLetterSubject": "lost"}).text("deadLetterSubject") == "lost"
+
+
+def test_values_are_read_by_their_data_type():
+    found = effective(NATS, {"maxBytes": "1Ki", "reconnectWait": "1m0.5s", "streamReplicas": 3})
+    assert found.integer("streamReplicas") == 3
+    assert found.measure("maxBytes") == 1024
+    assert found.measure("reconnectWait") == Decimal("60.5")
+    assert found.text("url") == ""
+
+
+@pytest.mark.parametrize(
+    ("read", "error"),
+    [
+        (lambda found: found.integer("streamName"), TypeError),
+        (lambda found: found.measure("streamName"), TypeError),
+        (lambda found: found.measure("nothing"), KeyError),
+    ],
+    ids=["a text as a number", "a text as a measure", "a key that is not there"],
+)
+def test_a_value_read_as_what_it_is_not_is_a_fault_of_ours(read, error):
+    with pytest.raises(error):
+        read(effective(NATS, {}))
+
+
+WRITTEN = {"maxInFlightMessages": 20, "maxBytes": 4096, "reconnectWait": "7s", "url": "tls://h:4222"}
+
+
+def test_the_last_good_configuration_is_found_again_in_the_status():
+    found = effective(NATS, WRITTEN)
+    assert restored(NATS, found.entries()) == found
+    secret = effective(BEB, {"secretRef": "s"})
+    assert restored(BEB, secret.entries()) == secret
+
+
+def test_a_default_of_an_earlier_release_stays_in_use_and_new_keys_get_theirs():
+    before = [EffectiveValue("streamName", "old", Origin.DEFAULT), EffectiveValue("gone", "x", Origin.USER)]
+    found = restored(NATS, before)
+    assert found is not None
+    assert (found.text("streamName"), found.origins["streamName"]) == ("old", Origin.DEFAULT)
+    assert found.integer("maxInFlightMessages") == 10
+    assert "gone" not in found.values
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        [],
+        [EffectiveValue("gone", "x", Origin.USER)],
+        [EffectiveValue("maxInFlightMessages", "many", Origin.USER)],
+        [EffectiveValue("maxInFlightMessages", "99999", Origin.USER)],
+        [EffectiveValue("url", "http://169.254.169.254", Origin.USER)],
+    ],
+    ids=["nothing", "nothing that is known", "no number", "out of bounds", "not a url of the type"],
+)
+def test_what_cannot_be_a_good_configuration_is_not_used(shown):
+    assert restored(NATS, shown) is None
+
+
+def test_without_its_required_key_nothing_is_restored():
+    assert restored(BEB, [EffectiveValue("qos", "AT_MOST_ONCE", Origin.USER)]) is None
+
+
+def test_a_secret_is_not_shown_and_so_cannot_be_restored():
+    token = Key(name="token", description="A token.", data_type=DataType.STRING, longest=8, sensitive=True)
+    backend = dataclasses.replace(NATS, keys=(*NATS.keys, token))
+    entries = effective(backend, {"token": "hunter2"}).entries()
+    assert "hunter2" not in str(entries)
+    assert restored(backend, entries) is None

@@ -1,0 +1,132 @@
+"""Which objects of a namespace matter to a cluster, and what its spec asks for."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kit.replicas import NEW, NOW, a_claim, a_pod, leaving, seen
+from kit.statefulclusters import a_cluster
+from quintet.apis.statefulcluster import Claim, ClaimState, StatefulCluster, StatefulClusterStatus
+from quintet.controllers.statefulcluster import claims
+from quintet.controllers.statefulcluster.observe import observe, scaled, wanted
+from quintet.controllers.statefulcluster.observed import Observed, written
+
+LABELS = {"app": "web"}
+
+
+def a_web(status: StatefulClusterStatus | None = None, **spec: Any) -> StatefulCluster:
+    body = a_cluster(**spec)
+    body["metadata"] |= {"namespace": "shop", "uid": "me", "generation": 4, "resourceVersion": "5"}
+    cluster = msgspec.convert(body, StatefulCluster)
+    return msgspec.structs.replace(cluster, status=status or StatefulClusterStatus())
+
+
+def look(*pods, cluster=None, known=()) -> Observed:
+    return observe(cluster or a_web(), NEW, pods, known, (), NOW)
+
+
+def replica(name: str, **changes):
+    """A pod as we make them."""
+    return a_pod(name, **{"labels": {**LABELS, "enge.me/replica": f"web-{name}"}, **changes})
+
+
+WHO = {
+    "controlled by this object": (replica("a", owner_uid="me", owner_name="web"), "pods"),
+    "controlled by it, its labels changed": (a_pod("a", owner_uid="me", labels={}), "pods"),
+    "ours and controlled by nobody": (replica("a"), "orphans"),
+    "controlled by an object of that name that is gone": (replica("a", owner_uid="before"), "foreign"),
+    "made by hand with the same labels": (a_pod("a", labels=LABELS), "foreign"),
+    "of a Deployment": (a_pod("a", labels=LABELS, owner_uid="other"), "foreign"),
+    "labelled as a replica of another cluster": (
+        replica("a", labels={**LABELS, "enge.me/replica": "db-a"}), "foreign"),
+    "ours, controlled by nobody, and leaving": (
+        leaving("a", labels={**LABELS, "enge.me/replica": "web-a"}), None),
+    "with other labels": (a_pod("a", labels={"app": "db"}), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", WHO)
+def test_whose_a_pod_is(row):
+    pod, want = WHO[row]
+    observed = look(pod)
+    found = [kind for kind in ("pods", "orphans", "foreign") if pod in getattr(observed, kind)]
+    assert found == ([want] if want else [])
+
+
+def test_an_empty_selector_selects_nobody():
+    cluster = a_web()
+    spec = msgspec.structs.replace(cluster.spec, selector=type(cluster.spec.selector)())
+    observed = look(a_pod("a"), cluster=msgspec.structs.replace(cluster, spec=spec))
+    assert (observed.orphans, observed.foreign) == ((), ())
+
+
+def test_claims_of_other_clusters_are_not_ours():
+    known = (a_claim("a", cluster="web"), a_claim("b", cluster="db"))
+    assert [claim.group for claim in look(known=known).claims] == ["a"]
+
+
+def test_pods_are_in_the_order_of_their_age():
+    pods = [a_pod(name, owner_uid="me", created=NOW - age) for name, age in (("a", 1), ("b", 3), ("c", 2))]
+    assert [pod.name for pod in look(*pods).pods] == ["web-b", "web-c", "web-a"]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod("debug", labels={}, group="", claims=("data-web-z",)),
+        leaving("z", labels={}, group="", claims=("data-web-z",)),
+        a_pod("z", owner_uid="me", group="", claims=("data-web-z",)),
+    ],
+    ids=["a foreign pod", "an orphan that is leaving", "a pod of ours that lost its label"],
+)
+def test_claims_that_any_pod_mounts_are_never_given_to_another(pod):
+    known = (a_claim("z", cluster="web"),)
+    assert claims.to_adopt(look(known=known)) == "z"
+    assert claims.to_adopt(look(pod, known=known)) == ""
+
+
+def test_a_group_that_the_ledger_has_in_use_was_let_go_just_now():
+    def line(name: str, state: ClaimState, seconds: float) -> Claim:
+        return Claim(f"data-web-{name}", state, since=written(NOW - seconds))
+
+    ledger = (line("old", ClaimState.FREE, 900), line("used", ClaimState.IN_USE, 5000))
+    known = tuple(a_claim(name, cluster="web", created=NOW - 9999) for name in ("old", "used", "unheard"))
+    observed = look(cluster=a_web(StatefulClusterStatus(claims=ledger)), known=known)
+    assert observed.freed == {"old": NOW - 900, "used": NOW, "unheard": NOW - 9999}
+    assert claims.to_adopt(observed) == "used"
+
+
+@pytest.mark.parametrize(
+    ("amount", "replicas", "want"),
+    [
+        (1, 5, 1),
+        (3, 5, 3),
+        ("20%", 5, 1),
+        ("50%", 5, 3),
+        ("1%", 5, 1),
+        ("100%", 4, 4),
+        (0, 5, 1),
+        ("junk", 5, 1),
+    ],
+)
+def test_max_unavailable_is_a_number_or_a_share_rounded_up_and_never_none(amount, replicas, want):
+    assert scaled(amount, replicas) == want
+
+
+def test_the_spec_in_the_terms_of_the_plan():
+    cluster = a_web(
+        replicas=4, podManagementPolicy="Parallel", minReadySeconds=3, claims=("data", "log"),
+        updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2, "maxUnavailable": "50%"}},
+        persistentVolumeClaimRetentionPolicy={"whenScaled": "Delete", "whenDeleted": "Retain"},
+    )  # fmt: skip
+    asked = wanted(cluster)
+    assert (asked.replicas, asked.parallel, asked.on_delete, asked.min_ready) == (4, True, False, 3.0)
+    assert (asked.partition, asked.max_unavailable, asked.grace) == (2, 2, 30.0)
+    assert (asked.templates, asked.sizes) == (("data", "log"), {"data": "1Mi", "log": "1Mi"})
+    assert (asked.delete_when_scaled, asked.delete_with_cluster, asked.adopts_claims) == (True, False, True)
+
+
+def test_a_recorded_revision_that_is_gone_does_not_count():
+    assert look(cluster=a_web(StatefulClusterStatus(current_revision="web-gone"))).current_revision == NEW
+    assert seen().current_revision == NEW

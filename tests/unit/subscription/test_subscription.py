@@ -1,0 +1,143 @@
+"""Mistakes of a Subscription in the words of its users, and what its types become."""
+
+import msgspec
+import pytest
+
+from quintet.apis.lint import problems
+from quintet.apis.subscription import (
+    SUBSCRIPTION,
+    EventType,
+    Subscription,
+    clean_source,
+    clean_type,
+    event_types,
+    judge,
+    subject,
+)
+from quintet.manifests.crd import object_schema
+
+SINK = "http://orders.shop.svc.cluster.local"
+GOOD = {"sink": SINK, "source": "commerce", "types": ["order.created.v1"]}
+
+
+def a_subscription(**spec):
+    return {"metadata": {"name": "s", "namespace": "shop"}, "spec": {**GOOD, **spec}}
+
+
+def said(**spec):
+    return [str(error) for error in judge(a_subscription(**spec))]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"sink": f"{SINK}:8080/events?x=y"},
+        {"sink": SINK.replace("http", "https")},
+        {"types": ["a.b", "a.c"], "typeMatching": "exact"},
+        {"types": ["order created.v1"]},
+        {"config": {"maxInFlightMessages": 10}},
+        {"config": {"maxInFlightMessages": "10000"}},
+        {"config": {}},
+        {"backend": "main"},
+    ],
+    ids=str,
+)
+def test_a_right_subscription_passes(spec):
+    assert said(**spec) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({"source": ""}, 'spec.source: Invalid value: "": must not be empty'),
+        ({"source": None}, 'spec.source: Invalid value: "": must not be empty'),
+        ({"source": 7}, "spec.source: Invalid type: 7: must be of type string"),
+        ({"source": "*"}, 'spec.source: Invalid value: "*": holds only characters that a subject cannot hold'),
+        ({"types": []}, "spec.types: Invalid value: []: must not be empty"),
+        ({"types": None}, "spec.types: Invalid value: []: must not be empty"),
+        ({"types": "a.b"}, 'spec.types: Invalid type: "a.b": must be of type list'),
+        ({"types": [7]}, "spec.types[0]: Invalid type: 7: must be of type string"),
+        ({"types": [""]}, 'spec.types[0]: Invalid value: "": must not be of length zero'),
+        ({"types": ["order"]}, 'spec.types[0]: Invalid value: "order": must have minimum 2 segments'),
+        ({"types": ["a..b"]}, 'spec.types[0]: Invalid value: "a..b": must not have empty segments'),
+        ({"types": ["a.*"]}, 'spec.types[0]: Invalid value: "a.*": must not have empty segments'),
+        ({"types": ["a.b", "a.b"]}, 'spec.types[1]: Invalid value: "a.b": must not have duplicate types'),
+        ({"types": ["a.b", "a.b*"]}, 'spec.types[1]: Invalid value: "a.b*": must not have duplicate types: it means the same events as \'a.b\''),
+        ({"types": ["a b.c"], "typeMatching": "exact"}, 'spec.types[0]: Invalid value: "a b.c": must not hold a space or one of > * / \\ while typeMatching is exact'),
+        ({"typeMatching": "Exact"}, "spec.typeMatching: Unsupported value: \"Exact\": must be one of 'standard', 'exact' (did you mean 'exact'?)"),
+        ({"config": []}, "spec.config: Invalid type: []: must be of type object"),
+        ({"config": {"maxInFlightMessages": 0}}, "spec.config.maxInFlightMessages: Invalid value: 0: must be a number from 1 to 10000"),
+        ({"config": {"maxInFlightMessages": "ten"}}, 'spec.config.maxInFlightMessages: Invalid value: "ten": must be a number from 1 to 10000'),
+        ({"config": {"maxInFlightMessages": True}}, "spec.config.maxInFlightMessages: Invalid value: true: must be a number from 1 to 10000"),
+        ({"sink": ""}, 'spec.sink: Invalid value: "": must not be empty'),
+        ({"sink": 7}, "spec.sink: Invalid type: 7: must be of type string"),
+        ({"sink": "orders"}, "spec.sink: Invalid value: \"orders\": must have URL scheme 'http' or 'https'"),
+        ({"sink": "http://169.254.169.254/x"}, 'spec.sink: Invalid value: "http://169.254.169.254/x": must have valid sink URL suffix svc.cluster.local'),
+        ({"sink": "http://xsvc.cluster.local"}, 'spec.sink: Invalid value: "http://xsvc.cluster.local": must have valid sink URL suffix svc.cluster.local'),
+        ({"sink": "http://shop.svc.cluster.local"}, 'spec.sink: Invalid value: "http://shop.svc.cluster.local": must have sink URL with 5 sub-domains'),
+        ({"sink": "http://a.orders.shop.svc.cluster.local"}, 'spec.sink: Invalid value: "http://a.orders.shop.svc.cluster.local": must have sink URL with 5 sub-domains'),
+        ({"sink": "http://.shop.svc.cluster.local"}, 'spec.sink: Invalid value: "http://.shop.svc.cluster.local": must have sink URL with 5 sub-domains'),
+        ({"sink": "http://orders.bank.svc.cluster.local"}, 'spec.sink: Invalid value: "http://orders.bank.svc.cluster.local": must have the same namespace as the subscriber, which is \'shop\''),
+        ({"sink": f"{SINK}:x"}, f'spec.sink: Invalid value: "{SINK}:x": is not a URL: check host and port'),
+        ({"sink": f"{SINK}:0"}, f'spec.sink: Invalid value: "{SINK}:0": is not a URL: check host and port'),
+        ({"sink": f"{SINK}/a\n"}, f'spec.sink: Invalid value: "{SINK}/a\\n": must hold only visible ASCII characters'),
+        ({"sink": f"{SINK}/ü"}, f'spec.sink: Invalid value: "{SINK}/ü": must hold only visible ASCII characters'),
+        ({"sink": "http://u:p@orders.shop.svc.cluster.local"}, 'spec.sink: Invalid value: "http://***@orders.shop.svc.cluster.local": must not hold a user or password'),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_field(spec, want):
+    assert said(**spec) == [want]
+
+
+def test_all_mistakes_are_named_at_once():
+    found = judge({"metadata": {"namespace": "shop"}, "spec": {"typeMatching": "x"}})
+    assert [str(error.path) for error in found] == [
+        "spec.source",
+        "spec.types",
+        "spec.typeMatching",
+        "spec.sink",
+    ]
+
+
+def test_a_host_cannot_be_smuggled_in_before_the_suffix():
+    for sink in (
+        "http://evil.example.com#.shop.svc.cluster.local",
+        "http://evil.example.com/.shop.svc.cluster.local",
+        "http://evil.example.com?.shop.svc.cluster.local",
+        "http://evil.example.com\\.shop.svc.cluster.local",
+        "http://orders.shop.svc.cluster.local@evil.example.com",
+    ):
+        assert len(said(sink=sink)) == 1, sink
+
+
+def test_sources_and_types_lose_what_a_subject_cannot_hold():
+    assert clean_source("my.shop /a\\*>") == "myshopa"
+    assert clean_type("order created.v1/*>\\") == "ordercreated.v1"
+    assert subject("kyma", "my.shop", "order.created*") == "kyma.myshop.order.created"
+
+
+def test_types_are_cleaned_unless_they_are_meant_exactly():
+    spec = msgspec.convert(a_subscription(types=["a b.c"]), Subscription).spec
+    assert event_types(spec) == (EventType("a b.c", "ab.c"),)
+    exact = msgspec.convert(a_subscription(types=["a.b"], typeMatching="exact"), Subscription).spec
+    assert event_types(exact) == (EventType("a.b", "a.b"),)
+
+
+@pytest.mark.parametrize(
+    ("config", "want"), [({}, None), ({"maxInFlightMessages": 7}, 7), ({"maxInFlightMessages": "7"}, 7)]
+)
+def test_events_under_way_are_a_number_however_they_were_written(config, want):
+    assert msgspec.convert(a_subscription(config=config), Subscription).spec.max_in_flight == want
+
+
+def test_the_definition_keeps_the_api_conventions():
+    assert problems(object_schema(SUBSCRIPTION)) == []
+
+
+def test_the_definition_checks_events_under_way_as_validation_does():
+    config = object_schema(SUBSCRIPTION)["properties"]["spec"]["properties"]["config"]
+    number = config["properties"]["maxInFlightMessages"]
+    assert number["x-kubernetes-int-or-string"] is True
+    assert number["x-kubernetes-validations"][0]["message"] == "must be a number from 1 to 10000"
