@@ -207,6 +207,7 @@ async def test_scaled_down_and_up_again_the_same_volumes_are_used(filled):
     await each_where_it_was(place, written)
 
 
+@pytest.mark.slow
 async def test_a_volume_on_a_node_that_is_gone_is_set_aside_and_the_replica_comes_back(filled):
     place, written = filled
     before = placed(place)
@@ -364,6 +365,7 @@ async def test_an_autoscaler_scales_a_statefulcluster(place):
     await settled(place, 2)
 
 
+@pytest.mark.slow
 async def test_the_example_keeps_its_records_while_every_server_is_replaced(place):
     manifest = ROOT / "examples/03-statefulcluster/journal.yaml"
     cluster = next(

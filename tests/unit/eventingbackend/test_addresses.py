@@ -28,6 +28,7 @@ LIMITS = Limits.of(api_server=["10.96.0.1", "192.0.2.10", "fd00::1"])
         ("::ffff:10.96.0.1", "is an address of the API server"),
         ("::127.0.0.1", "is a loopback address"),
         ("64:ff9b::a9fe:a9fe", "is a link-local address"),
+        ("64:ff9b:1::7f00:1", "is a loopback address"),
         ("2002:7f00:1::", "is a loopback address"),
         ("2001:0:102:304:0:ffff:80ff:fffe", "is a loopback address"),
     ],

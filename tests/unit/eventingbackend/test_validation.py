@@ -87,6 +87,14 @@ def test_a_right_value_is_not_found_fault_with(entry):
     assert said([entry]) == []
 
 
+@pytest.mark.parametrize(
+    "key", [key for key in NATS.keys if key.maximum is not None], ids=lambda key: key.name
+)
+def test_a_value_at_a_bound_is_within_it(key):
+    assert said([{key.name: key.minimum}]) == []
+    assert said([{key.name: key.maximum}]) == []
+
+
 @pytest.mark.parametrize("config", [None, [], ()])
 def test_nothing_written_is_right_where_nothing_is_required(config):
     assert said(config) == []
@@ -147,6 +155,11 @@ def test_a_dead_letter_subject_by_default_is_checked_too():
             "must not be under the subject 'dead-letter' that streamSubjectPrefix names",
         )
     ]
+
+
+def test_a_key_is_not_compared_with_another_that_is_wrong_itself():
+    found = said([{"streamSubjectPrefix": ""}, {"deadLetterSubject": "kyma.dead"}])
+    assert found == [(VALUE, "streamSubjectPrefix", "", "must not be empty")]
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ REFUSED: Final = (
 )
 """What is refused unless an administrator allows it."""
 
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_IPV4_AT_THE_END = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
+"""NAT64, NAT64 of one's own, and the old form of an IPv4 address."""
 
 
 class Endpoint(NamedTuple):
@@ -70,7 +70,7 @@ class Limits:
     def refusal(self, address: str) -> str:
         """Why an address is refused, in words; empty if it is not."""
         try:
-            given = _without_zone(ipaddress.ip_address(address))
+            given = ipaddress.ip_address(address)
         except ValueError:
             return f"'{address}' is not an address"
         # Each form by itself: one that is allowed must not vouch for another that is hidden behind it.
@@ -114,12 +114,6 @@ def endpoint(url: str) -> Endpoint:
     return Endpoint(parts.scheme, parts.hostname, PORTS[parts.scheme] if port is None else port)
 
 
-def _without_zone(address: Address) -> Address:
-    if isinstance(address, IPv6Address) and address.scope_id is not None:
-        return IPv6Address(int(address))
-    return address
-
-
 def _meant(address: Address) -> tuple[Address, ...]:
     """The address, and the IPv4 address inside it if it is a way to write or to reach one."""
     if isinstance(address, IPv4Address):
@@ -131,6 +125,6 @@ def _meant(address: Address) -> tuple[Address, ...]:
         inside.append(address.sixtofour)
     if address.teredo is not None:
         inside += address.teredo
-    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+    if int(address) > 1 and any(address in network for network in _IPV4_AT_THE_END):
         inside.append(IPv4Address(int(address) & 0xFFFFFFFF))
     return tuple(inside)

@@ -9,6 +9,8 @@ import dataclasses
 import secrets
 from collections.abc import Iterable
 
+import msgspec
+
 from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import (
     CLUSTER_LABEL,
@@ -20,6 +22,15 @@ from quintet.apis.statefulcluster import (
 from quintet.controllers.statefulcluster import desired, plan, revisions, views
 from quintet.controllers.statefulcluster.actions import Act, Records, records_after
 from quintet.controllers.statefulcluster.eyes import Eyes
+from quintet.controllers.statefulcluster.filing import (
+    LOOSE,
+    NAMESPACE,
+    OWNER,
+    by_owner,
+    filed_under,
+    loose,
+    mounting,
+)
 from quintet.controllers.statefulcluster.hands import Hands, NotUsable
 from quintet.controllers.statefulcluster.observe import observe, selects
 from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, Revision
@@ -37,8 +48,8 @@ _REFUSALS = (Invalid, Forbidden, BadRequest, TooLarge)
 _BUDGET_CAUSE = "DisruptionBudget"
 _BLOCKED_AGAIN = 10.0
 _MOST_COLLISIONS = 10
-# Names of indexes.
-OWNER, LOOSE, NAMESPACE = "owner", "loose", "namespace"
+# A cache that has not seen what we did for so long is not to be relied upon.
+_LONGEST_LAG = 60.0
 
 
 class StatefulClusterController:
@@ -80,10 +91,12 @@ class StatefulClusterController:
         revision, collisions = await self._revision(cluster)
         observed = self._look(cluster, revision, memory)
         action = plan.plan(observed)
-        if action.destroys or (action.act is Act.CREATE and _unseen(cluster, observed)):
+        now = Pass(cluster, observed, action, memory)
+        if _wants_closer_look(now):
             observed = await self._look_closely(cluster, revision, memory, observed)
             action = plan.plan(observed)
-        now = Pass(cluster, observed, action, memory)
+            now = Pass(cluster, observed, action, memory)
+            now.trusted = True
         now.collisions = collisions
         if not cluster.plan_only:
             now.records = records_after(observed, action, lambda: _suffix(observed), cluster.metadata.name)
@@ -91,7 +104,7 @@ class StatefulClusterController:
         if cluster.plan_only:
             return Result(action.after)
         result = await self._try(now)
-        await self._forget_history(cluster, observed)
+        await self._forget_history(now)
         return result
 
     async def _try(self, now: Pass) -> Result:
@@ -127,7 +140,7 @@ class StatefulClusterController:
             case Act.MAKE if action.draw is not None:
                 await self._make(now, action.draw)
             case Act.UPDATE | Act.REMOVE | Act.REPLACE if pod is not None:
-                await self._hands.remove_pod(pod, voluntary=action.voluntary)
+                await self._remove(now, pod)
             case Act.ADOPT if pod is not None:
                 await self._hands.own(cluster, desired.PODS, pod.key, pod.uid)
             case Act.REPAIR_CLAIMS:
@@ -150,6 +163,12 @@ class StatefulClusterController:
         self._scribe.announce(now, action)
         # Most actions come back to us as a change of what was acted on; one that cannot must not be the last.
         return Result.after(0.0) if action.act is Act.EXPAND_CLAIM else Result.done()
+
+    async def _remove(self, now: Pass, pod: Pod) -> None:
+        now.memory.doubt = True  # until the answer is here
+        await self._hands.remove_pod(pod, voluntary=now.action.voluntary)
+        now.memory.doubt = False
+        now.memory.leaving[pod.uid] = self._builder.clock.monotonic()
 
     async def _make(self, now: Pass, draw: Draw) -> None:
         """The claims first: a pod must never meet a group that is not complete."""
@@ -234,9 +253,20 @@ class StatefulClusterController:
         return memory
 
     def _look(self, cluster: StatefulCluster, revision: str, memory: Memory) -> Observed:
-        """What the caches know."""
-        own = self._pods.by_index(OWNER, cluster.metadata.uid)
-        return self._observed(cluster, revision, memory, own, self._claims.by_index(OWNER, str(cluster.key)))
+        """What the caches know, and what we have done that they do not know yet."""
+        own = {pod.uid: pod for pod in self._pods.by_index(OWNER, cluster.metadata.uid)}
+        for uid, since in list(memory.leaving.items()):
+            pod = own.get(uid)
+            if pod is None or pod.leaving:
+                del memory.leaving[uid]
+            elif self._builder.clock.monotonic() > since + _LONGEST_LAG:
+                del memory.leaving[uid]
+                memory.doubt = True
+            else:
+                leaves_by = self._builder.clock.now().timestamp()
+                own[uid] = msgspec.structs.replace(pod, leaves_by=leaves_by)
+        claims = self._claims.by_index(OWNER, str(cluster.key))
+        return self._observed(cluster, revision, memory, own.values(), claims)
 
     async def _look_closely(
         self, cluster: StatefulCluster, revision: str, memory: Memory, known: Observed
@@ -244,6 +274,7 @@ class StatefulClusterController:
         """What the server knows now."""
         own = await self._eyes.pods(cluster, known.pods)
         claims = await self._eyes.claims(cluster) if known.wanted.templates or known.claims else ()
+        memory.doubt = False
         own = [pod for pod in own if pod.owner_uid == cluster.metadata.uid]
         return self._observed(cluster, revision, memory, own, claims)
 
@@ -256,9 +287,9 @@ class StatefulClusterController:
         claims: Iterable[Claim],
     ) -> Observed:
         claims = tuple(claims)
-        others = {pod.key: pod for pod in self._pods.by_index(LOOSE, _filed_under(cluster))}
+        others = {pod.key: pod for pod in self._pods.by_index(LOOSE, filed_under(cluster))}
         for claim in claims:
-            others |= {pod.key: pod for pod in self._pods.by_index(LOOSE, _mounting(claim.key))}
+            others |= {pod.key: pod for pod in self._pods.by_index(LOOSE, mounting(claim.key))}
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
         now = self._builder.clock.now().timestamp()
         return observe(cluster, revision, (*own, *others.values()), claims, known, now, dict(memory.refused))
@@ -282,17 +313,23 @@ class StatefulClusterController:
                 return made.name, attempt
         raise ForeignObject(desired.REVISIONS, ObjectKey(cluster.metadata.namespace, name))
 
-    async def _forget_history(self, cluster: StatefulCluster, observed: Observed) -> None:
+    async def _forget_history(self, now: Pass) -> None:
+        cluster = now.cluster
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
-        kept = (observed.update_revision, observed.current_revision, cluster.status.current_revision)
-        for revision in revisions.to_forget(known, observed.pods, kept, cluster.spec.revision_history_limit):
+        kept = (now.observed.update_revision, now.written.current_revision)
+        limit = cluster.spec.revision_history_limit
+        for revision in revisions.to_forget(known, now.observed.pods, kept, limit):
             await self._hands.delete(desired.REVISIONS, revision)
 
 
-def _unseen(cluster: StatefulCluster, observed: Observed) -> bool:
-    """Whether the status names a replica that the cache does not show: it is gone, or not seen yet."""
-    seen = {pod.name for pod in observed.pods} | {draw.replica for draw in observed.draws}
-    return not seen.issuperset(cluster.status.replica_names)
+def _wants_closer_look(now: Pass) -> bool:
+    """Whether a cache is not enough for what is to be done."""
+    if now.action.act is Act.CREATE:
+        # A replica that the status names and the cache does not show is gone, or not seen yet.
+        seen = {pod.name for pod in now.observed.pods} | {draw.replica for draw in now.observed.draws}
+        return not seen.issuperset(now.cluster.status.replica_names)
+    unsure = now.memory.doubt or not now.trusted or now.action.act is Act.DELETE_CLAIM
+    return now.action.destroys and unsure
 
 
 def _suffix(observed: Observed) -> str:
@@ -323,7 +360,7 @@ def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
         return [cluster.key for cluster in clusters if selects(cluster, pod)]
 
     pods = builder.keeps(
-        desired.PODS, views.PodView, views.pod, concerned, indexes={OWNER: _owner_of, LOOSE: _loose}
+        desired.PODS, views.PodView, views.pod, concerned, indexes={OWNER: by_owner, LOOSE: loose}
     )
     claims = builder.keeps(
         desired.CLAIMS,
@@ -344,28 +381,3 @@ def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
     controller = StatefulClusterController(builder, pods, claims, known)
     builder.build(controller.reconcile, workers=workers)
     return controller
-
-
-def _owner_of(pod: Pod) -> Iterable[str]:
-    return (pod.owner_uid,) if pod.owner_name else ()
-
-
-def _loose(pod: Pod) -> Iterable[str]:
-    """Pods that no StatefulCluster controls, by what selectors ask for, and by the claims they mount."""
-    if pod.owner_name:
-        return
-    namespace = pod.key.namespace
-    yield namespace
-    yield from (f"{namespace}/{key}={value}" for key, value in pod.labels.items())
-    yield from (_mounting(ObjectKey(namespace, name)) for name in pod.claims)
-
-
-def _mounting(claim: ObjectKey) -> str:
-    return f"{claim} mounted"
-
-
-def _filed_under(cluster: StatefulCluster) -> str:
-    namespace = cluster.metadata.namespace
-    for key, value in cluster.spec.selector.match_labels.items():
-        return f"{namespace}/{key}={value}"
-    return namespace

@@ -94,6 +94,9 @@ class Hands:
     async def remove_pod(self, pod: Pod, *, voluntary: bool) -> None:
         """Ask a pod to go. What serves goes only as far as disruption budgets allow."""
         try:
+            live = await self._client.get(PODS, pod.key, Object)
+            if live.metadata.uid != pod.uid or live.metadata.deleting:
+                return  # it goes already
             if voluntary:
                 await self._client.evict(pod.key, uid=pod.uid)
             else:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from quintet.apis.statefulcluster import StatefulCluster
 from quintet.controllers.statefulcluster.actions import Action, Records
+from quintet.controllers.statefulcluster.desired import digest
 from quintet.controllers.statefulcluster.observed import Observed
 from quintet.controllers.statefulcluster.status import Trouble
 
@@ -17,6 +18,12 @@ class Memory:
     """What the last action was about, and why it did not succeed."""
     refused: dict[str, str] = field(default_factory=dict)
     volumes_looked_at: dict[str, float] = field(default_factory=dict)
+    written: str = ""
+    """A digest of the status that we wrote last. Another status means that somebody else has acted."""
+    leaving: dict[str, float] = field(default_factory=dict)
+    """The uids of pods that we asked to go, and when: a cache may not have seen it yet."""
+    doubt: bool = False
+    """Whether a removal may or may not have happened."""
 
 
 class Pass:
@@ -31,3 +38,5 @@ class Pass:
         self.collisions = cluster.status.collision_count
         self.written = cluster.status
         self.version = cluster.metadata.resource_version
+        self.trusted = memory.written == digest(cluster.status)
+        """Whether all that was done to this cluster lately was done by us, and is known."""

@@ -15,6 +15,7 @@ from quintet.apis.statefulcluster import (
 )
 from quintet.controllers.statefulcluster.actions import Action
 from quintet.controllers.statefulcluster.announce import announcement
+from quintet.controllers.statefulcluster.desired import digest
 from quintet.controllers.statefulcluster.scope import Pass
 from quintet.controllers.statefulcluster.status import IGNORE, Notes, Trouble, foreign_text, status_of
 from quintet.runtime import conditions
@@ -54,6 +55,7 @@ class Scribe:
         self._tell_of_trouble(cluster, now.written, status)
         self._tell_of_foreign_pods(now)
         now.written, now.version = status, answer.metadata.resource_version
+        memory.written = digest(status) if now.trusted else ""
 
     def _tell_of_trouble(
         self, cluster: StatefulCluster, before: StatefulClusterStatus, after: StatefulClusterStatus
