@@ -340,8 +340,11 @@ async def test_claims_go_with_removed_replicas_where_the_policy_says_so(operator
         assert len(kept) == 1
 
     await eventually(gone)
-    cluster = await settled(clusters, key)
-    assert cluster.status.retiring == ()
+
+    async def forgotten() -> None:
+        assert (await settled(clusters, key)).status.retiring == ()
+
+    await eventually(forgotten)
 
 
 @pytest.mark.parametrize(("policy", "want"), [("Retain", 2), ("Delete", 0)])

@@ -203,3 +203,9 @@ def test_a_pod_that_stays_pending_is_named_with_its_cause_and_a_next_step():
     assert blocked.status == "True"
     for part in ("web-c", why, "correct spec.template", "kubectl describe pod web-c -n shop"):
         assert part in blocked.message
+
+
+def test_what_a_pod_waits_for_in_its_first_seconds_is_no_news():
+    young, old = (said(seen(A, B, pending("c", created=NOW - age, why_pending="x"))) for age in (2, 11))
+    assert young.plan[0].message == "pod web-c is pending"
+    assert old.plan[0].message == "pod web-c is pending: x"

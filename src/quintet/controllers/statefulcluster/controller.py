@@ -100,7 +100,8 @@ class StatefulClusterController:
         now.collisions = collisions
         if not cluster.plan_only:
             now.records = records_after(observed, action, lambda: _suffix(observed), cluster.metadata.name)
-        await self._scribe.write(now)
+        if not _recorded(now):
+            await self._scribe.write(now)
         if cluster.plan_only:
             return Result(action.after)
         result = await self._try(now)
@@ -320,6 +321,13 @@ class StatefulClusterController:
         limit = cluster.spec.revision_history_limit
         for revision in revisions.to_forget(known, now.observed.pods, kept, limit):
             await self._hands.delete(desired.REVISIONS, revision)
+
+
+def _recorded(now: Pass) -> bool:
+    """Whether what is to be done was written down before: then the pod that is made brings us back."""
+    making = now.action.act is Act.MAKE and now.memory.trouble is None and not now.cluster.plan_only
+    same = now.cluster.status.observed_generation == now.cluster.metadata.generation
+    return making and same and now.records.draws == now.cluster.status.draws
 
 
 def _wants_closer_look(now: Pass) -> bool:

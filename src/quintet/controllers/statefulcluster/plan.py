@@ -14,6 +14,8 @@ from quintet.controllers.statefulcluster.observed import PENDING, Observed, Pod
 
 POLL: Final = 5.0
 """Seconds until a pending pod is looked at again."""
+NEWSWORTHY: Final = 10.0
+"""Seconds after which it is said what a pending pod waits for."""
 OVERDUE: Final = 60.0
 """Seconds beyond its grace period after which a leaving pod is reported."""
 UNSCHEDULED_FOR: Final = 60.0
@@ -228,7 +230,9 @@ def pending(observed: Observed) -> Action | None:
                 act=Act.INVESTIGATE, reason="Unschedulable", message=text, pod=pod, group=pod.group,
                 after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
             )  # fmt: skip
-        why = f": {pod.why_pending}" if pod.why_pending else ""
+        # What a pod waits for in its first seconds changes from look to look and is no news.
+        old_enough = observed.now >= pod.created + NEWSWORTHY
+        why = f": {pod.why_pending}" if pod.why_pending and old_enough else ""
         stuck = bool(pod.why_pending) and observed.now >= pod.created + UNSCHEDULED_FOR
         if stuck:
             why += f"; correct spec.template if it is wrong, or {_describe(pod)}"
