@@ -77,9 +77,11 @@ async def test_two_hundred_at_once_take_a_bounded_number_of_requests_each_and_no
         seen = Counter(" ".join(str(exchange.request).split()[:2]) for exchange in proxy.trace)
         for kind in ("configmaps", "roles.rbac.authorization.k8s.io", "jobs.batch"):
             assert seen[f"create {kind}"] == COUNT, seen
-        assert seen["patch checkups.kiagnose.io/status"] <= 4 * COUNT, seen
+        assert seen["patch checkups.kiagnose.io/status"] <= 6 * COUNT, seen
         reads = {name: count for name, count in seen.items() if name.split()[0] in ("get", "list")}
         reads.pop("get /version", None)
+        # On a busy machine a Job waits for its pod for seconds; then its Events are asked why, ever less often.
+        assert reads.pop("list events", 0) <= 3 * COUNT, seen
         assert set(reads) == {"get configmaps"}, reads
         assert reads["get configmaps"] == COUNT, "the results of each, once"
     with capsys.disabled():

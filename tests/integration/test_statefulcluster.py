@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kit.api import Api
+from kit.client import CONFIG_MAPS
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.proxy import FaultProxy
@@ -359,6 +360,25 @@ async def test_claims_stay_or_go_with_the_cluster(policy, want, operator, node, 
         assert len(await claims(clusters, namespace)) == want
 
     await eventually(gone, within=60.0)
+
+
+async def test_claims_follow_a_change_of_the_policy_whoever_else_owns_them(web, clusters, namespace):
+    found = await claims(clusters, namespace)
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}}
+    made = await clusters.create(CONFIG_MAPS, config, Object, namespace=namespace)
+    stranger = {
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": made.metadata.uid, "controller": True
+    }  # fmt: skip
+    for claim in found:
+        key = ObjectKey(namespace, claim["metadata"]["name"])
+        await clusters.patch(CLAIMS, key, {"metadata": {"ownerReferences": [stranger]}}, Object)
+    uid = (await get(clusters, web)).metadata.uid
+    for policy, want in (("Delete", [made.metadata.uid, uid]), ("Retain", [made.metadata.uid])):
+        both = {"whenScaled": "Retain", "whenDeleted": policy}
+        await change(clusters, web, persistentVolumeClaimRetentionPolicy=both)
+        await settled(clusters, web)
+        for claim in await claims(clusters, namespace):
+            assert [owner["uid"] for owner in claim["metadata"]["ownerReferences"]] == want
 
 
 async def test_a_cluster_made_again_takes_the_retained_claims(web, clusters, namespace):

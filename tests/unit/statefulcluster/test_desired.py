@@ -95,7 +95,8 @@ def test_a_claim_is_owned_by_the_cluster_only_if_it_is_to_go_with_it():
     policy = {"whenDeleted": "Delete", "whenScaled": "Retain"}
     cluster = a_web(persistentVolumeClaimRetentionPolicy=policy)
     claim = desired.claim(cluster, a_claim_template("data"), "k4m9")
-    assert [owner["uid"] for owner in claim["metadata"]["ownerReferences"]] == ["u-1"]
+    (owner,) = claim["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"]) == ("u-1", False)
 
 
 def a_revision(name: str, number: int, **spec: Any) -> Revision:

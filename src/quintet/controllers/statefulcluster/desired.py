@@ -68,7 +68,7 @@ def claim(cluster: StatefulCluster, template: JsonObject, group: str) -> JsonObj
     if given.get("annotations"):
         metadata["annotations"] = given["annotations"]
     if goes_with_cluster(cluster):
-        metadata["ownerReferences"] = [owner(cluster)]
+        metadata["ownerReferences"] = [owner(cluster, controls=False)]
     return {
         "apiVersion": CLAIMS.api_version,
         "kind": CLAIMS.kind,
@@ -98,15 +98,15 @@ def revision_data(cluster: StatefulCluster) -> JsonObject:
     return {"spec": {"template": cluster.spec.template}}
 
 
-def owner(cluster: StatefulCluster) -> JsonObject:
-    """The reference that says whose a pod is."""
+def owner(cluster: StatefulCluster, *, controls: bool = True) -> JsonObject:
+    """The reference that says whose a pod is. Claims are owned without being controlled: they only go along."""
     return {
         "apiVersion": STATEFULCLUSTERS.api_version,
         "kind": STATEFULCLUSTERS.kind,
         "name": cluster.metadata.name,
         "uid": cluster.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
+        "controller": controls,
+        "blockOwnerDeletion": controls,
     }
 
 

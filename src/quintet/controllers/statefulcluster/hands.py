@@ -119,9 +119,11 @@ class Hands:
         others = [
             reference for reference in live.metadata.owner_references if reference.uid != cluster.metadata.uid
         ]
-        if live.metadata.uid != uid or any(reference.controller for reference in others):
+        controls = resource != CLAIMS
+        if live.metadata.uid != uid or (controls and any(reference.controller for reference in others)):
             return  # it became somebody else's meanwhile
-        references: list[Any] = [*others, desired.owner(cluster)] if owned else [*others]
+        mine = [desired.owner(cluster, controls=controls)] if owned else []
+        references: list[Any] = [*others, *mine]
         metadata = {
             "uid": uid,
             "resourceVersion": live.metadata.resource_version,
