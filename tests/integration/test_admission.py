@@ -14,7 +14,8 @@ from cryptography import x509
 
 from kit.api import RefusedError
 from kit.eventually import eventually
-from kit.widgets import CONFIG_MAPS, CRDS, WIDGETS, a_widget
+from kit.kinds import CRDS
+from kit.widgets import CONFIG_MAPS, WIDGETS, a_widget
 from quintet.admission.certs import Policy
 from quintet.admission.modes import by_url
 from quintet.admission.registration import (

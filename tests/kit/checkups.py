@@ -5,32 +5,27 @@ would say about a pod is written into its status by `PlayedPod`, and what a chec
 its ConfigMap by `write_results`. Everything else is real.
 """
 
-import asyncio
 import contextlib
-import secrets
+import functools
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from kit.eventually import eventually
-from quintet.apis.checkup import CHECKUPS, Checkup
+from kit.kinds import define, operating
+from quintet.apis.checkup import CHECKUP, CHECKUPS, Checkup
 from quintet.apis.checkup.contract import object_name
 from quintet.apis.checkup.types import FINALIZER
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.controllers.checkup import controller, desired
 from quintet.controllers.checkup.timing import Limits
-from quintet.kube import config
 from quintet.kube.client import PODS, Client
-from quintet.kube.transport import Transport
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 
 ROOT = Path(__file__).parent.parent.parent
-CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 CHILD_TYPES = (desired.CONFIG_MAPS, desired.ROLES, desired.ROLE_BINDINGS, desired.JOBS)
 IMAGE = "quintet.local/checkup-echo:1"
@@ -41,14 +36,7 @@ PASSED = {"status.succeeded": "true", "status.failureReason": "", "status.result
 
 async def install(client: Client) -> None:
     """Make the API server serve Checkups, from the committed definition."""
-    body = yaml.safe_load((ROOT / "config/crd/checkups.kiagnose.io.yaml").read_text())
-    await client.apply(CRDS, ObjectKey("", "checkups.kiagnose.io"), body, Object)
-
-    async def served() -> None:
-        async for _ in client.pages(CHECKUPS):
-            pass
-
-    await eventually(served)
+    await define(client, CHECKUP)
 
 
 async def an_account(client: Client, namespace: str, name: str = ACCOUNT) -> None:
@@ -79,16 +67,10 @@ async def create(client: Client, namespace: str, name: str, **spec: Any) -> Obje
 @contextlib.asynccontextmanager
 async def an_operator(kubeconfig: Path, *, limits: Limits = QUICK, **options: Any) -> AsyncIterator[Manager]:
     """An operator in this process, stopped on the way out."""
-    async with Transport(config.load(str(kubeconfig))) as transport:
-        manager = Manager(Client(transport), SystemClock(), f"test-{secrets.token_hex(3)}", **options)
-        controller.build(manager, limits=limits)
-        task = asyncio.create_task(manager.run())
-        try:
-            await manager.synced()
-            yield manager
-        finally:
-            manager.stop()
-            await task
+    async with operating(
+        kubeconfig, functools.partial(controller.build, limits=limits), **options
+    ) as manager:
+        yield manager
 
 
 async def get(client: Client, key: ObjectKey) -> Checkup:

@@ -6,7 +6,6 @@ Run as a program it is the operator alone, to be killed: `python -m kit.stateful
 
 import asyncio
 import contextlib
-import secrets
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,31 +14,23 @@ from typing import Any
 import msgspec
 
 from kit.eventually import eventually
-from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
+from kit.kinds import define, operating
+from quintet.apis.meta import Condition, JsonObject, ObjectKey, Resource, find_condition
 from quintet.apis.statefulcluster import STATEFULCLUSTER, STATEFULCLUSTERS, StatefulCluster
 from quintet.controllers.statefulcluster import controller
 from quintet.controllers.statefulcluster.desired import CLAIMS, PODS, REVISIONS
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
-from quintet.manifests.crd import definition
 from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 
-CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 LABELS = {"app": "web"}
 
 
 async def install(client: Client) -> None:
     """Make the API server serve StatefulClusters."""
-    body = definition(STATEFULCLUSTER)
-    await client.apply(CRDS, ObjectKey("", STATEFULCLUSTERS.qualified), body, Object)
-
-    async def served() -> None:
-        async for _ in client.pages(STATEFULCLUSTERS):
-            pass
-
-    await eventually(served)
+    await define(client, STATEFULCLUSTER)
 
 
 def a_cluster(
@@ -81,16 +72,8 @@ def a_claim_template(name: str, size: str = "1Mi") -> JsonObject:
 @contextlib.asynccontextmanager
 async def statefulcluster_operator(kubeconfig: Path, **options: Any) -> AsyncIterator[Manager]:
     """An operator in this process, stopped on the way out."""
-    async with Transport(config.load(str(kubeconfig))) as transport:
-        manager = Manager(Client(transport), SystemClock(), f"test-{secrets.token_hex(3)}", **options)
-        controller.build(manager)
-        task = asyncio.create_task(manager.run())
-        try:
-            await manager.synced()
-            yield manager
-        finally:
-            manager.stop()
-            await task
+    async with operating(kubeconfig, controller.build, **options) as manager:
+        yield manager
 
 
 async def get(client: Client, key: ObjectKey) -> StatefulCluster:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.eventually import eventually
+from kit.kinds import CRDS
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, Struct
 from quintet.kube import config
 from quintet.kube.client import Client
@@ -29,7 +30,6 @@ from quintet.runtime.manager import Manager
 from quintet.runtime.reconcile import Result, TerminalError
 from quintet.runtime.watch import Patience
 
-CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 WIDGETS = Resource("test.quintet.dev", "v1", "Widget", "widgets")
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 SERVICES = Resource("", "v1", "Service", "services")

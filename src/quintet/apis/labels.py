@@ -55,6 +55,21 @@ def _holds(requirement: Requirement, labels: dict[str, str]) -> bool:
     return False
 
 
+def as_query(requirement: Requirement) -> str | None:
+    """An expression as it is written in a query; None if it cannot be."""
+    key, values = requirement.key, ",".join(requirement.values)
+    match requirement.operator:
+        case "In":
+            return f"{key} in ({values})"
+        case "NotIn":
+            return f"{key} notin ({values})"
+        case "Exists":
+            return key
+        case "DoesNotExist":
+            return f"!{key}"
+    return None
+
+
 def is_dns_label(text: str) -> bool:
     """Whether a text can be the name of a Service, a volume or a container."""
     return _DNS_LABEL.fullmatch(text) is not None

@@ -99,7 +99,7 @@ def revision_data(cluster: StatefulCluster) -> JsonObject:
 
 
 def owner(cluster: StatefulCluster, *, controls: bool = True) -> JsonObject:
-    """The reference that says whose a pod is. Claims are owned without being controlled: they only go along."""
+    """The reference that says whose an object is. Claims only go along: they are not controlled."""
     return {
         "apiVersion": STATEFULCLUSTERS.api_version,
         "kind": STATEFULCLUSTERS.kind,

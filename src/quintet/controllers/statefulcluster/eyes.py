@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from quintet.apis.labels import Selector, matches
+from quintet.apis.labels import Requirement, Selector, as_query, matches
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.statefulcluster import CLUSTER_LABEL, StatefulCluster
 from quintet.controllers.statefulcluster import views
@@ -26,15 +26,9 @@ DEAD_AFTER = 300.0
 """Seconds without contact after which a node counts as lost."""
 
 
-class _Requirement(Struct, frozen=True):
-    key: str = ""
-    operator: str = ""
-    values: tuple[str, ...] = ()
-
-
 class _Term(Struct, frozen=True):
-    match_expressions: tuple[_Requirement, ...] = ()
-    match_fields: tuple[_Requirement, ...] = ()
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
 
 
 class _Required(Struct, frozen=True):
@@ -180,21 +174,8 @@ def _label(cluster: StatefulCluster) -> str:
 
 def _as_labels(term: _Term) -> str | None:
     """A term as a label selector, if it can be said as one."""
-    parts = []
-    for each in term.match_expressions:
-        values = ",".join(each.values)
-        match each.operator:
-            case "In":
-                parts.append(f"{each.key} in ({values})")
-            case "NotIn":
-                parts.append(f"{each.key} notin ({values})")
-            case "Exists":
-                parts.append(each.key)
-            case "DoesNotExist":
-                parts.append(f"!{each.key}")
-            case _:
-                return None
-    return ",".join(parts)
+    parts = [as_query(each) for each in term.match_expressions]
+    return None if None in parts else ",".join(filter(None, parts))
 
 
 def _alive(node: NodeView, now: float) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from quintet.apis.labels import Selector
+from quintet.apis.labels import Selector, as_query
 from quintet.apis.meta import Condition
 from quintet.apis.statefulcluster import (
     MOST_LISTED,
@@ -97,18 +97,7 @@ def foreign_text(pod: str) -> str:
 def selector_text(selector: Selector) -> str:
     """A selector as a query string, for autoscalers."""
     parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
-    for each in selector.match_expressions:
-        values = ",".join(each.values)
-        match each.operator:
-            case "In":
-                parts.append(f"{each.key} in ({values})")
-            case "NotIn":
-                parts.append(f"{each.key} notin ({values})")
-            case "Exists":
-                parts.append(each.key)
-            case "DoesNotExist":
-                parts.append(f"!{each.key}")
-    return ",".join(parts)
+    return ",".join((*parts, *filter(None, map(as_query, selector.match_expressions))))
 
 
 def _conditions(

@@ -1,0 +1,48 @@
+"""What the tests of every kind need: its definition on the API server, and its controller in this process."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from kit.eventually import eventually
+from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.apis.resources import CustomResource
+from quintet.kube import config
+from quintet.kube.client import Client
+from quintet.kube.transport import Transport
+from quintet.manifests.crd import definition
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.manager import Manager
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
+
+
+async def define(client: Client, kind: CustomResource) -> None:
+    """Make the API server serve a kind."""
+    await client.apply(CRDS, ObjectKey("", kind.resource.qualified), definition(kind), Object)
+
+    async def served() -> None:
+        async for _ in client.pages(kind.resource):
+            pass
+
+    await eventually(served)
+
+
+@contextlib.asynccontextmanager
+async def operating(
+    kubeconfig: Path, build: Callable[[Manager], object], **options: Any
+) -> AsyncIterator[Manager]:
+    """An operator in this process, stopped on the way out."""
+    async with Transport(config.load(str(kubeconfig))) as transport:
+        manager = Manager(Client(transport), SystemClock(), f"test-{secrets.token_hex(3)}", **options)
+        build(manager)
+        task = asyncio.create_task(manager.run())
+        try:
+            await manager.synced()
+            yield manager
+        finally:
+            manager.stop()
+            await task
