@@ -88,8 +88,8 @@ bench: setup ## Quintet against the ceiling, controller-runtime and Kopf: 500 ob
 	@$(BIN)/python -m benchmarks all
 
 .PHONY: bench-full
-bench-full: setup ## The same with 2,000 objects, and growth up to 10,000 objects with 100,000 children
-	@$(BIN)/python -m benchmarks all --count 2000 --samples 300 --sizes 1000 3000 10000
+bench-full: setup ## The same with 2,000 objects, growth up to 10,000 objects with 100,000 children, and 200 StatefulClusters
+	@$(BIN)/python -m benchmarks all statefulcluster --count 2000 --samples 300 --sizes 1000 3000 10000
 
 ##@ Clean up
 

@@ -131,6 +131,8 @@ PARTS: dict[str, Part] = {
     "scale": scale,
     "statefulcluster": statefulcluster,
 }
+LONG = {"statefulcluster"}
+"""Parts that `all` leaves out: they are asked for by name."""
 
 
 def arguments() -> argparse.Namespace:
@@ -154,7 +156,8 @@ def arguments() -> argparse.Namespace:
 
 async def run(options: argparse.Namespace) -> None:
     """The parts in their order."""
-    chosen = [name for name in PARTS if name in options.part or "all" in options.part]
+    everything = PARTS.keys() - LONG if "all" in options.part else set()
+    chosen = [name for name in PARTS if name in {*options.part, *everything}]
     say(f"load {load_average()}: {', '.join(chosen)}")
     for name in chosen:
         await PARTS[name](options)
