@@ -88,10 +88,12 @@ def start_with_node(
     controlplane.prepare(layout)
     controlplane.start(layout)
     containerd = _containerd(layout, parts.runtime)
-    _kubelet(layout, node)
     _services(layout, node, parts)
+    ctr = [*layout.enter, str(parts.runtime.programs / "ctr"), "--address", nodeconfig.SOCKET]
+    _wait_for_runtime(ctr, containerd)
+    _kubelet(layout, node)  # it ends at once if there is no runtime to speak to
     report("loading images")
-    _load(layout, parts, containerd)
+    _load(ctr, parts)
     _wait_for_node(layout, node)
     return layout, node
 
@@ -203,15 +205,16 @@ def _services(layout: Layout, node: str, parts: Parts) -> None:
     outside.run("storage", [*python, str(layout.directory), str(layout.outer_port)])
 
 
-def _load(layout: Layout, parts: Parts, containerd: Process) -> None:
-    ctr = [*layout.enter, str(parts.runtime.programs / "ctr"), "--address", nodeconfig.SOCKET]
-
+def _wait_for_runtime(ctr: list[str], containerd: Process) -> None:
     def answers() -> bool:
         if not containerd.alive():
             raise containerd.failure("ended")
         return subprocess.run([*ctr, "version"], capture_output=True).returncode == 0
 
     wait_until(answers, SECONDS, lambda: containerd.failure("does not get ready"), pause=0.1)
+
+
+def _load(ctr: list[str], parts: Parts) -> None:
     for archive in parts.archives:
         command = [*ctr, "--namespace", "k8s.io", "images", "import", "--no-unpack", str(archive)]
         answer = subprocess.run(command, capture_output=True, text=True)
