@@ -67,7 +67,7 @@ class Identity:
         """Who has this pid now; None if nobody, or only a zombie that waits to be reaped."""
         record = _look(pid)
         found = cls.parse(record)
-        return None if found is None or record.rpartition(")")[2].split()[:1] in (["Z"], ["X"]) else found
+        return None if found is None or _is_dead(record) else found
 
     def alive(self) -> bool:
         """Whether that very process still runs."""
@@ -80,6 +80,13 @@ class Identity:
                 os.kill(self.pid, number)
             except ProcessLookupError:
                 return
+
+
+def _is_dead(record: str) -> bool:
+    """Whether nothing of a process runs: the first thread may be a zombie while others hold its ports."""
+    fields = record.rpartition(")")[2].split()
+    state, threads = (fields[0], fields[17]) if len(fields) > 17 else ("", "1")
+    return state in ("Z", "X") and int(threads) <= 1
 
 
 def _look(pid: int) -> str:

@@ -76,6 +76,28 @@ def test_a_zombie_does_not_count_as_alive():
         wait_until(lambda: Identity.of(child.pid) is None, 5, lambda: LocalError("still alive", ""))
 
 
+# Ends the first thread alone, as a killed program with many threads looks for a moment.
+HEADLESS = """
+import ctypes, platform, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+
+
+def test_a_process_counts_as_alive_until_its_last_thread_is_gone(process):
+    process.start([sys.executable, "-c", HEADLESS])
+    stat = f"/proc/{process.pid}/stat"
+
+    def first_thread_ended() -> bool:
+        with open(stat) as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+
+    wait_until(first_thread_ended, 5, lambda: process.failure("did not end its first thread"))
+    assert process.alive()
+    process.kill()
+    assert not process.alive()
+
+
 def test_a_started_process_is_recorded_and_ended(process):
     process.start(SLEEP)
     assert process.alive()
