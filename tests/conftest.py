@@ -15,6 +15,7 @@ from quintet.kube.config import load
 from quintet.kube.transport import Transport
 
 if TYPE_CHECKING:
+    from kit.kubelet import PretendedNode
     from quintet.local.cluster import Cluster
     from quintet.runtime.manager import Manager
 
@@ -95,6 +96,36 @@ async def checkup_operator(
     await an_account(checkups, namespace)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as manager:
         yield manager
+
+
+@pytest.fixture(scope="session")
+async def clusters(client: Client) -> Client:
+    """The same client, once the API server serves StatefulClusters."""
+    from kit.statefulclusters import install
+
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def cluster_operator(
+    clusters: Client, proxy: FaultProxy, namespace: str, tmp_path: Path
+) -> "AsyncIterator[Manager]":
+    """A controller of StatefulClusters for the namespace of the test, behind its proxy."""
+    from kit.statefulclusters import statefulcluster_operator
+
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
+    async with statefulcluster_operator(kubeconfig, namespace=namespace) as manager:
+        yield manager
+
+
+@pytest.fixture
+async def pretended_node(api: Api, namespace: str) -> "AsyncIterator[PretendedNode]":
+    """A node that only says of the pods of this test what a kubelet would say."""
+    from kit.kubelet import PretendedNode
+
+    async with PretendedNode(api, namespace=namespace).running() as running:
+        yield running
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.process import Program
 from kit.proxy import Answer, DropReply, FaultProxy, KillAfterCommit, KillBefore
-from kit.statefulclusters import a_cluster, claims, claims_of, get, install, names, pods, revisions
+from kit.statefulclusters import a_cluster, claims, claims_of, get, names, pods, revisions
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
 from quintet.controllers.statefulcluster.desired import PODS
@@ -94,12 +94,6 @@ async def keep_running(operator: Program) -> None:
     while True:
         await operator.ended()
         await operator.start()
-
-
-@pytest.fixture(scope="module")
-async def clusters(client: Client) -> Client:
-    await install(client)
-    return client
 
 
 async def run(client: Client, api: Api, kubeconfig: Path, folder: Path, prepare) -> FaultProxy:

@@ -3,8 +3,6 @@
 What needs real containers and volumes is in tests/e2e/test_statefulcluster_on_a_node.py.
 """
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from kit.api import Api
@@ -15,49 +13,21 @@ from kit.proxy import FaultProxy
 from kit.statefulclusters import (
     a_claim_template,
     a_cluster,
+    change,
     claims,
     claims_of,
     condition,
+    create,
     get,
-    install,
     names,
     pods,
     revisions,
     settled,
-    statefulcluster_operator,
 )
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS, ClaimState
 from quintet.controllers.statefulcluster.desired import CLAIMS, PODS
 from quintet.kube.client import JSON, Client
-
-
-@pytest.fixture(scope="module")
-async def clusters(client: Client) -> Client:
-    await install(client)
-    return client
-
-
-@pytest.fixture
-async def node(api: Api, namespace) -> AsyncIterator[PretendedNode]:
-    async with PretendedNode(api, namespace=namespace).running() as running:
-        yield running
-
-
-@pytest.fixture
-async def operator(clusters, proxy: FaultProxy, namespace, tmp_path) -> AsyncIterator[None]:
-    async with statefulcluster_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
-        yield
-
-
-async def create(client: Client, namespace: str, **spec) -> ObjectKey:
-    body = a_cluster(**spec)
-    await client.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
-    return ObjectKey(namespace, body["metadata"]["name"])
-
-
-async def change(client: Client, key: ObjectKey, **spec) -> None:
-    await client.patch(STATEFULCLUSTERS, key, {"spec": spec}, Object)
 
 
 async def annotate(client: Client, key: ObjectKey, **annotations) -> None:
@@ -70,7 +40,7 @@ def with_image(image: str) -> JsonObject:
 
 
 @pytest.fixture
-async def web(operator, node, clusters: Client, namespace) -> ObjectKey:
+async def web(cluster_operator, pretended_node, clusters: Client, namespace) -> ObjectKey:
     """Three replicas, at rest."""
     key = await create(clusters, namespace, replicas=3)
     await settled(clusters, key)
@@ -138,10 +108,10 @@ async def test_a_deleted_pod_comes_back_under_a_new_name_with_its_claims(web, cl
     assert len(await claims(clusters, namespace)) == 3
 
 
-async def test_a_pod_that_fails_is_replaced(web, node: PretendedNode, clusters, namespace):
+async def test_a_pod_that_fails_is_replaced(web, pretended_node: PretendedNode, clusters, namespace):
     lost = names(await pods(clusters, namespace))[0]
-    node.health = lambda pod: "Failed" if pod["metadata"]["name"] == lost else "Ready"
-    node.look_again()
+    pretended_node.health = lambda pod: "Failed" if pod["metadata"]["name"] == lost else "Ready"
+    pretended_node.look_again()
 
     async def replaced() -> None:
         found = names(await pods(clusters, namespace))
@@ -212,8 +182,10 @@ def _ready(pod: JsonObject) -> bool:
     )
 
 
-async def test_a_bad_template_that_is_corrected_heals_without_help(web, node, clusters, namespace):
-    node.health = lambda pod: "Pending" if pod["spec"]["containers"][0]["image"] == "bad:1" else "Ready"
+async def test_a_bad_template_that_is_corrected_heals_without_help(web, pretended_node, clusters, namespace):
+    pretended_node.health = lambda pod: (
+        "Pending" if pod["spec"]["containers"][0]["image"] == "bad:1" else "Ready"
+    )
     await change(clusters, web, template=with_image("bad:1"))
 
     async def stuck() -> None:
@@ -284,7 +256,7 @@ async def test_on_delete_leaves_pods_to_whoever_deletes_them(web, clusters, name
     await eventually(updated)
 
 
-async def test_parallel_waits_for_nobody(operator, clusters, namespace):
+async def test_parallel_waits_for_nobody(cluster_operator, clusters, namespace):
     """No node at all: every pod stays pending."""
     await create(clusters, namespace, replicas=5, podManagementPolicy="Parallel")
 
@@ -294,7 +266,7 @@ async def test_parallel_waits_for_nobody(operator, clusters, namespace):
     await eventually(all_there)
 
 
-async def test_one_by_one_waits_for_the_first_to_be_ready(operator, clusters, proxy, namespace):
+async def test_one_by_one_waits_for_the_first_to_be_ready(cluster_operator, clusters, proxy, namespace):
     """No node at all: the first pod stays pending."""
     key = await create(clusters, namespace, replicas=3)
 
@@ -329,7 +301,9 @@ async def test_a_disruption_budget_holds_up_a_removal_and_is_named(web, clusters
     assert (await condition(clusters, web, "Blocked", "False")).reason == "NotBlocked"
 
 
-async def test_claims_go_with_removed_replicas_where_the_policy_says_so(operator, node, clusters, namespace):
+async def test_claims_go_with_removed_replicas_where_the_policy_says_so(
+    cluster_operator, pretended_node, clusters, namespace
+):
     policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
     key = await create(clusters, namespace, replicas=3, persistentVolumeClaimRetentionPolicy=policy)
     await settled(clusters, key)
@@ -349,7 +323,9 @@ async def test_claims_go_with_removed_replicas_where_the_policy_says_so(operator
 
 
 @pytest.mark.parametrize(("policy", "want"), [("Retain", 2), ("Delete", 0)])
-async def test_claims_stay_or_go_with_the_cluster(policy, want, operator, node, clusters, namespace):
+async def test_claims_stay_or_go_with_the_cluster(
+    policy, want, cluster_operator, pretended_node, clusters, namespace
+):
     both = {"whenScaled": "Retain", "whenDeleted": policy}
     key = await create(clusters, namespace, replicas=2, persistentVolumeClaimRetentionPolicy=both)
     await settled(clusters, key)
@@ -443,14 +419,16 @@ async def test_plan_only_says_what_would_be_done_and_does_nothing(web, clusters,
     assert len(await pods(clusters, namespace)) == 5
 
 
-async def test_min_ready_seconds_are_waited_for_and_then_looked_at_again(operator, node, clusters, namespace):
+async def test_min_ready_seconds_are_waited_for_and_then_looked_at_again(
+    cluster_operator, pretended_node, clusters, namespace
+):
     key = await create(clusters, namespace, replicas=2, minReadySeconds=2)
     cluster = await settled(clusters, key)
     assert cluster.status.available_replicas == 2
 
 
 async def test_a_pod_that_the_server_refuses_is_reported_and_made_once_it_is_valid(
-    operator, node, clusters, namespace
+    cluster_operator, pretended_node, clusters, namespace
 ):
     template = with_image("web:1")
     template["spec"]["containers"][0]["volumeMounts"] = [{"name": "nowhere", "mountPath": "/x"}]
@@ -490,9 +468,9 @@ async def bind(api: Api, namespace: str, claim: JsonObject) -> None:
 
 
 async def test_a_lost_claim_of_a_pending_pod_is_set_aside_and_replaced(
-    operator, node, clusters, api, namespace
+    cluster_operator, pretended_node, clusters, api, namespace
 ):
-    node.health = lambda pod: "Pending"
+    pretended_node.health = lambda pod: "Pending"
     key = await create(clusters, namespace, replicas=1)
 
     async def made() -> JsonObject:

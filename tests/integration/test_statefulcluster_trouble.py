@@ -9,15 +9,15 @@ import pytest
 
 from kit.api import Api
 from kit.eventually import eventually
-from kit.kubelet import PretendedNode
 from kit.proxy import Answer, FaultProxy, matching
 from kit.statefulclusters import (
     a_cluster,
+    change,
     claims,
     claims_of,
     condition,
+    create,
     get,
-    install,
     listed,
     names,
     pods,
@@ -33,36 +33,8 @@ from quintet.kube.client import Client
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 
 
-@pytest.fixture(scope="module")
-async def clusters(client: Client) -> Client:
-    await install(client)
-    return client
-
-
 @pytest.fixture
-async def node(api: Api, namespace) -> AsyncIterator[PretendedNode]:
-    async with PretendedNode(api, namespace=namespace).running() as running:
-        yield running
-
-
-@pytest.fixture
-async def operator(clusters, proxy: FaultProxy, namespace, tmp_path) -> AsyncIterator[None]:
-    async with statefulcluster_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
-        yield
-
-
-async def create(client: Client, namespace: str, **spec) -> ObjectKey:
-    body = a_cluster(**spec)
-    await client.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
-    return ObjectKey(namespace, body["metadata"]["name"])
-
-
-async def change(client: Client, key: ObjectKey, **spec) -> None:
-    await client.patch(STATEFULCLUSTERS, key, {"spec": spec}, Object)
-
-
-@pytest.fixture
-async def web(operator, node, clusters: Client, namespace) -> ObjectKey:
+async def web(cluster_operator, pretended_node, clusters: Client, namespace) -> ObjectKey:
     """Two replicas, at rest."""
     key = await create(clusters, namespace, replicas=2)
     await settled(clusters, key)
@@ -95,10 +67,10 @@ async def pinned_volume(api: Api, namespace) -> AsyncIterator[str]:
 
 
 async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_fresh_ones(
-    pinned_volume, operator, node, clusters, namespace, monkeypatch
+    pinned_volume, cluster_operator, pretended_node, clusters, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNSCHEDULED_FOR", 1.0)
-    node.health = lambda pod: "Pending"  # the real scheduler finds no node for it
+    pretended_node.health = lambda pod: "Pending"  # the real scheduler finds no node for it
     body = a_cluster(replicas=1)
     body["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = f"pinned-{namespace}"
     await clusters.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
@@ -127,10 +99,10 @@ async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_
 
 
 async def test_claims_that_get_no_volume_are_set_aside_once_and_then_reported(
-    operator, node, clusters, proxy, namespace, monkeypatch
+    cluster_operator, pretended_node, clusters, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
-    node.health = lambda pod: "Pending"
+    pretended_node.health = lambda pod: "Pending"
     key = await create(clusters, namespace, replicas=1)
     blocked = await condition(clusters, key, "Blocked", "True", within=60.0)
 
@@ -147,10 +119,10 @@ async def test_claims_that_get_no_volume_are_set_aside_once_and_then_reported(
 
 
 async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
-    operator, node, clusters, api, proxy, namespace, monkeypatch
+    cluster_operator, pretended_node, clusters, api, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
-    node.health = lambda pod: "Pending"
+    pretended_node.health = lambda pod: "Pending"
     path = "/apis/storage.k8s.io/v1/storageclasses"
     late = {"metadata": {"name": f"late-{namespace}"}, "provisioner": "nobody"}
     await api.create(path, late | {"volumeBindingMode": "WaitForFirstConsumer"})
@@ -166,13 +138,15 @@ async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
     await api.delete(f"{path}/late-{namespace}")
 
 
-async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(web, node, clusters, namespace):
+async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(
+    web, pretended_node, clusters, namespace
+):
     first = names(await pods(clusters, namespace))[0]
     await clusters.patch(
         STATEFULCLUSTERS, web, {"metadata": {"annotations": {"enge.me/unhealthy-grace-seconds": "2"}}}, Object
     )
-    node.health = lambda pod: "Running" if pod["metadata"]["name"] == first else "Ready"
-    node.look_again()
+    pretended_node.health = lambda pod: "Running" if pod["metadata"]["name"] == first else "Ready"
+    pretended_node.look_again()
 
     async def replaced() -> None:
         found = names(await pods(clusters, namespace))
@@ -185,8 +159,10 @@ async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(web, node,
     assert "PodReplaced" in await reasons(clusters, namespace)
 
 
-async def test_a_pod_that_starts_slowly_is_left_alone(operator, node, clusters, proxy, namespace):
-    node.health = lambda pod: "Running"
+async def test_a_pod_that_starts_slowly_is_left_alone(
+    cluster_operator, pretended_node, clusters, proxy, namespace
+):
+    pretended_node.health = lambda pod: "Running"
     key = await create(clusters, namespace, replicas=1)
 
     async def waiting() -> None:
@@ -200,8 +176,10 @@ async def test_a_pod_that_starts_slowly_is_left_alone(operator, node, clusters, 
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
 
 
-async def test_a_claim_deleted_under_a_pending_pod_is_made_again(operator, node, clusters, namespace):
-    node.health = lambda pod: "Pending"
+async def test_a_claim_deleted_under_a_pending_pod_is_made_again(
+    cluster_operator, pretended_node, clusters, namespace
+):
+    pretended_node.health = lambda pod: "Pending"
     await create(clusters, namespace, replicas=1)
 
     async def made() -> JsonObject:
@@ -248,7 +226,7 @@ async def test_an_overloaded_server_is_no_budget(web, proxy, clusters, namespace
 
 
 async def test_a_restart_with_everything_in_place_makes_no_write(
-    clusters, node, proxy: FaultProxy, namespace, tmp_path
+    clusters, pretended_node, proxy: FaultProxy, namespace, tmp_path
 ):
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with statefulcluster_operator(kubeconfig, namespace=namespace):
@@ -282,7 +260,9 @@ async def test_a_stale_cache_neither_removes_nor_makes_a_pod_too_many(web, proxy
     assert len(await pods(clusters, namespace)) == 1
 
 
-async def test_a_pod_lost_while_nobody_looked_is_made_once(clusters, node, proxy, namespace, tmp_path):
+async def test_a_pod_lost_while_nobody_looked_is_made_once(
+    clusters, pretended_node, proxy, namespace, tmp_path
+):
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with statefulcluster_operator(kubeconfig, namespace=namespace):
         key = await create(clusters, namespace, replicas=2)

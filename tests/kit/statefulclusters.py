@@ -15,7 +15,7 @@ import msgspec
 
 from kit.eventually import eventually
 from kit.kinds import define, operating
-from quintet.apis.meta import Condition, JsonObject, ObjectKey, Resource, find_condition
+from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.statefulcluster import STATEFULCLUSTER, STATEFULCLUSTERS, StatefulCluster
 from quintet.controllers.statefulcluster import controller
 from quintet.controllers.statefulcluster.desired import CLAIMS, PODS, REVISIONS
@@ -74,6 +74,17 @@ async def statefulcluster_operator(kubeconfig: Path, **options: Any) -> AsyncIte
     """An operator in this process, stopped on the way out."""
     async with operating(kubeconfig, controller.build, **options) as manager:
         yield manager
+
+
+async def create(client: Client, namespace: str, **spec: Any) -> ObjectKey:
+    """Make one, as `a_cluster` writes it."""
+    body = a_cluster(**spec)
+    await client.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
+    return ObjectKey(namespace, body["metadata"]["name"])
+
+
+async def change(client: Client, key: ObjectKey, **spec: Any) -> None:
+    await client.patch(STATEFULCLUSTERS, key, {"spec": spec}, Object)
 
 
 async def get(client: Client, key: ObjectKey) -> StatefulCluster:

@@ -13,6 +13,7 @@ import msgspec
 
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.kube.errors import BadRequest, Status, UnexpectedAnswer, error_for
+from quintet.kube.transport import JSON as WHOLE
 from quintet.kube.transport import Fence, Transport
 
 T = TypeVar("T")
@@ -20,7 +21,6 @@ T = TypeVar("T")
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
-_WHOLE = "application/json"
 # Servers that cannot leave the rest out send everything.
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -106,7 +106,7 @@ class Client:
         params = _selection(labels, fields) | {"limit": str(page_size)}
         if resource_version:
             params["resourceVersion"] = resource_version
-        path, accept = _path(resource, namespace), _METADATA if metadata_only else _WHOLE
+        path, accept = _path(resource, namespace), _METADATA if metadata_only else WHOLE
         while True:
             answer = await self._transport.request("GET", path, params=params, accept=accept)
             page = _decode(f"GET {path}", answer, Page)
@@ -148,20 +148,20 @@ class Client:
             params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         if resource_version:
             params["resourceVersion"] = resource_version
-        path, accept = _path(resource, namespace), _METADATA if metadata_only else _WHOLE
+        path, accept = _path(resource, namespace), _METADATA if metadata_only else WHOLE
         async with self._transport.stream(path, params, idle_timeout=idle_timeout, accept=accept) as lines:
             yield lines
 
     async def create(self, resource: Resource, body: Any, kind: type[T], *, namespace: str = "") -> T:
         """Create an object; `AlreadyExists` if there is one of that name."""
-        return await self._write("POST", _path(resource, namespace), body, kind, "application/json")
+        return await self._write("POST", _path(resource, namespace), body, kind, WHOLE)
 
     async def replace(
         self, resource: Resource, key: ObjectKey, body: Any, kind: type[T], *, subresource: str = ""
     ) -> T:
         """Replace an object; with a resourceVersion in the body only if nobody changed it since."""
         path = _path(resource, key.namespace, key.name, subresource)
-        return await self._write("PUT", path, body, kind, "application/json")
+        return await self._write("PUT", path, body, kind, WHOLE)
 
     async def apply(
         self,
