@@ -6,6 +6,7 @@ the single stream.
 """
 
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
@@ -59,6 +60,8 @@ class Version(Struct, frozen=True):
 
 # What would end a segment of a path, or be read as something else than it says.
 _UNSAFE = frozenset("/%?#\\")
+# What may stand in a header: nothing that could begin another one.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _encoder = msgspec.json.Encoder()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 decode_watch_event = msgspec.json.Decoder(WatchEvent).decode
@@ -68,19 +71,42 @@ class Client:
     """Typed requests to one API server as one field manager."""
 
     def __init__(
-        self, transport: Transport, *, field_manager: str = "quintet", fence: Fence | None = None
+        self,
+        transport: Transport,
+        *,
+        field_manager: str = "quintet",
+        fence: Fence | None = None,
+        user: str = "",
     ) -> None:
         self._transport = transport
         self.field_manager = field_manager
         self._fence = fence
+        self._user = user
 
     def with_manager(self, field_manager: str) -> "Client":
         """The same connections, writing under another name."""
-        return Client(self._transport, field_manager=field_manager, fence=self._fence)
+        return Client(self._transport, field_manager=field_manager, fence=self._fence, user=self._user)
 
     def fenced(self, fence: Fence) -> "Client":
         """The same connections, writing only while `fence` says so."""
-        return Client(self._transport, field_manager=self.field_manager, fence=fence)
+        return Client(self._transport, field_manager=self.field_manager, fence=fence, user=self._user)
+
+    def acting_as(self, account: ObjectKey) -> "Client":
+        """The same connections with the rights of a ServiceAccount; we need the right to impersonate it.
+
+        No group is named: the API server adds those of a ServiceAccount by itself, so that the right
+        to impersonate that one account is all that this takes.
+        """
+        for part in account:
+            if not part or not _NAME.fullmatch(part):
+                raise ValueError(f"{account} is no ServiceAccount")
+        user = f"system:serviceaccount:{account.namespace}:{account.name}"
+        return Client(self._transport, field_manager=self.field_manager, fence=self._fence, user=user)
+
+    async def read(self, path: str, kind: type[T], *, accept: str = WHOLE) -> T:
+        """Read a document of the server that is no object: what it serves, and its schemas."""
+        answer = await self._transport.request("GET", path, accept=accept, acting_as=self._user)
+        return _decode(f"GET {path}", answer, kind)
 
     async def version(self) -> Version:
         """The server's version."""
@@ -89,7 +115,8 @@ class Client:
     async def get(self, resource: Resource, key: ObjectKey, kind: type[T]) -> T:
         """Read one object, from the server and not from a cache."""
         path = _path(resource, key.namespace, key.name)
-        return _decode(f"GET {path}", await self._transport.request("GET", path), kind)
+        answer = await self._transport.request("GET", path, acting_as=self._user)
+        return _decode(f"GET {path}", answer, kind)
 
     async def pages(
         self,
@@ -108,7 +135,9 @@ class Client:
             params["resourceVersion"] = resource_version
         path, accept = _path(resource, namespace), _METADATA if metadata_only else WHOLE
         while True:
-            answer = await self._transport.request("GET", path, params=params, accept=accept)
+            answer = await self._transport.request(
+                "GET", path, params=params, accept=accept, acting_as=self._user
+            )
             page = _decode(f"GET {path}", answer, Page)
             yield page
             if not page.metadata.continue_:
@@ -122,7 +151,7 @@ class Client:
         """The last lines of a container's log, of these at most the first `limit` bytes."""
         params = {"container": container, "tailLines": str(lines), "limitBytes": str(limit)}
         path = _path(PODS, key.namespace, key.name, "log")
-        return await self._transport.request("GET", path, params=params)
+        return await self._transport.request("GET", path, params=params, acting_as=self._user)
 
     @contextlib.asynccontextmanager
     async def watch(
@@ -149,7 +178,9 @@ class Client:
         if resource_version:
             params["resourceVersion"] = resource_version
         path, accept = _path(resource, namespace), _METADATA if metadata_only else WHOLE
-        async with self._transport.stream(path, params, idle_timeout=idle_timeout, accept=accept) as lines:
+        async with self._transport.stream(
+            path, params, idle_timeout=idle_timeout, accept=accept, acting_as=self._user
+        ) as lines:
             yield lines
 
     async def create(self, resource: Resource, body: Any, kind: type[T], *, namespace: str = "") -> T:
@@ -189,10 +220,13 @@ class Client:
         *,
         content_type: str = MERGE,
         subresource: str = "",
+        dry_run: bool = False,
     ) -> T:
-        """Change some fields (`MERGE`), or carry out a list of operations (`JSON`)."""
-        path = _path(resource, key.namespace, key.name, subresource)
-        return await self._write("PATCH", path, body, kind, content_type)
+        """Change some fields (`MERGE`), or carry out a list of operations (`JSON`); or only try to."""
+        path, params = _path(resource, key.namespace, key.name, subresource), {}
+        if dry_run:
+            params["dryRun"] = "All"
+        return await self._write("PATCH", path, body, kind, content_type, **params)
 
     async def delete(
         self,
@@ -207,7 +241,7 @@ class Client:
         """Delete an object; with preconditions only if it is still the one that was looked at."""
         body = _delete_options(uid, resource_version, propagation, grace_seconds)
         path = _path(resource, key.namespace, key.name)
-        await self._transport.request("DELETE", path, body=_encoder.encode(body), fence=self._fence)
+        await self._send("DELETE", path, body)
 
     async def evict(
         self, key: ObjectKey, *, uid: str | None = None, grace_seconds: int | None = None
@@ -220,7 +254,12 @@ class Client:
             "deleteOptions": _delete_options(uid, None, None, grace_seconds),
         }
         path = _path(PODS, key.namespace, key.name, "eviction")
-        await self._transport.request("POST", path, body=_encoder.encode(body), fence=self._fence)
+        await self._send("POST", path, body)
+
+    async def _send(self, method: str, path: str, body: JsonObject) -> None:
+        await self._transport.request(
+            method, path, body=_encoder.encode(body), fence=self._fence, acting_as=self._user
+        )
 
     async def _write(
         self, method: str, path: str, body: Any, kind: type[T], content_type: str, **params: str
@@ -232,6 +271,7 @@ class Client:
             body=body if isinstance(body, bytes) else _encoder.encode(body),
             content_type=content_type,
             fence=self._fence,
+            acting_as=self._user,
         )
         return _decode(f"{method} {path}", answer, kind)
 

@@ -22,7 +22,6 @@ from prometheus_client import Counter, Histogram
 
 from quintet import __version__
 from quintet.kube.config import ClusterConfig
-from quintet.kube.connection import Connection, Target, dial, proxy_header
 from quintet.kube.errors import (
     DeadlineExceeded,
     Unauthorized,
@@ -32,6 +31,7 @@ from quintet.kube.errors import (
     error_for,
 )
 from quintet.observe import metrics
+from quintet.web.connection import Connection, Target, dial, proxy_header
 
 Fence = Callable[[], bool]
 """Whether this process may still write."""
@@ -56,6 +56,7 @@ class _Call:
     fence: Fence | None = None
     patience: float = 0.0
     stream: bool = False
+    acting_as: str = ""
 
     def __str__(self) -> str:
         return f"{'WATCH' if self.stream else self.method} {self.path}"
@@ -115,23 +116,34 @@ class Transport:
         accept: str = JSON,
         content_type: str = JSON,
         fence: Fence | None = None,
+        acting_as: str = "",
     ) -> bytes:
-        """Send one request and return the body of its answer."""
-        call = _Call(method, path, params, body, accept, content_type, fence, self._timeout)
+        """Send one request, on our own behalf or as somebody else; return the body of its answer."""
+        call = _Call(
+            method, path, params, body, accept, content_type, fence, self._timeout, acting_as=acting_as
+        )
         async with self._slots:
             _, answer = await self._send(call)
         return answer
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, path: str, params: Mapping[str, str], *, idle_timeout: float, accept: str = JSON
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        idle_timeout: float,
+        accept: str = JSON,
+        acting_as: str = "",
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
         """Open a long answer; iterate over batches of whole lines as they arrive.
 
         A connection that stays silent for `idle_timeout` counts as dead: a peer that
         vanished without a word would otherwise never be missed.
         """
-        call = _Call("GET", path, params, accept=accept, patience=idle_timeout, stream=True)
+        call = _Call(
+            "GET", path, params, accept=accept, patience=idle_timeout, stream=True, acting_as=acting_as
+        )
         connection, _ = await self._send(call)
         try:
             yield self._lines(call, connection.pieces(idle_timeout))
@@ -210,6 +222,8 @@ class Transport:
         ]
         if header:
             lines.append(f"Authorization: {header}")
+        if call.acting_as:
+            lines.append(f"Impersonate-User: {call.acting_as}")
         if call.body is None:
             return "\r\n".join((*lines, "\r\n")).encode("latin-1")
         lines += (f"Content-Type: {call.content_type}", f"Content-Length: {len(call.body)}", "\r\n")

@@ -6,58 +6,54 @@ the answer, so `curl` alone tells what is wrong.
 
 from collections.abc import Callable
 
-from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from quintet.web.clock import Clock
+from quintet.web.server import Limits, Request, Response, Server
 
 Check = Callable[[], str | None]
 """None if all is well, else what is wrong."""
+
+# Those who ask are few and send no body.
+_LIMITS = Limits(body_bytes=0, connections=100)
+_GRACE_SECONDS = 2.0
 
 
 class HealthServer:
     """Serves checks and metrics on one address."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, clock: Clock) -> None:
         self._host = host
         self._port = port
         self.health: dict[str, Check] = {}
         self.readiness: dict[str, Check] = {}
-        self._runner: web.AppRunner | None = None
+        self._server = Server(self._answer, _LIMITS, clock)
 
     async def start(self) -> int:
         """Begin to serve; returns the port, which matters when any free one was asked for."""
-        app = web.Application()
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._metrics)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
-        await site.start()
-        port: int = self._runner.addresses[0][1]
-        return port
+        return await self._server.start(self._host, self._port)
 
     async def stop(self) -> None:
         """Serve no more."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._server.stop(_GRACE_SECONDS)
 
-    async def _healthz(self, request: web.Request) -> web.Response:
-        return _answer(self.health)
+    def _answer(self, request: Request) -> Response:
+        if request.path not in ("/healthz", "/readyz", "/metrics"):
+            return Response(404, b"there are /healthz, /readyz and /metrics\n")
+        if request.method not in ("GET", "HEAD"):
+            return Response(405, b"only GET is answered here\n", headers={"Allow": "GET, HEAD"})
+        if request.path == "/metrics":
+            return Response(200, generate_latest(), CONTENT_TYPE_LATEST)
+        return _verdict(self.health if request.path == "/healthz" else self.readiness)
 
-    async def _readyz(self, request: web.Request) -> web.Response:
-        return _answer(self.readiness)
 
-    async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-
-def _answer(checks: dict[str, Check]) -> web.Response:
+def _verdict(checks: dict[str, Check]) -> Response:
     findings = {name: _finding(check) for name, check in checks.items()}
     lines = [
         f"[+] {name}: ok" if wrong is None else f"[-] {name}: {wrong}" for name, wrong in findings.items()
     ]
     healthy = all(wrong is None for wrong in findings.values())
-    return web.Response(status=200 if healthy else 503, text="\n".join(lines or ["ok"]) + "\n")
+    return Response(200 if healthy else 503, ("\n".join(lines or ["ok"]) + "\n").encode())
 
 
 def _finding(check: Check) -> str | None:

@@ -84,4 +84,5 @@ watch_restarts = Counter("quintet_watch_restarts", "Watches opened again, by cau
 undecodable_objects = Counter(
     "quintet_undecodable_objects", "Objects that did not fit their type", ["resource"]
 )
+discovery_requests = Counter("quintet_discovery_requests", "Requests to the discovery API", ["code"])
 events_dropped = Counter("quintet_events_dropped", "Events given up because too many waited", ["controller"])

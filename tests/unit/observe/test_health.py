@@ -7,11 +7,12 @@ import pytest
 
 from quintet.observe import metrics
 from quintet.observe.health import HealthServer
+from quintet.runtime.clock import SystemClock
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[HealthServer, str]]:
-    health = HealthServer("127.0.0.1", 0)
+    health = HealthServer("127.0.0.1", 0, SystemClock())
     port = await health.start()
     yield health, f"http://127.0.0.1:{port}"
     await health.stop()
@@ -69,4 +70,4 @@ async def test_other_paths_do_not_exist(server):
 
 
 async def test_a_server_that_was_never_started_can_be_stopped():
-    await HealthServer("127.0.0.1", 0).stop()
+    await HealthServer("127.0.0.1", 0, SystemClock()).stop()

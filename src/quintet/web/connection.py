@@ -1,8 +1,8 @@
-"""One HTTP/1.1 connection to an API server, and how it is opened.
+"""One HTTP/1.1 connection to a server, and how it is opened.
 
-Called by `transport`, which keeps a pool of them. A connection carries one request at a
-time; the parsing is llhttp's (`httptools`). Written for one purpose, it takes a third of
-the time per request that a general client takes (docs/adr/0012).
+Used by `kube.transport`, which keeps a pool of them, and by whoever delivers events. A connection
+carries one request at a time; the parsing is llhttp's (`httptools`). Written for one purpose, it
+takes a third of the time per request that a general client takes (docs/adr/0012).
 """
 
 import asyncio

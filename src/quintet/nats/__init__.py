@@ -1,0 +1,1 @@
+"""How we talk to NATS: connection, requests, JetStream."""

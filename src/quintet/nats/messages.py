@@ -1,0 +1,52 @@
+"""A message as it arrives. Made by `protocol`, read by everybody who subscribes."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from quintet.nats.errors import ProtocolError
+
+
+class Message(msgspec.Struct, gc=False):
+    """What was published, where, and where an answer is expected; headers are read when asked for."""
+
+    subject: str
+    payload: bytes
+    reply: str = ""
+    head: bytes = b""
+    """The headers as they came; empty if there are none."""
+    subscription: int = 0
+
+    @property
+    def headers(self) -> Mapping[str, str] | None:
+        """The headers; None if there are none. Of several with one name the first counts."""
+        if not self.head:
+            return None
+        found: dict[str, str] = {}
+        for line in self.head.split(b"\r\n")[1:]:
+            name, colon, value = line.partition(b":")
+            if colon:
+                found.setdefault(name.decode("utf-8", "replace"), value.strip().decode("utf-8", "replace"))
+        return found
+
+    @property
+    def status(self) -> int:
+        """What the server itself says by this message (503: nobody listens); 0 if it is an ordinary one."""
+        number = self.head[8:12].strip()
+        return int(number) if number.isdigit() else 0
+
+    @property
+    def status_text(self) -> str:
+        """The words behind the status."""
+        return self.head.partition(b"\r\n")[0][12:].strip().decode("utf-8", "replace")
+
+
+def encoded_headers(headers: Mapping[str, str]) -> bytes:
+    """Return headers as they are sent; a line break in one of them is refused."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    count = len(headers)
+    if lines.count("\n") != count or lines.count("\r") != count:
+        raise ProtocolError("a header must not contain a line break")
+    if "" in headers or ":" in "".join(headers):
+        raise ProtocolError("the name of a header must neither be empty nor contain ':'")
+    return b"NATS/1.0\r\n" + lines.encode() + b"\r\n"

@@ -1,0 +1,109 @@
+"""A small HTTP/1.1 server: health, discovery and the publisher proxy answer through it.
+
+The parsing is llhttp's (`httptools`); what a client may cost is bounded by `Limits`. A handler
+returns a `Response`, or `Later`, a future or a coroutine of one; only a coroutine costs a task. `conversation`
+is one client's part of it. Plain HTTP, or TLS if a context is given.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from quintet.web.clock import Clock, Timer
+from quintet.web.conversation import Conversation
+from quintet.web.messages import Later, Request, Response
+
+__all__ = ["Handler", "Later", "Limits", "Request", "Response", "Server"]
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Request], Response | Later | Awaitable[Response]]
+
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may cost."""
+
+    header_bytes: int = 16 << 10
+    headers: int = 100
+    body_bytes: int = 1 << 20
+    connections: int = 1000
+    head_seconds: float = 10.0
+    """From the connection, or the first byte of a later request, to the end of its headers."""
+    body_seconds: float = 30.0
+    """From the end of the headers to the end of the body."""
+    idle_seconds: float = 75.0
+    """Between two requests."""
+    send_seconds: float = 30.0
+    """For a client that does not fetch its answer."""
+    linger_seconds: float = 2.0
+    """For a client to read why it was refused, before the connection is cut."""
+    pipelined: int = 16
+    """Requests of one client that may wait while another of it is worked on."""
+
+
+class Server:
+    """Listens on an address until it is stopped."""
+
+    def __init__(self, handler: Handler, limits: Limits, clock: Clock) -> None:
+        self.handler = handler
+        self.limits = limits
+        self.clock = clock
+        self.conversations: set[Conversation] = set()
+        self.stopping = False
+        self._listener: asyncio.Server | None = None
+        self._timer: Timer | None = None
+        self._empty = asyncio.Event()
+
+    async def start(self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None) -> int:
+        """Begin to listen; returns the port, which matters when any free one was asked for."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            lambda: Conversation(self), host or None, port, ssl=tls, backlog=1024
+        )
+        self._timer = self.clock.call_later(_LOOK_SECONDS, self._look)
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def stop(self, grace: float = 10.0) -> None:
+        """Take nothing new, finish what was begun, then close; after the grace period close anyhow."""
+        if self._listener is None:
+            return
+        self.stopping = True
+        self._listener.close()
+        for conversation in list(self.conversations):
+            conversation.wind_up()
+        if self.conversations:
+            timer = self.clock.call_later(grace, self._empty.set)
+            self._empty.clear()
+            await self._empty.wait()
+            timer.cancel()
+        for conversation in list(self.conversations):
+            conversation.abort()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._listener = None
+
+    def joined(self, conversation: Conversation) -> bool:
+        """Somebody has connected; False if there is no room."""
+        if self.stopping or len(self.conversations) >= self.limits.connections:
+            return False
+        self.conversations.add(conversation)
+        return True
+
+    def left(self, conversation: Conversation) -> None:
+        """Somebody is gone."""
+        self.conversations.discard(conversation)
+        if self.stopping and not self.conversations:
+            self._empty.set()
+
+    def _look(self) -> None:
+        """One timer for the patience with all clients."""
+        now = self.clock.monotonic()
+        for conversation in list(self.conversations):
+            if conversation.deadline <= now:
+                conversation.late()
+        self._timer = self.clock.call_later(_LOOK_SECONDS, self._look)

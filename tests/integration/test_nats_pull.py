@@ -1,0 +1,274 @@
+"""A standing pull on a real server: nothing lost, nothing beyond the bound, back after every trouble."""
+
+import asyncio
+
+import pytest
+
+from kit.clock import VirtualClock
+from kit.eventually import eventually, eventually_true
+from kit.nats import NatsServer, a_nats_server
+from quintet.nats.client import Client
+from quintet.nats.config import SECOND
+from quintet.nats.errors import ConsumerNotFound, NatsError
+from quintet.nats.jetstream import ConsumerConfig, Delivery, JetStream, StreamConfig
+from quintet.nats.options import Options
+from quintet.runtime.clock import SystemClock
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+async def server(tmp_path):
+    async with a_nats_server(tmp_path) as running:
+        yield running
+
+
+def a_client(server: NatsServer, clock=None) -> Client:
+    options = Options(server.url, connect_seconds=20.0, reconnect_seconds=0.3, ping_seconds=1000)
+    return Client(options, clock or SystemClock())
+
+
+@pytest.fixture
+async def stream(server):
+    async with a_client(server) as client:
+        made = JetStream(client, timeout=PATIENCE)
+        await made.create_stream(StreamConfig(name="events", subjects=("kyma.>",)))
+        await made.create_or_update_consumer("events", consumer())
+        yield made
+
+
+def consumer(**more) -> ConsumerConfig:
+    return ConsumerConfig(durable_name="c", **{"ack_wait": 60 * SECOND, **more})
+
+
+async def publish(stream: JetStream, count: int, first: int = 0) -> None:
+    await asyncio.gather(
+        *(stream.publish("kyma.n", str(n).encode(), timeout=PATIENCE) for n in range(first, first + count))
+    )
+
+
+class Sink:
+    """Collects deliveries, and acknowledges them unless told otherwise."""
+
+    def __init__(self, *, acknowledge: bool = True) -> None:
+        self.acknowledge = acknowledge
+        self.deliveries: list[Delivery] = []
+        self.most = 0
+        self.open = 0
+
+    def __call__(self, delivery: Delivery) -> None:
+        self.deliveries.append(delivery)
+        self.open += 1
+        self.most = max(self.most, self.open)
+        if self.acknowledge:
+            self.settle(delivery)
+
+    def settle(self, delivery: Delivery) -> None:
+        self.open -= 1
+        delivery.ack()
+
+    @property
+    def numbers(self) -> list[int]:
+        return [int(each.message.payload) for each in self.deliveries]
+
+
+async def test_everything_is_delivered_once_and_in_order(stream):
+    sink = Sink()
+    pull = stream.pull("events", "c", 50, sink)
+    await publish(stream, 2000)
+
+    await eventually_true(lambda: len(sink.numbers) >= 2000, within=60)
+    assert sorted(sink.numbers) == list(range(2000))
+    assert [each.stream_sequence for each in sink.deliveries] == list(range(1, 2001))
+    assert {each.delivered for each in sink.deliveries} == {1}
+    await eventually(lambda: _acknowledged(stream, 2000))
+    pull.stop()
+
+
+async def _acknowledged(stream: JetStream, count: int) -> None:
+    info = await stream.consumer_info("events", "c")
+    assert (info.ack_floor.stream_seq, info.num_ack_pending) == (count, 0)
+
+
+async def test_no_more_is_in_hand_than_was_agreed(stream):
+    sink = Sink(acknowledge=False)
+    await publish(stream, 100)
+    pull = stream.pull("events", "c", 7, sink)
+    for settled in range(100):
+        await eventually_true(lambda settled=settled: len(sink.deliveries) > settled)
+        assert pull.in_hand <= 7
+        sink.settle(sink.deliveries[settled])
+
+    assert sink.most <= 7
+    assert sorted(sink.numbers) == list(range(100))
+    pull.stop()
+
+
+async def test_two_who_pull_on_one_consumer_share_the_work(stream, server):
+    async with a_client(server) as other:
+        sinks = Sink(), Sink()
+        pulls = stream.pull("events", "c", 5, sinks[0]), JetStream(other).pull("events", "c", 5, sinks[1])
+        await eventually_true(lambda: all(pull.holds for pull in pulls))
+        await publish(stream, 500)
+
+        await eventually_true(lambda: len(sinks[0].numbers) + len(sinks[1].numbers) >= 500)
+        assert sorted(sinks[0].numbers + sinks[1].numbers) == list(range(500))
+        assert all(sink.numbers for sink in sinks)
+        for pull in pulls:
+            pull.stop()
+
+
+async def test_what_is_given_back_comes_again_and_what_is_terminated_does_not(stream):
+    await publish(stream, 3)
+    seen: list[tuple[int, int]] = []
+
+    def handler(delivery: Delivery) -> None:
+        number = int(delivery.message.payload)
+        seen.append((number, delivery.delivered))
+        if number == 0 and delivery.delivered < 3:
+            delivery.nak()
+        elif number == 1 and delivery.delivered < 2:
+            delivery.nak(0.3)
+        elif number == 2:
+            delivery.term("never again")
+        else:
+            delivery.ack()
+        delivery.ack()  # the first word counts
+
+    pull = stream.pull("events", "c", 10, handler)
+    await eventually_true(lambda: len(seen) >= 6)
+    await eventually(lambda: _acknowledged(stream, 3))
+    assert sorted(seen) == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)]
+    assert pull.in_hand == 0
+    pull.stop()
+
+
+async def test_work_in_progress_is_not_delivered_again_and_forgotten_work_is(stream):
+    await stream.create_or_update_consumer("events", consumer(ack_wait=SECOND))
+    await publish(stream, 2)
+    kept: list[Delivery] = []
+    pull = stream.pull("events", "c", 10, kept.append)
+    await eventually_true(lambda: len(kept) >= 2)
+    busy = kept[0]
+
+    async def again() -> None:
+        busy.in_progress()
+        assert len(kept) >= 4
+
+    await eventually(again, within=60)
+    assert {each.stream_sequence for each in kept[2:]} == {2}
+    pull.stop()
+
+
+async def test_a_confirmed_acknowledgement_is_known_to_the_server(stream):
+    await publish(stream, 1)
+    kept: list[Delivery] = []
+    pull = stream.pull("events", "c", 10, kept.append)
+    await eventually_true(lambda: kept)
+    await kept[0].ack_confirmed(PATIENCE)
+
+    assert (await stream.consumer_info("events", "c")).ack_floor.stream_seq == 1
+    assert kept[0].settled
+    pull.stop()
+
+
+async def test_delivery_goes_on_after_the_server_was_killed(stream, server):
+    sink = Sink()
+    pull = stream.pull("events", "c", 20, sink)
+    for round_ in range(3):
+        await publish(stream, 50, first=50 * round_)
+        await eventually_true(lambda n=50 * (round_ + 1): len(set(sink.numbers)) >= n, within=60)
+        await server.restart()
+        await eventually_true(lambda: stream.client.connected and pull.holds, within=60)
+    await publish(stream, 50, first=150)
+
+    await eventually_true(lambda: set(sink.numbers) == set(range(200)), within=60)
+    pull.stop()
+
+
+async def test_expired_requests_are_renewed(stream):
+    sink = Sink()
+    pull = stream.pull("events", "c", 10, sink, expires=0.5, heartbeat=0.2)
+    for n in range(4):
+        await asyncio.sleep(0.4)
+        await publish(stream, 1, first=n)
+        await eventually_true(lambda n=n: len(sink.numbers) == n + 1)
+
+    assert pull.holds
+    pull.stop()
+
+
+async def test_a_request_that_the_server_forgot_is_made_anew_when_heartbeats_stay_away(server, stream):
+    """Frozen, the server sends no heartbeat; time of the client's own passes."""
+    clock = VirtualClock()
+    async with a_client(server, clock) as client:
+        sink = Sink()
+        pull = JetStream(client).pull("events", "c", 10, sink, expires=300, heartbeat=5)
+        await eventually_true(lambda: pull.holds)
+        address = pull._subscription.subject
+        await server.freeze()
+        try:
+            await clock.advance(10)
+            assert pull._subscription.subject == address, "one missed heartbeat is no reason"
+            await clock.advance(10)
+            assert pull._subscription.subject != address
+            assert not pull.holds, "nobody has confirmed it yet"
+        finally:
+            server.thaw()
+        await eventually_true(lambda: pull.holds)
+        await publish(stream, 20)
+        await eventually_true(lambda: len(sink.numbers) >= 20)
+        assert sorted(sink.numbers) == list(range(20))
+        pull.stop()
+
+
+async def test_a_consumer_that_is_deleted_is_told_and_one_that_comes_back_is_used(stream):
+    troubles: list[NatsError] = []
+    sink = Sink()
+    pull = stream.pull("events", "c", 10, sink, on_trouble=troubles.append)
+    await eventually_true(lambda: pull.holds)
+    await stream.delete_consumer("events", "c")
+    await eventually_true(lambda: troubles)
+    assert isinstance(troubles[0], ConsumerNotFound)
+    assert not pull.holds
+    await stream.create_or_update_consumer("events", consumer())
+    await publish(stream, 3)
+
+    await eventually_true(lambda: len(sink.numbers) == 3, within=60)
+    assert pull.holds
+    pull.stop()
+
+
+async def test_a_pull_on_a_consumer_that_never_was_holds_nothing_and_does_not_run_hot(stream):
+    troubles: list[NatsError] = []
+    pull = stream.pull("events", "nobody", 10, Sink(), on_trouble=troubles.append)
+    await eventually_true(lambda: len(troubles) >= 2)
+    assert not pull.holds
+    assert isinstance(troubles[0], ConsumerNotFound)
+    pull.stop()
+
+
+async def test_the_server_knows_who_waits(stream):
+    pull = stream.pull("events", "c", 10, Sink())
+
+    async def waiting(count: int) -> None:
+        assert (await stream.consumer_info("events", "c")).num_waiting == count
+
+    await eventually(lambda: waiting(1))
+    pull.stop()
+    await eventually(lambda: waiting(0))
+
+
+async def test_draining_waits_for_what_is_in_hand_and_takes_nothing_new(stream):
+    sink = Sink(acknowledge=False)
+    await publish(stream, 30)
+    pull = stream.pull("events", "c", 5, sink)
+    await eventually_true(lambda: len(sink.deliveries) == 5)
+    draining = asyncio.ensure_future(pull.drain(60))
+    await asyncio.sleep(0)
+    for delivery in sink.deliveries:
+        sink.settle(delivery)
+
+    assert await draining
+    assert len(sink.deliveries) == 5
+    await eventually(lambda: _acknowledged(stream, 5))

@@ -1,0 +1,104 @@
+"""The keys of a Secret become a login, or an error that names the key and never the value."""
+
+import base64
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from kit.nkeys import Key, Operator
+from quintet.nats.credentials import from_files, from_secret
+from quintet.nats.errors import CredentialsError
+
+
+def mistyped(seed: str) -> bytes:
+    """One letter in the middle is another."""
+    return f"{seed[:20]}{'B' if seed[20] == 'A' else 'A'}{seed[21:]}".encode()
+
+
+PEM = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    ("secret", "want_login"),
+    [
+        pytest.param(
+            {"username": b"ann", "password": b"pw"}, {"user": "ann", "pass": "pw"}, id="user and password"
+        ),
+        pytest.param(
+            {"username": b"ann\n", "password": b"pw\r\n"},
+            {"user": "ann", "pass": "pw"},
+            id="a line break at the end",
+        ),
+        pytest.param({"token": b"t"}, {"auth_token": "t"}, id="a token"),
+        pytest.param({"ca.crt": PEM}, {}, id="TLS alone"),
+        pytest.param({"token": b"t", "other": b"\xff"}, {"auth_token": "t"}, id="a key that is not ours"),
+    ],
+)
+def test_a_secret_becomes_a_login(secret, want_login):
+    assert from_secret(secret).login("nonce") == want_login
+
+
+def test_an_nkey_signs_what_the_server_asks_for():
+    key = Key("U")
+    login = from_secret({"nkey": key.seed.encode()}).login("a nonce")
+
+    assert login["nkey"] == key.public
+    raw = base64.b32decode(key.public + "=" * (-len(key.public) % 8))[1:33]
+    Ed25519PublicKey.from_public_bytes(raw).verify(base64.urlsafe_b64decode(login["sig"] + "=="), b"a nonce")
+
+
+def test_a_creds_file_gives_its_token_and_signs_with_its_seed():
+    creds = Operator().creds()
+    login = from_secret({"creds": creds}).login("a nonce")
+
+    assert login["jwt"].encode() in creds
+    assert set(login) == {"jwt", "sig"}
+
+
+@pytest.mark.parametrize(
+    ("secret", "want_key"),
+    [
+        pytest.param({}, "username", id="nothing at all"),
+        pytest.param({"other": b"x"}, "username", id="nothing of ours"),
+        pytest.param({"username": b"a"}, "password", id="a user without a password"),
+        pytest.param({"password": b"a"}, "username", id="a password without a user"),
+        pytest.param({"username": b"a", "password": b"b", "token": b"c"}, "token", id="two ways at once"),
+        pytest.param({"token": b"\xff\xfe"}, "token", id="bytes that are no text"),
+        pytest.param({"token": b"\n"}, "token", id="an empty value"),
+        pytest.param({"nkey": b"SUnonsense"}, "nkey", id="no seed"),
+        pytest.param({"nkey": b"hello!"}, "nkey", id="no base 32"),
+        pytest.param({"nkey": Key("A").seed.encode()}, "nkey", id="the seed of an account"),
+        pytest.param({"nkey": Key("U").public.encode()}, "nkey", id="a public key"),
+        pytest.param({"nkey": mistyped(Key("U").seed)}, "nkey", id="a typing error"),
+        pytest.param({"creds": b"nothing in it"}, "creds", id="a creds file without blocks"),
+        pytest.param({"ca.crt": b"nonsense"}, "ca.crt", id="no certificate"),
+        pytest.param({"tls.crt": PEM}, "tls.key", id="a certificate without its key"),
+        pytest.param({"tls.key": PEM}, "tls.crt", id="a key without its certificate"),
+    ],
+)
+def test_a_secret_that_cannot_be_used_is_refused_by_the_name_of_its_key(secret, want_key):
+    with pytest.raises(CredentialsError) as caught:
+        from_secret(secret)
+
+    assert caught.value.key == want_key
+
+
+def test_a_value_is_shown_nowhere():
+    credentials = from_secret({"username": b"ann", "password": b"hunter2"})
+    assert "hunter2" not in repr(credentials)
+    with pytest.raises(CredentialsError) as caught:
+        from_secret({"nkey": b"SUSECRETVALUE"})
+    assert "SECRETVALUE" not in str(caught.value)
+
+
+def test_mounted_files_are_read_like_the_secret(tmp_path):
+    (tmp_path / "username").write_text("ann")
+    (tmp_path / "password").write_text("pw")
+    (tmp_path / "..data").mkdir()
+
+    assert from_files(tmp_path) == from_secret({"username": b"ann", "password": b"pw"})
+
+
+def test_a_folder_without_any_key_is_refused(tmp_path):
+    with pytest.raises(CredentialsError, match=r"none of the keys username, password, token"):
+        from_files(tmp_path)

@@ -1,0 +1,182 @@
+"""The words of NATS, whole and in pieces."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from quintet.nats import protocol
+from quintet.nats.errors import ProtocolError
+from quintet.nats.messages import Message, encoded_headers
+from quintet.nats.protocol import Parser, Ping, Pong, Refusal, ServerInfo
+
+HEAD = b"NATS/1.0\r\nA: 1\r\n\r\n"
+STORY = (
+    b'INFO {"server_id":"S","version":"2.15.2","max_payload":100,"unknown":[1,2]}\r\n'
+    b"+OK\r\nPING\r\nPONG\r\n"
+    b"MSG shop.orders 7 5\r\nhello\r\n"
+    b"MSG shop.orders 7 _INBOX.a.1 0\r\n\r\n"
+    b"HMSG shop.orders 8 %d %d\r\n%bpay\r\nload\r\n"
+    % (len(HEAD), len(HEAD) + 9, HEAD)
+    + b"HMSG a.b 8 reply.to 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"
+    b"-ERR 'Permissions Violation for Publish to \"x\"'\r\n"
+)
+WANT = [
+    ServerInfo(server_id="S", version="2.15.2", max_payload=100),
+    Ping(),
+    Pong(),
+    Message("shop.orders", b"hello", subscription=7),
+    Message("shop.orders", b"", "_INBOX.a.1", subscription=7),
+    Message("shop.orders", b"pay\r\nload", head=HEAD, subscription=8),
+    Message("a.b", b"", "reply.to", b"NATS/1.0 503\r\n\r\n", 8),
+    Refusal('Permissions Violation for Publish to "x"'),
+]
+
+
+def test_every_word_becomes_its_event():
+    assert Parser().feed(STORY) == WANT
+
+
+@given(cuts=st.lists(st.integers(0, len(STORY)), max_size=20).map(sorted))
+def test_however_the_bytes_are_split_the_events_are_the_same(cuts):
+    parser, events = Parser(), []
+    for start, end in zip([0, *cuts], [*cuts, len(STORY)], strict=True):
+        events += parser.feed(STORY[start:end])
+
+    assert events == WANT
+
+
+def test_bytes_may_come_one_by_one():
+    parser = Parser()
+    assert [event for byte in STORY for event in parser.feed(bytes([byte]))] == WANT
+
+
+@given(
+    messages=st.lists(
+        st.tuples(
+            st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Z")), min_size=1),
+            st.binary(max_size=200),
+            st.dictionaries(
+                st.text("abc-XYZ", min_size=1),
+                st.text(st.characters(codec="utf-8", exclude_characters="\r\n")).map(str.strip),
+                max_size=4,
+            ),
+        ),
+        max_size=5,
+    ),
+    piece=st.integers(1, 50),
+)
+def test_what_we_publish_is_what_a_subscriber_reads(messages, piece):
+    sent = b"".join(_delivered(protocol.publish(*message, "")) for message in messages)
+    parser = Parser()
+    read = [
+        event for start in range(0, len(sent), piece) for event in parser.feed(sent[start : start + piece])
+    ]
+
+    assert [(each.subject, each.payload, each.headers or {}) for each in read] == messages
+
+
+def _delivered(sent: bytes) -> bytes:
+    """What a server makes of a publish: another verb, and the number of the subscription."""
+    line, rest = sent.split(b"\r\n", 1)
+    verb, subject, *sizes = line.split(b" ")
+    return b" ".join([b"HMSG" if verb == b"HPUB" else b"MSG", subject, b"1", *sizes]) + b"\r\n" + rest
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n",
+        b"\x00\x01\x02\n",
+        b"MSG\r\n",
+        b"MSG a\r\n",
+        b"MSG a b c d e f\r\n",
+        b"MSG a x 5\r\nhello\r\n",
+        b"MSG a 1 five\r\n",
+        b"MSG a 1 -5\r\n",
+        b"MSG a 1 999999999999\r\n",
+        b"MSG a 1 5\r\nhelloXX",
+        b"HMSG a 1 20 10\r\n",
+        b"MSG \xff\xfe 1 0\r\n\r\n",
+        b"INFO {\r\n",
+        b"INFO []\r\n",
+        b"\r\n",
+        b"x" * (protocol.LONGEST_LINE + 2),
+    ],
+)
+def test_what_is_no_nats_is_refused(rubbish):
+    parser = Parser()
+
+    assert parser.feed(rubbish) == []
+    assert isinstance(parser.broken, ProtocolError)
+    assert parser.feed(b"PING\r\n") == [], "nothing behind it is believed"
+
+
+@given(cut=st.integers(0, 40))
+def test_what_came_before_rubbish_is_read_however_the_bytes_are_split(cut):
+    sent = b"PING\r\nMSG a 1 2\r\nhi\r\nrubbish\r\nPING\r\n"
+    parser = Parser()
+
+    assert parser.feed(sent[:cut]) + parser.feed(sent[cut:]) == [Ping(), Message("a", b"hi", subscription=1)]
+    assert parser.broken is not None
+
+
+@given(
+    pieces=st.lists(
+        st.binary(max_size=60) | st.sampled_from([b"MSG a 1 ", b"\r\n", b"PING", b"INFO ", b"3\r\nabc"]),
+        max_size=20,
+    )
+)
+def test_any_bytes_are_events_or_an_error_and_the_same_in_pieces(pieces):
+    parser, events = Parser(), []
+    for piece in pieces:
+        events += parser.feed(piece)
+    whole = Parser()
+
+    assert (whole.feed(b"".join(pieces)), whole.broken is None) == (events, parser.broken is None)
+
+
+def test_a_large_message_in_many_pieces_is_joined_once():
+    payload = b"x" * 5_000_000
+    sent = b"MSG a 1 %d\r\n%b\r\nPING\r\n" % (len(payload), payload)
+    parser = Parser()
+    events = [
+        event for start in range(0, len(sent), 4096) for event in parser.feed(sent[start : start + 4096])
+    ]
+
+    assert events == [Message("a", payload, subscription=1), Ping()]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"A": "b\r\nC: d"}, {"A": "b\n"}, {"A\r\n": "b"}, {"": "b"}, {"A:": "b"}]
+)
+def test_a_header_cannot_smuggle_another(headers):
+    with pytest.raises(ProtocolError):
+        encoded_headers(headers)
+
+
+@pytest.mark.parametrize("subject", ["", "a b", "a\r\nPUB b 0", "a\tb", "a\nb", "a\x00"])
+def test_a_subject_cannot_smuggle_a_word(subject):
+    with pytest.raises(ProtocolError):
+        protocol.check_subject(subject)
+
+
+@pytest.mark.parametrize(
+    ("head", "want_status", "want_text", "want_headers"),
+    [
+        (b"", 0, "", None),
+        (b"NATS/1.0\r\nA: b\r\n\r\n", 0, "", {"A": "b"}),
+        (b"NATS/1.0 503\r\n\r\n", 503, "", {}),
+        (b"NATS/1.0 409 Consumer Deleted\r\n\r\n", 409, "Consumer Deleted", {}),
+        (
+            b"NATS/1.0 408 Request Timeout\r\nNats-Pending-Messages: 3\r\n\r\n",
+            408,
+            "Request Timeout",
+            {"Nats-Pending-Messages": "3"},
+        ),
+        (b"NATS/1.0\r\nA: first\r\nA: second\r\n\r\n", 0, "", {"A": "first"}),
+    ],
+)
+def test_what_the_server_itself_says_is_told_from_headers(head, want_status, want_text, want_headers):
+    message = Message("a", b"", head=head)
+
+    assert (message.status, message.status_text, message.headers) == (want_status, want_text, want_headers)

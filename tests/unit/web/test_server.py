@@ -1,0 +1,276 @@
+"""What the server answers, in which order, and how it ends."""
+
+import asyncio
+
+import pytest
+
+from kit.clock import settle
+from kit.eventually import eventually_true
+from kit.rawhttp import a_server, echo, get, request
+from quintet.web.server import Limits, Response
+
+
+async def test_a_request_is_answered_with_what_the_handler_says():
+    def handler(request):
+        return Response(201, b"made", "text/special", {"X-One": "1"})
+
+    async with a_server(handler) as place:
+        answer = await (await place.connect()).ask(get("/things?a=b"))
+
+    assert (answer.status, answer.body) == (201, b"made")
+    assert answer.headers == {"x-one": "1", "content-type": "text/special", "content-length": "4"}
+
+
+@pytest.mark.parametrize(
+    ("target", "want"),
+    [
+        pytest.param("/a/b?c=d&e", b"GET /a/b?c=d&e ", id="path and query are told apart"),
+        pytest.param("/a%20b", b"GET /a b? ", id="a path is decoded"),
+        pytest.param("http://host:80/a?b", b"GET /a?b ", id="a whole address is taken, too"),
+    ],
+)
+async def test_the_target_is_taken_apart(target, want):
+    async with a_server(echo) as place:
+        assert (await (await place.connect()).ask(get(target))).body == want
+
+
+async def test_headers_are_found_by_lower_case_and_joined_when_repeated():
+    seen = []
+
+    def handler(request):
+        seen.append(dict(request.headers))
+        return Response(204)
+
+    async with a_server(handler) as place:
+        answer = await (await place.connect()).ask(get("/", "X-A: 1", "x-a: 2", "CE-Id: é"))
+
+    assert answer.status == 204
+    assert "content-length" not in answer.headers, "an answer without a body announces none"
+    assert seen == [{"host": "x", "x-a": "1, 2", "ce-id": "é"}]
+
+
+async def test_a_connection_serves_one_request_after_the_other():
+    async with a_server(echo) as place:
+        client = await place.connect()
+        answers = [(await client.ask(request("POST", f"/{n}", body=b"x" * n))).body for n in range(1, 4)]
+
+    assert answers == [b"POST /1? x", b"POST /2? xx", b"POST /3? xxx"]
+
+
+async def test_head_is_answered_like_get_without_the_body():
+    async with a_server(echo) as place:
+        client = await place.connect()
+        answer = await client.ask(request("HEAD", "/a"), bodiless=True)
+        after = await client.ask(get("/b"))
+
+    assert answer.headers["content-length"] == str(len(b"HEAD /a? "))
+    assert after.body == b"GET /b? "
+
+
+async def test_pipelined_requests_are_answered_in_order_however_long_each_takes():
+    gates = {path: asyncio.Event() for path in ("/1", "/2", "/3")}
+
+    async def handler(request):
+        await gates[request.path].wait()
+        return Response(200, request.path.encode())
+
+    async with a_server(handler) as place:
+        client = await place.connect()
+        client.send(get("/1") + get("/2") + get("/3"))
+        for path in ("/3", "/2", "/1"):
+            gates[path].set()
+            await settle()
+
+        assert [(await client.answer()).body for _ in range(3)] == [b"/1", b"/2", b"/3"]
+
+
+async def test_a_handler_may_answer_with_a_future():
+    answer = asyncio.get_running_loop().create_future()
+
+    async with a_server(lambda request: answer) as place:
+        client = await place.connect()
+        client.send(get())
+        asyncio.get_running_loop().call_later(0.01, answer.set_result, Response(202))
+
+        assert (await client.answer()).status == 202
+
+
+async def test_a_chunked_body_is_put_together_and_its_trailers_change_nothing():
+    seen = []
+
+    def handler(request):
+        seen.append((request.body, dict(request.headers)))
+        return Response()
+
+    body = b"3\r\nabc\r\n2;note=x\r\nde\r\n0\r\nX-Role: admin\r\n\r\n"
+    async with a_server(handler) as place:
+        client = await place.connect()
+        client.send(request("POST", "/", "Transfer-Encoding: chunked") + body + get("/after"))
+        await client.answer()
+        await client.answer()
+
+    assert seen[0] == (b"abcde", {"host": "x", "transfer-encoding": "chunked"})
+    assert seen[1][0] == b""
+
+
+async def test_bytes_may_arrive_one_by_one():
+    async with a_server(echo) as place:
+        client = await place.connect()
+        for byte in request("POST", "/slow", body=b"body"):
+            client.send(bytes([byte]))
+            await asyncio.sleep(0)
+
+        assert (await client.answer()).body == b"POST /slow? body"
+
+
+async def test_a_client_that_waits_for_permission_gets_it_before_it_sends_the_body():
+    async with a_server(echo) as place:
+        client = await place.connect()
+        client.send(request("POST", "/", "Expect: 100-continue", "Content-Length: 2"))
+
+        assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert (await client.ask(b"ok")).body == b"POST /? ok"
+
+
+async def test_permission_is_not_given_between_the_answers_to_earlier_requests():
+    gate = asyncio.Event()
+
+    async def handler(request):
+        await gate.wait()
+        return echo(request)
+
+    async with a_server(handler) as place:
+        client = await place.connect()
+        client.send(get("/first") + request("POST", "/", "Expect: 100-continue", "Content-Length: 2"))
+        await asyncio.sleep(0.01)
+        gate.set()
+
+        assert (await client.answer()).body == b"GET /first? "
+        assert (await client.answer()).status == 100
+        assert (await client.ask(b"ok")).body == b"POST /? ok"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(get("/", "Connection: close"), id="a client that asks for the end"),
+        pytest.param(b"GET / HTTP/1.0\r\n\r\n", id="a client of old"),
+        pytest.param(
+            get("/", "Connection: Upgrade", "Upgrade: h2c"), id="a client that wants another protocol"
+        ),
+    ],
+)
+async def test_the_connection_ends_after_the_answer_to(asked):
+    async with a_server(echo) as place:
+        client = await place.connect()
+        answer = await client.ask(asked)
+
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert await client.rest() == b""
+
+
+async def test_the_connection_ends_after_an_answer_that_says_so():
+    async with a_server(lambda request: Response(204, headers={"Connection": "close"})) as place:
+        client = await place.connect()
+        answer = await client.ask(get())
+
+        assert (answer.status, answer.headers) == (204, {"connection": "close"})
+        assert await client.rest() == b""
+
+
+async def test_a_client_that_has_closed_its_side_still_gets_its_answer():
+    gate = asyncio.Event()
+
+    async def handler(request):
+        await gate.wait()
+        return Response(200, b"late")
+
+    async with a_server(handler) as place:
+        client = await place.connect()
+        client.send(get())
+        client.writer.write_eof()
+        await asyncio.sleep(0.01)
+        gate.set()
+
+        assert (await client.answer()).body == b"late"
+        assert await client.rest() == b""
+
+
+@pytest.mark.parametrize("kind", ["raises at once", "raises later", "has a broken header", "is cancelled"])
+async def test_a_handler_that_fails_gives_an_error_without_its_secrets_and_the_next_request_works(
+    kind, caplog
+):
+    async def later(request):
+        raise ValueError("secret")
+
+    async def cancelled(request):
+        raise asyncio.CancelledError
+
+    def handler(request):
+        if request.path == "/good":
+            return Response(200, b"fine")
+        if kind == "raises at once":
+            raise ValueError("secret")
+        if kind == "has a broken header":
+            return Response(200, b"", headers={"X": "a\r\nSet-Cookie: b"})
+        return later(request) if kind == "raises later" else cancelled(request)
+
+    async with a_server(handler) as place:
+        client = await place.connect()
+        bad, good = await client.ask(get("/bad")), await client.ask(get("/good"))
+
+    assert bad.status in (500, 503)
+    assert b"secret" not in bad.body
+    assert (good.status, good.body) == (200, b"fine")
+
+
+async def test_stopping_lets_work_finish_and_takes_nothing_new():
+    gate = asyncio.Event()
+
+    async def handler(request):
+        await gate.wait()
+        return Response(200, b"finished")
+
+    async with a_server(handler) as place:
+        idle, busy = await place.connect(), await place.connect()
+        busy.send(get())
+        await eventually_true(lambda: len(place.server.conversations) == 2)
+        await settle()
+        stopping = asyncio.ensure_future(place.server.stop(grace=30))
+        assert await idle.rest() == b"", "nobody waits for an idle client"
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await place.connect()
+        assert not stopping.done()
+        gate.set()
+
+        answer = await busy.answer()
+        assert (answer.body, answer.headers["connection"]) == (b"finished", "close")
+        await asyncio.wait_for(stopping, 30)
+
+
+async def test_stopping_does_not_wait_longer_than_the_grace_period():
+    async def handler(request):
+        await asyncio.Event().wait()
+
+    async with a_server(handler) as place:
+        client = await place.connect()
+        client.send(get())
+        await eventually_true(lambda: place.server.conversations)
+        await settle()
+        stopping = asyncio.ensure_future(place.server.stop(grace=5))
+        await place.wait(4)
+        assert not stopping.done()
+        await place.wait(2)
+        await asyncio.wait_for(stopping, 30)
+        assert await client.rest() == b""
+    for task in asyncio.all_tasks():
+        if "_awaited" in repr(task):
+            task.cancel()
+
+
+async def test_a_server_answers_many_clients_at_once():
+    async with a_server(echo, Limits(connections=60)) as place:
+        clients = [await place.connect() for _ in range(50)]
+        answers = await asyncio.gather(*(c.ask(get(f"/{n}")) for n, c in enumerate(clients)))
+
+    assert [answer.body for answer in answers] == [f"GET /{n}? ".encode() for n in range(50)]
