@@ -84,7 +84,7 @@ coverage: kubernetes ## Unit and integration tests with a coverage report
 ##@ Measure
 
 .PHONY: bench
-bench: setup ## Quintet against the ceiling, controller-runtime and Kopf: 500 objects, about 10 minutes
+bench: setup ## Quintet against the ceiling, controller-runtime and Kopf: 500 objects, about 12 minutes
 	@$(BIN)/python -m benchmarks all
 
 .PHONY: bench-full

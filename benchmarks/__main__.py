@@ -122,6 +122,15 @@ async def statefulcluster(options: argparse.Namespace) -> None:
     say(sets.told(found))
 
 
+async def publisher(options: argparse.Namespace) -> None:
+    """Events into a stream, beside a plain Go proxy."""
+    from benchmarks import publisher as proxies
+
+    found = await proxies.run(options.events, options.event_rounds, say)
+    say(f"\n{options.events} events of {proxies.SIZE} bytes a turn, {options.event_rounds} rounds")
+    say(report.table(proxies.HEADINGS, proxies.rows(found)))
+
+
 PARTS: dict[str, Part] = {
     "drain": drain,
     "traffic": traffic,
@@ -130,8 +139,9 @@ PARTS: dict[str, Part] = {
     "micro": micro,
     "scale": scale,
     "statefulcluster": statefulcluster,
+    "publisher": publisher,
 }
-LONG = {"statefulcluster"}
+LONG = {"statefulcluster", "publisher"}
 """Parts that `all` leaves out: they are asked for by name."""
 
 
@@ -140,7 +150,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", choices=["all", *PARTS], nargs="+")
     parser.add_argument("--count", type=int, default=500, help="JsonServers to drain")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--only", nargs="*", default=[], help="contenders by name; default: all")
     parser.add_argument("--traffic-count", type=int, default=60, help="JsonServers behind the proxy")
     parser.add_argument("--steady", type=float, default=10.0, help="idle seconds to count requests in")
@@ -150,6 +160,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sets", type=int, default=200, help="for statefulcluster: how many of each kind")
     parser.add_argument("--set-replicas", type=int, default=5, help="for statefulcluster: pods of each")
     parser.add_argument("--set-rounds", type=int, default=1, help="for statefulcluster: rounds of both kinds")
+    parser.add_argument("--events", type=int, default=20_000, help="for publisher: events of a turn")
+    parser.add_argument("--event-rounds", type=int, default=5, help="for publisher: turns of each contender")
     parser.add_argument("--save-baseline", action="store_true", help="for micro: write baseline.json")
     return parser.parse_args()
 

@@ -10,7 +10,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from quintet.local.build import content_hash
@@ -21,14 +21,26 @@ HERE = Path(__file__).resolve().parent
 GO_MODULE = HERE / "peers/go"
 REQUIREMENTS = HERE / "requirements.txt"
 GO_PROGRAMS = ("replay", "operator")
+# A module of its own: whoever measures events need not build a Kubernetes client.
+PUBLISHER_MODULE = HERE / "peers/publisher"
+PUBLISHER_PROGRAMS = ("proxy", "load")
 
 Progress = Callable[[str], None]
 
 
 def go_programs(progress: Progress) -> Path:
     """The folder that holds `replay` and `operator`."""
-    key = content_hash(GO_MODULE, platform.system(), platform.machine())
-    return _kept(f"bench-go-{key}", lambda folder: _build_go(folder, progress))
+    return _go("bench-go", GO_MODULE, GO_PROGRAMS, progress)
+
+
+def publisher_programs(progress: Progress) -> Path:
+    """The folder that holds `proxy`, which takes events in, and `load`, which sends them."""
+    return _go("bench-publisher", PUBLISHER_MODULE, PUBLISHER_PROGRAMS, progress)
+
+
+def _go(name: str, module: Path, programs: Sequence[str], progress: Progress) -> Path:
+    key = content_hash(module, platform.system(), platform.machine())
+    return _kept(f"{name}-{key}", lambda folder: _build_go(folder, module, programs, progress))
 
 
 def python_environment(progress: Progress) -> Path:
@@ -55,7 +67,7 @@ def _kept(name: str, make: Callable[[Path], None], *, moves: bool = True) -> Pat
     return product
 
 
-def _build_go(folder: Path, progress: Progress) -> None:
+def _build_go(folder: Path, module: Path, programs: Sequence[str], progress: Progress) -> None:
     go = find_go(progress)
     progress(f"building the Go contenders with {go} (the first time takes some minutes)")
     environment = os.environ | {
@@ -64,9 +76,9 @@ def _build_go(folder: Path, progress: Progress) -> None:
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
     }
-    for name in GO_PROGRAMS:
+    for name in programs:
         command = [str(go), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(folder / name), f"./{name}"]
-        _run(command, cwd=GO_MODULE, env=environment)
+        _run(command, cwd=module, env=environment)
 
 
 def _install(folder: Path, progress: Progress) -> None:

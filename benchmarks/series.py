@@ -1,7 +1,8 @@
-"""The series: everybody in turn on one control plane, A B C A B C …, and ratios of neighbours.
+"""The series: everybody in turn on one control plane, A B C, C B A, …, and ratios of neighbours.
 
 A shared machine is now fast and now slow; two runs a few seconds apart are slowed alike. So a
 figure is the median, over the rounds, of one contender's time divided by Quintet's of that round.
+Every second round runs backwards, so that a machine that slows down or speeds up favours nobody.
 """
 
 import statistics
@@ -35,6 +36,10 @@ WARM_UP = 30
 DISTURBED = 0.15
 """A share of the machine: with more than this gone to others, a run is repeated."""
 TRIES = 2
+COMPARED = (CEILING, QUINTET, CR_CREATE, KOPF)
+"""Those that the ratios are about. They run in every round, the others in the first few: they explain."""
+EXPLAINED = 2
+"""Rounds in which everybody takes part."""
 
 
 @dataclass
@@ -58,7 +63,8 @@ class Series:
 
     def ratio(self, name: str) -> float:
         """How much longer a contender takes than Quintet; over 1 means that Quintet is faster."""
-        return paired_ratio(self.seconds(name), self.seconds(QUINTET))
+        times = self.seconds(name)
+        return paired_ratio(times, self.seconds(QUINTET)[: len(times)])
 
     def cpu(self, name: str, part: str = "operator") -> float:
         """CPU milliseconds per custom resource, the middle of all rounds."""
@@ -75,7 +81,7 @@ class Series:
     def best(self, *names: str) -> str | None:
         """Of several variants of one contender, the fastest that took part."""
         present = [name for name in names if name in self.runs]
-        return min(present, key=self.median) if present else None
+        return min(present, key=self.ratio) if present else None
 
     def figures(self) -> dict[str, object]:
         """The keys of bench.json that come from here."""
@@ -104,9 +110,15 @@ async def run(workload: Workload, rounds: int, only: Sequence[str], progress: Pr
             await _warm_up(plane, field_of[0])
             for number in range(rounds):
                 series.loads.append(load_average())
-                for each in chosen:
+                for each in _turn(chosen, number):
                     series.add(await _calm(plane, each, workload, f"{number + 1}/{rounds}", progress))
     return series
+
+
+def _turn(chosen: Sequence[Contender], number: int) -> list[Contender]:
+    """Who runs in a round, in which order."""
+    taking_part = [each for each in chosen if number < EXPLAINED or each.name in COMPARED]
+    return taking_part if number % 2 == 0 else taking_part[::-1]
 
 
 async def _calm(

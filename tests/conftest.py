@@ -119,6 +119,28 @@ async def cluster_operator(
         yield manager
 
 
+@pytest.fixture(scope="session")
+async def casconfigs(client: Client) -> Client:
+    """The same client, once the API server serves CASConfigs."""
+    from kit.casconfigs import install
+
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def casconfig_operator(
+    casconfigs: Client, api: Api, proxy: FaultProxy, namespace: str, tmp_path: Path
+) -> "AsyncIterator[Manager]":
+    """A controller of CASConfigs for the namespace of the test, whose account has rights on workloads."""
+    from kit.casconfigs import an_account
+    from kit.casconfigs import casconfig_operator as operator
+
+    await an_account(api, namespace)
+    async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as manager:
+        yield manager
+
+
 @pytest.fixture
 async def pretended_node(api: Api, namespace: str) -> "AsyncIterator[PretendedNode]":
     """A node that only says of the pods of this test what a kubelet would say."""

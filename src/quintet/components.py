@@ -4,29 +4,47 @@ Read by `cli.run`, which starts them, and by `manifests`, which grants them thei
 """
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from quintet.admission import checkup as checkup_admission
+from quintet.admission import eventingbackend as eventingbackend_admission
 from quintet.admission import jsonserver as jsonserver_admission
 from quintet.admission import statefulcluster as statefulcluster_admission
+from quintet.admission import subscription as subscription_admission
+from quintet.admission.eventingbackend import ConfigErrors
 from quintet.admission.review import Admission
 from quintet.apis.checkup import CHECKUP
+from quintet.apis.eventingbackend import EVENTINGBACKEND
 from quintet.apis.jsonserver import JSONSERVER
 from quintet.apis.resources import CustomResource
 from quintet.apis.statefulcluster import STATEFULCLUSTER
+from quintet.apis.subscription import SUBSCRIPTION
 from quintet.controllers.checkup import controller as checkup
 from quintet.controllers.checkup import rbac as checkup_rbac
+from quintet.controllers.eventingbackend import controller as eventingbackend
+from quintet.controllers.eventingbackend import rbac as eventingbackend_rbac
+from quintet.controllers.eventingbackend.options import Options as EventingOptions
 from quintet.controllers.jsonserver import controller as jsonserver
 from quintet.controllers.jsonserver import rbac as jsonserver_rbac
 from quintet.controllers.jsonserver.readback import over_http
-from quintet.controllers.rights import Demand, Right
+from quintet.controllers.rights import Demand, Offer, Right
 from quintet.controllers.statefulcluster import controller as statefulcluster
 from quintet.controllers.statefulcluster import rbac as statefulcluster_rbac
+from quintet.controllers.subscription import controller as subscription
+from quintet.controllers.subscription import rbac as subscription_rbac
+from quintet.eventing import discovery
+from quintet.eventing.sessions import Sessions
+from quintet.runtime.clock import Clock
 from quintet.runtime.manager import Manager
 
-# Names that a process and the roles and Services of its installation must agree on.
-WEBHOOK_SERVICE = "quintet-webhooks"
-LEASE = "quintet"
+INSTANCE = "quintet"
+"""What a process is called unless it is told otherwise: its lease, its account, its webhooks."""
+
+
+def webhook_service(instance: str) -> str:
+    """The Service through which the processes of one name are asked by the API server."""
+    return f"{instance}-webhooks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +53,10 @@ class Settings:
 
     json_server_image: str
     workers: int = 8
+    eventing_config_errors: ConfigErrors = ConfigErrors.WARN
+    discovery_address: tuple[str, int] = ("127.0.0.1", 8082)
+    eventing: EventingOptions | None = None
+    """What backends are made of; without it the component eventing cannot be started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +69,12 @@ class Component:
     admissions: tuple[Admission, ...]
     rights: tuple[Right, ...]
     demands: tuple[Demand, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    """Roles that it can do with, where an administrator binds them."""
+    admit: Callable[[Settings], tuple[Admission, ...]] | None = None
+    """Admissions that depend on what an operator set; those that do not are in `admissions`."""
+    serve: Callable[[Settings, Clock], AbstractAsyncContextManager[int]] | None = None
+    """What every replica serves beside its webhooks, while inside; gives the port."""
 
 
 def _start_jsonserver(manager: Manager, settings: Settings) -> None:
@@ -60,6 +88,23 @@ def _start_checkup(manager: Manager, settings: Settings) -> None:
 
 def _start_statefulcluster(manager: Manager, settings: Settings) -> None:
     statefulcluster.build(manager, workers=settings.workers)
+
+
+def _start_eventing(manager: Manager, settings: Settings) -> None:
+    if settings.eventing is None:
+        raise ValueError("the component eventing needs settings of its own")
+    sessions = Sessions(manager.clock)
+    eventingbackend.build(manager, options=settings.eventing, sessions=sessions, workers=settings.workers)
+    subscription.build(manager, sessions=sessions, workers=settings.workers)
+
+
+def _admit_eventing(settings: Settings) -> tuple[Admission, ...]:
+    backends = eventingbackend_admission.admissions(settings.eventing_config_errors)
+    return (*backends, subscription_admission.ADMISSION)
+
+
+def _serve_discovery(settings: Settings, clock: Clock) -> AbstractAsyncContextManager[int]:
+    return discovery.serving(*settings.discovery_address, clock)
 
 
 # The one list: commands, definitions, roles and policies all follow from it.
@@ -89,6 +134,17 @@ COMPONENTS = {
             (statefulcluster_admission.ADMISSION,),
             statefulcluster_rbac.RIGHTS,
             statefulcluster_rbac.DEMANDS,
+        ),
+        Component(
+            "eventing",
+            (EVENTINGBACKEND, SUBSCRIPTION),
+            _start_eventing,
+            (),
+            (*eventingbackend_rbac.RIGHTS, *subscription_rbac.RIGHTS),
+            eventingbackend_rbac.DEMANDS,
+            offers=eventingbackend_rbac.OFFERS,
+            admit=_admit_eventing,
+            serve=_serve_discovery,
         ),
     )
 }

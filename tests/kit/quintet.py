@@ -20,13 +20,14 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-async def run_with_webhooks(kubeconfig: Path, *controllers: str) -> Program:
+async def run_with_webhooks(kubeconfig: Path, *controllers: str, options: tuple[str, ...] = ()) -> Program:
     """`quintet run --webhooks url` with some controllers, once it is ready."""
     health = free_port()
     program = Program(
         str(COMMAND), "run", "--kubeconfig", str(kubeconfig), "--controllers", ",".join(controllers),
         "--webhooks", "url",
         "--webhook-port", str(free_port()), "--health-address", f"127.0.0.1:{health}",
+        "--discovery-address", "127.0.0.1:0", *options,
     )  # fmt: skip
     await program.start()
 

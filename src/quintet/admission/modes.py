@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from quintet.admission.certs import service_hosts
-from quintet.admission.registration import LOCAL_NAME, ByService, ByUrl, Endpoint, Registration
+from quintet.admission.registration import LOCAL_NAME, NAME, ByService, ByUrl, Endpoint, Registration
 from quintet.admission.review import Admission
 from quintet.admission.server import AdmissionServer
-from quintet.admission.sources import SECRET_NAME, Files, MemoryStore, SecretStore, SelfMade
+from quintet.admission.sources import Files, MemoryStore, SecretStore, SelfMade, secret_name
 from quintet.admission.webhooks import Webhooks
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.kube.client import Client
@@ -33,10 +33,14 @@ def by_service(
     *,
     service: ObjectKey,
     port: int = PORT,
+    name: str = NAME,
 ) -> Webhooks:
-    """In the cluster, with certificates of our own in a Secret that all replicas share."""
-    store = SecretStore(client, ObjectKey(service.namespace, SECRET_NAME))
-    endpoint = Endpoint(at=ByService(*service))
+    """In the cluster, with certificates of our own in a Secret that all replicas share.
+
+    `name` tells the configurations and the Secret of several processes apart.
+    """
+    store = SecretStore(client, ObjectKey(service.namespace, secret_name(name)))
+    endpoint = Endpoint(at=ByService(*service), name=name)
     return Webhooks(
         AdmissionServer(admissions, clock, port=port),
         SelfMade(store, service_hosts(*service)),
@@ -82,6 +86,7 @@ def by_files(
     service: ObjectKey | None = None,
     certificate: str = "",
     port: int = PORT,
+    name: str = NAME,
 ) -> Webhooks:
     """In the cluster, with certificates of somebody else.
 
@@ -90,7 +95,7 @@ def by_files(
     """
     registration = None
     if service is not None:
-        endpoint = Endpoint(at=ByService(*service), inject_ca_from=certificate)
+        endpoint = Endpoint(at=ByService(*service), name=name, inject_ca_from=certificate)
         registration = Registration(leading, endpoint, admissions)
     return Webhooks(
         AdmissionServer(admissions, clock, port=port), Files(folder), clock, registration, drain=DRAIN

@@ -91,11 +91,11 @@ def configurations(
 
 def _webhook(endpoint: Endpoint, verb: str, admission: Admission, bundle: bytes | None) -> JsonObject:
     resource = admission.resource
-    client = endpoint.at.client_config(f"/{verb}/{resource.qualified}")
+    client = endpoint.at.client_config(f"/{verb}/{admission.path}")
     if bundle is not None and not endpoint.inject_ca_from:
         client["caBundle"] = base64.b64encode(bundle).decode()
     webhook = {
-        "name": f"{verb}.{resource.qualified}",
+        "name": ".".join(filter(None, (verb, admission.variant, resource.qualified))),
         "clientConfig": client,
         "rules": [
             {
@@ -116,9 +116,21 @@ def _webhook(endpoint: Endpoint, verb: str, admission: Admission, bundle: bytes 
             {"name": "not-deleting", "expression": "!has(object.metadata.deletionTimestamp)"},
         ],
     }
-    if endpoint.namespace_selector is not None:
-        webhook["namespaceSelector"] = endpoint.namespace_selector
+    selectors = [endpoint.namespace_selector, admission.validates_in if verb == "validate" else None]
+    if chosen := [selector for selector in selectors if selector is not None]:
+        webhook["namespaceSelector"] = _both(*chosen)
     return webhook
+
+
+def _both(*selectors: JsonObject) -> JsonObject:
+    """One selector of what all of them select; a label that two of them ask for is asked for twice."""
+    asked = [
+        {"key": key, "operator": "In", "values": [value]}
+        for selector in selectors
+        for key, value in selector.get("matchLabels", {}).items()
+    ]
+    asked += [entry for selector in selectors for entry in selector.get("matchExpressions", ())]
+    return {"matchExpressions": asked} if len(selectors) > 1 else selectors[0]
 
 
 class Registration:
@@ -173,14 +185,17 @@ def covers(live: Any, wanted: Any) -> bool:
     return not wanted or (len(found) == len(wanted) and all(map(covers, found, wanted)))
 
 
-def cluster_rules(name: str = NAME) -> list[JsonObject]:
-    """What `Registration` may do, as rules of a ClusterRole; only to our own two objects."""
+def cluster_rules(name: str = NAME, *, create: bool = True) -> list[JsonObject]:
+    """What `Registration` may do, as rules of a ClusterRole; only to our own two objects.
+
+    Without `create` where somebody else makes and removes them: what was removed then stays so.
+    """
     return [
         {
             "apiGroups": [GROUP],
             "resources": [MUTATING.plural, VALIDATING.plural],
             "resourceNames": [name],
-            "verbs": ["get", "create", "patch"],
+            "verbs": ["get", "create", "patch"] if create else ["get", "patch"],
         }
     ]
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import msgspec
 
-from quintet.admission.patch import diff
+from quintet.admission.patch import diff, same
 from quintet.apis.fields import FieldError, InvalidObjectError
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.kube.errors import Cause, Status, StatusDetails
@@ -89,6 +89,17 @@ class Admission:
     operations: tuple[Operation, ...] = (Operation.CREATE, Operation.UPDATE)
     too_large: str = "The object is too large."
     """Said when a review is over the limit, so that none of the rules could be asked."""
+    fills_in_unchanged: bool = True
+    """Whether `default` is also asked about an update that leaves the spec as it is."""
+    variant: str = ""
+    """Tells the admissions of one resource apart, which judge it in different namespaces."""
+    validates_in: JsonObject | None = None
+    """A label selector of the namespaces in which `validate` is asked; None: all. `default` always is."""
+
+    @property
+    def path(self) -> str:
+        """Where its reviews are sent to, below `/mutate` and `/validate`."""
+        return f"{self.resource.qualified}/{self.variant}" if self.variant else self.resource.qualified
 
 
 class _GroupResource(Struct, frozen=True):
@@ -215,6 +226,11 @@ def _question(admission: Admission, body: bytes) -> _Question:
 
 def _patched(admission: Admission, uid: str, request: Request) -> Response:
     if admission.default is None or request.subresource or not request.object:
+        return Response(uid, True)
+    unchanged = request.old_object is not None and same(
+        request.old_object.get("spec"), request.object.get("spec")
+    )
+    if unchanged and not admission.fills_in_unchanged:
         return Response(uid, True)
     # A copy, so that a default that changes its argument in place is not lost.
     after = admission.default(copy.deepcopy(request.object), request.operation)

@@ -88,7 +88,7 @@ class AdmissionServer:
         app = web.Application()
         for admission in self._admissions:
             for verb, judge in (("mutate", review.mutate), ("validate", review.validate)):
-                path = f"/{verb}/{admission.resource.qualified}"
+                path = f"/{verb}/{admission.path}"
                 app.router.add_post(path, functools.partial(self._handle, path, admission, judge))
         self._runner = web.AppRunner(
             app, access_log=None, handle_signals=False, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=GRACE

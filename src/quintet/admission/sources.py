@@ -25,6 +25,11 @@ _ATTEMPTS = 5
 log = logging.getLogger(__name__)
 
 
+def secret_name(instance: str) -> str:
+    """Where the processes of one name keep their certificates."""
+    return f"{instance}-webhook-certs"
+
+
 @dataclass(frozen=True, slots=True)
 class Serving:
     """What the server shows, and whom the API server has to trust for it."""

@@ -13,14 +13,14 @@ from typing import Any, Final
 from quintet.apis.meta import JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # without values to compare, it can be part of a hashed type
 class Keywords:
     """Schema keywords to add as they are."""
 
     schema: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Verbatim:
     """A schema that replaces the generated one, for types that somebody else defines."""
 
@@ -30,6 +30,11 @@ class Verbatim:
 @dataclass(frozen=True, slots=True)
 class Defaulted:
     """See `DEFAULTED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOrMany:
+    """See `ONE_OR_MANY`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,9 @@ EMBEDDED_OBJECT: Final = Keywords(
     {"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 )
 """A whole Kubernetes object with apiVersion, kind and metadata."""
+
+ONE_OR_MANY: Final = OneOrMany()
+"""A list, or the only item of one without brackets around it, for a webhook to put into a list."""
 
 NULLABLE: Final = Keywords({"nullable": True})
 """`null` may be written and is kept."""

@@ -51,6 +51,8 @@ class CustomResource:
     """The struct of the whole object: `metadata`, `spec`, `status`."""
     spec_from: str = ""
     """The type of Kubernetes, as its OpenAPI document calls it, whose schema is that of `spec`."""
+    parts_from: tuple[tuple[str, str], ...] = ()
+    """Parts of the object, as `spec.items[].pod`, whose schema is that of a type of Kubernetes."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = (CATEGORY,)
     columns: tuple[Column, ...] = (AGE,)

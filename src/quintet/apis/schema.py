@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from quintet.apis.fields import FieldPath
-from quintet.apis.markers import Defaulted, Keywords, Rule, Verbatim
+from quintet.apis.markers import ATOMIC, FREE_FORM, Defaulted, Keywords, OneOrMany, Rule, Verbatim
 from quintet.apis.meta import JsonObject
 from quintet.apis.wellknown import SCHEMAS
 
@@ -87,6 +87,9 @@ def type_schema(hint: Any, path: FieldPath) -> JsonObject:
     """The schema of a type with all its markers."""
     bare, markers = _split(hint)
     verbatim = next((marker for marker in markers if isinstance(marker, Verbatim)), None)
+    if any(isinstance(marker, OneOrMany) for marker in markers):
+        bare = next(each for each in typing.get_args(bare) if typing.get_origin(_split(each)[0]) is tuple)
+        return _one_or_many(type_schema(typing.Annotated[bare, ATOMIC, *_unlike(markers, OneOrMany)], path))
     keywords: JsonObject = {}
     for marker in markers:
         if isinstance(marker, Keywords):
@@ -101,6 +104,16 @@ def type_schema(hint: Any, path: FieldPath) -> JsonObject:
     add_rules(schema, (marker for marker in markers if isinstance(marker, Rule)))
     _refuse_unclear(schema, path)
     return ordered(schema)
+
+
+def _one_or_many(schema: JsonObject) -> JsonObject:
+    """A schema without a type takes both; without the keyword, fields of a single item would be pruned."""
+    without = {key: value for key, value in schema.items() if key not in ("type", *ATOMIC.schema)}
+    return ordered(without | FREE_FORM.schema)
+
+
+def _unlike(markers: list[Any], kind: type) -> Iterable[Any]:
+    return (marker for marker in markers if not isinstance(marker, kind))
 
 
 def _bare_schema(bare: Any, keywords: JsonObject, path: FieldPath) -> JsonObject:

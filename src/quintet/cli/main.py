@@ -22,6 +22,10 @@ COMMANDS = {
     "build": ("quintet.cli.cluster", "build", "Build what a cluster needs, without starting one."),
     "kubectl": ("quintet.cli.cluster", "kubectl", "Run kubectl on an embedded cluster."),
     "run": ("quintet.cli.run", "run", "Run controllers and their webhooks."),
+    "validate": ("quintet.cli.validate", "validate", "Check manifests without a cluster."),
+    "explain": ("quintet.cli.catalog", "explain", "Show what a type of backend can be told."),
+    "publisher-proxy": ("quintet.cli.dataplane", "publisher_proxy", "Take events in for an EventingBackend."),
+    "dispatcher": ("quintet.cli.dataplane", "dispatcher", "Deliver the events of an EventingBackend."),
     "doctor": ("quintet.cli.doctor", "doctor", "Check whether a cluster can be used, and by you."),
     "demo": ("quintet.cli.demo", "demo", "Show a JsonServer become pods that serve its data."),
 }

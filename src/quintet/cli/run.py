@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 import click
 import uvloop
 
+from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors
 from quintet.apis.meta import ObjectKey
-from quintet.components import COMPONENTS, LEASE, WEBHOOK_SERVICE, Component, Settings
+from quintet.cli import eventing
+from quintet.components import COMPONENTS, INSTANCE, Component, Settings, webhook_service
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
@@ -28,7 +30,9 @@ from quintet.runtime.clock import Clock, SystemClock
 from quintet.runtime.manager import Manager
 
 if TYPE_CHECKING:
+    from quintet.admission.review import Admission
     from quintet.admission.webhooks import Webhooks
+    from quintet.controllers.eventingbackend.options import Options as EventingOptions
 
 # Where OLM puts them.
 CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
@@ -42,6 +46,7 @@ class Options:
     kubeconfig: str | None
     context: str | None
     controllers: tuple[str, ...]
+    instance: str
     namespace: str
     leader_elect: bool | None
     system_namespace: str | None
@@ -53,6 +58,12 @@ class Options:
     inject_ca_from: str
     json_server_image: str
     workers: int
+    eventing_config_errors: str
+    discovery_address: tuple[str, int]
+    eventing_image: str
+    nats_image: str
+    eventing_refused_networks: tuple[str, ...]
+    eventing_allowed_networks: tuple[str, ...]
 
 
 class _Names(click.ParamType[tuple[str, ...]]):
@@ -93,6 +104,13 @@ class _Address(click.ParamType[tuple[str, int]]):
 @click.option("--kubeconfig", help="Which cluster; default: KUBECONFIG, the pod's own, ~/.kube/config.")
 @click.option("--context", help="Which context of the kubeconfig.")
 @click.option("--namespace", default="", help="Look at one namespace only; default: all.")
+@click.option(
+    "--instance",
+    default=INSTANCE,
+    show_default=True,
+    help="The name of the installation's part that this process is a replica of: of its lease, its account "
+    "and its webhooks.",
+)
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Default: only in a pod.")
 @click.option(
     "--system-namespace", envvar="POD_NAMESPACE", help="Where the lease and the certificates are kept."
@@ -129,6 +147,35 @@ class _Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--json-server-image", envvar="QUINTET_JSON_SERVER_IMAGE", default=JSON_SERVER_IMAGE, show_default=True
 )
+@click.option(
+    "--eventing-config-errors",
+    type=click.Choice([mode.value for mode in ConfigErrors]),
+    default=ConfigErrors.WARN.value,
+    show_default=True,
+    help="What webhooks do about mistakes in spec.config of an EventingBackend; the label "
+    f"{NAMESPACE_LABEL} of a namespace beats it.",
+)
+@click.option(
+    "--discovery-address",
+    type=_Address(),
+    default="127.0.0.1:8082",
+    show_default=True,
+    help="/backend: which types of backend there are and what they can be told.",
+)
+@click.option("--eventing-image", envvar="QUINTET_EVENTING_IMAGE", default=eventing.IMAGE, show_default=True)
+@click.option("--nats-image", envvar="QUINTET_NATS_IMAGE", default=eventing.NATS_IMAGE, show_default=True)
+@click.option(
+    "--eventing-refused-networks",
+    type=eventing.Networks(),
+    default="",
+    help="Where no EventingBackend may be, in addition to loopback, link-local and the API server.",
+)
+@click.option(
+    "--eventing-allowed-networks",
+    type=eventing.Networks(),
+    default="",
+    help="Where an EventingBackend may be all the same.",
+)
 @click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 64), help="Per controller.")
 @click.option(
     "--log-format", type=click.Choice(["json", "text"]), default=None, help="Default: json in a pod."
@@ -152,7 +199,7 @@ async def _run(options: Options) -> None:
     system = options.system_namespace or found.namespace
     elect = options.leader_elect if options.leader_elect is not None else config.in_pod()
     components = [COMPONENTS[name] for name in options.controllers]
-    health = HealthServer(*options.health_address)
+    health = HealthServer(*options.health_address, clock)
     async with Transport(found) as transport:
         client = Client(transport)
         await client.version()  # a wrong address or a missing right is said now, in one line
@@ -160,25 +207,64 @@ async def _run(options: Options) -> None:
             client,
             clock,
             identity,
-            lease=ObjectKey(system, LEASE) if elect else None,
+            lease=ObjectKey(system, options.instance) if elect else None,
             namespace=options.namespace,
             health=health,
         )
+        settings = _settings(options, await _eventing(options, client, found.server, system))
         for component in components:
-            component.start(manager, Settings(options.json_server_image, options.workers))
-        webhooks = _webhooks(options, components, client, manager, clock, system)
+            component.start(manager, settings)
+        admissions = [each for component in components for each in _admissions(component, settings)]
+        webhooks = _webhooks(options, admissions, client, manager, clock, system)
         async with contextlib.AsyncExitStack() as stack:
+            for component in components:
+                if component.serve is not None:
+                    await stack.enter_async_context(component.serve(settings, clock))
             if webhooks is not None:
                 health.readiness["webhooks"] = webhooks.finding
                 await stack.enter_async_context(webhooks.running())
             await manager.run()
 
 
+async def _eventing(options: Options, client: Client, server: str, system: str) -> EventingOptions | None:
+    if "eventing" not in options.controllers:
+        return None
+    return await eventing.options(
+        client,
+        server,
+        system_namespace=system,
+        account=options.instance,
+        image=options.eventing_image,
+        nats_image=options.nats_image,
+        refused=options.eventing_refused_networks,
+        allowed=options.eventing_allowed_networks,
+    )
+
+
+def _settings(options: Options, backends: EventingOptions | None) -> Settings:
+    return Settings(
+        options.json_server_image,
+        options.workers,
+        ConfigErrors(options.eventing_config_errors),
+        options.discovery_address,
+        backends,
+    )
+
+
+def _admissions(component: Component, settings: Settings) -> tuple[Admission, ...]:
+    return component.admissions + (component.admit(settings) if component.admit is not None else ())
+
+
 def _webhooks(
-    options: Options, components: list[Component], client: Client, manager: Manager, clock: Clock, system: str
+    options: Options,
+    admissions: list[Admission],
+    client: Client,
+    manager: Manager,
+    clock: Clock,
+    system: str,
 ) -> Webhooks | None:
-    admissions = [admission for component in components for admission in component.admissions]
-    service, port = ObjectKey(system, WEBHOOK_SERVICE), options.webhook_port
+    name, port = options.instance, options.webhook_port
+    service = ObjectKey(system, webhook_service(name))
     mode = options.webhooks if options.webhooks != "auto" else ("service" if config.in_pod() else "off")
     if mode == "off":
         return None
@@ -186,7 +272,9 @@ def _webhooks(
 
     match mode:
         case "service":
-            return modes.by_service(admissions, client, manager.client, clock, service=service, port=port)
+            return modes.by_service(
+                admissions, client, manager.client, clock, service=service, port=port, name=name
+            )
         case "url":
             return modes.by_url(admissions, client, clock, host=options.webhook_host, port=port)
         case "files":
@@ -199,5 +287,6 @@ def _webhooks(
                 service=service if certificate else None,
                 certificate=certificate,
                 port=port,
+                name=name,
             )
     return None

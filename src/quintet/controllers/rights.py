@@ -35,3 +35,14 @@ class Demand:
     """A field below `spec` that names a ServiceAccount: the right to `use` that one does as well."""
     when: str = ""
     """A CEL expression about `object`; where it does not hold, nothing is demanded."""
+    expression: str = ""
+    """A CEL expression that asks for the right by itself, where the names are not in one field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Rights that the operator does without, unless somebody binds this role to it in a namespace."""
+
+    name: str
+    """Of the ClusterRole."""
+    rights: tuple[Right, ...]

@@ -100,12 +100,16 @@ class Go(Nothing):
 
     def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
         """Build them without C, so that they run on any base."""
-        go = find_go(progress)
-        progress(f"building the image's programs with {go} (a minute or two)")
-        programs = context / "programs"
-        programs.mkdir()
-        command = [str(go), "build", "-trimpath", "-ldflags", "-s -w", "-o", f"{programs}/", "tool"]
-        run(command, cwd=context, environment=build.environment())
+        go_tools(context, context / "programs", progress)
+
+
+def go_tools(module: Path, programs: Path, progress: Callable[[str], None]) -> None:
+    """Build the tools that a go.mod names into a new folder."""
+    go = find_go(progress)
+    progress(f"building the image's programs with {go} (a minute or two)")
+    programs.mkdir()
+    command = [str(go), "build", "-trimpath", "-ldflags", "-s -w", "-o", f"{programs}/", "tool"]
+    run(command, cwd=module, environment=build.environment())
 
 
 class Python:

@@ -4,6 +4,7 @@ Called by `files`, and by tests that put a definition on a real API server. The 
 is made in `apis.schema`.
 """
 
+from quintet.apis.markers import FREE_FORM
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import Column, CustomResource
 from quintet.apis.schema import add_rules, ordered, struct_schema
@@ -47,11 +48,27 @@ def object_schema(declared: CustomResource) -> JsonObject:
     if declared.spec_from:
         theirs = structural(committed(), declared.spec_from)
         schema["properties"]["spec"] = refined(theirs, schema["properties"]["spec"])
+    for path, name in declared.parts_from:
+        _put(schema, path, structural(committed(), name))
     schema["properties"] = TYPE_META | {
         name: child for name, child in schema["properties"].items() if name not in TYPE_META
     }
     add_rules(schema, declared.rules)
     return ordered(schema)
+
+
+def _put(schema: JsonObject, path: str, theirs: JsonObject) -> None:
+    """Give one part of a schema the shape that Kubernetes has for it."""
+    *way, last = [step for name in path.split(".") for step in _steps(name)]
+    for step in way:
+        schema = schema["items"] if step == "items" else schema["properties"][step]
+    holder = schema if last == "items" else schema["properties"]
+    ours = {key: value for key, value in holder[last].items() if key not in FREE_FORM.schema}
+    holder[last] = refined(theirs, ours)
+
+
+def _steps(name: str) -> list[str]:
+    return [name.removesuffix("[]"), "items"] if name.endswith("[]") else [name]
 
 
 def _names(declared: CustomResource) -> JsonObject:

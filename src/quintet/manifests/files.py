@@ -8,10 +8,12 @@ from pathlib import Path
 
 from quintet.apis.resources import CustomResource
 from quintet.components import Component
+from quintet.manifests.catalog import catalog_page
 from quintet.manifests.crd import MOST_BYTES, definition
+from quintet.manifests.discovery import published
 from quintet.manifests.manager import manager, namespace
 from quintet.manifests.policy import policies
-from quintet.manifests.rbac import operator_roles, user_roles
+from quintet.manifests.rbac import offered_roles, operator_roles, user_roles
 from quintet.manifests.text import HEADER, as_yaml
 
 Files = dict[Path, str]
@@ -19,7 +21,9 @@ Files = dict[Path, str]
 
 CRD_FOLDER = Path("config/crd")
 INSTALLATION = Path("config/default")
-FOLDERS = (CRD_FOLDER, INSTALLATION)
+KYMA = Path("config/kyma")
+CATALOG_PAGE = Path("docs/eventingbackend-catalog.md")
+FOLDERS = (CRD_FOLDER, INSTALLATION, KYMA)
 """Folders in which a file with our header and without a source is a left-over."""
 
 
@@ -35,13 +39,16 @@ def _installation(
     """`kubectl apply -k config/default` installs everything."""
     parts = {
         "namespace.yaml": [namespace()],
-        "rbac.yaml": [*operator_roles(components), *user_roles(declared)],
+        "rbac.yaml": [*operator_roles(components), *offered_roles(components), *user_roles(declared)],
         "policies.yaml": policies(demand for component in components for demand in component.demands),
         "manager.yaml": manager(),
     }
     files = {INSTALLATION / name: as_yaml(*objects) for name, objects in parts.items()}
     files[INSTALLATION / "kustomization.yaml"] = _kustomization(["../crd", *parts])
     files[CRD_FOLDER / "kustomization.yaml"] = _kustomization([path.name for path in definitions])
+    files[KYMA / "kustomization.yaml"] = _kustomization(["discovery.yaml"])
+    files[KYMA / "discovery.yaml"] = as_yaml(published())
+    files[CATALOG_PAGE] = catalog_page()
     return files
 
 

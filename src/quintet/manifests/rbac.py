@@ -6,10 +6,10 @@ Called by `files`. Roles for people (view, edit) are made from the kinds themsel
 from collections.abc import Iterable
 
 from quintet.admission.registration import cluster_rules, namespace_rules
-from quintet.admission.sources import SECRET_NAME
+from quintet.admission.sources import secret_name
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import CustomResource
-from quintet.components import LEASE, Component
+from quintet.components import Component
 from quintet.controllers.rights import Right
 
 GROUP = "rbac.authorization.k8s.io"
@@ -22,21 +22,42 @@ _EDIT = (*_VIEW, "create", "update", "patch", "delete", "deletecollection")
 
 def operator_roles(components: Iterable[Component]) -> list[JsonObject]:
     """The account of the operator and everything that it may do."""
-    rules = [_rule(right) for component in components for right in component.rights]
+    rules = component_rules(components)
+    return identity(ACCOUNT, SYSTEM_NAMESPACE, [*rules, *cluster_rules()], process_rules(ACCOUNT))
+
+
+def component_rules(components: Iterable[Component]) -> list[JsonObject]:
+    """What controllers may do, wherever their objects are."""
+    return [_rule(right) for component in components for right in component.rights]
+
+
+def process_rules(name: str) -> list[JsonObject]:
+    """What a process may do where it lives: lead, and keep its certificates."""
+    return [*lease_rules(name), *namespace_rules(secret_name(name))]
+
+
+def lease_rules(*names: str) -> list[JsonObject]:
+    """To lead under one of these names."""
     lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
-    own = [
-        {**lease, "resourceNames": [LEASE], "verbs": ["get", "update"]},
-        {**lease, "verbs": ["create"]},
-        *namespace_rules(SECRET_NAME),
-    ]
-    account = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE}
+    return [{**lease, "resourceNames": [*names], "verbs": ["get", "update"]}, {**lease, "verbs": ["create"]}]
+
+
+def identity(name: str, namespace: str, cluster: list[JsonObject], own: list[JsonObject]) -> list[JsonObject]:
+    """An account and what it may do, in the whole cluster and in its own namespace."""
+    account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(ACCOUNT, SYSTEM_NAMESPACE)},
-        _role("ClusterRole", "quintet", [*rules, *cluster_rules()]),
-        _binding("ClusterRoleBinding", "quintet", account),
-        _role("Role", "quintet", own, SYSTEM_NAMESPACE),
-        _binding("RoleBinding", "quintet", account, SYSTEM_NAMESPACE),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(name, namespace)},
+        _role("ClusterRole", name, cluster),
+        _binding("ClusterRoleBinding", name, account),
+        _role("Role", name, own, namespace),
+        _binding("RoleBinding", name, account, namespace),
     ]
+
+
+def offered_roles(components: Iterable[Component]) -> list[JsonObject]:
+    """Roles that nobody has until somebody binds them to the operator in a namespace."""
+    offers = [offer for component in components for offer in component.offers]
+    return [_role("ClusterRole", offer.name, [_rule(right) for right in offer.rights]) for offer in offers]
 
 
 def user_roles(declared: Iterable[CustomResource]) -> list[JsonObject]:

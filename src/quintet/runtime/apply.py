@@ -100,10 +100,13 @@ class Children:
         return (await self._present(owner, resource, as_applied(body, owner, self._owner_type)))[0]
 
     async def remove(
-        self, owner: Object, resource: Resource, name: str, *, propagation: str = "Background"
+        self, owner: Object, resource: Resource, name: str | ObjectKey, *, propagation: str = "Background"
     ) -> bool:
-        """Delete a child of ours; True once it is gone. Looks at the server, never at a cache."""
-        key = ObjectKey(owner.metadata.namespace, name)
+        """Delete a child of ours; True once it is gone. Looks at the server, never at a cache.
+
+        A whole key is for children of an owner that is in no namespace.
+        """
+        key = name if isinstance(name, ObjectKey) else ObjectKey(owner.metadata.namespace, name)
         try:
             child = await self._live(resource, key)
             if not belongs_to(child, owner):
@@ -118,7 +121,9 @@ class Children:
         self, owner: Object, resource: Resource, wanted: JsonObject
     ) -> tuple[Child[Any], bool]:
         """A child of ours, and whether it was made just now."""
-        key = ObjectKey(owner.metadata.namespace, wanted["metadata"]["name"])
+        # An owner without a namespace may have children in any; all others have theirs beside them.
+        namespace = owner.metadata.namespace or wanted["metadata"].get("namespace", "")
+        key = ObjectKey(namespace, wanted["metadata"]["name"])
         child = self.get(resource, key)
         if child is None:
             try:
@@ -137,9 +142,8 @@ class Children:
         # It also costs the server a third less than an apply that creates.
         selection, store = self._sources[resource]
         with self._writes.sending(owner.key, store, key) as write:
-            child = selection.decode(
-                await self._client.create(resource, wanted, Raw, namespace=key.namespace)
-            )
+            answer = await self._client.create(resource, wanted, Raw, namespace=key.namespace)
+            child = selection.decode(answer)
             write.answered = child.version
         return child
 
@@ -188,9 +192,7 @@ class Children:
         if not clashes:
             raise refusal
         operations: list[JsonObject] = [{"op": "test", "path": "/metadata/uid", "value": child.uid}]
-        operations += [
-            {"op": "replace", "path": clash.pointer, "value": clash.items} for clash in clashes.values()
-        ]
+        operations += [{"op": "replace", "path": at, "value": each.items} for at, each in clashes.items()]
         await self._client.patch(resource, child.key, operations, Object, content_type=JSON)
 
     async def _live(self, resource: Resource, key: ObjectKey) -> Child[Any]:

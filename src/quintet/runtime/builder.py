@@ -88,7 +88,7 @@ class Builder(Generic[T]):
             metadata_only=view is View,
         )
         store: Store[Child[S]] = Store()
-        store.subscribe(self._unless_echo(store, handlers.enqueue(self.queue, _owner)))
+        store.subscribe(self._unless_echo(store, handlers.enqueue(self.queue, self._owner)))
         self._manager.add_watch(selection, store)
         self.children.add_source(selection, store)
         return store
@@ -149,6 +149,6 @@ class Builder(Generic[T]):
         note = f"This object does not fit its type and is left alone: {item.problem}. Correct it to go on."
         self.events.record(self.resource, item.key, item.uid, WARNING, "DecodeFailed", note)
 
-
-def _owner(child: Child[Any]) -> Iterable[ObjectKey]:
-    return (ObjectKey(child.key.namespace, child.owner_name),) if child.owner_name else ()
+    def _owner(self, child: Child[Any]) -> Iterable[ObjectKey]:
+        namespace = child.key.namespace if self.resource.namespaced else ""
+        return (ObjectKey(namespace, child.owner_name),) if child.owner_name else ()

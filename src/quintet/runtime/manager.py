@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from quintet.apis.meta import ObjectKey
@@ -50,6 +51,7 @@ class Manager:
         self._watches: list[tuple[Watch[Any], Store[Any]]] = []
         self._controllers: list[Controller] = []
         self._recorders: list[Recorder] = []
+        self._background: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._stopping = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
         self._health = health
@@ -67,6 +69,10 @@ class Manager:
         self._controllers.append(controller)
         self._recorders.append(recorder)
 
+    def add_background(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Keep something running from start to end, whoever leads."""
+        self._background.append(run)
+
     def stop(self) -> None:
         """Begin to shut down; `run` returns when that is done."""
         self._stopping.set()
@@ -79,12 +85,9 @@ class Manager:
                 loop.add_signal_handler(number, self.stop)
         if self._health:
             await self._health.start()
-        background = [
-            asyncio.create_task(watch.run(), name=f"watch {watch.name}") for watch, _ in self._watches
-        ]
-        background += [asyncio.create_task(recorder.run()) for recorder in self._recorders]
-        lead = asyncio.create_task(self._lead())
-        stopped = asyncio.create_task(self._stopping.wait())
+        runs = [*(watch.run for watch, _ in self._watches), *(each.run for each in self._recorders)]
+        background = [asyncio.create_task(run()) for run in (*runs, *self._background)]
+        lead, stopped = asyncio.create_task(self._lead()), asyncio.create_task(self._stopping.wait())
         try:
             # A background task never ends by itself: if one does, its error is ours.
             done, _ = await asyncio.wait([lead, stopped, *background], return_when=asyncio.FIRST_COMPLETED)

@@ -165,8 +165,8 @@ def untouched(child: Child[Any], body: JsonObject) -> bool:
     wanted["metadata"] = {
         name: value for name, value in body["metadata"].items() if name not in _UNRECORDED_METADATA
     }
-    references = body["metadata"]["ownerReferences"]
-    if references[0]["uid"] == child.owner_uid:
+    references = body["metadata"].get("ownerReferences")
+    if references and references[0]["uid"] == child.owner_uid:
         wanted["metadata"]["ownerReferences"] = [references[0] | {"uid": _OWNER}]
     return covers(_records(child.fields), wanted)
 

@@ -74,7 +74,9 @@ class Watch(Generic[C]):
         store: Store[C],
         clock: Clock,
         patience: Patience | None = None,
+        on_trouble: Callable[[Exception], None] = lambda error: None,
     ) -> None:
+        self._on_trouble = on_trouble
         self._client = client
         self._selection = selection
         self._store = store
@@ -103,6 +105,7 @@ class Watch(Generic[C]):
             except (KubeError, msgspec.DecodeError) as error:
                 cause = type(error).__name__
                 log.warning("Watch interrupted", extra={"resource": self.name, "error": str(error)})
+                self._on_trouble(error)
             metrics.watch_restarts.labels(self.name, cause).inc()
             # A stream that brought news may be resumed at once; one that did not must not spin.
             if self._store.version > before:

@@ -14,6 +14,7 @@ from quintet.apis.fields import FieldPath
 from quintet.apis.lint import problems
 from quintet.apis.markers import (
     ATOMIC,
+    DATE_TIME,
     DEFAULTED,
     EMBEDDED_OBJECT,
     FREE_FORM,
@@ -100,6 +101,18 @@ class Level(IntEnum):
             {"type": "array", "minItems": 1, "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         ),
         (Annotated[Any, Verbatim({"type": "string", "minLength": 3})], {"type": "string", "minLength": 3}),
+        (
+            Annotated[tuple[Annotated[str, DATE_TIME], ...], ATOMIC],
+            {
+                "type": "array",
+                "x-kubernetes-list-type": "atomic",
+                "items": {"type": "string", "format": "date-time"},
+            },
+        ),
+        (
+            dict[str, Annotated[Any, Verbatim({"type": "string"})]],
+            {"type": "object", "additionalProperties": {"type": "string"}},
+        ),
     ],
     ids=str,
 )

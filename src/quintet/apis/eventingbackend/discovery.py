@@ -81,7 +81,7 @@ def backend_types(catalog: Catalog = CATALOG) -> list[str]:
 
 def description(backend: BackendType) -> JsonObject:
     """The body of `GET /backend/{type}`."""
-    return {"type": backend.name, "config": [_described(key) for key in backend.keys]}
+    return {"type": backend.name, "config": [described(key) for key in backend.keys]}
 
 
 def what_if(backend: BackendType, config: Any, catalog: Catalog = CATALOG) -> JsonObject:
@@ -103,8 +103,8 @@ def what_if(backend: BackendType, config: Any, catalog: Catalog = CATALOG) -> Js
     }
 
 
-def _described(key: Key) -> JsonObject:
-    """The published fields always; the others where they say something."""
+def described(key: Key) -> JsonObject:
+    """One key: the published fields always, the others where they say something."""
     further: JsonObject = {
         "minimum": key.minimum,
         "maximum": key.maximum,

@@ -20,6 +20,8 @@ EVENTINGBACKENDS = Resource("eventing.kyma-project.io", "v1alpha1", "EventingBac
 LABEL: Final = ("kyma-project.io/eventing", "backend")
 """Every backend carries it, so that one selector finds them all."""
 
+FINALIZER: Final = "eventing.kyma-project.io/eventingbackend"
+
 MOST_ENTRIES: Final = 64
 MOST_FAULTS: Final = 128
 LONGEST_NAME: Final = 256

@@ -44,8 +44,11 @@ class Judgement(NamedTuple):
 
 def default(obj: JsonObject, catalog: Catalog = CATALOG) -> JsonObject:
     """The object as it is stored when somebody creates it: labelled, and with every required key."""
-    metadata, spec = dict(obj.get("metadata") or {}), dict(obj.get("spec") or {})
+    metadata, written = dict(obj.get("metadata") or {}), obj.get("spec") or {}
     metadata["labels"] = {LABEL[0]: LABEL[1], **(metadata.get("labels") or {})}
+    if not isinstance(written, dict):
+        return {**obj, "metadata": metadata}
+    spec = dict(written)
     backend, config = catalog.get(str(spec.get("type"))), spec.get("config")
     # A config of the wrong form is left as it is, so that the user is told about what they wrote.
     if backend is not None and (config is None or isinstance(config, list)):

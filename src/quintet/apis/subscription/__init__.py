@@ -13,7 +13,7 @@ from quintet.apis.subscription.types import (
     SubscriptionStatus,
     TypeMatching,
 )
-from quintet.apis.subscription.validation import judge, spec_errors
+from quintet.apis.subscription.validation import default, judge, spec_errors
 
 __all__ = [
     "SUBSCRIPTION",
@@ -28,6 +28,7 @@ __all__ = [
     "TypeMatching",
     "clean_source",
     "clean_type",
+    "default",
     "event_types",
     "judge",
     "spec_errors",

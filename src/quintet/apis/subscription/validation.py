@@ -1,4 +1,4 @@
-"""Mistakes of a Subscription as it was written.
+"""Defaults and mistakes of a Subscription as it was written.
 
 Pure; called by the webhooks with the object as it came over the wire, and again by the controller,
 because an object may have come past the webhooks. Whether the sink exists is for the controller.
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from quintet.apis.fields import SPEC, FieldError, FieldErrors
 from quintet.apis.meta import JsonObject
 from quintet.apis.subscription.cleaning import NOT_IN_TYPES, clean_source, clean_type
-from quintet.apis.subscription.types import IN_FLIGHT_RULE, MOST_IN_FLIGHT, TypeMatching
+from quintet.apis.subscription.types import FINALIZER, IN_FLIGHT_RULE, MOST_IN_FLIGHT, TypeMatching
 
 SUFFIX: Final = "svc.cluster.local"
 FEWEST_SEGMENTS: Final = 2
@@ -25,6 +25,15 @@ SCHEME: Final = "must have URL scheme 'http' or 'https'"
 SINK_SUFFIX: Final = f"must have valid sink URL suffix {SUFFIX}"
 SUB_DOMAINS: Final = "must have sink URL with 5 sub-domains"
 SAME_NAMESPACE: Final = "must have the same namespace as the subscriber"
+
+
+def default(obj: JsonObject) -> JsonObject:
+    """The object as it is stored when somebody creates it: held by our finalizer."""
+    metadata = dict(obj.get("metadata") or {})
+    finalizers = list(metadata.get("finalizers") or ())
+    if FINALIZER not in finalizers:
+        metadata["finalizers"] = [*finalizers, FINALIZER]
+    return {**obj, "metadata": metadata}
 
 
 def judge(obj: JsonObject) -> tuple[FieldError, ...]:

@@ -1,0 +1,179 @@
+"""What a config has changed on an object, written down on the object itself, in the same write.
+
+One annotation per config, `casconfig.openebs.io/<config>`: for every path the value that was there before
+(`was`; left out: none), the value that the config set (`is`; left out: it removed what was there), and what
+is needed to put it back in its place. Several configs are layers on one another: `layer` says which one is
+above. Pure. Read and written by `layers`; nothing else makes or changes one.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from quintet.apis.casconfig.places import ABSENT, CONTAINER_LISTS, POD_ROOTS, Path, as_text, from_text
+from quintet.apis.meta import JsonObject, ObjectKey
+
+PREFIX: Final = "casconfig.openebs.io/"
+LARGEST: Final = 64 * 1024
+"""Bytes of one ledger. All annotations of an object together may have 256 KiB."""
+LARGEST_ANNOTATIONS: Final = 256 * 1024
+_PODS: Final = (("spec",), ("spec", "template", "spec"), ("spec", "jobTemplate", "spec", "template", "spec"))
+
+
+class LedgerError(ValueError):
+    """A ledger that cannot be read: somebody else has changed it."""
+
+
+class LedgerTooLargeError(ValueError):
+    """What would have to be written down does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change: where, what was there, what was set."""
+
+    path: Path
+    was: Any = ABSENT
+    now: Any = ABSENT
+    at: int | None = None
+    """Where in its list the value was."""
+    made: int = 0
+    """How many maps and lists around it were made for it."""
+
+    @property
+    def is_container(self) -> bool:
+        """Whether it is about a container as a whole."""
+        return self.path[0] in CONTAINER_LISTS and len(self.path) == 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All changes of one config on one object, in the order in which they were made."""
+
+    config: ObjectKey
+    layer: int
+    pod: Path | None
+    """Where in the object the pod is; None if it has none."""
+    entries: tuple[Entry, ...]
+
+
+def annotation(config: ObjectKey, namespace: str) -> str:
+    """The key of a config's ledger on an object in a namespace (empty for one that is in none)."""
+    if config.namespace == namespace:
+        return f"{PREFIX}{config.name}"
+    # Configs of several namespaces may have one name; `_` is in no name.
+    digest = hashlib.blake2b(config.namespace.encode(), digest_size=6).hexdigest()
+    return f"{PREFIX}{config.name}_{digest}"
+
+
+def ledgers(obj: JsonObject) -> list[Ledger]:
+    """All ledgers on an object, the lowest layer first. Raises `LedgerError`."""
+    metadata = obj.get("metadata") or {}
+    found = []
+    for key, text in (metadata.get("annotations") or {}).items():
+        if key.startswith(PREFIX):
+            ledger = _decoded(key, text)
+            if annotation(ledger.config, metadata.get("namespace", "")) != key:
+                raise LedgerError(f"metadata.annotations[{key}] speaks of the config {ledger.config}")
+            found.append(ledger)
+    return sorted(found, key=lambda ledger: (ledger.layer, ledger.config))
+
+
+def has_ledger(obj: JsonObject, config: ObjectKey) -> bool:
+    """Whether a config has changed an object, as its metadata say."""
+    metadata = obj.get("metadata") or {}
+    return annotation(config, metadata.get("namespace", "")) in (metadata.get("annotations") or {})
+
+
+def without_ledgers(obj: JsonObject) -> JsonObject:
+    """An object without them; what is not changed is shared."""
+    metadata = obj.get("metadata") or {}
+    given = metadata.get("annotations") or {}
+    if not any(key.startswith(PREFIX) for key in given):
+        return obj
+    kept = {key: value for key, value in given.items() if not key.startswith(PREFIX)}
+    rest = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**obj, "metadata": {**rest, "annotations": kept} if kept else rest}
+
+
+def with_ledgers(obj: JsonObject, written: list[Ledger]) -> JsonObject:
+    """An object with these and no others. Raises `LedgerTooLargeError`."""
+    bare = without_ledgers(obj)
+    if not written:
+        return bare
+    metadata = bare.get("metadata") or {}
+    namespace = metadata.get("namespace", "")
+    added = {annotation(ledger.config, namespace): _encoded(ledger) for ledger in written}
+    annotations = {**(metadata.get("annotations") or {}), **added}
+    if sum(len(key) + len(value.encode()) for key, value in annotations.items()) > LARGEST_ANNOTATIONS:
+        raise LedgerTooLargeError(
+            f"with what was there before written down, the annotations would have more than "
+            f"{LARGEST_ANNOTATIONS} bytes"
+        )
+    return {**bare, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _encoded(ledger: Ledger) -> str:
+    body: JsonObject = {"of": str(ledger.config), "layer": ledger.layer}
+    if ledger.pod is not None:
+        body["pod"] = ".".join(ledger.pod)
+    body["set"] = {as_text(entry.path): _encoded_entry(entry) for entry in ledger.entries}
+    text = msgspec.json.encode(body).decode()
+    if len(text.encode()) > LARGEST:
+        raise LedgerTooLargeError(
+            f"what config {ledger.config} changes takes {len(text.encode())} bytes to write down, and "
+            f"{LARGEST} are allowed; set less in one config"
+        )
+    return text
+
+
+def _encoded_entry(entry: Entry) -> JsonObject:
+    body: JsonObject = {}
+    if entry.was is not ABSENT:
+        body["was"] = entry.was
+    if entry.now is not ABSENT:
+        body["is"] = entry.now
+    if entry.at is not None:
+        body["at"] = entry.at
+    if entry.made:
+        body["made"] = entry.made
+    return body
+
+
+class _Body(msgspec.Struct, forbid_unknown_fields=True):
+    of: str
+    layer: int
+    set: dict[str, dict[str, Any]]
+    pod: str | None = None
+
+
+def _decoded(key: str, text: str) -> Ledger:
+    try:
+        body = msgspec.json.decode(text, type=_Body)
+        namespace, _, name = body.of.rpartition("/")
+        pod = tuple(body.pod.split(".")) if body.pod is not None else None
+        if pod is not None and pod not in _PODS:
+            raise ValueError(f"{body.pod} is not where a pod is")
+        entries = tuple(_decoded_entry(path, entry) for path, entry in body.set.items())
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise LedgerError(
+            f"metadata.annotations[{key}] is not as the controller wrote it: {error}"
+        ) from error
+    return Ledger(ObjectKey(namespace, name), body.layer, pod, entries)
+
+
+def _decoded_entry(text: str, body: dict[str, Any]) -> Entry:
+    """A ledger names nothing but what a config can set: a forged one must not lead anywhere else."""
+    path = from_text(text)
+    if path[0] in ("labels", "annotations"):
+        allowed = len(path) == 2 and not path[1].startswith(PREFIX)
+    else:
+        allowed = path[0] in POD_ROOTS and len(path) > 1
+    at, made = body.get("at"), body.get("made", 0)
+    if not allowed or set(body) - {"was", "is", "at", "made"}:
+        raise ValueError(f"{text} is nothing that a config changes")
+    if not (at is None or (isinstance(at, int) and at >= 0)) or not isinstance(made, int) or made < 0:
+        raise ValueError(f"{text} has no such place")
+    return Entry(path, body.get("was", ABSENT), body.get("is", ABSENT), at, made)

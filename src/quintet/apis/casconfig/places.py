@@ -1,0 +1,179 @@
+"""Where in an object a value is, when items of lists are known by what they are and not by their index.
+
+`containers/web/env/LEVEL` is the variable LEVEL of the container web, wherever both stand in their lists.
+Paths begin at the pod (`containers`, `initContainers`, `tolerations`) or at the metadata of the object
+(`labels`, `annotations`); nothing else of an object can be named by one. Pure; used by all that reads or
+changes an object here.
+"""
+
+import json
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+from quintet.apis.meta import JsonObject
+
+Path = tuple[str, ...]
+"""Relative to the pod or to the metadata, as above; or, once `absolute`, from the top of the object."""
+
+
+class Absent(Enum):
+    """See `ABSENT`."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+"""Stands for: there is no value. `null` is one."""
+
+METADATA_ROOTS: Final = ("labels", "annotations")
+CONTAINER_LISTS: Final = ("initContainers", "containers")
+POD_ROOTS: Final = (*CONTAINER_LISTS, "tolerations")
+
+
+def _by(field: str) -> Callable[[JsonObject], str]:
+    return lambda item: str(item.get(field, ""))
+
+
+def _port(item: JsonObject) -> str:
+    return f"{item.get('containerPort')}/{item.get('protocol') or 'TCP'}"
+
+
+def _whole(item: Any) -> str:
+    # The API server drops what is empty, and it is the same item then.
+    if isinstance(item, dict):
+        item = {key: value for key, value in item.items() if value not in (None, "")}
+    return json.dumps(item, sort_keys=True, separators=(",", ":"))
+
+
+IDENTITIES: Final[dict[str, Callable[[Any], str]]] = {
+    "containers": _by("name"),
+    "initContainers": _by("name"),
+    "env": _by("name"),
+    "volumeMounts": _by("mountPath"),
+    "volumeDevices": _by("devicePath"),
+    "ports": _port,
+    "tolerations": _whole,
+}
+"""The lists whose items are known by something, and by what."""
+
+
+def identity(field: str, item: Any) -> str:
+    """What an item of such a list is known by."""
+    return IDENTITIES[field](item) if isinstance(item, dict) else _whole(item)
+
+
+def copied(value: Any) -> Any:
+    """A JSON value of its own, down to the bottom."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
+
+
+def as_text(path: Path) -> str:
+    """A path as ledgers, status and messages have it; escaped as in a JSON pointer."""
+    return "/".join(step.replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def from_text(text: str) -> Path:
+    """The opposite of `as_text`."""
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in text.split("/"))
+
+
+def absolute(path: Path, pod: Path | None) -> Path | None:
+    """A path from the top of the object; None if it is about pods and the object has none."""
+    if path[0] in METADATA_ROOTS:
+        return ("metadata", *path)
+    return (*pod, *path) if pod is not None else None
+
+
+class Subject:
+    """A copy of an object that is being rewritten. All paths are absolute."""
+
+    def __init__(self, obj: JsonObject) -> None:
+        self.object: JsonObject = copied(obj)
+
+    def get(self, path: Path) -> Any:
+        """The value at a path, or `ABSENT`."""
+        node: Any = self.object
+        field = ""
+        for step in path:
+            at = _at(node, field, step)
+            if at is None:
+                return ABSENT
+            node, field = node[at], step
+        return node
+
+    def index(self, path: Path) -> int | None:
+        """Where in its list the item at a path stands; None for what is in no list."""
+        holder = self.get(path[:-1])
+        return _at_item(holder, path[-2], path[-1]) if isinstance(holder, list) else None
+
+    def put(self, path: Path, value: Any, at: int | None = None) -> int | None:
+        """Set a value; a new item goes to the end of its list, or to `at`.
+
+        Returns how many maps and lists had to be made around it. None, and nothing done: the item of
+        a list that it would be in is not there.
+        """
+        holder, made = self._holder(path[:-1])
+        if holder is None:
+            return None
+        value = copied(value)  # what is set inside it later is not part of what was given
+        if isinstance(holder, list):
+            index = _at_item(holder, path[-2], path[-1])
+            if index is not None:
+                holder[index] = value
+            else:
+                holder.insert(len(holder) if at is None else min(at, len(holder)), value)
+        else:
+            holder[path[-1]] = value
+        return made
+
+    def remove(self, path: Path, made: int = 0) -> None:
+        """Take a value away, and so many of the maps and lists around it as it leaves empty."""
+        holder = self.get(path[:-1])
+        at = _at(holder, path[-2] if len(path) > 1 else "", path[-1])
+        if at is not None:
+            del holder[at]
+        if made and holder in ({}, []) and len(path) > 1:
+            self.remove(path[:-1], made - 1)
+
+    def _holder(self, path: Path) -> tuple[Any, int]:
+        """What is at a path, made if it is not there yet."""
+        node: Any = self.object
+        field, made = "", 0
+        for step in path:
+            at = _at(node, field, step)
+            if at is None or node[at] is None:
+                if not isinstance(node, dict):
+                    return None, made
+                node[step] = [] if step in IDENTITIES and field not in METADATA_ROOTS else {}
+                at, made = step, made + 1
+            node, field = node[at], step
+        return (node, made) if isinstance(node, dict | list) else (None, made)
+
+
+def _at(node: Any, field: str, step: str) -> Any:
+    """The key or index under which a step goes on from here; None if there is none."""
+    if isinstance(node, dict):
+        return step if step in node else None
+    return _at_item(node, field, step) if isinstance(node, list) and field in IDENTITIES else None
+
+
+def _at_item(items: list[Any], field: str, step: str) -> int | None:
+    # From the back: of two variables of one name, Kubernetes takes the last.
+    return next((at for at in reversed(range(len(items))) if identity(field, items[at]) == step), None)
+
+
+def arranged(new: Any, live: Any, field: str = "") -> Any:
+    """`new` with the items that `live` has too in the order of `live`: order alone is no change."""
+    if isinstance(new, dict) and isinstance(live, dict):
+        return {key: arranged(value, live.get(key), key) for key, value in new.items()}
+    if not (isinstance(new, list) and isinstance(live, list) and field in IDENTITIES):
+        return new
+    theirs = {identity(field, item): item for item in live}
+    ours = {identity(field, item): arranged(item, theirs.get(identity(field, item))) for item in new}
+    if len(theirs) != len(live) or len(ours) != len(new):
+        return new
+    in_order = iter([name for name in theirs if name in ours])
+    return [ours[next(in_order)] if name in theirs else item for name, item in ours.items()]

@@ -1,0 +1,220 @@
+"""An object as it was written against the structural schema of its kind, without an API server.
+
+Pure; used by `quintet validate`. It refuses what the API server refuses for its schema, and the
+fields that `kubectl apply` refuses because the schema does not know them. What only the API server
+itself decides is left to it: policies, quota, and rules that compare with the object before.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from quintet.apis.fields import METADATA, OMITTED, FieldError, FieldErrors, FieldPath, Kind
+from quintet.apis.labels import check_labels
+from quintet.apis.meta import JsonObject
+
+CHECKED: Final = frozenset(
+    {
+        "type", "format", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum",
+        "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "minProperties",
+        "maxProperties", "required", "properties", "additionalProperties", "items", "nullable",
+        "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations",
+    }
+)  # fmt: skip
+"""The keywords that are looked at."""
+SAID: Final = frozenset({"description", "default", "x-kubernetes-map-type", "x-kubernetes-embedded-resource"})
+"""The keywords that refuse nothing here."""
+
+LONGEST_NAME: Final = 253
+NAME_RULE: Final = (
+    f"must be at most {LONGEST_NAME} lower-case letters, digits, '-' and '.', and begin and end with a "
+    "letter or digit"
+)
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
+    "number": lambda value: _is_number(value),
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+}
+_UNITS: Final = {"string": "characters", "array": "items", "object": "keys"}
+
+
+Rules = Mapping[str, Callable[[Any], bool]]
+"""Rules in CEL, as a schema has them, and the same in Python. One that is not there is taken to hold."""
+
+
+def mistakes(schema: JsonObject, obj: JsonObject, rules: Rules) -> list[FieldError]:
+    """Everything that the schema does not allow. A status is not looked at: nobody can write it."""
+    ours = {name: child for name, child in schema["properties"].items() if name not in ("metadata", "status")}
+    written = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+    errors = FieldErrors()
+    _check_metadata(obj.get("metadata") or {}, errors)
+    _check({**schema, "properties": ours}, written, FieldPath(), errors)
+    if not errors.found:  # rules are about values of the right shape
+        _check_rules({**schema, "properties": ours}, obj, FieldPath(), rules, errors)
+    return list(errors)
+
+
+def _check_metadata(metadata: JsonObject, errors: FieldErrors) -> None:
+    """As the API server checks it for every kind."""
+    name = metadata.get("name")
+    if not name and not metadata.get("generateName"):
+        errors.required(METADATA.child("name"), "must be set, or generateName must")
+    elif name and not (isinstance(name, str) and len(name) <= LONGEST_NAME and _NAME.fullmatch(name)):
+        errors.invalid(METADATA.child("name"), name, NAME_RULE)
+    for field in ("labels", "annotations"):
+        written = metadata.get(field) or {}
+        if not isinstance(written, dict):
+            errors.type_invalid(METADATA.child(field), written, "object")
+            continue
+        for key, value in written.items():
+            if not isinstance(value, str):
+                errors.type_invalid(METADATA.child(field).key(str(key)), value, "string")
+    if isinstance(metadata.get("labels"), dict) and not errors.found:
+        check_labels(errors, METADATA.child("labels"), metadata["labels"])
+
+
+def _check(schema: JsonObject, value: Any, path: FieldPath, errors: FieldErrors) -> None:
+    if value is None and schema.get("nullable"):
+        return
+    if wanted := _wanted(schema, value):
+        errors.type_invalid(path, value, wanted)
+        return
+    if "enum" in schema and value not in schema["enum"]:
+        errors.not_supported(path, str(value), map(str, schema["enum"]))
+    if problem := _problem(schema, value):
+        errors.invalid(path, value if not isinstance(value, dict | list) else OMITTED, problem)
+    if isinstance(value, dict):
+        _check_object(schema, value, path, errors)
+    elif isinstance(value, list):
+        _check_list(schema, value, path, errors)
+
+
+def _wanted(schema: JsonObject, value: Any) -> str:
+    """The type that a value should have and has not."""
+    if schema.get("x-kubernetes-int-or-string"):
+        fits = _TYPES["integer"](value) or isinstance(value, str)
+        return "" if fits else "integer or string"
+    wanted = schema.get("type")  # only what is free-form has none
+    return "" if wanted is None or _TYPES[wanted](value) else str(wanted)
+
+
+def _problem(schema: JsonObject, value: Any) -> str:
+    if isinstance(value, str):
+        return _length_problem(schema, value, "Length", "string") or _text_problem(schema, value)
+    if isinstance(value, list):
+        return _length_problem(schema, value, "Items", "array")
+    if isinstance(value, dict):
+        return _length_problem(schema, value, "Properties", "object")
+    return _number_problem(schema, value) if _is_number(value) else ""
+
+
+def _length_problem(schema: JsonObject, value: Any, suffix: str, type_: str) -> str:
+    lowest, highest = schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
+    if lowest is not None and len(value) < lowest:
+        return f"must have at least {lowest} {_UNITS[type_]}"
+    if highest is not None and len(value) > highest:
+        return f"must have at most {highest} {_UNITS[type_]}"
+    return ""
+
+
+def _text_problem(schema: JsonObject, text: str) -> str:
+    pattern = schema.get("pattern")
+    if pattern is not None and re.search(pattern, text) is None:
+        return f"must match {pattern}"
+    if schema.get("format") == "date-time" and not _is_time(text):
+        return "must be a time such as 2026-01-31T12:00:00Z"
+    return ""
+
+
+def _number_problem(schema: JsonObject, number: float) -> str:
+    lowest, highest = schema.get("minimum"), schema.get("maximum")
+    if lowest is not None and (number < lowest or (schema.get("exclusiveMinimum") and number == lowest)):
+        return f"must be greater than {'' if schema.get('exclusiveMinimum') else 'or equal to '}{lowest}"
+    if highest is not None and (number > highest or (schema.get("exclusiveMaximum") and number == highest)):
+        return f"must be less than {'' if schema.get('exclusiveMaximum') else 'or equal to '}{highest}"
+    if "multipleOf" in schema and number % schema["multipleOf"]:
+        return f"must be a multiple of {schema['multipleOf']}"
+    bits = {"int32": 31, "int64": 63}.get(schema.get("format", ""))
+    if bits is not None and not -(2**bits) <= number < 2**bits:
+        return f"must fit {bits + 1} bits"
+    return ""
+
+
+def _check_object(schema: JsonObject, value: JsonObject, path: FieldPath, errors: FieldErrors) -> None:
+    known = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            errors.required(path.child(name))
+    others = schema.get("additionalProperties")
+    for name, child in value.items():
+        if name in known:
+            # A null is taken for nothing written where there is a default to take its place.
+            if child is not None or "default" not in known[name]:
+                _check(known[name], child, path.child(name), errors)
+        elif isinstance(others, dict):
+            _check(others, child, path.key(name), errors)
+        elif not (others or schema.get("x-kubernetes-preserve-unknown-fields")):
+            errors.found.append(_unknown(path.child(str(name)), str(name), known))
+
+
+def _unknown(path: FieldPath, name: str, known: JsonObject) -> FieldError:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else ""
+    return FieldError(path, Kind.NOT_SUPPORTED, message="there is no such field", next_step=hint)
+
+
+def _check_list(schema: JsonObject, items: Sequence[Any], path: FieldPath, errors: FieldErrors) -> None:
+    for index, item in enumerate(items):
+        _check(schema["items"], item, path.index(index), errors)
+    seen: list[Any] = []
+    for index, mark in _marks(schema, items):
+        if mark in seen:
+            errors.duplicate(path.index(index), mark)
+        seen.append(mark)
+
+
+def _marks(schema: JsonObject, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """What must not be there twice in a list."""
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    for index, item in enumerate(items):
+        if schema.get("x-kubernetes-list-type") == "set":
+            yield index, item
+        elif keys and isinstance(item, dict):
+            defaults = {key: schema["items"]["properties"].get(key, {}).get("default") for key in keys}
+            yield index, {key: item.get(key, defaults[key]) for key in keys}
+
+
+def _check_rules(schema: JsonObject, value: Any, path: FieldPath, rules: Rules, errors: FieldErrors) -> None:
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if not rules.get(rule["rule"], _holds)(value):
+            errors.invalid(path, OMITTED, rule["message"])
+    if isinstance(value, dict):
+        for name, child in value.items():
+            below = schema.get("properties", {}).get(name)
+            if below is not None and child is not None:
+                _check_rules(below, child, path.child(name), rules, errors)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_rules(schema["items"], item, path.index(index), rules, errors)
+
+
+def _holds(value: Any) -> bool:
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None and "T" in text.upper()
+    except ValueError:
+        return False

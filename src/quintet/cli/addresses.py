@@ -1,0 +1,20 @@
+"""Addresses to listen on, as words of a command line."""
+
+import click
+
+
+class Address(click.ParamType[tuple[str, int]]):
+    """HOST:PORT; without a host it is every address of the machine."""
+
+    name = "host:port"
+
+    def convert(
+        self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        """Take it apart."""
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = value.rpartition(":")
+        if not colon or not port.isdigit() or int(port) > 65535:
+            self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:8080 or :8080", param, ctx)
+        return host.strip("[]"), int(port)

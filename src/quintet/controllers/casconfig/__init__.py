@@ -1,0 +1,1 @@
+"""Applies CASConfigs to their targets, and takes them back again."""

@@ -1,0 +1,62 @@
+"""Tells of what happened to configs and targets, as Events on both. Called by `controller`."""
+
+from quintet.apis.casconfig import CASCONFIGS, CASConfig, CASConfigStatus, ConditionType, TargetState
+from quintet.apis.meta import find_condition
+from quintet.controllers.casconfig.batch import Result
+from quintet.controllers.casconfig.contests import entries, entry_key
+from quintet.controllers.casconfig.plan import Reason, Step
+from quintet.runtime.events import NORMAL, WARNING, Recorder
+
+MOST_TOLD = 20
+"""Of more targets than this in one batch, only the config tells: an Event costs as much as a change."""
+_NO_NEWS = (Reason.LOOKING, Reason.NO_TARGETS)
+
+
+class Announcer:
+    """Records the Events of configs and their targets."""
+
+    def __init__(self, events: Recorder) -> None:
+        self._events = events
+
+    def config(self, config: CASConfig, status: CASConfigStatus) -> None:
+        """Tell of a config that is now ready, or not, for another reason than before."""
+        before = find_condition(config.status.conditions, ConditionType.READY)
+        now = find_condition(status.conditions, ConditionType.READY)
+        if now is None or now.reason in _NO_NEWS:
+            return
+        if before is not None and (before.reason, before.message) == (now.reason, now.message):
+            return
+        kind = NORMAL if now.status == "True" else WARNING
+        self._events.record(CASCONFIGS, config.key, config.metadata.uid, kind, now.reason, now.message)
+
+    def targets(self, config: CASConfig, done: Result) -> None:
+        """Tell of targets that were changed, or could not be."""
+        known = entries(config)
+        for step in done.changed[:MOST_TOLD] if len(done.changed) <= MOST_TOLD else ():
+            self._changed(config, step)
+        told = 0
+        for step in done.steps.values():
+            before = known.get(entry_key(step))
+            if told < MOST_TOLD and (before is None or before.state != step.state):
+                told += self._troubled(config, step)
+
+    def _changed(self, config: CASConfig, step: Step) -> None:
+        if step.policies:
+            note = f"CASConfig {config.key} has set {', '.join(step.paths)}"
+            self._record(step, NORMAL, "Injected", note)
+        else:
+            self._record(step, NORMAL, "Restored", f"CASConfig {config.key} was taken back")
+
+    def _troubled(self, config: CASConfig, step: Step) -> bool:
+        reasons = {
+            TargetState.FAILED: "InjectionFailed",
+            TargetState.CONTESTED: "Contested",
+            TargetState.LEFT: "LeftAsFound",
+        }
+        reason = reasons.get(step.state)
+        if reason is not None:
+            self._record(step, WARNING, reason, f"CASConfig {config.key}: {step.message}")
+        return reason is not None
+
+    def _record(self, step: Step, kind: str, reason: str, note: str) -> None:
+        self._events.record(step.resource, step.key, step.uid, kind, reason, note, action="Inject")

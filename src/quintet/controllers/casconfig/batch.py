@@ -1,0 +1,178 @@
+"""A batch of changes for one config: all of them, or none.
+
+Called by `controller`. Before more than one target is changed, the status says so (`unfinished`) and where
+(`reach`): whoever finds it after a crash goes on from there. If a target then cannot be changed:
+
+    this process began the batch     what it changed gets back what it had before
+    another one did, and is gone     what each target had before is not known: the whole config is undone
+
+Either way no target is left with half of a batch. Undoing what is no target any more comes after that,
+each object by itself.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+from quintet.apis.casconfig import TargetState
+from quintet.apis.casconfig.ledger import has_ledger
+from quintet.apis.casconfig.types import Reach
+from quintet.controllers.casconfig import plan
+from quintet.controllers.casconfig.plan import Found, Step, Target, Wish
+from quintet.controllers.casconfig.status import as_failed, as_rolled_back, as_waiting
+from quintet.controllers.casconfig.survey import reach_of
+from quintet.controllers.casconfig.transaction import Failure, Hands, Outcome, Task
+
+Mark = Callable[[tuple[Reach, ...], bool], Awaitable[None]]
+"""Writes down where changes are about to be made, and whether more than one."""
+
+
+@dataclass(slots=True)
+class Result:
+    """How every object stands after a batch, and what went wrong."""
+
+    steps: dict[Target, Step]
+    failure: str = ""
+    failing: frozenset[Target] = frozenset()
+    rolled_back: bool | None = None
+    changed: list[Step] = field(default_factory=list)
+    """Steps that were sent, and stand."""
+
+
+class Batch:
+    """The changes of one config, and what it takes to carry them out."""
+
+    def __init__(self, hands: Hands, wish: Wish, tasks: Iterable[Task], *, inherited: bool) -> None:
+        self._hands = hands
+        self._wish = wish
+        self._tasks = {task.step.target: task for task in tasks}
+        self._inherited = inherited
+        self.result = Result({target: task.step for target, task in self._tasks.items()})
+
+    @property
+    def reach(self) -> tuple[Reach, ...]:
+        """Where the config has or is about to have changed something."""
+        return reach_of(task.place for task in self._tasks.values() if task.step.held or task.step.patch)
+
+    @property
+    def changes(self) -> list[Task]:
+        """The targets that are not as they should be."""
+        return [task for task in self._tasks.values() if task.step.patch and task.step.policies]
+
+    @property
+    def undos(self) -> list[Task]:
+        """The objects that are no targets any more."""
+        return [task for task in self._tasks.values() if task.step.patch and not task.step.policies]
+
+    async def run(self, mark: Mark, failing: frozenset[Target]) -> Result:
+        """Carry out the changes; `failing` are tried before all others, so that others need not be undone."""
+        broken = [step for step in self.result.steps.values() if step.state is TargetState.FAILED]
+        if broken:
+            self._fail(broken[0], broken[0].message, {step.target for step in broken})
+            if self._inherited:
+                await self._undo_all()
+            return self.result
+        changes = self.changes
+        if changes or self.undos:
+            await mark(self.reach, len(changes) > 1)
+        outcome = await self._hands.carry_out(changes, self._again, first=failing)
+        self._drop(outcome.gone)
+        if outcome.failures:
+            await self._roll_back(outcome)
+            return self.result
+        for task in outcome.taken:
+            self._stands(task.step)
+        await self._undo(self.undos)
+        return self.result
+
+    def _again(self, found: Found) -> Step | None:
+        return plan.decided(self._wish, found)
+
+    def _undoing(self, found: Found) -> Step | None:
+        if not has_ledger(found.object, self._wish.config):
+            return None
+        return plan.undoing(found, self._wish.config)
+
+    async def _roll_back(self, outcome: Outcome) -> None:
+        first = outcome.failures[0]
+        self._fail(
+            first.task.step,
+            f"{first.reason}: {first.message}",
+            {each.task.step.target for each in outcome.failures},
+        )
+        for failure in outcome.failures:
+            self._note(failure)
+        for task in self.changes:
+            if task.step.target not in self.result.failing:
+                self.result.steps[task.step.target] = as_waiting(task.step)
+        if self._inherited:
+            await self._undo_all()
+            return
+        before = {task.step.target: task.step.before for task in outcome.taken}
+        back = [self._reversal(task) for task in reversed(outcome.taken)]
+
+        def again(found: Found) -> Step | None:
+            return plan.reversed_step(found, self._wish.config, before[found.resource, found.key])
+
+        undone = await self._hands.each([task for task in back if task is not None], again)
+        for task in outcome.taken:
+            self.result.steps[task.step.target] = as_rolled_back(
+                task.step, f"taken back, because {first.task.step} failed"
+            )
+        self._after_undo(undone)
+
+    def _reversal(self, task: Task) -> Task | None:
+        found = self._hands.found(task)
+        if found is None:
+            return None
+        step = plan.reversed_step(found, self._wish.config, task.step.before)
+        return Task(task.place, task.pod, step)
+
+    async def _undo_all(self) -> None:
+        """Take back everything of the config, wherever it is."""
+        tasks = []
+        for task in self._tasks.values():
+            found = self._hands.found(task)
+            if found is not None and (step := self._undoing(found)) is not None:
+                tasks.append(Task(task.place, task.pod, step))
+        undone = await self._hands.each(tasks, self._undoing)
+        for task in undone.taken:
+            if task.step.target not in self.result.failing:
+                step = self._tasks[task.step.target].step
+                self.result.steps[task.step.target] = as_rolled_back(
+                    step, "taken back with the whole config: a batch was interrupted, and could not be ended"
+                )
+        self._after_undo(undone)
+
+    def _after_undo(self, undone: Outcome) -> None:
+        self._drop(undone.gone)
+        for failure in undone.failures:
+            self._note(failure)
+        self.result.rolled_back = not undone.failures
+
+    async def _undo(self, tasks: list[Task]) -> None:
+        """Objects that are no targets any more: each for itself."""
+        undone = await self._hands.each(tasks, self._undoing)
+        self._drop(undone.gone)
+        for task in undone.taken:
+            self._stands(task.step)
+        for failure in undone.failures:
+            self._note(failure)
+        if undone.failures:
+            first = undone.failures[0]
+            self._fail(first.task.step, f"cannot be undone: {first.reason}: {first.message}", set())
+
+    def _stands(self, step: Step) -> None:
+        self.result.steps[step.target] = step
+        self.result.changed.append(step)
+
+    def _note(self, failure: Failure) -> None:
+        step = failure.task.step
+        self.result.steps[step.target] = as_failed(step, failure.reason, failure.message)
+
+    def _fail(self, step: Step, why: str, failing: set[Target]) -> None:
+        self.result.failure = f"{step}: {why}"
+        self.result.failing = frozenset(failing)
+
+    def _drop(self, gone: Iterable[Target]) -> None:
+        for target in gone:
+            self.result.steps.pop(target, None)

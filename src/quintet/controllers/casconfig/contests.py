@@ -1,0 +1,55 @@
+"""Counts how often somebody else has changed a target back, and says when enough is enough.
+
+Used by `controller`. The count is kept in the status, so that a restart begins no new war; only how long
+ago the last round was is kept here. A round that comes long after the one before it begins a new count.
+"""
+
+from dataclasses import replace
+
+from quintet.apis.casconfig import CASConfig, Target, TargetState
+from quintet.apis.meta import ObjectKey
+from quintet.controllers.casconfig import plan
+from quintet.controllers.casconfig.plan import ROUNDS, Step, kind_text
+from quintet.runtime.clock import Clock
+
+FORGOTTEN = 600.0
+
+
+class Contests:
+    """The rounds of all configs."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: dict[ObjectKey, dict[plan.Target, float]] = {}
+
+    def forget(self, config: ObjectKey) -> None:
+        """A config is gone, or was changed: it begins anew."""
+        self._last.pop(config, None)
+
+    def judged(self, config: CASConfig, step: Step, before: Target | None) -> Step:
+        """The step with the rounds there were; `CONTESTED`, and not to be taken, if these are too many."""
+        rounds = before.rounds if before is not None and _current(config) else 0
+        if not step.retaken:
+            return replace(step, rounds=rounds)
+        if before is not None and before.state is TargetState.CONTESTED and _current(config):
+            return replace(plan.contested(step, rounds), message=before.message)
+        now, last = self._clock.monotonic(), self._last.setdefault(config.key, {})
+        if now - last.get(step.target, now) > FORGOTTEN:
+            rounds = 0
+        last[step.target] = now
+        rounds += 1
+        return plan.contested(step, rounds) if rounds >= ROUNDS else replace(step, rounds=rounds)
+
+
+def entries(config: CASConfig) -> dict[tuple[str, str, str], Target]:
+    """What the status says about targets, by kind, namespace and name."""
+    return {(each.kind, each.namespace, each.name): each for each in config.status.targets}
+
+
+def entry_key(step: Step) -> tuple[str, str, str]:
+    """Where `entries` has a step's target."""
+    return kind_text(step.resource), step.key.namespace, step.key.name
+
+
+def _current(config: CASConfig) -> bool:
+    return config.status.observed_generation == config.metadata.generation

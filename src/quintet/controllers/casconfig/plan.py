@@ -1,0 +1,321 @@
+"""What is to be done to one object for one config: change it, undo it, or leave it, and why. Pure.
+
+`decided` looks at an object alone; whether all steps together may be taken is said by `obstacle`. The
+controller takes the steps and, if one fails, takes back those before it (`reversed_step`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from quintet.apis.casconfig import kinds, layers, matching
+from quintet.apis.casconfig.injection import Injection, Skipped, place_to_inject, wanted
+from quintet.apis.casconfig.layers import Rewrite, Setting
+from quintet.apis.casconfig.ledger import LedgerError, LedgerTooLargeError, has_ledger
+from quintet.apis.casconfig.places import Path
+from quintet.apis.casconfig.sources import Value
+from quintet.apis.casconfig.spec import CASConfigSpec, FromOperation
+from quintet.apis.casconfig.types import TargetState
+from quintet.apis.meta import JsonObject, ObjectKey, Resource
+
+ROUNDS = 3
+"""So often somebody else may change something back; then they are left to it."""
+
+
+class Reason(StrEnum):
+    """Why a target or a condition is as it is. What to do about each: docs/casconfig.md."""
+
+    APPLIED = "Applied"
+    UNDONE = "Undone"
+    LEFT = "ChangedByOthers"
+    LEDGER_UNREADABLE = "LedgerUnreadable"
+    LEDGER_TOO_LARGE = "LedgerTooLarge"
+    NOTHING_TO_SET = "NothingToSet"
+    CONTESTED = "Contested"
+    NO_TARGETS = "NoTargets"
+    PREVIEW = "Preview"
+    INVALID = "InvalidSpec"
+    KIND = "KindNotUsable"
+    OUT_OF_SCOPE = "OutOfScope"
+    LOOKING = "LookingForTargets"
+    FORBIDDEN = "Forbidden"
+    WAITING = "WaitingForSource"
+    TOO_MANY = "TooManyTargets"
+    FAILED = "TargetFailed"
+    ROLLED_BACK = "RolledBack"
+    ROLLING_BACK = "RollingBack"
+    NOT_ROLLED_BACK = "NothingRolledBack"
+    NO_CONFLICT = "NoConflict"
+    SKIPPED = "ValuesNotSet"
+    UNDOING = "Undoing"
+    UNDO_FAILED = "UndoFailed"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A config, with everything that it takes to decide."""
+
+    config: ObjectKey
+    spec: CASConfigSpec
+    values: Mapping[FromOperation, Value]
+    operator: str = ""
+    """The namespace of the operator itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object that may be a target, as it is now."""
+
+    resource: Resource
+    pod: Path | None
+    object: JsonObject
+
+    @property
+    def key(self) -> ObjectKey:
+        """Where it is."""
+        metadata = self.object["metadata"]
+        return ObjectKey(metadata.get("namespace", ""), metadata["name"])
+
+    @property
+    def uid(self) -> str:
+        """Which one it is, of all that ever had its name."""
+        return str(self.object["metadata"].get("uid", ""))
+
+
+Target = tuple[Resource, ObjectKey]
+"""Which object a step is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to be done to one object, and how things stand when it is done."""
+
+    resource: Resource
+    key: ObjectKey
+    uid: str
+    state: TargetState
+    patch: tuple[JsonObject, ...] = ()
+    """Empty: it is as it should be, or cannot be changed."""
+    policies: tuple[str, ...] = ()
+    """Those that match; none: the config has nothing to do with it any more."""
+    paths: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    retaken: tuple[str, ...] = ()
+    """What somebody else has changed back since it was set."""
+    skipped: tuple[Skipped, ...] = ()
+    reason: str = Reason.APPLIED
+    message: str = ""
+    before: tuple[Setting, ...] = ()
+    """What the config had set on it before."""
+    held: bool = False
+    """Whether the config had changed it before."""
+    rounds: int = 0
+
+    @property
+    def target(self) -> Target:
+        """Which object it is about."""
+        return self.resource, self.key
+
+    @property
+    def matched(self) -> bool:
+        """Whether the object is a target."""
+        return bool(self.policies) and self.state is not TargetState.SKIPPED
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind} {self.key}"
+
+
+def decided(wish: Wish, found: Found) -> Step | None:
+    """The step for one object; None if the config has nothing to do with it."""
+    held = has_ledger(found.object, wish.config)
+    try:
+        candidate = matching.Candidate(found.resource, layers.original(found.object), found.pod)
+        match = matching.match(wish.spec, wish.config, candidate, wish.operator)
+        if match.policies:
+            return _changed(wish, found, match, held)
+        if _terminating(match):
+            return _skipped(found, match.misses[0]) if held else None
+        if held:
+            return undoing(found, wish.config)
+        return _skipped_for_its_owner(wish, found, candidate, match)
+    except LedgerError as error:
+        return _unreadable(found, held, str(error)) if held else None
+
+
+def undoing(found: Found, config: ObjectKey) -> Step:
+    """The step that takes a config back from an object. Raises nothing: trouble is part of the step."""
+    try:
+        rewrite = layers.patched(found.object, config, ())
+        before = layers.recorded(found.object, config)
+    except LedgerError as error:
+        return _unreadable(found, True, str(error))
+    left = tuple(each.path for each in rewrite.left)
+    message = f"changed by somebody else since, and left: {_listed(left)}" if left else ""
+    return Step(
+        found.resource,
+        found.key,
+        found.uid,
+        TargetState.LEFT if left else TargetState.ROLLED_BACK,
+        patch=rewrite.patch,
+        left=left,
+        reason=Reason.LEFT if left else Reason.UNDONE,
+        message=message,
+        before=before,
+        held=True,
+    )
+
+
+def reversed_step(found: Found, config: ObjectKey, before: tuple[Setting, ...]) -> Step:
+    """The step that gives an object back what the config had set on it before."""
+    if not before:
+        return undoing(found, config)
+    try:
+        rewrite = layers.patched(found.object, config, before, place_to_inject(found.pod))
+    except (LedgerError, LedgerTooLargeError) as error:
+        return _unreadable(found, True, str(error))
+    return Step(
+        found.resource,
+        found.key,
+        found.uid,
+        TargetState.ROLLED_BACK,
+        patch=rewrite.patch,
+        paths=rewrite.paths,
+        reason=Reason.ROLLED_BACK,
+        before=before,
+        held=True,
+    )
+
+
+def contested(step: Step, rounds: int, manager: str = "") -> Step:
+    """A step that was taken so often already that it is not taken again."""
+    who = manager or "somebody else"
+    message = f"{who} has changed this back {rounds} times: {_listed(step.retaken)}"
+    return replace(
+        step,
+        state=TargetState.CONTESTED,
+        reason=Reason.CONTESTED,
+        message=f"{message}; settle who sets it, then change this config to go on",
+        patch=(),
+        rounds=rounds,
+    )
+
+
+def obstacle(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason, str] | None:
+    """Why none of the steps may be taken."""
+    matched = sum(step.matched for step in steps)
+    if matched > spec.max_targets:
+        return Reason.TOO_MANY, (
+            f"{matched} objects match and spec.maxTargets is {spec.max_targets}: nothing is changed. Narrow "
+            f"the includes, or allow that many"
+        )
+    return None
+
+
+def _changed(wish: Wish, found: Found, match: matching.Match, held: bool) -> Step:
+    place = place_to_inject(found.pod)
+    beneath = layers.beneath(found.object, wish.config)
+    injection = wanted(match.policies, beneath, wish.values, place)
+    try:
+        rewrite = layers.patched(found.object, wish.config, injection.settings, place)
+    except LedgerTooLargeError as error:
+        return _failed(found, match, Reason.LEDGER_TOO_LARGE, str(error), held)
+    return _described(wish, found, match, injection, rewrite, held)
+
+
+def _described(
+    wish: Wish,
+    found: Found,
+    match: matching.Match,
+    injection: Injection,
+    rewrite: Rewrite,
+    held: bool,
+) -> Step:
+    state, reason, message = TargetState.APPLIED, str(Reason.APPLIED), ""
+    if injection.skipped:
+        reason, message = injection.skipped[0].reason, "; ".join(each.message for each in injection.skipped)
+    if not injection.settings:
+        state, message = TargetState.SKIPPED, message or "there is nothing to set on it"
+        reason = reason if injection.skipped else Reason.NOTHING_TO_SET
+    return Step(
+        found.resource,
+        found.key,
+        found.uid,
+        state,
+        patch=rewrite.patch,
+        policies=tuple(policy.name for policy in match.policies),
+        paths=rewrite.paths,
+        left=tuple(each.path for each in rewrite.left),
+        retaken=rewrite.retaken,
+        skipped=injection.skipped,
+        reason=reason,
+        message=message,
+        before=layers.recorded(found.object, wish.config) if held else (),
+        held=held,
+    )
+
+
+def _terminating(match: matching.Match) -> bool:
+    return any(miss.reason == "Terminating" for miss in match.misses)
+
+
+def _skipped(found: Found, miss: matching.Miss, policies: tuple[str, ...] = ()) -> Step:
+    return Step(
+        found.resource,
+        found.key,
+        found.uid,
+        TargetState.SKIPPED,
+        policies=policies,
+        reason=miss.reason,
+        message=miss.message,
+    )
+
+
+def _skipped_for_its_owner(
+    wish: Wish, found: Found, candidate: matching.Candidate, match: matching.Match
+) -> Step | None:
+    """Say of what a policy asks for by its kind that it is changed through its owner only."""
+    controlled = next((miss for miss in match.misses if miss.reason == "Controlled"), None)
+    if controlled is None:
+        return None
+    policies = tuple(
+        policy.name
+        for policy in wish.spec.policies
+        if policy.include.kinds and matching.miss(policy, candidate) is None
+    )
+    return _skipped(found, controlled, policies) if policies else None
+
+
+def _unreadable(found: Found, held: bool, problem: str) -> Step:
+    message = f"{problem}. Put it right, or remove it and with it what it says about this object"
+    return Step(
+        found.resource,
+        found.key,
+        found.uid,
+        TargetState.FAILED,
+        reason=Reason.LEDGER_UNREADABLE,
+        message=message,
+        held=held,
+    )
+
+
+def _failed(found: Found, match: matching.Match, reason: Reason, message: str, held: bool) -> Step:
+    return Step(
+        found.resource,
+        found.key,
+        found.uid,
+        TargetState.FAILED,
+        policies=tuple(policy.name for policy in match.policies),
+        reason=reason,
+        message=message,
+        held=held,
+    )
+
+
+def _listed(paths: Iterable[str]) -> str:
+    found = list(paths)
+    return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+
+
+def kind_text(resource: Resource) -> str:
+    """How status and messages name a type."""
+    return kinds.as_text(resource)

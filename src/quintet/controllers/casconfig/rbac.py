@@ -1,0 +1,38 @@
+"""The rights that the CASConfig controller needs, each with its reason, and what it demands of users.
+
+It has none on targets, not even to see them: it acts as the ServiceAccount `casconfig` of the namespace of
+a config, and what that may do, the administrators of its namespace decide.
+"""
+
+from quintet.apis.casconfig import CASCONFIGS, SERVICE_ACCOUNT
+from quintet.apis.meta import Resource
+from quintet.controllers.rights import Demand, Right
+
+RIGHTS = (
+    Right("openebs.io", ("casconfigs",), ("get", "list", "watch"), "to see what is asked for"),
+    Right("openebs.io", ("casconfigs",), ("patch",), "to add and remove the finalizer"),
+    Right("openebs.io", ("casconfigs/status",), ("patch",), "to say what became of it"),
+    Right(
+        "",
+        ("serviceaccounts",),
+        ("impersonate",),
+        "to read and change targets with the rights of that account, and never with its own",
+        names=(SERVICE_ACCOUNT,),
+    ),
+    Right("", ("namespaces",), ("get",), "to see whether a namespace is going, and its accounts with it"),
+    Right("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+)
+
+# Whoever may create pods in a namespace can act as any ServiceAccount there, so a config gives them no
+# right that they do not have. Whoever may not must not gain by a config what its account may do.
+DEMANDS = (
+    Demand(
+        "casconfig-account.quintet.dev",
+        CASCONFIGS,
+        ("policies", "scope", "mode"),
+        "create",
+        Resource("", "v1", "Pod", "pods"),
+        f"a CASConfig acts as the ServiceAccount {SERVICE_ACCOUNT} of its namespace: you need the right to "
+        "create pods here, which lets you act as that account",
+    ),
+)

@@ -1,0 +1,235 @@
+"""Looks for what a config speaks of: its kinds, the objects that may be targets, and its sources.
+
+Called by `controller` at the beginning of every reconciliation. Everything is read through `watches`, so
+that a look at what is known already costs no request. What stands in the way is a `Problem`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from quintet.apis.casconfig import CASConfig
+from quintet.apis.casconfig.kinds import Resolution, as_text, forbidden
+from quintet.apis.casconfig.places import Path
+from quintet.apis.casconfig.scope import PROTECTED, out_of_scope, searched
+from quintet.apis.casconfig.sources import Resolved, is_secret, key_of, resolved
+from quintet.apis.casconfig.spec import FromOperation, Level, Policy
+from quintet.apis.casconfig.template import POD
+from quintet.apis.casconfig.types import SERVICE_ACCOUNT, Reach
+from quintet.apis.meta import JsonObject, ObjectKey, Resource
+from quintet.controllers.casconfig.kinds import Kinds, NotPublishedError
+from quintet.controllers.casconfig.plan import Reason
+from quintet.controllers.casconfig.watches import Place, Seen, Sight, Watches
+
+EVERYWHERE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why nothing can be done for a config now."""
+
+    reason: Reason
+    message: str
+    look_again: float | None = None
+    """Seconds after which to try again, where nobody tells us of a change."""
+
+
+@dataclass(slots=True)
+class Survey:
+    """What was found for one config."""
+
+    account: ObjectKey
+    sights: dict[Place, Sight] = field(default_factory=dict)
+    pods: dict[Resource, Path | None] = field(default_factory=dict)
+    sources: Resolved = field(default_factory=lambda: Resolved({}))
+    problem: Problem | None = None
+
+    def objects(self) -> Iterator[tuple[Place, Seen]]:
+        """Everything that may be a target, or may hold something of the config."""
+        for place, sight in self.sights.items():
+            if not place.name and sight.store.synced.is_set():
+                for obj in list(sight.store):
+                    yield place, obj
+
+
+class Surveyor:
+    """Looks on behalf of configs."""
+
+    def __init__(self, kinds: Kinds, watches: Watches, operator: str) -> None:
+        self._kinds = kinds
+        self._watches = watches
+        self._operator = operator
+
+    def forget(self, config: ObjectKey) -> None:
+        """Stop looking for a config that is gone."""
+        self._watches.need(config, ())
+
+    async def look(self, config: CASConfig) -> Survey:
+        """Everything that a config speaks of, and where it has been before."""
+        survey = Survey(_account(config))
+        try:
+            optional, named = await self._target_places(config, survey)
+            before = await self._reached(config.status.reach, survey)
+            sources = await self._source_places(config, survey)
+        except NotPublishedError as error:
+            survey.problem = Problem(Reason.LOOKING, str(error), look_again=2.0)
+            return survey
+        survey.problem = survey.problem or self._out_of_scope(config)
+        if survey.problem is not None:
+            # What was changed before is still looked after, so that it can be undone.
+            survey.sights = self._watches.need(config.key, before)
+            return survey
+        survey.sights = self._watches.need(config.key, {*named, *optional, *before, *sources.values()})
+        survey.problem = self._trouble(survey, {*named, *before, *sources.values()}, optional)
+        survey.sources = self._values(config, survey, sources)
+        return survey
+
+    async def look_back(self, config: CASConfig) -> Survey:
+        """Only where a config has been before."""
+        survey = Survey(_account(config))
+        places = await self._reached(config.status.reach, survey)
+        survey.sights = self._watches.need(config.key, places)
+        survey.problem = self._trouble(survey, places, ())
+        return survey
+
+    async def _target_places(self, config: CASConfig, survey: Survey) -> tuple[set[Place], set[Place]]:
+        """Places that may be looked at if the account can, and those that must be."""
+        optional, named = set[Place](), set[Place]()
+        for policy in config.spec.policies:
+            if policy.include.empty:
+                continue
+            whole_pods = bool(policy.include.service_accounts)
+            if not policy.include.kinds:
+                for resource in await self._kinds.with_templates():
+                    optional |= await self._places(config, policy, resource, survey, whole_pods)
+            for text in policy.include.kinds:
+                found = await self._kinds.resolve(text)
+                problem = self._unusable(config, policy, text, found)
+                if problem is not None:
+                    survey.problem = survey.problem or problem
+                elif found.resource is not None:
+                    named |= await self._places(config, policy, found.resource, survey, whole_pods)
+        return optional - named, named
+
+    def _unusable(self, config: CASConfig, policy: Policy, text: str, found: Resolution) -> Problem | None:
+        where, resource = f"policy {policy.name}, include.kinds", found.resource
+        if resource is None:
+            return Problem(Reason.KIND, f"{where}: {found.problem}", look_again=30.0)
+        if why := forbidden(resource.group, resource.kind):
+            return Problem(Reason.KIND, f"{where}: a {resource.kind} is never a target: {why}")
+        if not resource.namespaced and config.spec.scope.level is not Level.CLUSTER:
+            return Problem(
+                Reason.KIND, f"{where}: a {text} is in no namespace, which takes spec.scope.level cluster"
+            )
+        return None
+
+    async def _places(
+        self, config: CASConfig, policy: Policy, resource: Resource, survey: Survey, whole_pods: bool
+    ) -> set[Place]:
+        pod = survey.pods[resource] = await self._kinds.pod(resource)
+        whole = pod is not None and (pod != POD or whole_pods)
+        return {
+            Place(survey.account, resource, namespace, whole)
+            for namespace in self._namespaces(config, policy, resource)
+        }
+
+    def _namespaces(self, config: CASConfig, policy: Policy, resource: Resource) -> set[str]:
+        """Where to look: an empty name means everywhere."""
+        scope = searched(config.spec, config.key.namespace)
+        if not resource.namespaced:
+            return {""} if scope is None else set()
+        narrowed = set(policy.include.namespaces)
+        if scope is None:
+            return narrowed or {""}
+        return set(scope) & narrowed if narrowed else set(scope)
+
+    def _out_of_scope(self, config: CASConfig) -> Problem | None:
+        """Namespaces that are named, and that no config may reach."""
+        spec, own = config.spec, config.key.namespace
+        named = {
+            *(searched(spec, own) or ()),
+            *(each for p in spec.policies for each in p.include.namespaces),
+        }
+        for namespace in sorted(named & {PROTECTED, self._operator}):
+            why = out_of_scope(spec, own, namespace, self._operator)
+            return Problem(Reason.OUT_OF_SCOPE, f"{why}: name other namespaces")
+        return None
+
+    async def _reached(self, reach: Iterable[Reach], survey: Survey) -> set[Place]:
+        """Where the config has written before, whether or not it still looks there."""
+        places = set[Place]()
+        for each in reach:
+            resource = (await self._kinds.resolve(each.kind)).resource
+            if resource is None:
+                continue  # the kind is gone, and all of its objects with it
+            pod = survey.pods[resource] = await self._kinds.pod(resource)
+            whole = pod not in (None, POD)
+            places |= {
+                Place(survey.account, resource, "" if where == EVERYWHERE else where, whole)
+                for where in each.namespaces
+            }
+        return places
+
+    async def _source_places(self, config: CASConfig, survey: Survey) -> dict[FromOperation, Place]:
+        places = {}
+        for source in config.spec.sources():
+            found = await self._kinds.resolve(source.kind)
+            if found.resource is None:
+                message = f"from {source.kind} {source.name}: {found.problem}"
+                survey.problem = survey.problem or Problem(Reason.KIND, message, look_again=30.0)
+                continue
+            key = key_of(source, config.key.namespace)
+            namespace = key.namespace if found.resource.namespaced else ""
+            # Of a Secret nothing but its metadata is ever read.
+            whole = not is_secret(source)
+            places[source] = Place(survey.account, found.resource, namespace, whole, key.name)
+        return places
+
+    def _trouble(self, survey: Survey, needed: Iterable[Place], optional: Iterable[Place]) -> Problem | None:
+        user = f"ServiceAccount {survey.account}"
+        waiting = False
+        for place in needed:
+            sight = survey.sights[place]
+            if sight.trouble is not None:
+                where = f"in namespace {place.namespace}" if place.namespace else "in the whole cluster"
+                message = (
+                    f"{user} cannot list and watch {place.resource.qualified} {where}: "
+                    f"{_said(sight.trouble)}. Bind it to a role that allows get, list, watch and patch there"
+                )
+                return Problem(Reason.FORBIDDEN, message)
+            waiting = waiting or not sight.store.synced.is_set()
+        if waiting or any(not _settled(survey.sights[place]) for place in optional):
+            return Problem(Reason.LOOKING, "looking for targets")
+        if optional and not needed and all(survey.sights[place].trouble for place in optional):
+            return Problem(Reason.FORBIDDEN, f"{user} may not list and watch any kind with a pod template")
+        return None
+
+    def _values(self, config: CASConfig, survey: Survey, sources: dict[FromOperation, Place]) -> Resolved:
+        def object_of(source: FromOperation) -> JsonObject | None:
+            sight = survey.sights.get(sources[source]) if source in sources else None
+            found = next(iter(sight.store), None) if sight is not None else None
+            return found.decoded() if found is not None and not found.deleting else None
+
+        return resolved(config.spec.sources(), config.key.namespace, object_of)
+
+
+def reach_of(places: Iterable[Place]) -> tuple[Reach, ...]:
+    """Places as a status has them."""
+    found: dict[str, set[str]] = {}
+    for place in places:
+        found.setdefault(as_text(place.resource), set()).add(place.namespace or EVERYWHERE)
+    return tuple(
+        Reach(kind, (EVERYWHERE,) if EVERYWHERE in where else tuple(sorted(where)))
+        for kind, where in sorted(found.items())
+    )
+
+
+def _account(config: CASConfig) -> ObjectKey:
+    return ObjectKey(config.key.namespace, SERVICE_ACCOUNT)
+
+
+def _settled(sight: Sight) -> bool:
+    return sight.store.synced.is_set() or sight.trouble is not None
+
+
+def _said(error: Exception) -> str:
+    return str(getattr(error, "message", error))

@@ -1,0 +1,202 @@
+"""Takes steps: sends patches in the name of an account, all of a batch or none.
+
+Called by `controller`. A patch is refused by the server if its object has changed since the step was
+decided; then the step is decided anew on the object as it is. The first target that cannot be changed
+stops the batch, and those before it get back what they had.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from quintet.apis.casconfig.places import Path
+from quintet.apis.meta import JsonObject
+from quintet.controllers.casconfig.plan import Found, Step, Target
+from quintet.controllers.casconfig.watches import Place, Watches
+from quintet.kube.client import JSON, Client
+from quintet.kube.errors import (
+    ApiError,
+    Conflict,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerFault,
+    TooManyRequests,
+    Unreachable,
+    WriteFenced,
+)
+from quintet.runtime.clock import Clock
+
+Again = Callable[[Found], Step | None]
+"""Decides a step anew, on the object as it is now."""
+ATTEMPTS = 6
+AT_ONCE = 8
+_PASSING = (TooManyRequests, ServerFault, Unreachable)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A step, and where its object was seen."""
+
+    place: Place
+    pod: Path | None
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A step that could not be taken."""
+
+    task: Task
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a batch."""
+
+    taken: list[Task] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    gone: set[Target] = field(default_factory=set)
+    """Objects that were deleted in the meantime."""
+    written: int = 0
+
+
+class Hands:
+    """Sends patches; the only place here that changes a target."""
+
+    def __init__(self, client: Client, watches: Watches, clock: Clock) -> None:
+        self._client = client
+        self._watches = watches
+        self._clock = clock
+
+    async def carry_out(
+        self, tasks: Iterable[Task], again: Again, *, first: frozenset[Target] = frozenset()
+    ) -> Outcome:
+        """Take steps until one fails; those that failed before are tried `first`, one by one."""
+        outcome = Outcome()
+        waiting = sorted(tasks, key=lambda task: task.step.target not in first)
+        while waiting and waiting[0].step.target in first and not outcome.failures:
+            await self._take(waiting.pop(0), again, outcome)
+        waiting.reverse()
+
+        async def work() -> None:
+            while waiting and not outcome.failures:
+                await self._take(waiting.pop(), again, outcome)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, len(waiting))):
+                group.create_task(work())
+        return outcome
+
+    async def each(self, tasks: Iterable[Task], again: Again) -> Outcome:
+        """Take steps that do not depend on one another: a failure stops none of the others."""
+        outcome, waiting = Outcome(), list(tasks)
+        waiting.reverse()
+
+        async def work() -> None:
+            while waiting:
+                await self._take(waiting.pop(), again, outcome)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, len(waiting))):
+                group.create_task(work())
+        return outcome
+
+    def found(self, task: Task) -> Found | None:
+        """An object as it was seen last."""
+        seen = self._watches.known(task.place, task.step.key)
+        return Found(task.place.resource, task.pod, seen.decoded()) if seen is not None else None
+
+    async def live(self, task: Task) -> JsonObject:
+        """An object as the server has it, with all that it says about who set what."""
+        return await self._client.acting_as(task.place.account).get(
+            task.step.resource, task.step.key, JsonObject
+        )
+
+    async def tried(self, task: Task) -> tuple[JsonObject, JsonObject] | Failure:
+        """What an object would become, as the server says: before and after."""
+        step, client = task.step, self._client.acting_as(task.place.account)
+        try:
+            before = await client.get(step.resource, step.key, JsonObject)
+            after = await client.patch(
+                step.resource, step.key, list(step.patch), JsonObject, content_type=JSON, dry_run=True
+            )
+        except ApiError as error:
+            return _failure(task, error)
+        return before, after
+
+    async def _take(self, task: Task, again: Again, outcome: Outcome) -> None:
+        try:
+            step = await self._sent(task, again, outcome)
+        except WriteFenced:
+            raise
+        except KubeError as error:
+            log.warning("Target not changed", extra={"target": str(task.step), "error": str(error)})
+            outcome.failures.append(_failure(task, error))
+            return
+        if step is None:
+            outcome.gone.add(task.step.target)
+        else:
+            outcome.taken.append(Task(task.place, task.pod, step))
+
+    async def _sent(self, task: Task, again: Again, outcome: Outcome) -> Step | None:
+        """The step as it was taken in the end; None if there is no such object any more."""
+        step: Step | None = task.step
+        client, problem = self._client.acting_as(task.place.account), KubeError("not tried")
+        for attempt in range(ATTEMPTS):
+            if step is None or not step.patch:
+                return step
+            try:
+                answer = await client.patch(
+                    step.resource, step.key, list(step.patch), JsonObject, content_type=JSON
+                )
+                outcome.written += 1
+                self._watches.learn(task.place, answer)
+                return step
+            except NotFound:
+                return None
+            except (Conflict, Invalid) as error:
+                problem = error
+                step = await self._anew(client, task, step, again, error)
+            except _PASSING as error:
+                problem = error
+                # A write without an answer may have happened: the next attempt finds out.
+                await self._clock.sleep(min(error.retry_after or 0.1 * 2**attempt, 5.0))
+        raise problem
+
+    async def _anew(
+        self, client: Client, task: Task, step: Step, again: Again, error: Conflict | Invalid
+    ) -> Step | None:
+        """Decide on the object as it is now; if that is what was decided on, the refusal stands."""
+        try:
+            live = await client.get(step.resource, step.key, JsonObject)
+        except NotFound:
+            return None
+        version = live["metadata"]["resourceVersion"]
+        if isinstance(error, Invalid) and version == _decided_on(step):
+            raise error
+        self._watches.learn(task.place, live)
+        return again(found_in(task.place, task.pod, live))
+
+
+def found_in(place: Place, pod: Path | None, obj: JsonObject) -> Found:
+    """An object as decisions want it, from whatever the server answered."""
+    if place.whole:
+        return Found(place.resource, pod, obj)
+    metadata = {"apiVersion": place.resource.api_version, "kind": place.resource.kind}
+    return Found(place.resource, pod, {**metadata, "metadata": obj["metadata"]})
+
+
+def _decided_on(step: Step) -> str:
+    """The version that a patch demands."""
+    return next((each["value"] for each in step.patch if each["path"] == "/metadata/resourceVersion"), "")
+
+
+def _failure(task: Task, error: KubeError) -> Failure:
+    text = error.message if isinstance(error, ApiError) else str(error)
+    return Failure(task, type(error).__name__, text)

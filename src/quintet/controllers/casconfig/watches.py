@@ -1,0 +1,209 @@
+"""Watches that come and go with the configs: one for each place that some config looks at.
+
+Used by `controller`. A place is looked at with the rights of the ServiceAccount that a config acts as,
+never with our own: what that account may not see, no config of its namespace sees. Trouble of such a
+watch is told to the configs that need it; it is no trouble of this process.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
+from quintet.kube.client import Client
+from quintet.kube.errors import Forbidden, NotFound, Unsupported
+from quintet.runtime.cache import Store
+from quintet.runtime.clock import Clock
+from quintet.runtime.queue import INITIAL, LIVE, WorkQueue
+from quintet.runtime.watch import Patience, Selection, Watch
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder(JsonObject).decode
+# What does not pass by itself.
+_REFUSALS = (Forbidden, NotFound, Unsupported)
+# What changes without anybody wanting something else, or says nothing about it.
+_LEFT_OUT = ("resourceVersion", "managedFields", "generation", "selfLink")
+
+
+class Place(NamedTuple):
+    """Objects of one type in one namespace (or everywhere), as one account sees them."""
+
+    account: ObjectKey
+    resource: Resource
+    namespace: str
+    whole: bool
+    """False if only metadata is read: then nothing else is even sent."""
+    name: str = ""
+    """One object, or all."""
+
+
+class Seen(Struct, frozen=True):
+    """An object as it is kept: what matters of it, still as bytes."""
+
+    key: ObjectKey
+    version: int
+    uid: str
+    deleting: bool
+    body: bytes
+
+    def decoded(self) -> JsonObject:
+        """The object as it was read, but for who manages which field; of a target also without status."""
+        obj = _decode(self.body)
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        return obj
+
+
+def seen(place: Place, obj: JsonObject) -> Seen:
+    """Keep of an object what matters here: of a source all, because a value may be taken from anywhere."""
+    whole, resource = obj["metadata"], place.resource
+    metadata = {name: value for name, value in whole.items() if name not in _LEFT_OUT}
+    kept = {name: value for name, value in obj.items() if name != "status" or place.name}
+    if not place.whole:
+        kept = {}
+    # Items of a page have neither, and objects of which only metadata was asked for have others.
+    kept |= {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    return Seen(
+        ObjectKey(whole.get("namespace", ""), whole["name"]),
+        int(whole["resourceVersion"]),
+        whole.get("uid", ""),
+        "deletionTimestamp" in whole,
+        _encode(kept),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Sight:
+    """One running watch, and who needs it."""
+
+    store: Store[Seen]
+    task: asyncio.Task[None] | None = None
+    trouble: Exception | None = None
+    users: set[ObjectKey] = field(default_factory=set)
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything there is has been seen, and news still arrives."""
+        return self.store.synced.is_set() and self.trouble is None
+
+
+class Watches:
+    """The watches of all configs."""
+
+    def __init__(
+        self, client: Client, clock: Clock, queue: WorkQueue, patience: Patience | None = None
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._queue = queue
+        self._patience = patience
+        self._sights: dict[Place, Sight] = {}
+        self._places: dict[ObjectKey, frozenset[Place]] = {}
+        self._crashed: asyncio.Queue[BaseException] = asyncio.Queue()
+
+    def __len__(self) -> int:
+        return len(self._sights)
+
+    async def run(self) -> None:
+        """Until the process ends; a watch that crashed, which none should, ends the process."""
+        try:
+            raise await self._crashed.get()
+        finally:
+            for sight in self._sights.values():
+                if sight.task is not None:
+                    sight.task.cancel()
+
+    def need(self, config: ObjectKey, places: Iterable[Place]) -> dict[Place, Sight]:
+        """Look at exactly these places for a config; what nobody needs any more ends."""
+        wanted = frozenset(places)
+        for place in self._places.get(config, frozenset()) - wanted:
+            sight = self._sights[place]
+            sight.users.discard(config)
+            if not sight.users:
+                del self._sights[place]
+                if sight.task is not None:
+                    sight.task.cancel()
+        if wanted:
+            self._places[config] = wanted
+        else:
+            self._places.pop(config, None)
+        sights = {place: self._sights.get(place) or self._begin(place) for place in wanted}
+        for sight in sights.values():
+            sight.users.add(config)
+        return sights
+
+    def learn(self, place: Place, answer: JsonObject) -> None:
+        """Take in what the server answered to a write, so that nobody decides on what was before it."""
+        sight = self._sights.get(place)
+        # A store that is past this version has seen it already, or even the end of the object.
+        if sight is not None and int(answer["metadata"]["resourceVersion"]) > sight.store.version:
+            sight.store.put(seen(place, answer))
+
+    def known(self, place: Place, key: ObjectKey) -> Seen | None:
+        """An object as it was seen last."""
+        sight = self._sights.get(place)
+        return sight.store.get(key) if sight is not None else None
+
+    def _begin(self, place: Place) -> Sight:
+        store: Store[Seen] = Store()
+        sight = self._sights[place] = Sight(store)
+        store.subscribe(lambda old, new, initial: self._changed(sight, old, new, initial))
+        store.call_when_passed(1, lambda: self._recovered(sight))
+        selection = Selection(
+            place.resource,
+            _decoder(place),
+            place.namespace,
+            fields=f"metadata.name={place.name}" if place.name else "",
+            metadata_only=not place.whole,
+        )
+        watch = Watch(
+            self._client.acting_as(place.account),
+            selection,
+            store,
+            self._clock,
+            self._patience,
+            lambda error: self._troubled(sight, error),
+        )
+        name = f"watch {watch.name} as {place.account}"
+        sight.task = asyncio.create_task(watch.run(), name=name)
+        sight.task.add_done_callback(self._ended)
+        return sight
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._crashed.put_nowait(error)
+
+    def _changed(self, sight: Sight, old: Seen | None, new: Seen | None, initial: bool) -> None:
+        if old is not None and new is not None and (old.body, old.uid) == (new.body, new.uid):
+            return
+        # The first list is told of once, when it is complete.
+        if sight.store.synced.is_set():
+            self._wake(sight, INITIAL if initial else LIVE)
+
+    def _troubled(self, sight: Sight, error: Exception) -> None:
+        # An interruption that heals by itself is none of a user's business; a refusal is.
+        if not isinstance(error, _REFUSALS) or str(error) == str(sight.trouble):
+            return
+        sight.trouble = error
+        store = sight.store
+        store.call_when_passed(store.version + 1, lambda: self._recovered(sight))
+        self._wake(sight, LIVE)
+
+    def _recovered(self, sight: Sight) -> None:
+        sight.trouble = None
+        self._wake(sight, LIVE)
+
+    def _wake(self, sight: Sight, priority: int) -> None:
+        for config in sight.users:
+            self._queue.add(config, priority)
+
+
+def _decoder(place: Place) -> Callable[[msgspec.Raw], Seen]:
+    decode: Callable[[Any], JsonObject] = _decode
+
+    def taken(raw: msgspec.Raw) -> Seen:
+        return seen(place, decode(raw))
+
+    return taken

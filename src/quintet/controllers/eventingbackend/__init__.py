@@ -1,0 +1,1 @@
+"""The EventingBackend controller: `controller` acts; `plan`, `desired`, `server` and `status` decide."""

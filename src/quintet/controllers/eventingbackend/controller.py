@@ -1,0 +1,287 @@
+"""Brings up what a backend needs, finds out whether it is ready, and writes that down.
+
+Called by `runtime.controller` with a key. The phases: look → hold (finalizer) → plan → find out
+whether the wanted backend is ready → bring the pods to the configuration that may serve → take away
+what nobody needs any more → write the status. A configuration serves only once its backend was ready;
+until then the one before it goes on.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from quintet.apis.eventingbackend import (
+    EVENTINGBACKENDS,
+    Effective,
+    EventingBackend,
+    EventingBackendStatus,
+    Standing,
+    status_of,
+)
+from quintet.apis.eventingbackend.types import FINALIZER
+from quintet.apis.meta import ObjectKey
+from quintet.apis.subscription.validation import spec_errors
+from quintet.controllers.eventingbackend import plan, status
+from quintet.controllers.eventingbackend.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend.drivers import Driver, Tools, drivers
+from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
+from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
+from quintet.controllers.eventingbackend.findings import NOT_ASKED, Finding, Reason
+from quintet.controllers.eventingbackend.hands import PARTS, Hands
+from quintet.controllers.eventingbackend.moves import Moves, Place, place_of
+from quintet.controllers.eventingbackend.options import Options
+from quintet.controllers.eventingbackend.plan import Plan, plan_of
+from quintet.controllers.eventingbackend.probing import Probes
+from quintet.controllers.eventingbackend.status import Rollout
+from quintet.controllers.eventingbackend.watching import (
+    BY_CLAIM,
+    BY_NAMESPACE,
+    Sources,
+    claims,
+    namespaces,
+    watch,
+)
+from quintet.eventing import naming
+from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, own_server_url, runs_server, server_url
+from quintet.eventing.sessions import Sessions
+from quintet.nats.client import Client
+from quintet.runtime import conditions, finalizers
+from quintet.runtime.builder import Builder
+from quintet.runtime.events import NORMAL, WARNING
+from quintet.runtime.manager import Manager
+from quintet.runtime.reconcile import Result
+
+# Nobody tells us when a foreign object goes away, so we look again.
+_LOOK_AGAIN = 10.0
+
+
+@dataclass(slots=True)
+class Scope:
+    """One look at one backend."""
+
+    backend: EventingBackend
+    plan: Plan
+    hands: Hands
+    finding: Finding = NOT_ASKED
+    in_use: Effective | None = None
+    publisher: Standing = status.WAITS
+    dispatcher: Standing = status.WAITS
+    again: float | None = None
+    """Seconds after which a move is looked at again."""
+
+
+class EventingBackendController:
+    """Reconciles EventingBackends."""
+
+    def __init__(
+        self, builder: Builder[EventingBackend], sources: Sources, sessions: Sessions, options: Options
+    ) -> None:
+        self._builder = builder
+        self._sources = sources
+        self._sessions = sessions
+        self._options = options
+        self._probes = Probes(builder.clock, options.timing)
+        secrets = SecretReader(builder.client, options.account)
+        tools = Tools(builder.clock, sessions, secrets, options.limits, builder.primary.get)
+        self._drivers: dict[str, Driver] = drivers(tools)
+        self._nats = NatsDriver(tools)
+        self._moves = Moves(self._connect, builder.clock, options.timing)
+        sessions.listeners.append(self._connection_changed)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Look at one EventingBackend and do what is missing."""
+        backend = self._builder.primary.get(key)
+        if backend is None:
+            self._probes.forget(key)
+            await self._sessions.keep_only(key, ())
+            return Result.done()
+        hands = Hands(backend, self._builder.children, self._sources, self._options.system_namespace)
+        if backend.metadata.deleting:
+            return await self._delete(backend, hands)
+        if FINALIZER not in backend.metadata.finalizers:
+            # Its change brings the key back.
+            await finalizers.add(self._builder.client, EVENTINGBACKENDS, backend, FINALIZER)
+            return Result.done()
+        scope = Scope(backend, plan_of(backend), hands)
+        await self._find(scope)
+        await self._serve(scope)
+        await self._write_status(scope)
+        if hands.failures:
+            raise ExceptionGroup(f"EventingBackend {key}", hands.failures)
+        if scope.again is not None:
+            return Result.after(scope.again)
+        return Result.after(self._probes.due_in(key) if scope.plan.asked is not None else _LOOK_AGAIN)
+
+    async def _find(self, scope: Scope) -> None:
+        """Whether the backend that is asked for is ready, and so which configuration may serve."""
+        asked, wanted, serving = scope.plan.asked, scope.plan.wanted, scope.plan.serving
+        if asked is None:
+            return
+        scope.finding = await self._finding(scope, asked)
+        proven = scope.finding.ready or (wanted is not None and plan.proven_already(serving, wanted))
+        scope.in_use = wanted if wanted is not None and proven else serving
+
+    async def _finding(self, scope: Scope, asked: Effective) -> Finding:
+        backend = scope.backend
+        claim = plan.claim_of(backend)
+        if claim is not None:
+            rivals = self._builder.primary.by_index(BY_CLAIM, claim.place)
+            if (elder := plan.elder_rival(backend, rivals)) is not None:
+                return _claimed(claim.stream, elder)
+        running = Rollout()
+        if runs_server(asked):
+            made = await scope.hands.server(asked, self._options.nats_image)
+            if isinstance(made, Finding):
+                return made
+            running = made
+        # A server that comes up, or one pod of it that goes, is worth another look at once.
+        question = (asked.backend.name, asked.values, running.generation, running.status.available_replicas)
+        driver = self._drivers[asked.backend.name]
+        finding = await self._probes.look(backend.key, question, lambda: driver.probe(backend, asked))
+        if finding.ready or not runs_server(asked) or running.complete:
+            return finding
+        return Finding(reason=Reason.SERVER_STARTING, message=f"{running.progress}; {finding.message}")
+
+    async def _serve(self, scope: Scope) -> None:
+        """Bring the pods to the configuration in use."""
+        config, hands = scope.in_use, scope.hands
+        if config is None:
+            return
+        plane = self._drivers[config.backend.name].data_plane(scope.backend, config)
+        pods = Pods(
+            image=self._options.image, secret=plane.secret, secret_version=self._secret_version(scope)
+        )
+        old, new = self._old_place(hands), _new_place(plane, runs_server(config))
+        moves = old is not None and (new is None or old.differs(new))
+        if moves and new is not None and (missing := await self._unheard(scope.backend, new)):
+            scope.publisher = scope.dispatcher = status.waits_for_subscriptions(missing)
+            scope.again = self._options.timing.while_moving
+            return
+        scope.publisher = await hands.publisher(plane, pods)
+        if moves and old is not None and (left := await self._left(scope, old)) != 0:
+            scope.dispatcher = status.delivers_the_rest(old.stream, left)
+            scope.again = self._options.timing.while_moving
+            return
+        self._moves.end(scope.backend.key)
+        scope.dispatcher = (
+            await hands.dispatcher(plane, pods) if plane.dispatcher is not None else status.NOTHING_TO_START
+        )
+        if scope.plan.wanted is not None and scope.publisher.status == "True":
+            await self._clear_away(scope, config)
+
+    def _old_place(self, hands: Hands) -> Place | None:
+        """Where the dispatchers that are there work."""
+        known = self._sources.deployments.get(hands.name(DISPATCHER))
+        if known is None or not hands.owns(known):
+            return None
+        own = own_server_url(hands.key) if hands.has(SERVER) else ""
+        return place_of(known.state.settings, known.state.secret, own_url=own)
+
+    async def _unheard(self, backend: EventingBackend, new: Place) -> int:
+        """How many Subscriptions do not listen there yet: what is published before they do would be lost."""
+        namespace = backend.metadata.namespace
+        here = self._builder.primary.by_index(BY_NAMESPACE, namespace)
+        found = self._sources.subscriptions.by_index(BY_NAMESPACE, namespace)
+        listening = {
+            naming.consumer_name(each.metadata)
+            for each in plan.users(backend, here, found)
+            if not each.metadata.deleting and not spec_errors(msgspec.to_builtins(each.spec), namespace)
+        }
+        return await self._moves.missing(backend.key, new, listening) if listening else 0
+
+    async def _left(self, scope: Scope, old: Place) -> int | None:
+        """How many events are still to be delivered from the old place; None: not known, or more may come."""
+        if scope.publisher.status != "True":
+            return None
+        return await self._moves.left(scope.backend, old)
+
+    async def _clear_away(self, scope: Scope, config: Effective) -> None:
+        """Take away what only an earlier configuration needed, once the present one serves."""
+        if not plan.same(config, scope.plan.wanted) or scope.dispatcher.status != "True":
+            return
+        if not runs_server(config) and scope.hands.has(SERVER):
+            await scope.hands.remove(SERVER)
+        if config.backend.key("dispatcherReplicas") is None and scope.hands.has(DISPATCHER):
+            await scope.hands.remove(DISPATCHER)
+        urls = [server_url(scope.backend.key, config)] if config.backend.key("url") is not None else []
+        await self._sessions.keep_only(scope.backend.key, urls)
+
+    def _secret_version(self, scope: Scope) -> str:
+        """Which state of the Secret is for the pods: the one that was found good, else the one they have."""
+        if scope.finding.ready and plan.same(scope.in_use, scope.plan.asked):
+            return scope.finding.secret_version
+        known = self._sources.rollout(scope.hands.name(PUBLISHER))
+        return known.secret_version if known is not None else ""
+
+    async def _delete(self, backend: EventingBackend, hands: Hands) -> Result:
+        if FINALIZER not in backend.metadata.finalizers:
+            return Result.done()
+        here = self._builder.primary.by_index(BY_NAMESPACE, backend.metadata.namespace)
+        found = self._sources.subscriptions.by_index(BY_NAMESPACE, backend.metadata.namespace)
+        if used_by := plan.users(backend, here, found):
+            names = sorted(each.metadata.name for each in used_by)
+            await self._write(backend, status.in_use_by(backend, names))
+            return Result.done()
+        gone = [await hands.remove(part) for part in PARTS]
+        if not all(gone):
+            return Result.after(_LOOK_AGAIN)
+        for driver in self._drivers.values():
+            await driver.release(backend)
+        self._probes.forget(backend.key)
+        await finalizers.remove(self._builder.client, EVENTINGBACKENDS, backend, FINALIZER)
+        return Result.done()
+
+    async def _write_status(self, scope: Scope) -> None:
+        in_use, backend = scope.in_use, scope.backend
+        wanted = status_of(
+            backend_type=in_use.backend.name if in_use is not None else backend.spec.type,
+            generation=backend.metadata.generation,
+            faults=scope.plan.faults,
+            in_use=in_use.entries() if in_use is not None else (),
+            backend=scope.finding.standing,
+            publisher=scope.publisher,
+            subscriptions=scope.dispatcher,
+        )
+        await self._write(backend, wanted)
+
+    async def _write(self, backend: EventingBackend, wanted: EventingBackendStatus) -> None:
+        before, now = backend.status.conditions, self._builder.clock.now()
+        merged = conditions.merged(before, wanted.conditions, backend.metadata.generation, now)
+        said = msgspec.structs.replace(wanted, conditions=merged)
+        if await self._builder.status.write(backend, backend.status, said):
+            for each in status.news(before, merged):
+                kind = NORMAL if each.good else WARNING
+                self._builder.events.record(
+                    EVENTINGBACKENDS, backend.key, backend.metadata.uid, kind, each.reason, each.note
+                )
+
+    async def _connect(self, key: ObjectKey, place: Place) -> tuple[Client, str] | Finding:
+        return await self._nats.connect(key, place.url, place.secret, own=place.own)
+
+    def _connection_changed(self, key: ObjectKey) -> None:
+        if self._sessions.lost(key):
+            self._probes.forget(key)
+            self._builder.queue.add(key)
+
+
+def _new_place(plane: DataPlane, own: bool) -> Place | None:
+    if plane.dispatcher is None:
+        return None
+    return Place(plane.dispatcher.nats.url, plane.dispatcher.nats.stream, plane.secret, own)
+
+
+def _claimed(stream: str, elder: EventingBackend) -> Finding:
+    text = f"EventingBackend {elder.key} has had stream {stream} for longer and wants it otherwise"
+    return Finding(reason=Reason.CLAIMED, message=f"{text}: choose another streamName, or the same settings")
+
+
+def build(
+    manager: Manager, *, options: Options, sessions: Sessions | None = None, workers: int = 8
+) -> EventingBackendController:
+    """Wire the controller into a process."""
+    indexes = {BY_CLAIM: claims, BY_NAMESPACE: namespaces}
+    builder = Builder(manager, "eventingbackend", EVENTINGBACKENDS, EventingBackend, indexes=indexes)
+    sources = watch(builder)
+    controller = EventingBackendController(builder, sources, sessions or Sessions(manager.clock), options)
+    builder.build(controller.reconcile, workers=workers)
+    return controller

@@ -1,0 +1,18 @@
+"""One driver for each type of the catalog: how its backend is looked at, and what runs for it.
+
+A new type is an entry in the catalog and a module here, listed in `DRIVERS`.
+"""
+
+from quintet.controllers.eventingbackend.drivers.beb import BebDriver
+from quintet.controllers.eventingbackend.drivers.driver import Driver, Tools
+from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
+
+DRIVERS: tuple[type[Driver], ...] = (NatsDriver, BebDriver)
+
+
+def drivers(tools: Tools) -> dict[str, Driver]:
+    """All drivers, by the type of backend that each is for."""
+    return {kind.backend.name: kind(tools) for kind in DRIVERS}
+
+
+__all__ = ["DRIVERS", "Driver", "Tools", "drivers"]

@@ -1,0 +1,76 @@
+"""Backends of type beb: Secret found, well formed, addresses allowed, token fetched."""
+
+from typing import Final
+
+from quintet.apis.eventingbackend import BEB, Effective, EventingBackend
+from quintet.apis.eventingbackend.addresses import endpoint
+from quintet.apis.meta import ObjectKey
+from quintet.controllers.eventingbackend.desired import DataPlane
+from quintet.controllers.eventingbackend.drivers.driver import Driver
+from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
+from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.eventing import oauth
+from quintet.eventing.calls import Caller, CallError
+from quintet.eventing.eventmesh import MALFORMED, NOT_FOUND, EventMesh, SecretError, from_secret
+from quintet.eventing.settings import CREDENTIALS, BebSettings, PublisherSettings
+from quintet.eventing.tokens import TokenError
+
+_SECONDS: Final = 5.0
+
+
+class BebDriver(Driver):
+    """An EventMesh; it delivers events by itself."""
+
+    backend = BEB
+
+    def data_plane(self, backend: EventingBackend, config: Effective) -> DataPlane:
+        """Publishers, and nothing that delivers."""
+        return DataPlane(
+            publisher=PublisherSettings(
+                namespace=backend.metadata.namespace,
+                backend=backend.metadata.name,
+                event_type_prefix=config.text("eventTypePrefix"),
+                request_seconds=float(config.measure("publisherRequestTimeout")),
+                beb=BebSettings(credentials=CREDENTIALS, qos=config.text("qos")),
+            ),
+            publisher_replicas=config.integer("publisherReplicas"),
+            secret=config.text("secretRef"),
+        )
+
+    async def probe(self, backend: EventingBackend, config: Effective) -> Finding:
+        """From the Secret to a token."""
+        name = config.text("secretRef")
+        secret = await self._tools.secrets.read(ObjectKey(backend.metadata.namespace, name))
+        if isinstance(secret, Finding):
+            missing = secret.reason is Reason.SECRET_MISSING
+            return Finding(reason=secret.reason, message=NOT_FOUND) if missing else secret
+        try:
+            mesh = from_secret(secret.data)
+        except SecretError as error:
+            return Finding(reason=Reason.SECRET_MALFORMED, message=f"{MALFORMED} {error.detail}")
+        problem = await self._token_problem(mesh)
+        if problem is not None:
+            return problem
+        return Finding(message=f"EventMesh of Secret {name} gave a token", secret_version=secret.version)
+
+    async def _token_problem(self, mesh: EventMesh) -> Finding | None:
+        # Publishers connect there: it must not be a way to where nobody may connect.
+        events = await self._allowed(mesh.publish_url)
+        tokens = await self._allowed(mesh.token_url)
+        if isinstance(events, Finding):
+            return events
+        if isinstance(tokens, Finding):
+            return tokens
+        caller = Caller(mesh.token_url, self._tools.clock, _SECONDS, tokens)
+        try:
+            await oauth.fetch(mesh, caller)
+        except TokenError as error:
+            lost = isinstance(error.__cause__, CallError)
+            return Finding(reason=Reason.UNREACHABLE if lost else Reason.TOKEN_REFUSED, message=str(error))
+        finally:
+            caller.close()
+        return None
+
+    async def _allowed(self, url: str) -> tuple[str, ...] | Finding:
+        where = endpoint(url)
+        return await addresses_of(where.host, where.port, self._tools.limits)

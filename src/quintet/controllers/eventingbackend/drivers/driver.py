@@ -1,0 +1,49 @@
+"""What the controller expects of a driver, and what a driver works with."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quintet.apis.eventingbackend import BackendType, Effective, EventingBackend
+from quintet.apis.eventingbackend.addresses import Limits
+from quintet.apis.meta import ObjectKey
+from quintet.controllers.eventingbackend.desired import DataPlane
+from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
+from quintet.controllers.eventingbackend.findings import Finding
+from quintet.eventing.sessions import Sessions
+from quintet.web.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """How drivers reach the world."""
+
+    clock: Clock
+    sessions: Sessions
+    secrets: SecretReader
+    limits: Limits
+    """Which addresses users may have us connect to."""
+    find: Callable[[ObjectKey], EventingBackend | None]
+    """Another backend, as it is known."""
+
+
+class Driver(ABC):
+    """One type of backend."""
+
+    backend: ClassVar[BackendType]
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    @abstractmethod
+    def data_plane(self, backend: EventingBackend, config: Effective) -> DataPlane:
+        """What is to run for a configuration. Pure."""
+
+    @abstractmethod
+    async def probe(self, backend: EventingBackend, config: Effective) -> Finding:
+        """Look at the backend stage by stage; what can be put right is put right. Never raises."""
+
+    async def release(self, backend: EventingBackend) -> None:
+        """Give back what is held for a backend that goes."""
+        await self._tools.sessions.keep_only(backend.key, ())

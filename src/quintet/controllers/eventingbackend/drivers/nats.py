@@ -1,0 +1,221 @@
+"""Backends of type nats: Secret, name, address, connection, TLS, login, JetStream, stream.
+
+Each stage that fails is a finding of its own. No text of the other side gets into a finding unless
+JetStream said it: whoever names a server must not read through us what it answers to strangers.
+"""
+
+from typing import Final
+
+from quintet.apis.eventingbackend import NATS, Effective, EventingBackend
+from quintet.apis.eventingbackend.addresses import endpoint
+from quintet.apis.meta import ObjectKey
+from quintet.controllers.eventingbackend.desired import DataPlane
+from quintet.controllers.eventingbackend.drivers.driver import Driver
+from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
+from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.controllers.eventingbackend.plan import older
+from quintet.eventing import streams
+from quintet.eventing.children import runs_server, server_url
+from quintet.eventing.settings import CREDENTIALS, DispatcherSettings, NatsSettings, PublisherSettings
+from quintet.nats import errors
+from quintet.nats.client import Client
+from quintet.nats.config import StreamConfig, StreamInfo
+from quintet.nats.credentials import from_secret
+from quintet.nats.jetstream import JetStream
+from quintet.nats.options import Options
+
+_CONNECT_SECONDS: Final = 5.0
+_MEANINGS: Final[tuple[tuple[type[errors.NatsError], Reason, str], ...]] = (
+    (errors.Unresolved, Reason.UNRESOLVED, "its name has no address"),
+    (errors.Unreachable, Reason.UNREACHABLE, "no connection: check host, port and network policies"),
+    (errors.CertificateExpired, Reason.CERTIFICATE_EXPIRED, "its certificate is not valid now: renew it"),
+    (
+        errors.TlsFailed,
+        Reason.TLS_FAILED,
+        "no trust: check ca.crt in the Secret and the name in the certificate",
+    ),
+    (
+        errors.LoginRefused,
+        Reason.LOGIN_REFUSED,
+        "it refuses the login: check the Secret that credentialsSecretRef names",
+    ),
+    (errors.ProtocolError, Reason.NO_NATS, "whoever answers there is no NATS server"),
+    (errors.NotPermitted, Reason.NOT_PERMITTED, "this login may not manage the stream: allow $JS.API.>"),
+    (errors.JetStreamUnavailable, Reason.NO_JETSTREAM, "it has no JetStream, or none for this account"),
+    (errors.NotReady, Reason.SERVER_FAILED, "JetStream has no leader, or too few servers, at the moment"),
+    (errors.NatsError, Reason.SERVER_FAILED, "no usable answer; it is asked again"),
+)
+
+
+class NatsDriver(Driver):
+    """A stream of a NATS server."""
+
+    backend = NATS
+
+    def data_plane(self, backend: EventingBackend, config: Effective) -> DataPlane:
+        """Publishers and dispatchers that work on the stream."""
+        secret, meta = config.text("credentialsSecretRef"), backend.metadata
+        nats = NatsSettings(
+            url=server_url(backend.key, config),
+            stream=config.text("streamName"),
+            subject_prefix=config.text("streamSubjectPrefix"),
+            max_reconnects=config.integer("maxReconnects"),
+            reconnect_seconds=float(config.measure("reconnectWait")),
+            credentials=CREDENTIALS if secret else "",
+        )
+        prefix = config.text("eventTypePrefix")
+        return DataPlane(
+            publisher=PublisherSettings(
+                namespace=meta.namespace,
+                backend=meta.name,
+                event_type_prefix=prefix,
+                request_seconds=float(config.measure("publisherRequestTimeout")),
+                nats=nats,
+            ),
+            publisher_replicas=config.integer("publisherReplicas"),
+            dispatcher=DispatcherSettings(
+                namespace=meta.namespace,
+                backend=meta.name,
+                event_type_prefix=prefix,
+                nats=nats,
+                max_in_flight=config.integer("maxInFlightMessages"),
+                deliver_policy=config.text("consumerDeliverPolicy"),
+                dead_letter_subject=config.text("deadLetterSubject"),
+            ),
+            dispatcher_replicas=config.integer("dispatcherReplicas"),
+            secret=secret,
+        )
+
+    async def probe(self, backend: EventingBackend, config: Effective) -> Finding:
+        """From the Secret to the stream."""
+        url = server_url(backend.key, config)
+        place = f"{endpoint(url).host}:{endpoint(url).port}"
+        try:
+            secret, own = config.text("credentialsSecretRef"), runs_server(config)
+            connected = await self.connect(backend.key, url, secret, own=own)
+            if isinstance(connected, Finding):
+                return connected
+            client, version = connected
+            problem = await self._ensure_streams(JetStream(client), backend, config)
+        except errors.NatsError as error:
+            return finding_of(error, place)
+        if problem is not None:
+            return problem
+        return Finding(message=f"stream {config.text('streamName')} on {place}", secret_version=version)
+
+    async def release(self, backend: EventingBackend) -> None:
+        """Let others shape the stream, if its server can be reached at all; then hang up."""
+        for url in self._tools.sessions.urls(backend.key):
+            client = self._tools.sessions.current(backend.key, url)
+            names = {entry.name: entry.value for entry in backend.status.effective_config}
+            if client is not None and (stream := names.get("streamName")):
+                for name in (stream, streams.dead_letter_stream(stream)):
+                    await _unmark(JetStream(client), backend, name)
+        await super().release(backend)
+
+    async def connect(
+        self, key: ObjectKey, url: str, secret_name: str, *, own: bool
+    ) -> tuple[Client, str] | Finding:
+        """A connection, and the state of the Secret it was made with; raises `NatsError`.
+
+        A server of our own is where we put it; where any other one is, is judged.
+        """
+        credentials, version = None, ""
+        if secret_name:
+            secret = await self._tools.secrets.read(ObjectKey(key.namespace, secret_name))
+            if isinstance(secret, Finding):
+                return secret
+            try:
+                credentials, version = from_secret(secret.data), secret.version
+            except errors.CredentialsError as error:
+                return Finding(reason=Reason.SECRET_MALFORMED, message=f"Secret {secret_name}, key {error}")
+        where = endpoint(url)
+        addresses = await addresses_of(where.host, where.port, None if own else self._tools.limits)
+        if isinstance(addresses, Finding):
+            return addresses
+        options = Options(
+            url,
+            credentials=credentials,
+            name="quintet",
+            max_reconnects=0,
+            connect_seconds=_CONNECT_SECONDS,
+            addresses=addresses,
+        )
+        return await self._tools.sessions.open(key, options, version), version
+
+    async def _ensure_streams(
+        self, jetstream: JetStream, backend: EventingBackend, config: Effective
+    ) -> Finding | None:
+        for wanted in (streams.stream_config(backend, config), streams.dead_letter_config(backend, config)):
+            try:
+                if (problem := await self._ensure_stream(jetstream, backend, wanted)) is not None:
+                    return problem
+            except errors.NotReady:
+                raise
+            except errors.ApiError as error:
+                return Finding(reason=Reason.STREAM_REFUSED, message=_refusal(wanted.name, error))
+        return None
+
+    async def _ensure_stream(
+        self, jetstream: JetStream, backend: EventingBackend, wanted: StreamConfig
+    ) -> Finding | None:
+        try:
+            found = await jetstream.stream_info(wanted.name)
+        except errors.StreamNotFound:
+            await jetstream.create_stream(wanted)
+            return None
+        changed = streams.differences(wanted, found.config)
+        if not changed:
+            return None
+        if (problem := self._claimed(backend, wanted, found)) is not None:
+            return problem
+        await jetstream.update_stream(streams.put_right(wanted, found.config))
+        return None
+
+    def _claimed(self, backend: EventingBackend, wanted: StreamConfig, found: StreamInfo) -> Finding | None:
+        """Why a stream that is otherwise than wanted is not ours to change."""
+        owner = streams.owner_of(found.config)
+        if owner is None:
+            if found.config.subjects == wanted.subjects:
+                return None
+            text = (
+                f"stream {wanted.name} is there with other subjects and was not made for an EventingBackend"
+            )
+            return Finding(reason=Reason.CLAIMED, message=f"{text}: choose another streamName")
+        key, uid = owner
+        if key == backend.key:
+            return None
+        other = self._tools.find(key)
+        if other is not None and other.metadata.uid == uid and older(backend, other):
+            return None
+        return Finding(
+            reason=Reason.CLAIMED,
+            message=f"stream {wanted.name} belongs to EventingBackend {key}, which wants it otherwise: "
+            "choose another streamName or the same settings; if that backend is gone, remove "
+            f"{streams.OWNER} from the metadata of the stream",
+        )
+
+
+def finding_of(error: errors.NatsError, place: str) -> Finding:
+    """What an error means for the backend."""
+    reason, text = next((reason, text) for kind, reason, text in _MEANINGS if isinstance(error, kind))
+    return Finding(reason=reason, message=f"{place}: {text}")
+
+
+def _refusal(stream: str, error: errors.ApiError) -> str:
+    text = f"stream {stream}: {error.description[:200]} (error {error.err_code})"
+    if isinstance(error, errors.SubjectsInUse):
+        return f"{text}: choose another streamSubjectPrefix"
+    if isinstance(error, errors.StreamFull):
+        return f"{text}: lower maxBytes, or give the server more room"
+    return f"{text}: choose another streamName, or delete the stream to have it made anew"
+
+
+async def _unmark(jetstream: JetStream, backend: EventingBackend, stream: str) -> None:
+    try:
+        found = (await jetstream.stream_info(stream)).config
+        if streams.owner_of(found) == (backend.key, backend.metadata.uid):
+            await jetstream.update_stream(streams.without_mark(found))
+    except errors.NatsError:
+        # A mark that stays is named, with what to do about it, to whoever comes across it.
+        return

@@ -1,0 +1,60 @@
+"""Reads a Secret by its name, when it is needed, and keeps nothing of it.
+
+Called by drivers at each look. The right to do so is given in each namespace by whoever
+administers it; without it the finding says how.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.kube.client import Client
+from quintet.kube.errors import Forbidden, NotFound
+
+SECRETS = Resource("", "v1", "Secret", "secrets")
+ROLE: Final = "quintet-eventing-secrets"
+
+
+class _SecretView(Object, frozen=True):
+    data: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What a Secret holds now, and which of its states that is."""
+
+    version: str
+    data: Mapping[str, bytes] = field(repr=False)
+
+
+class SecretReader:
+    """Reads Secrets for drivers."""
+
+    def __init__(self, client: Client, account: str) -> None:
+        self._client = client
+        self._account = account
+
+    async def read(self, key: ObjectKey) -> Secret | Finding:
+        """The Secret, or why it cannot be had."""
+        try:
+            found = await self._client.get(SECRETS, key, _SecretView)
+            data = {name: base64.b64decode(value) for name, value in (found.data or {}).items()}
+        except NotFound:
+            text = f"Secret {key.name} is not there in namespace {key.namespace}: create it"
+            return Finding(reason=Reason.SECRET_MISSING, message=text)
+        except Forbidden:
+            return Finding(reason=Reason.SECRET_FORBIDDEN, message=self._how_to_allow(key))
+        except binascii.Error:
+            return Finding(reason=Reason.SECRET_MALFORMED, message=f"Secret {key.name} cannot be read")
+        return Secret(f"{found.metadata.uid}/{found.metadata.resource_version}", data)
+
+    def _how_to_allow(self, key: ObjectKey) -> str:
+        return (
+            f"the operator may not read Secret {key.name} in namespace {key.namespace}; to allow it: "
+            f"kubectl create rolebinding {ROLE} --clusterrole={ROLE} --serviceaccount={self._account} "
+            f"-n {key.namespace}"
+        )

@@ -1,0 +1,60 @@
+"""What a look at a backend can end with: one clear reason for each stage. Pure.
+
+The reasons are part of the published conditions; what to do about each: docs/eventingbackend.md.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from quintet.apis.eventingbackend import Standing
+
+
+class Reason(StrEnum):
+    """Why a backend is not ready, in the order in which the stages are passed."""
+
+    CLAIMED = "Stream claimed by another backend"
+    SERVER_FIXED = "Server cannot be changed"
+    SERVER_STARTING = "NATS server not started"
+    SECRET_FORBIDDEN = "Secret not readable"
+    SECRET_MISSING = "Secret not found"
+    SECRET_MALFORMED = "Secret not usable"
+    UNRESOLVED = "Server name not resolved"
+    ADDRESS_REFUSED = "Server address refused"
+    UNREACHABLE = "Server not reached"
+    CERTIFICATE_EXPIRED = "Server certificate expired"
+    TLS_FAILED = "TLS handshake failed"
+    LOGIN_REFUSED = "Login refused"
+    NO_NATS = "Server speaks no NATS"
+    NOT_PERMITTED = "Not permitted by the server"
+    NO_JETSTREAM = "JetStream not available"
+    STREAM_REFUSED = "Stream refused by the server"
+    SERVER_FAILED = "Server gave no usable answer"
+    TOKEN_REFUSED = "EventMesh token refused"
+    API_FAILED = "Objects could not be made"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """How a backend was found."""
+
+    reason: Reason | None = None
+    """None: it is ready."""
+    message: str = ""
+    secret_version: str = ""
+    """The state of the Secret with which it was found ready."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether every stage was passed."""
+        return self.reason is None
+
+    @property
+    def standing(self) -> Standing:
+        """As the condition says it; a backend that is ready has the published reason."""
+        if self.reason is None:
+            return Standing("True", message=self.message)
+        return Standing("False", self.reason.value, self.message)
+
+
+NOT_ASKED = Finding(reason=Reason.SERVER_FAILED)
+"""Of a backend that was not looked at."""

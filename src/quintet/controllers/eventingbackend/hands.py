@@ -1,0 +1,161 @@
+"""Makes the children of a backend what `desired` and `server` want, and takes away what is not needed.
+
+Called by `controller`. What comes of it is a `Rollout` or what is in the way; errors that another try
+may mend are kept for the end, so that one failed child does not keep the others from being made.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+from quintet.apis.eventingbackend import Effective, EventingBackend, Standing
+from quintet.apis.meta import JsonObject, ObjectKey, Resource
+from quintet.controllers.eventingbackend import desired, server
+from quintet.controllers.eventingbackend.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.controllers.eventingbackend.status import Rollout, standing_of
+from quintet.controllers.eventingbackend.watching import Sources
+from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, child_name
+from quintet.kube.errors import ApiError, Forbidden, KubeError, WriteFenced
+from quintet.runtime.apply import Children, ForeignObject
+from quintet.runtime.ownership import Child
+
+_SERVER_TYPES = (server.STATEFUL_SETS, desired.SERVICES, server.NETWORK_POLICIES, desired.BUDGETS)
+_PUBLISHER_TYPES = (desired.DEPLOYMENTS, desired.SERVICES, desired.BUDGETS)
+_DISPATCHER_TYPES = (
+    desired.DEPLOYMENTS,
+    desired.SERVICES,
+    desired.BUDGETS,
+    desired.ROLE_BINDINGS,
+    desired.ROLES,
+    desired.SERVICE_ACCOUNTS,
+)
+PARTS = {SERVER: _SERVER_TYPES, PUBLISHER: _PUBLISHER_TYPES, DISPATCHER: _DISPATCHER_TYPES}
+
+
+class Hands:
+    """The only one here who writes children; one for each reconciliation."""
+
+    def __init__(
+        self, backend: EventingBackend, children: Children, sources: Sources, system_namespace: str
+    ) -> None:
+        self._backend = backend
+        self._children = children
+        self._sources = sources
+        self._system_namespace = system_namespace
+        self.failures: list[Exception] = []
+        """What another try may mend."""
+
+    @property
+    def key(self) -> ObjectKey:
+        """The backend."""
+        return self._backend.key
+
+    def name(self, part: str) -> ObjectKey:
+        """Where the objects of a part are."""
+        meta = self._backend.metadata
+        return ObjectKey(meta.namespace, child_name(meta.name, part))
+
+    async def server(self, config: Effective, image: str) -> Rollout | Finding:
+        """The server of a backend that brings its own."""
+        backend, child = self._backend, self._sources.servers.get(self.name(SERVER))
+        if child is not None and child.state.wanted != server.servers(config):
+            text = (
+                f"the server of this backend runs with streamReplicas {child.state.wanted}, which cannot be "
+                "changed: set it back, or make another backend"
+            )
+            return Finding(reason=Reason.SERVER_FIXED, message=text)
+        size = child.state.claim_size if child is not None else ""
+        wanted = server.stateful_set(backend, config, image, size=size or server.claim_size(config))
+        made = await self._ensure_all(
+            # Before the pods: nobody may come near the server as long as nothing keeps them away.
+            (server.NETWORK_POLICIES, server.network_policy(backend, self._system_namespace)),
+            (desired.SERVICES, server.service(backend)),
+            (desired.BUDGETS, desired.budget(backend, SERVER)),
+            (server.STATEFUL_SETS, wanted),
+        )
+        if isinstance(made, Standing):
+            return Finding(reason=Reason.API_FAILED, message=made.message)
+        rollout: Rollout = made[-1].state
+        return rollout
+
+    async def publisher(self, plane: DataPlane, pods: Pods) -> Standing:
+        """What takes in events."""
+        backend = self._backend
+        replicas = self._replicas(PUBLISHER, plane.publisher_replicas)
+        return await self._part(
+            (desired.SERVICES, desired.publisher_service(backend)),
+            (desired.BUDGETS, desired.budget(backend, PUBLISHER)),
+            (desired.DEPLOYMENTS, desired.publisher(backend, plane, pods, replicas=replicas)),
+        )
+
+    async def dispatcher(self, plane: DataPlane, pods: Pods) -> Standing:
+        """What delivers events."""
+        backend, settings = self._backend, plane.dispatcher
+        assert settings is not None, "the driver wants no dispatcher"
+        replicas = self._replicas(DISPATCHER, plane.dispatcher_replicas)
+        return await self._part(
+            # The rights first: a pod that starts without them would have to be restarted.
+            (desired.SERVICE_ACCOUNTS, desired.account(backend)),
+            (desired.ROLES, desired.role(backend)),
+            (desired.ROLE_BINDINGS, desired.role_binding(backend)),
+            (desired.SERVICES, desired.dispatcher_service(backend)),
+            (desired.BUDGETS, desired.budget(backend, DISPATCHER)),
+            (desired.DEPLOYMENTS, desired.dispatcher(backend, settings, pods, replicas=replicas)),
+        )
+
+    async def remove(self, part: str) -> bool:
+        """Take a part away; True once nothing of it is left. Claims, and what is on them, stay."""
+        name = self.name(part).name
+        gone = [await self._children.remove(self._backend, kind, name) for kind in PARTS[part]]
+        return all(gone)
+
+    def owns(self, child: Child[Any]) -> bool:
+        """Whether a child is this backend's."""
+        return child.owner_uid == self._backend.metadata.uid
+
+    def has(self, part: str) -> bool:
+        """Whether anything of a part is known to be there."""
+        found = (self._children.get(kind, self.name(part)) for kind in PARTS[part])
+        return any(child is not None and self.owns(child) for child in found)
+
+    def _replicas(self, part: str, wanted: int) -> int | None:
+        """None where an autoscaler has taken the number over: then it is not ours to set."""
+        key = self.name(part)
+        known = self._sources.rollout(key)
+        return None if known is not None and known.scaled and self._sources.autoscaled(key) else wanted
+
+    async def _part(self, *wanted: tuple[Resource, JsonObject]) -> Standing:
+        made = await self._ensure_all(*wanted)
+        return made if isinstance(made, Standing) else standing_of(made[-1].state)
+
+    async def _ensure_all(self, *wanted: tuple[Resource, JsonObject]) -> list[Child[Any]] | Standing:
+        """All of them, the last one last; or what to say if one could not be made."""
+        first = [self._children.ensure(self._backend, *each) for each in wanted[:-1]]
+        results = await _settled(*first)
+        errors = [result for result in results if isinstance(result, Exception)]
+        if not errors:
+            results += await _settled(self._children.ensure(self._backend, *wanted[-1]))
+            errors = [result for result in results if isinstance(result, Exception)]
+        self.failures += (error for error in errors if not _waits_for_others(error))
+        if errors:
+            text = errors[0].message if isinstance(errors[0], ApiError) else str(errors[0])
+            return Standing("False", message=text)
+        made = [result for result in results if isinstance(result, Child)]
+        if any(child.deleting for child in made):
+            text = "an object is still being deleted; it is made again when it is gone"
+            return Standing("False", message=text)
+        return made
+
+
+def _waits_for_others(error: Exception) -> bool:
+    """Whether trying again soon is pointless: a foreign object has to go, or the namespace is going."""
+    return isinstance(error, ForeignObject) or (isinstance(error, Forbidden) and error.namespace_terminating)
+
+
+async def _settled(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]:
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, WriteFenced) or not isinstance(result, Child | KubeError | ForeignObject):
+            raise result
+    return list(results)  # type: ignore[arg-type]  # all others were raised above

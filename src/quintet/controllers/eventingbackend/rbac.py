@@ -1,0 +1,70 @@
+"""The rights that the EventingBackend controller needs, each with its reason, and what it demands of users.
+
+It may grant a dispatcher its rights only because it holds exactly these itself. It has no right on
+Secrets: `OFFERS` is a role that a namespace's administrator may bind to it there.
+"""
+
+from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS
+from quintet.controllers.eventingbackend.desired import DISPATCHER_VERBS, EVENT_VERBS, RBAC
+from quintet.controllers.eventingbackend.drivers.secrets import ROLE, SECRETS
+from quintet.controllers.rights import Demand, Offer, Right
+
+_CHILD = ("get", "list", "watch", "create", "patch", "delete")
+_GROUP = EVENTINGBACKENDS.group
+
+RIGHTS = (
+    Right(_GROUP, ("eventingbackends",), ("get", "list", "watch"), "to see what is asked for"),
+    Right(_GROUP, ("eventingbackends",), ("patch",), "to add and remove the finalizer"),
+    Right(_GROUP, ("eventingbackends/status",), ("patch",), "to say what became of it"),
+    Right(_GROUP, ("eventingbackends/finalizers",), ("update",), "to own children that block its deletion"),
+    Right(_GROUP, ("subscriptions",), DISPATCHER_VERBS, "to know who uses a backend; granted to dispatchers"),
+    Right("events.k8s.io", ("events",), EVENT_VERBS, "to tell users what happened; granted to dispatchers"),
+    Right("apps", ("deployments",), _CHILD, "publishers and dispatchers"),
+    Right("apps", ("statefulsets",), _CHILD, "servers of backends that bring their own"),
+    Right("", ("services", "serviceaccounts"), _CHILD, "their addresses, and who dispatchers are"),
+    Right(RBAC, ("roles", "rolebindings"), _CHILD, "what dispatchers may do"),
+    Right("policy", ("poddisruptionbudgets",), _CHILD, "no more than one pod of a part leaves at a time"),
+    Right("networking.k8s.io", ("networkpolicies",), _CHILD, "to keep strangers away from servers"),
+    Right(
+        "autoscaling",
+        ("horizontalpodautoscalers",),
+        ("list", "watch"),
+        "to leave the number of pods to an autoscaler",
+    ),
+    Right(
+        "discovery.k8s.io",
+        ("endpointslices",),
+        ("get",),
+        "to keep users from having us connect to the API server",
+        names=("kubernetes",),
+    ),
+)
+
+OFFERS = (
+    Offer(
+        ROLE,
+        (Right("", (SECRETS.plural,), ("get",), "to log in to the servers of backends in a namespace"),),
+    ),
+)
+
+_KEYS = sorted({key.name for kind in CATALOG.values() for key in kind.keys if key.names_secret})
+_MAY = (
+    "authorizer.group('').resource('secrets').namespace(object.metadata.namespace).name(string(entry[key]))"
+    ".check('{verb}').allowed()"
+)
+
+# A backend sends the Secret that it names to the server that it names: at any change of its config, be it
+# only the server, the user must be one who may read that Secret.
+DEMANDS = (
+    Demand(
+        "eventingbackend-secrets.quintet.dev",
+        EVENTINGBACKENDS,
+        ("type", "config"),
+        "get",
+        SECRETS,
+        "spec.config names a Secret: you need the right to get that Secret, or to use it (verb use)",
+        expression="!has(object.spec.config) || object.spec.config.all(entry, "
+        f"{_KEYS}.all(key, !(key in entry) || type(entry[key]) != string || {_MAY.format(verb='get')} "
+        f"|| {_MAY.format(verb='use')}))",
+    ),
+)

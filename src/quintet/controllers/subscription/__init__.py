@@ -1,0 +1,1 @@
+"""The Subscription controller: `controller` acts by `hands`, `status` and `sinks` decide."""

@@ -1,0 +1,217 @@
+"""Keeps one durable consumer for each Subscription, and says whether its events are delivered.
+
+Called by `runtime.controller` with a key. The phases: look → hold (finalizer) → check the spec →
+choose the backend → make the consumer as wanted → see who pulls and where the sink is → write the
+status. The events themselves never come here: dispatchers pull them (`eventing.dispatcher`).
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from quintet.apis.eventingbackend import EVENTINGBACKENDS, EventingBackend
+from quintet.apis.meta import ObjectKey
+from quintet.apis.subscription import SUBSCRIPTIONS, Subscription, SubscriptionStatus
+from quintet.apis.subscription.types import FINALIZER
+from quintet.apis.subscription.validation import spec_errors
+from quintet.controllers.subscription import status as said
+from quintet.controllers.subscription.hands import Hands, Place
+from quintet.controllers.subscription.metrics import Shown
+from quintet.controllers.subscription.sinks import SERVICES, Service, ServiceView, sink_key, sink_trouble
+from quintet.controllers.subscription.status import Found, Reason, Trouble
+from quintet.eventing import naming
+from quintet.eventing.choice import NoBackend, chosen
+from quintet.eventing.consumers import somebody_pulls
+from quintet.eventing.sessions import Sessions
+from quintet.nats.errors import NatsError
+from quintet.runtime import conditions, finalizers
+from quintet.runtime.builder import Builder
+from quintet.runtime.cache import Store
+from quintet.runtime.events import NORMAL, WARNING
+from quintet.runtime.manager import Manager
+from quintet.runtime.reconcile import Result
+
+LOOK_AGAIN = 60.0
+"""Seconds after which a consumer is looked at though nothing changed: nobody tells us of its end."""
+LOOK_SOON = 3.0
+"""The same while something is missing that comes without telling us."""
+LONGEST_FAREWELL = 300.0
+"""Seconds that a Subscription waits for a server that is away, before it goes without its consumer."""
+_BY_NAMESPACE = "namespace"
+_BY_SINK = "sink"
+
+
+class SubscriptionController:
+    """Reconciles Subscriptions."""
+
+    def __init__(
+        self,
+        builder: Builder[Subscription],
+        backends: Store[EventingBackend],
+        services: Store[Service],
+        sessions: Sessions,
+    ) -> None:
+        self._builder = builder
+        self._backends = backends
+        self._services = services
+        self._hands = Hands(sessions, builder.clock)
+        self._shown = Shown()
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Look at one Subscription and do what is missing."""
+        subscription = self._builder.primary.get(key)
+        if subscription is None:
+            self._shown.forget(key)
+            return Result.done()
+        if subscription.metadata.deleting:
+            return await self._delete(subscription)
+        if FINALIZER not in subscription.metadata.finalizers:
+            # The webhook adds it on creation; this one came past it. Its change brings the key back.
+            await finalizers.add(self._builder.client, SUBSCRIPTIONS, subscription, FINALIZER)
+            return Result.done()
+        found, again = await self._look(subscription)
+        await self._write(subscription, said.status_of(subscription, found))
+        return again
+
+    async def _look(self, subscription: Subscription) -> tuple[Found, Result]:
+        """Bring the consumer to what the spec says, and see how things stand."""
+        if errors := spec_errors(msgspec.to_builtins(subscription.spec), subscription.metadata.namespace):
+            return said.invalid(errors), Result.done()
+        backend = chosen(subscription, self._backends_of(subscription))
+        if isinstance(backend, NoBackend):
+            return Found(trouble=Trouble(Reason(backend.reason), backend.message)), Result.done()
+        place = self._hands.place(backend)
+        if not isinstance(place, Place):
+            # Its connection, or its status, brings the key back.
+            return Found(backend, "", said.backend_trouble(backend) or place), Result.after(LOOK_AGAIN)
+        try:
+            info = await self._hands.ensure(subscription, place)
+            await self._leave_others(subscription, backend)
+            await self._sweep(place)
+        except NatsError as error:
+            return Found(backend, "", said.consumer_failed(backend, str(error))), Result.after(LOOK_SOON)
+        trouble = said.backend_trouble(backend) or sink_trouble(subscription, self._services)
+        if trouble is not None:
+            return Found(backend, info.name, trouble), Result.after(LOOK_AGAIN)
+        if not somebody_pulls(info):
+            return Found(backend, info.name, said.nobody_pulls(backend)), Result.after(LOOK_SOON)
+        return Found(backend, info.name), Result.after(LOOK_AGAIN)
+
+    async def _leave_others(self, subscription: Subscription, backend: EventingBackend) -> None:
+        """Remove the consumer from the backend that was in use before, once the new one has one."""
+        before = subscription.status.backend.name
+        if not before or before == backend.metadata.name:
+            return
+        old = self._backends.get(ObjectKey(subscription.metadata.namespace, before))
+        place = self._hands.place(old) if old is not None else None
+        if not isinstance(place, Place):
+            return
+        if waiting := await self._hands.leave(subscription, place):
+            note = f"{waiting} events that still waited in EventingBackend '{before}' are not delivered: "
+            note += f"this Subscription now uses '{backend.metadata.name}'"
+            self._announce(subscription, WARNING, "EventsLeftBehind", note)
+
+    async def _sweep(self, place: Place) -> None:
+        """Remove consumers of this backend whose Subscriptions went while its server was away."""
+        # Who does not decode may still own a consumer.
+        if self._builder.primary.broken or not self._hands.sweeps(place):
+            return
+        known = {naming.consumer_name(each.metadata) for each in self._builder.primary}
+        await self._hands.sweep(place, known)
+
+    async def _delete(self, subscription: Subscription) -> Result:
+        if FINALIZER not in subscription.metadata.finalizers:
+            return Result.done()
+        name = subscription.status.backend.name
+        backend = self._backends.get(ObjectKey(subscription.metadata.namespace, name)) if name else None
+        # Without a backend nobody knows where a consumer could be.
+        waits_for = await self._removed(subscription, backend) if backend is not None else ""
+        if waits_for:
+            if self._age(subscription) < LONGEST_FAREWELL:
+                await self._write(subscription, said.deleting(subscription, waits_for))
+                return Result.after(LOOK_SOON)
+            self._leave_behind(subscription, waits_for)
+        await finalizers.remove(self._builder.client, SUBSCRIPTIONS, subscription, FINALIZER)
+        return Result.done()
+
+    async def _removed(self, subscription: Subscription, backend: EventingBackend) -> str:
+        """Remove the consumer; what that waits for, or nothing."""
+        place = self._hands.place(backend)
+        if not isinstance(place, Place):
+            # A backend that goes too, with its server, is not worth waiting for.
+            return "" if backend.metadata.deleting or place.reason is Reason.BY_EVENT_MESH else place.message
+        try:
+            await self._hands.remove(subscription, place)
+        except NatsError as error:
+            return said.consumer_failed(backend, str(error)).message
+        return ""
+
+    def _leave_behind(self, subscription: Subscription, waits_for: str) -> None:
+        consumer = naming.consumer_name(subscription.metadata)
+        note = f"The consumer {consumer} could not be removed and is left behind: {waits_for}"
+        self._announce(subscription, WARNING, "ConsumerLeftBehind", note)
+
+    def _age(self, subscription: Subscription) -> float:
+        """Seconds since somebody wanted it gone."""
+        asked = datetime.fromisoformat(subscription.metadata.deletion_timestamp or "")
+        return (self._builder.clock.now() - asked).total_seconds()
+
+    def _backends_of(self, subscription: Subscription) -> list[EventingBackend]:
+        return self._backends.by_index(_BY_NAMESPACE, subscription.metadata.namespace)
+
+    async def _write(self, subscription: Subscription, wanted: SubscriptionStatus) -> None:
+        old = subscription.status
+        merged = conditions.merged(
+            old.conditions, wanted.conditions, subscription.metadata.generation, self._builder.clock.now()
+        )
+        new = msgspec.structs.replace(wanted, conditions=merged)
+        self._shown.show(subscription, new)
+        if await self._builder.status.write(subscription, old, new) and bool(old.ready) != new.ready:
+            condition = new.conditions[0]
+            kind = NORMAL if new.ready else WARNING
+            self._announce(subscription, kind, condition.reason, condition.message)
+
+    def _announce(self, subscription: Subscription, kind: str, reason: str, note: str) -> None:
+        self._builder.events.record(
+            SUBSCRIPTIONS, subscription.key, subscription.metadata.uid, kind, reason, note
+        )
+
+
+def build(manager: Manager, *, sessions: Sessions, workers: int = 8) -> SubscriptionController:
+    """Wire the controller into a process."""
+    builder = Builder(
+        manager,
+        "subscription",
+        SUBSCRIPTIONS,
+        Subscription,
+        indexes={
+            _BY_NAMESPACE: lambda subscription: (subscription.metadata.namespace,),
+            _BY_SINK: lambda subscription: (str(sink_key(subscription)),),
+        },
+    )
+
+    def of_namespace(namespace: str) -> Iterable[ObjectKey]:
+        return [each.key for each in builder.primary.by_index(_BY_NAMESPACE, namespace)]
+
+    backends = builder.watches(
+        EVENTINGBACKENDS,
+        EventingBackend,
+        to=lambda backend: of_namespace(backend.metadata.namespace),
+        indexes={_BY_NAMESPACE: lambda backend: (backend.metadata.namespace,)},
+    )
+    services = builder.keeps(
+        SERVICES,
+        ServiceView,
+        Service.of,
+        to=lambda service: [each.key for each in builder.primary.by_index(_BY_SINK, str(service.key))],
+    )
+
+    def changed(backend: ObjectKey) -> None:
+        for key in of_namespace(backend.namespace):
+            builder.queue.add(key)
+
+    sessions.listeners.append(changed)
+    controller = SubscriptionController(builder, backends, services, sessions)
+    builder.build(controller.reconcile, workers=workers)
+    return controller

@@ -1,0 +1,115 @@
+"""What the controller does on the servers of backends: look at consumers, make, change and remove them.
+
+Connections belong to the controller of backends; here they are only borrowed.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from quintet.apis.eventingbackend import CATALOG, Effective, EventingBackend, restored
+from quintet.apis.meta import ObjectKey
+from quintet.apis.subscription import Subscription
+from quintet.controllers.subscription.status import Reason, Trouble, backend_trouble
+from quintet.eventing import consumers, naming
+from quintet.eventing.children import server_url
+from quintet.eventing.sessions import Sessions
+from quintet.nats.config import ConsumerInfo
+from quintet.nats.errors import ConsumerNotFound, StreamNotFound
+from quintet.nats.jetstream import JetStream
+from quintet.runtime.clock import Clock
+
+SWEEP_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where consumers of a backend are."""
+
+    backend: EventingBackend
+    config: Effective
+    jetstream: JetStream
+
+    @property
+    def stream(self) -> str:
+        """The stream that keeps the events."""
+        return self.config.text("streamName")
+
+
+class Hands:
+    """Consumers on the servers of all backends."""
+
+    def __init__(self, sessions: Sessions, clock: Clock) -> None:
+        self._sessions = sessions
+        self._clock = clock
+        self._swept = dict[ObjectKey, float]()
+
+    def place(self, backend: EventingBackend) -> Place | Trouble:
+        """Where consumers of a backend are now, or why that cannot be reached."""
+        shown = backend.status
+        type_ = CATALOG.get(shown.backend_type)
+        if type_ is None or type_.name != "nats":
+            return backend_trouble(backend) or _away(backend)
+        config = restored(type_, shown.effective_config)
+        client = self._sessions.current(backend.key, server_url(backend.key, config)) if config else None
+        if config is None or client is None:
+            return _away(backend)
+        return Place(backend, config, JetStream(client))
+
+    async def ensure(self, subscription: Subscription, place: Place) -> ConsumerInfo:
+        """The consumer of a Subscription, as wanted; raises `NatsError`."""
+        want = consumers.wanted(subscription, place.backend, place.config)
+        try:
+            found = await place.jetstream.consumer_info(place.stream, want.durable_name)
+        except ConsumerNotFound:
+            return await place.jetstream.create_or_update_consumer(place.stream, want)
+        mended = consumers.correction(found.config, want) if found.config is not None else want
+        if mended is None:
+            return found
+        return await place.jetstream.create_or_update_consumer(place.stream, mended)
+
+    async def remove(self, subscription: Subscription, place: Place) -> None:
+        """Remove the consumer of a Subscription, if it is there; raises `NatsError`."""
+        await self._remove(place, naming.consumer_name(subscription.metadata))
+
+    async def leave(self, subscription: Subscription, place: Place) -> int:
+        """Remove the consumer from a backend that is used no more; how many events still waited there.
+
+        Two backends may share a stream, and then the consumer is the new one's already.
+        """
+        name = naming.consumer_name(subscription.metadata)
+        try:
+            info = await place.jetstream.consumer_info(place.stream, name)
+        except (ConsumerNotFound, StreamNotFound):
+            return 0
+        if consumers.owner(info) != place.backend.metadata.uid:
+            return 0
+        await self._remove(place, name)
+        return info.num_pending + info.num_ack_pending
+
+    def sweeps(self, place: Place) -> bool:
+        """Whether it is time to look for what was left behind; only so often it is."""
+        key, now = place.backend.key, self._clock.monotonic()
+        if key in self._swept and now - self._swept[key] < SWEEP_SECONDS:
+            return False
+        self._swept[key] = now
+        return True
+
+    async def sweep(self, place: Place, known: Collection[str]) -> None:
+        """Remove what was left behind; raises `NatsError`."""
+        found = await place.jetstream.consumers(place.stream)
+        for name in consumers.orphans(found, place.backend.metadata.uid, known):
+            await self._remove(place, name)
+
+    async def _remove(self, place: Place, name: str) -> None:
+        try:
+            await place.jetstream.delete_consumer(place.stream, name)
+        except (ConsumerNotFound, StreamNotFound):
+            return
+
+
+def _away(backend: EventingBackend) -> Trouble:
+    return Trouble(
+        Reason.BACKEND_NOT_READY,
+        f"EventingBackend '{backend.metadata.name}' has no connection to its server; its status says why",
+    )

@@ -1,0 +1,138 @@
+"""What to say about a Subscription, from what was seen of its backend, consumer and sink. Pure."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from quintet.apis.eventingbackend import EventingBackend, ready_now
+from quintet.apis.fields import FieldError
+from quintet.apis.meta import Condition, find_condition
+from quintet.apis.subscription import (
+    BackendInUse,
+    Consumer,
+    EventType,
+    Subscription,
+    SubscriptionStatus,
+    event_types,
+)
+
+READY = "Ready"
+_LONGEST = 4096
+
+
+class Reason(StrEnum):
+    """Why a Subscription is ready or not. What to do about each: docs/subscription.md."""
+
+    DELIVERING = "Delivering"
+    INVALID_SPEC = "InvalidSpec"
+    BACKEND_NOT_FOUND = "BackendNotFound"
+    BACKEND_UNCLEAR = "BackendUnclear"
+    BACKEND_NOT_READY = "BackendNotReady"
+    BY_EVENT_MESH = "DeliveryByEventMesh"
+    CONSUMER_FAILED = "ConsumerFailed"
+    NOBODY_PULLS = "DispatcherNotPulling"
+    SINK_NOT_FOUND = "SinkNotFound"
+    SINK_LEAVES = "SinkLeavesCluster"
+    DELETING = "ConsumerNotRemoved"
+
+
+class Trouble(NamedTuple):
+    """Why events are not delivered."""
+
+    reason: Reason
+    message: str
+
+
+class Found(NamedTuple):
+    """What is known of a Subscription."""
+
+    backend: EventingBackend | None = None
+    consumer: str = ""
+    """Its name, once it is as wanted."""
+    trouble: Trouble | None = None
+
+
+def invalid(errors: Sequence[FieldError]) -> Found:
+    """The spec has mistakes. What waits in the stream waits on."""
+    return Found(trouble=Trouble(Reason.INVALID_SPEC, "; ".join(map(str, errors))))
+
+
+def backend_trouble(backend: EventingBackend) -> Trouble | None:
+    """Why a backend delivers nothing; None if it does."""
+    if backend.spec.type != "nats":
+        return Trouble(
+            Reason.BY_EVENT_MESH,
+            f"EventingBackend '{backend.metadata.name}' is of type {backend.spec.type}: "
+            "set up the delivery in Event Mesh itself, or use a backend of type nats",
+        )
+    if ready_now(backend.status, backend.metadata.generation):
+        return None
+    said = find_condition(backend.status.conditions, READY)
+    why = said.message if said is not None and said.message else "nothing is known about it yet"
+    return Trouble(Reason.BACKEND_NOT_READY, f"EventingBackend '{backend.metadata.name}' is not ready: {why}")
+
+
+def consumer_failed(backend: EventingBackend, error: str) -> Trouble:
+    """The server did not do as it was told; it is tried again."""
+    return Trouble(
+        Reason.CONSUMER_FAILED, f"the server of EventingBackend '{backend.metadata.name}' answered: {error}"
+    )
+
+
+def nobody_pulls(backend: EventingBackend) -> Trouble:
+    """The consumer is there, and no dispatcher takes events from it."""
+    return Trouble(
+        Reason.NOBODY_PULLS,
+        f"no dispatcher of EventingBackend '{backend.metadata.name}' takes events from the consumer yet; "
+        "events wait in the stream",
+    )
+
+
+def status_of(subscription: Subscription, found: Found) -> SubscriptionStatus:
+    """The status, except for the times in its conditions. Types are shown also when nothing works."""
+    types = event_types(subscription.spec)
+    return SubscriptionStatus(
+        ready=found.trouble is None,
+        observed_generation=subscription.metadata.generation,
+        types=types,
+        backend=_in_use(subscription, found, types),
+        conditions=(_ready(subscription, found),),
+    )
+
+
+def deleting(subscription: Subscription, waits_for: str) -> SubscriptionStatus:
+    """It is to go, and its consumer cannot be removed yet."""
+    old = subscription.status
+    message = f"the consumer of this Subscription is not removed yet: {waits_for}"
+    return SubscriptionStatus(
+        ready=False,
+        observed_generation=old.observed_generation,
+        types=old.types,
+        backend=old.backend,
+        conditions=(Condition(READY, "False", Reason.DELETING, _cut(message)),),
+    )
+
+
+def _in_use(subscription: Subscription, found: Found, types: Sequence[EventType]) -> BackendInUse:
+    """Where the consumer is. That must not be forgotten before there is another one."""
+    known = subscription.status.backend
+    if found.backend is None or (known.types and not found.consumer):
+        return known
+    consumers = tuple(Consumer(each.original_type, found.consumer) for each in types)
+    return BackendInUse(
+        found.backend.metadata.name, found.backend.spec.type, consumers if found.consumer else ()
+    )
+
+
+def _ready(subscription: Subscription, found: Found) -> Condition:
+    if found.trouble is not None:
+        return Condition(READY, "False", found.trouble.reason, _cut(found.trouble.message))
+    count = len(subscription.spec.types)
+    types = f"{count} types" if count > 1 else "1 type"
+    return Condition(
+        READY, "True", Reason.DELIVERING, f"events of {types} are delivered to {subscription.spec.sink}"
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,1 @@
+"""The dispatcher: takes events from the stream and delivers them to the sinks of Subscriptions."""

@@ -1,0 +1,115 @@
+"""What the Secret of an EventMesh says: where events and requests for tokens go, and as whom.
+
+Pure. Read by the controller, which probes it, and by the publisher proxy, which uses it. No error
+and no representation of these types holds a value of the Secret.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+MESSAGING: Final = "messaging"
+NAMESPACE: Final = "namespace"
+BROKER: Final = "saprestmgw"
+GRANT_TYPE: Final = "client_credentials"
+NOT_FOUND: Final = "The specified EventMesh secret is not found. Please provide an existing secret."
+MALFORMED: Final = "The EventMesh secret data is not formatted properly."
+
+_Text = Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class SecretError(ValueError):
+    """A Secret that cannot be used; `detail` says which part, never its value."""
+
+    def __init__(self, detail: str) -> None:
+        self.detail = detail
+        super().__init__(MALFORMED)
+
+
+class EventMesh(msgspec.Struct, frozen=True, kw_only=True):
+    """One EventMesh and how to log in to it."""
+
+    publish_url: str
+    token_url: str
+    client_id: str
+    client_secret: str
+    namespace: str
+    """What EventMesh knows every event's source as."""
+
+    def __repr__(self) -> str:
+        return f"EventMesh({self.publish_url})"
+
+
+class _Login(msgspec.Struct):
+    clientid: _Text
+    clientsecret: _Text
+    tokenendpoint: _Text
+    granttype: _Text = GRANT_TYPE
+
+
+class _Broker(msgspec.Struct):
+    type: _Text
+
+
+class _Entry(msgspec.Struct):
+    broker: _Broker
+    oa2: _Login
+    uri: _Text
+
+
+def from_secret(data: Mapping[str, bytes]) -> EventMesh:
+    """Read the values of the Secret by their keys; raises `SecretError`."""
+    entry = _entry(_present(data, MESSAGING))
+    if entry.oa2.granttype != GRANT_TYPE:
+        raise SecretError(f"{MESSAGING}: oa2.granttype must be {GRANT_TYPE}")
+    try:
+        namespace = _present(data, NAMESPACE).decode().strip()
+    except UnicodeDecodeError:
+        raise SecretError(f"{NAMESPACE}: is not text") from None
+    if not namespace.isprintable():
+        raise SecretError(f"{NAMESPACE}: must be one line of printable text")
+    return EventMesh(
+        publish_url=f"{_url(entry.uri, 'uri').rstrip('/')}/sap/ems/v1/events",
+        token_url=_url(entry.oa2.tokenendpoint, "oa2.tokenendpoint"),
+        client_id=entry.oa2.clientid,
+        client_secret=entry.oa2.clientsecret,
+        namespace=namespace,
+    )
+
+
+def _present(data: Mapping[str, bytes], key: str) -> bytes:
+    value = data.get(key, b"")
+    if not value.strip():
+        raise SecretError(f"{key}: is missing")
+    return value
+
+
+def _entry(messaging: bytes) -> _Entry:
+    try:
+        entries = msgspec.json.decode(messaging, type=list[dict[str, Any]])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise SecretError(f"{MESSAGING}: must be a JSON list of objects") from None
+    for entry in entries:
+        broker = entry.get("broker")
+        if isinstance(broker, dict) and broker.get("type") == BROKER:
+            try:
+                return msgspec.convert(entry, _Entry)
+            except msgspec.ValidationError as error:
+                # The texts of msgspec name types and places, and no values.
+                raise SecretError(f"{MESSAGING}: {error}") from None
+    raise SecretError(f"{MESSAGING}: no entry is of broker type {BROKER}")
+
+
+def _url(text: str, where: str) -> str:
+    try:
+        url = urlsplit(text)
+        good = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
+    except ValueError:
+        good = False
+    # Part of a request line: what would end it does not belong there.
+    if not good or not text.isascii() or not text.isprintable() or " " in text or url.username:
+        raise SecretError(f"{MESSAGING}: {where} must be a URL with http or https")
+    return text

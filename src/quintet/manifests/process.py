@@ -1,0 +1,179 @@
+"""One kind of process in a cluster: its Deployment, and what belongs to that.
+
+Called by `manager` and `installation`. Every pod keeps the rules of the profile `restricted`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from quintet import __version__
+from quintet.apis.meta import JsonObject
+from quintet.components import INSTANCE, webhook_service
+from quintet.manifests.discovery import PORT as DISCOVERY
+from quintet.manifests.discovery import discovery
+from quintet.manifests.rbac import SYSTEM_NAMESPACE
+
+IMAGE = f"quintet.local/quintet:{__version__}"
+NAME, PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
+HEALTH, WEBHOOKS = 8081, 9443
+RESOURCES: Mapping[str, Mapping[str, str]] = {
+    "requests": {"cpu": "50m", "memory": "96Mi"},
+    "limits": {"memory": "512Mi"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """What one Deployment runs."""
+
+    args: tuple[str, ...]
+    name: str = INSTANCE
+    namespace: str = SYSTEM_NAMESPACE
+    image: str = IMAGE
+    replicas: int = 2
+    resources: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: RESOURCES)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """In addition to its name and ours."""
+    webhooks: bool = True
+    discovery: bool = False
+    progress_seconds: int | None = None
+    """After which a rollout that stands still has failed; None leaves that to Kubernetes."""
+
+    @property
+    def selector(self) -> JsonObject:
+        """Finds its pods."""
+        return {NAME: self.name}
+
+    def metadata(self, name: str = "") -> JsonObject:
+        """Of everything that belongs to it."""
+        labels = {**self.selector, PART_OF: "quintet", **self.labels}
+        return {"name": name or self.name, "namespace": self.namespace, "labels": labels}
+
+
+def services(process: Process) -> list[JsonObject]:
+    """Where the API server and users of discovery reach it."""
+    found = []
+    if process.webhooks:
+        ports = [{"name": "webhooks", "port": 443, "targetPort": "webhooks", "protocol": "TCP"}]
+        found.append(_service(process, webhook_service(process.name), ports))
+    if process.discovery:
+        made = discovery(process.selector)
+        found.append({**made, "metadata": process.metadata(made["metadata"]["name"])})
+    return found
+
+
+def metrics_service(process: Process) -> JsonObject:
+    """Where Prometheus finds it."""
+    ports = [{"name": "metrics", "port": HEALTH, "targetPort": "health", "protocol": "TCP"}]
+    return _service(process, f"{process.name}-metrics", ports)
+
+
+def service_monitor(process: Process) -> JsonObject:
+    """For clusters with the operator of Prometheus."""
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": process.metadata(),
+        "spec": {
+            "selector": {"matchLabels": process.selector},
+            "endpoints": [{"port": "metrics", "path": "/metrics", "interval": "30s"}],
+        },
+    }
+
+
+def deployment(process: Process) -> JsonObject:
+    """The pods."""
+    labels = {**process.selector, PART_OF: "quintet", **process.labels}
+    spec: JsonObject = {
+        "replicas": process.replicas,
+        "selector": {"matchLabels": process.selector},
+        "template": {"metadata": {"labels": labels}, "spec": _pod(process)},
+    }
+    if process.progress_seconds is not None:
+        spec["progressDeadlineSeconds"] = process.progress_seconds
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": process.metadata(), "spec": spec}
+
+
+def budget(process: Process) -> JsonObject:
+    """No more than one pod leaves at a time."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": process.metadata(),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": process.selector}},
+    }
+
+
+def network_policy(process: Process) -> JsonObject:
+    """Only the ports that somebody has business with; what it connects to itself is not limited.
+
+    The API server and the kubelet are outside the network of pods, so nothing can be said about from where.
+    """
+    ports = [port["containerPort"] for port in _ports(process)]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": process.metadata(),
+        "spec": {
+            "podSelector": {"matchLabels": process.selector},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": [{"port": port, "protocol": "TCP"} for port in ports]}],
+        },
+    }
+
+
+def _service(process: Process, name: str, ports: list[JsonObject]) -> JsonObject:
+    spec = {"selector": process.selector, "ports": ports}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": process.metadata(name), "spec": spec}
+
+
+def _pod(process: Process) -> JsonObject:
+    return {
+        "serviceAccountName": process.name,
+        "terminationGracePeriodSeconds": 20,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(process)],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}],
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": process.selector},
+            }
+        ],
+    }
+
+
+def _ports(process: Process) -> list[JsonObject]:
+    ports = [("health", HEALTH, True), ("webhooks", WEBHOOKS, process.webhooks)]
+    ports.append(("discovery", DISCOVERY, process.discovery))
+    return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port, there in ports if there]
+
+
+def _container(process: Process) -> JsonObject:
+    own = {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
+    return {
+        "name": "quintet",
+        "image": process.image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": list(process.args),
+        "env": [own, *({"name": name, "value": value} for name, value in process.variables.items())],
+        "ports": _ports(process),
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 20},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},
+        "resources": {name: dict(each) for name, each in process.resources.items() if each},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        # Certificates pass through a file on their way into the TLS library.
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }

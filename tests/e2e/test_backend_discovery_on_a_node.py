@@ -1,0 +1,62 @@
+"""Discovery of backends as a pod in the cluster sees it, by the address of the installation and the published one."""
+
+import json
+
+import pytest
+
+from e2e.place import ROOT, SYSTEM, Place
+from kit.eventually import eventually
+from kit.jsonservers import a_jsonserver
+
+pytestmark = pytest.mark.node
+
+KYMA = "kyma-system"
+FAULTY = {
+    "apiVersion": "eventing.kyma-project.io/v1alpha1",
+    "kind": "EventingBackend",
+    "metadata": {"name": "any"},
+    "spec": {"type": "beb", "config": [{"secretRef": "some-secret"}, {"qos": "ONCE"}]},
+}
+
+
+@pytest.fixture
+async def client_pod(place: Place) -> str:
+    """A pod to ask from."""
+    place.apply(a_jsonserver("app-client"))
+    place.wait_for("app-client", "Ready")
+    return place.pods("app-client")[0]["metadata"]["name"]
+
+
+@pytest.fixture
+def published(operator: Place) -> None:
+    """The address of the design, in its namespace."""
+    operator.run("create", "namespace", KYMA)
+    operator.at(KYMA).kubectl("apply", "-k", str(ROOT / "config/kyma"))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        f"eventing-controller.{SYSTEM}",
+        f"eventing-controller.{KYMA}",
+        f"eventing-controller.{KYMA}.svc.cluster.local",
+    ],
+)
+async def test_a_pod_finds_out_which_backends_there_are(host, published, place: Place, client_pod: str):
+    async def answered() -> None:
+        assert place.ask(client_pod, f"http://{host}/backend") == (200, '["nats","beb"]')
+
+    await eventually(answered, within=60)
+    status, body = place.ask(client_pod, f"http://{host}/backend/beb")
+    assert (status, json.loads(body)["type"]) == (200, "beb")
+    status, body = place.ask(
+        client_pod, f"http://{host}/backend/nats/validate", "POST", '[{"streamReplicas": 9}]'
+    )
+    assert (status, json.loads(body)["valid"]) == (200, False)
+
+
+async def test_mistakes_are_warned_of_by_the_installed_operator(place: Place):
+    answer = place.run("apply", "-f", "-", input=FAULTY)
+    assert answer.returncode == 0, answer.stderr
+    want = 'Warning: spec.config[qos]: Invalid value: "ONCE": must be one of AT_LEAST_ONCE, AT_MOST_ONCE'
+    assert want in answer.stderr

@@ -1,0 +1,234 @@
+"""From publishers to sinks while everything on the way is killed, restarted or away for a while.
+
+The promise: whatever got 204 is delivered at least once, and in order where one event may be under way
+at a time. How many events, and how long the sink is away, can be set: QUINTET_EVENTS,
+QUINTET_SINK_AWAY. Duplicates are allowed, counted and printed.
+"""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kit.dispatchers import DispatcherProcess
+from kit.eventually import eventually
+from kit.nats import a_nats_server
+from kit.publishers import Publisher, a_publisher, settings
+from kit.rawhttp import RawClient
+from kit.sink import Received, Sink
+from kit.subscriptions import Scene, a_scene, install, subscription_operator
+from quintet.kube.client import Client
+from quintet.local.cluster import Cluster
+
+EVENTS = int(os.environ.get("QUINTET_EVENTS", "10000"))
+SINK_AWAY = float(os.environ.get("QUINTET_SINK_AWAY", "5"))
+PUBLISHERS = 16
+ORDERED, MANY = "order.ordered.v1", "order.created.v1"
+PATIENCE = 900
+
+
+@dataclass
+class Load:
+    """Publishers that send each event, again and again, until a proxy says 204."""
+
+    proxies: list[Publisher]
+    acknowledged: dict[str, list[int]] = field(default_factory=lambda: {ORDERED: [], MANY: []})
+    refusals: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    async def run(self) -> None:
+        ordered = EVENTS // 10
+        shares = [range(first, EVENTS - ordered, PUBLISHERS) for first in range(PUBLISHERS)]
+        async with asyncio.TaskGroup() as group:
+            # One after the other: what is sent while the last one is under way has no order.
+            group.create_task(self._publish(ORDERED, range(ordered)))
+            for share in shares:
+                group.create_task(self._publish(MANY, share))
+
+    async def _publish(self, event_type: str, numbers: range) -> None:
+        client: RawClient | None = None
+        turn = numbers.start
+        for number in numbers:
+            while True:
+                try:
+                    if client is None:
+                        port = self.proxies[turn % len(self.proxies)].port
+                        client = RawClient(*await asyncio.open_connection("127.0.0.1", port))
+                    answer = await client.ask(_request(event_type, number))
+                except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
+                    status, leave = type(error).__name__, True
+                else:
+                    status, leave = str(answer.status), answer.headers.get("connection") == "close"
+                if status == "204":
+                    self.acknowledged[event_type].append(number)
+                if client is not None and leave:
+                    client.close()
+                    client = None
+                if status == "204":
+                    break
+                turn += 1
+                self.refusals[status] += 1
+                await asyncio.sleep(0.05)
+        if client is not None:
+            client.close()
+
+
+def _request(event_type: str, number: int) -> bytes:
+    return (
+        f"POST /publish HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nce-specversion: 1.0\r\n"
+        f"ce-id: {number}\r\nce-source: commerce\r\nce-type: {event_type}\r\nContent-Length: 7\r\n\r\n"
+    ).encode() + b'{"a":1}'
+
+
+@dataclass
+class Book:
+    """What the sink was sent, by type, in order."""
+
+    taken: dict[str, list[int]] = field(default_factory=lambda: {ORDERED: [], MANY: []})
+
+    def keep(self, request: Received) -> None:
+        self.taken[request.headers["ce-type"]].append(int(request.id))
+
+    def duplicates(self, event_type: str) -> int:
+        return len(self.taken[event_type]) - len(set(self.taken[event_type]))
+
+
+@dataclass
+class Place:
+    """Everything between publishers and sink."""
+
+    scene: Scene
+    sink: Sink
+    book: Book
+    proxies: list[Publisher]
+    dispatchers: list[DispatcherProcess]
+    load: Load
+
+    async def reached(self, share: float) -> None:
+        """Wait until so much of all was acknowledged."""
+        target = int(EVENTS * share)
+
+        def enough() -> None:
+            seen = f"{self.load.count} of {target}; refused: {dict(self.load.refusals)}"
+            assert self.load.count >= target, seen
+
+        await eventually(enough, within=PATIENCE)
+
+
+@pytest.fixture
+async def place(client: Client, cluster: Cluster, namespace: str, tmp_path: Path) -> AsyncIterator[Place]:
+    await install(client)
+    book = Book()
+    sink = Sink(keep=book.keep)
+    await sink.start()
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_scene(client, namespace, server) as scene,
+        subscription_operator(cluster.kubeconfig, scene),
+        a_publisher(settings(server.url), leave=0.5) as first,
+        a_publisher(settings(server.url), leave=0.5) as second,
+    ):
+        places = {scene.host: ("127.0.0.1", sink.port)}
+        dispatchers = [DispatcherProcess(scene.settings, cluster.kubeconfig, places) for _ in range(2)]
+        await scene.subscribe("ordered", types=[ORDERED], config={"maxInFlightMessages": 1})
+        await scene.subscribe("many", types=[MANY], config={"maxInFlightMessages": 100})
+        try:
+            await asyncio.gather(*(each.start() for each in dispatchers))
+            for name in ("ordered", "many"):
+                await scene.found(name, "Delivering")
+            yield Place(scene, sink, book, [first, second], dispatchers, Load([first, second]))
+        finally:
+            for each in dispatchers:
+                await each.end()
+            await sink.stop()
+
+
+async def nats_is_killed_and_started_again(place: Place) -> None:
+    await place.scene.server.kill()
+    await asyncio.sleep(1)
+    await place.scene.server.start()
+
+
+async def a_dispatcher_is_killed(place: Place) -> None:
+    place.dispatchers[0].program.kill()
+    await place.dispatchers[0].start()
+
+
+async def the_sink_is_away(place: Place) -> None:
+    await place.sink.stop()
+    await asyncio.sleep(SINK_AWAY)
+    await place.sink.start()
+
+
+async def the_proxies_are_restarted_one_after_the_other(place: Place) -> None:
+    for proxy in place.proxies:
+        assert await proxy.stop() == 0, proxy.program.log
+        await proxy.start()
+        await proxy.ready()
+
+
+async def a_dispatcher_is_asked_to_leave(place: Place) -> None:
+    place.dispatchers[1].program.signal(signal.SIGTERM)
+    assert await place.dispatchers[1].program.ended() == 0, place.dispatchers[1].program.log
+    await place.dispatchers[1].start()
+
+
+FAULTS: tuple[Callable[[Place], Awaitable[None]], ...] = (
+    nats_is_killed_and_started_again,
+    a_dispatcher_is_killed,
+    the_sink_is_away,
+    the_proxies_are_restarted_one_after_the_other,
+    a_dispatcher_is_asked_to_leave,
+)
+
+
+@asynccontextmanager
+async def under_load(place: Place) -> AsyncIterator[None]:
+    loading = asyncio.create_task(place.load.run())
+    try:
+        yield
+        await loading
+    finally:
+        loading.cancel()
+        await asyncio.gather(loading, return_exceptions=True)
+
+
+@pytest.mark.timeout(2 * PATIENCE)
+async def test_every_acknowledged_event_is_delivered_whatever_fails_on_the_way(place: Place):
+    load, book = place.load, place.book
+    began = asyncio.get_running_loop().time()
+    async with under_load(place):
+        for number, fault in enumerate(FAULTS, 1):
+            await place.reached(number / (len(FAULTS) + 2))
+            await fault(place)
+    published = asyncio.get_running_loop().time() - began
+
+    def all_there() -> None:
+        for event_type, numbers in load.acknowledged.items():
+            missing = set(numbers) - set(book.taken[event_type])
+            assert not missing, (
+                f"{len(missing)} of {len(numbers)} {event_type} are not there: {sorted(missing)[:5]}"
+            )
+
+    await eventually(all_there, within=PATIENCE)
+    delivered = asyncio.get_running_loop().time() - began
+    print(
+        f"{load.count} events acknowledged in {published:.0f} s and delivered in {delivered:.0f} s; "
+        f"duplicates: {book.duplicates(MANY)} of {len(load.acknowledged[MANY])} with 100 under way, "
+        f"{book.duplicates(ORDERED)} of {len(load.acknowledged[ORDERED])} with one; "
+        f"refusals that publishers repeated: {dict(load.refusals)}"
+    )
+    assert load.count == EVENTS
+    first_seen = list(dict.fromkeys(book.taken[ORDERED]))
+    assert first_seen == load.acknowledged[ORDERED], "the order was not kept"
+    dead = await place.scene.jetstream.stream_info("sap-dead-letter")
+    assert dead.state.messages == 0, "an event was given up although its sink came back"

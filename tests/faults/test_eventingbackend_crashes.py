@@ -1,0 +1,219 @@
+"""The operator dies, or an answer is lost, at every single write of a backend's life.
+
+A reference run numbers the writes; then each write in turn is hit. Whatever is hit: the same objects,
+none made twice, ready in the end, and nothing left after the deletion. NATS is real; the pods are
+made ready by a pretended node.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from kit.api import Api
+from kit.backends import change, children, create, get, install, jetstream_of, ready, resources
+from kit.cluster import fresh_namespace
+from kit.eventually import eventually
+from kit.kubelet import PretendedNode
+from kit.nats import NatsServer, a_nats_server
+from kit.objects import exists
+from kit.process import Program
+from kit.proxy import Answer, Before, DropReply, FaultProxy, KillAfterCommit, KillBefore
+from kit.quintet import COMMAND
+from quintet.apis.eventingbackend import EVENTINGBACKENDS
+from quintet.apis.meta import ObjectKey
+from quintet.kube.client import Client
+from quintet.kube.errors import NotFound
+
+AT_ONCE = 4
+NAME = "bus"
+WANTED = {
+    f"{kind}/{NAME}-{part}"
+    for part, kinds in {
+        "publisher-proxy": ("Deployment", "Service", "PodDisruptionBudget"),
+        "dispatcher": (
+            "Deployment", "Service", "PodDisruptionBudget", "ServiceAccount", "Role", "RoleBinding"
+        ),
+    }.items()
+    for kind in kinds
+}  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def an_operator(kubeconfig: Path, namespace: str) -> AsyncIterator[Program]:
+    """`quintet run`, killed on the way out."""
+    program = Program(
+        str(COMMAND), "run", "--controllers", "eventing", "--kubeconfig", str(kubeconfig),
+        "--namespace", namespace, "--health-address", "127.0.0.1:0", "--discovery-address", "127.0.0.1:0",
+        "--no-leader-elect", "--eventing-allowed-networks", "127.0.0.0/8",
+    )  # fmt: skip
+    await program.start()
+    try:
+        yield program
+    finally:
+        program.signal(signal.SIGCONT)
+        program.kill()
+        await program.ended()
+
+
+@pytest.fixture(scope="module")
+async def nats(tmp_path_factory) -> AsyncIterator[NatsServer]:
+    async with a_nats_server(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def backends(client: Client) -> Client:
+    await install(client)
+    return client
+
+
+async def tell(client: Client, namespace: str, nats: NatsServer) -> None:
+    """The story: a backend is made, changed and deleted."""
+    stream = {"url": nats.url, "streamName": namespace, "streamSubjectPrefix": namespace}
+    key = await create(client, namespace, NAME, **stream, maxMessages=10)
+    await ready(client, key, within=90)
+    await change(client, key, **stream, maxMessages=20, publisherRequestTimeout="9s")
+    await ready(client, key, within=90)
+    assert resources(await children(client, namespace)) == WANTED
+    async with jetstream_of(nats.url) as jetstream:
+        assert (await jetstream.stream_info(namespace)).config.max_msgs == 20
+    await client.delete(EVENTINGBACKENDS, key)
+    await nothing_left(client, namespace)
+
+
+async def nothing_left(client: Client, namespace: str) -> None:
+    async def gone() -> None:
+        assert not await exists(client, EVENTINGBACKENDS, ObjectKey(namespace, NAME))
+        assert await children(client, namespace) == {}
+
+    await eventually(gone, within=90)
+
+
+async def keep_running(operator: Program) -> None:
+    """What a kubelet does."""
+    while True:
+        await operator.ended()
+        await operator.start()
+
+
+@contextlib.asynccontextmanager
+async def a_stage(
+    api: Api, kubeconfig: Path, scratch: Path
+) -> AsyncIterator[tuple[str, FaultProxy, Program]]:
+    """A namespace with an operator behind a proxy, and a node that pretends."""
+    async with (
+        fresh_namespace(api) as namespace,
+        PretendedNode(api, namespace=namespace).running(),
+        FaultProxy(kubeconfig) as proxy,
+        an_operator(proxy.write_kubeconfig(scratch), namespace) as operator,
+    ):
+        task = asyncio.create_task(keep_running(operator))
+        try:
+            yield namespace, proxy, operator
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture(scope="module")
+async def writes(backends: Client, nats, cluster, tmp_path_factory) -> int:
+    """How many writes the story takes when nothing goes wrong."""
+    scratch = tmp_path_factory.mktemp("reference")
+    async with (
+        Api.connect(cluster.kubeconfig) as api,
+        a_stage(api, cluster.kubeconfig, scratch) as (namespace, proxy, _),
+    ):
+        await tell(backends, namespace, nats)
+        await proxy.quiet(0.5)
+        made = [e for e in proxy.trace.writes() if e.request.verb == "create" and e.status == 201]
+        assert len(made) == len(WANTED), f"\n{proxy.trace}"
+        return len(proxy.trace.writes())
+
+
+async def at_writes(numbers: range, plan: Callable[[int], "asyncio.Future[None]"]) -> None:
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> None:
+        async with slots:
+            await plan(number)
+
+    async with asyncio.TaskGroup() as group:
+        for number in numbers:
+            group.create_task(one(number))
+
+
+FAULTS = {
+    "killed before the write": lambda operator: KillBefore(operator.kill),
+    "killed after the commit": lambda operator: KillAfterCommit(operator.kill),
+    "the answer is lost": lambda operator: DropReply(),
+    "refused by a server in trouble": lambda operator: Answer(503, "ServiceUnavailable"),
+}
+# To be refused is to have written nothing, which the kill before each write shows already.
+EVERY = {"refused by a server in trouble": 3}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
+@pytest.mark.timeout(900)
+async def test_the_end_is_the_same_whatever_happens_to_a_write(
+    fault, writes, backends: Client, nats, cluster, api, tmp_path
+):
+    async def plan(number: int) -> None:
+        async with a_stage(api, cluster.kubeconfig, tmp_path) as (namespace, proxy, operator):
+            injected = proxy.inject(FAULTS[fault](operator), at_write=number)
+            await tell(backends, namespace, nats)
+            # A run may have a write less than the reference; one that it did have must have been hit.
+            assert injected.hits or len(proxy.trace.writes()) < number, f"\n{proxy.trace}"
+            made = [e for e in proxy.trace.writes() if e.request.verb == "create" and e.status == 201]
+            assert len(made) == len(WANTED), (
+                f"write {number} {fault}: something was made twice\n{proxy.trace}"
+            )
+
+    await at_writes(range(1, writes + 1, EVERY.get(fault, 1)), plan)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_nothing_is_left_at_whatever_stage_it_is_deleted(
+    writes, backends: Client, nats, cluster, api, tmp_path
+):
+    async def plan(number: int) -> None:
+        async with a_stage(api, cluster.kubeconfig, tmp_path) as (namespace, proxy, _):
+            key = ObjectKey(namespace, NAME)
+
+            async def delete() -> None:
+                with contextlib.suppress(NotFound):
+                    await backends.delete(EVENTINGBACKENDS, key)
+
+            injected = proxy.inject(Before(delete), at_write=number)
+            story = asyncio.create_task(tell(backends, namespace, nats))
+            hit = asyncio.create_task(injected.hit(within=120.0))
+            await asyncio.wait([story, hit], return_when=asyncio.FIRST_COMPLETED)
+            story.cancel()
+            hit.cancel()
+            await asyncio.gather(story, hit, return_exceptions=True)
+            await delete()
+            await nothing_left(backends, namespace)
+
+    await at_writes(range(1, writes + 1, 2), plan)
+
+
+async def test_an_operator_that_starts_again_writes_nothing_where_all_is_well(
+    backends: Client, nats, cluster, api, tmp_path
+):
+    async with a_stage(api, cluster.kubeconfig, tmp_path) as (namespace, proxy, operator):
+        stream = {"url": nats.url, "streamName": namespace, "streamSubjectPrefix": namespace}
+        key = await create(backends, namespace, NAME, **stream)
+        await ready(backends, key, within=90)
+        await proxy.quiet(1.0)
+        before, mark = await get(backends, key), proxy.trace.mark()
+        operator.kill()
+        await proxy.wait_for(lambda request: request.verb == "watch", since=mark, within=60)
+        await proxy.quiet(3.0)
+        writes = proxy.trace.writes(since=mark)
+        assert writes == [], "\n".join(map(str, writes))
+        assert (await get(backends, key)).status == before.status

@@ -1,0 +1,226 @@
+"""The publisher proxy while it, or the NATS server behind it, is ended and started again, under load.
+
+The one promise: an event that was answered with 204 is in the stream. Publishers of these tests do
+what publishers should do: whatever else they get, they send the same event again.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from kit.eventually import eventually
+from kit.nats import NatsServer, a_nats_server
+from kit.publishers import DURABLE, Publisher, Stream, a_publisher, a_stream, binary, settings
+from quintet.nats.errors import NatsError
+
+PUBLISHERS = 8
+PATIENCE = 120
+
+
+class Load:
+    """Publishers that go on until they are told to stop; `acknowledged` has what got 204."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self.ports = ports
+        self.acknowledged: set[str] = set()
+        self.refusals: dict[str, int] = {}
+        self._stop = asyncio.Event()
+
+    @property
+    def count(self) -> int:
+        return len(self.acknowledged)
+
+    async def more(self, count: int) -> None:
+        """Wait until so many more are acknowledged."""
+        target = self.count + count
+
+        def enough() -> None:
+            assert self.count >= target, f"{self.count} of {target}; refused: {self.refusals}"
+
+        await eventually(enough, within=PATIENCE)
+
+    async def _publish(self, name: int) -> None:
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            await self._until_taken(f"{name}-{number}", number + name)
+
+    async def _until_taken(self, identity: str, turn: int) -> None:
+        """The same event, to one proxy after the other, until one of them has it."""
+        while not self._stop.is_set():
+            turn += 1
+            port = self.ports[turn % len(self.ports)]
+            status = await self._once(port, identity)
+            if status == "204":
+                self.acknowledged.add(identity)
+                return
+            self.refusals[status] = self.refusals.get(status, 0) + 1
+            await asyncio.sleep(0.01)
+
+    async def _once(self, port: int, identity: str) -> str:
+        try:
+            async with asyncio.timeout(30):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                try:
+                    writer.write(binary(identity))
+                    return (await reader.readuntil(b"\r\n\r\n"))[9:12].decode()
+                finally:
+                    writer.transport.abort()
+        except (OSError, asyncio.IncompleteReadError) as error:
+            return type(error).__name__
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Load"]:
+        async with asyncio.TaskGroup() as group:
+            for name in range(PUBLISHERS):
+                group.create_task(self._publish(name))
+            try:
+                yield self
+            finally:
+                self._stop.set()
+
+
+async def ids(stream: Stream) -> list[str]:
+    """The ids of all events that are stored."""
+    info = await stream.jetstream.stream_info("sap")
+    first, last = info.state.first_seq, info.state.last_seq
+    return [(await stream.headers(number))["ce-id"] for number in range(first, last + 1)]
+
+
+async def assert_kept_once(stream: Stream, load: Load) -> None:
+    found = await ids(stream)
+    assert not load.acknowledged - set(found), "an acknowledged event is lost"
+    assert len(found) == len(set(found)), "an event is stored twice"
+
+
+async def test_a_rolling_restart_of_the_proxies_loses_nothing(tmp_path: Path):
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_stream(server, DURABLE) as stream,
+        a_publisher(settings(server.url), leave=0.5) as first,
+        a_publisher(settings(server.url), leave=0.5) as second,
+    ):
+        for each in (first, second):
+            await each.ready()
+        load = Load([first.port, second.port])
+        async with load.running():
+            for each in (first, second, first):
+                await load.more(300)
+                assert await each.stop() == 0, each.program.log
+                await load.more(100)
+                await each.start()
+                await each.ready()
+            await load.more(300)
+        await assert_kept_once(stream, load)
+        assert not set(load.refusals) & {"500", "502", "503", "504"}, load.refusals
+
+
+async def test_a_proxy_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path):
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_stream(server, DURABLE) as stream,
+        a_publisher(settings(server.url)) as first,
+        a_publisher(settings(server.url)) as second,
+    ):
+        load = Load([first.port, second.port])
+        async with load.running():
+            for each in (first, second):
+                await load.more(200)
+                each.program.kill()
+                await load.more(100)
+                await each.start()
+            await load.more(200)
+        await assert_kept_once(stream, load)
+
+
+async def test_a_nats_server_that_is_killed_and_started_again_loses_nothing_acknowledged(tmp_path: Path):
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_stream(server, DURABLE) as stream,
+        a_publisher(settings(server.url)) as publisher,
+    ):
+        load = Load([publisher.port])
+        async with load.running():
+            for _ in range(3):
+                await load.more(200)
+                await server.kill()
+                await eventually(lambda: _unready(publisher))
+                await server.start()
+                await load.more(200)
+        assert load.refusals.keys() & {"502", "504"}, f"the server was away: {load.refusals}"
+        await eventually(lambda: _all_kept(stream, load), within=PATIENCE)
+
+
+async def _all_kept(stream: Stream, load: Load) -> None:
+    try:
+        await assert_kept_once(stream, load)
+    except NatsError as error:
+        raise AssertionError(f"the stream does not answer yet: {error}") from error
+
+
+async def _unready(publisher: Publisher) -> None:
+    answer = await publisher.get("/readyz")
+    assert answer.status == 500, answer
+    assert (await publisher.get("/healthz")).status == 200
+
+
+async def test_what_is_under_way_at_sigterm_is_acknowledged_before_it_goes(tmp_path: Path):
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_stream(server, DURABLE) as stream,
+        a_publisher(settings(server.url, seconds=60), leave=0) as publisher,
+    ):
+        await publisher.ready()
+        server.signal(signal.SIGSTOP)
+        waiting = [asyncio.create_task(publisher.ask(binary(number))) for number in range(50)]
+        await eventually(lambda: _in_flight(publisher, 50))
+        leaving = asyncio.create_task(publisher.stop())
+        await eventually(lambda: _closed(publisher))
+        assert not any(each.done() for each in waiting)
+        server.signal(signal.SIGCONT)
+        answers = [await each for each in waiting]
+        assert {answer.status for answer in answers} == {204}
+        assert {answer.headers["connection"] for answer in answers} == {"close"}
+        assert await leaving == 0, publisher.program.log
+        assert sorted(map(int, await ids(stream))) == list(range(50))
+
+
+async def test_it_serves_on_while_it_says_that_it_is_leaving(tmp_path: Path):
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_stream(server, DURABLE),
+        a_publisher(settings(server.url), leave=300) as publisher,
+    ):
+        await publisher.ready()
+        publisher.program.signal(signal.SIGTERM)
+
+        async def leaving() -> None:
+            answer = await publisher.get("/readyz")
+            assert (answer.status, answer.body) == (500, b"it is about to stop"), answer
+
+        await eventually(leaving)
+        answer = await publisher.ask(binary())
+        assert (answer.status, answer.headers["connection"]) == (204, "close")
+
+
+async def _in_flight(publisher: Publisher, count: int) -> None:
+    assert f"eventing_epp_events_in_flight {count}.0" in await publisher.metrics()
+
+
+async def _closed(publisher: Publisher) -> None:
+    try:
+        await publisher.get("/healthz")
+    except OSError:
+        return
+    raise AssertionError("it still takes connections")
+
+
+async def test_a_nats_server_that_is_away_from_the_start_to_the_end_does_not_keep_it_from_leaving(
+    tmp_path: Path,
+):
+    server = NatsServer(tmp_path / "nats")
+    async with a_publisher(settings(server.url)) as publisher:
+        assert (await publisher.ask(binary())).status == 502
+        assert await publisher.stop() == 0, publisher.program.log

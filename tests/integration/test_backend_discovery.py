@@ -1,0 +1,131 @@
+"""The discovery of backends in a real operator, also while it has work to do."""
+
+import asyncio
+import functools
+import itertools
+import re
+import signal
+import statistics
+import sys
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+import aiohttp
+import pytest
+
+from kit.eventually import eventually
+from kit.jsonservers import a_jsonserver, in_state
+from kit.kinds import define
+from kit.load import steady
+from kit.process import Program
+from kit.quintet import COMMAND, free_port
+from quintet.apis.eventingbackend import EVENTINGBACKEND
+from quintet.apis.jsonserver import JSONSERVER, JSONSERVERS
+from quintet.apis.meta import Object, ObjectKey
+from quintet.apis.subscription import SUBSCRIPTION
+from quintet.kube.client import Client
+
+PER_SECOND, SECONDS = 1000, 10
+ROUND = 8
+# It is about 1; a machine that has more to do than these tests has its own opinion.
+MOST_TIMES_SLOWER = 4.0
+
+
+class Operator(NamedTuple):
+    program: Program
+    discovery: int
+    health: int
+
+
+@pytest.fixture(scope="module")
+async def operator(client: Client, cluster) -> AsyncIterator[Operator]:
+    for kind in (JSONSERVER, EVENTINGBACKEND, SUBSCRIPTION):
+        await define(client, kind)
+    discovery, health = free_port(), free_port()
+    program = Program(
+        str(COMMAND), "run", "--kubeconfig", str(cluster.kubeconfig), "--controllers", "jsonserver,eventing",
+        "--health-address", f"127.0.0.1:{health}", "--discovery-address", f"127.0.0.1:{discovery}",
+    )  # fmt: skip
+    await program.start()
+    try:
+
+        def synced() -> None:
+            assert program.running, "\n".join(program.log)
+            assert any("Caches synced" in line for line in program.log), "\n".join(program.log)
+
+        await eventually(synced)
+        yield Operator(program, discovery, health)
+        program.signal(signal.SIGTERM)
+        assert await program.ended() == 0, "\n".join(program.log)
+    finally:
+        program.kill()
+        await program.ended()
+
+
+async def test_the_published_requests_are_answered_by_the_operator(operator: Operator):
+    base = f"http://127.0.0.1:{operator.discovery}"
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{base}/backend") as answer:
+            assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
+            assert await answer.text() == '["nats","beb"]'
+        async with session.get(f"{base}/backend/nats") as answer:
+            found = await answer.json()
+            assert found["type"] == "nats"
+            assert {"description", "dataType", "defaultValue"} <= found["config"][0].keys()
+        async with session.post(f"{base}/backend") as answer:
+            assert answer.status == 405
+        async with session.get(f"{base}/backend/kafka") as answer:
+            assert answer.status == 404
+
+
+async def _reconciled(health: int) -> tuple[float, float]:
+    """Seconds that JsonServers have waited and been worked on, and how many times."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{health}/metrics") as answer,
+    ):
+        text = await answer.text()
+
+    def value(name: str) -> float:
+        found = re.search(rf'^{name}{{[^}}]*controller="jsonserver"[^}}]*}} (\S+)$', text, re.MULTILINE)
+        assert found is not None, f"{name} is not among the metrics"
+        return float(found[1])
+
+    spent = value("workqueue_queue_duration_seconds_sum") + value("workqueue_work_duration_seconds_sum")
+    return spent, value("workqueue_work_duration_seconds_count")
+
+
+async def _worked_through(
+    client: Client, key: Callable[[], ObjectKey], health: int, enough: Callable[[int], bool]
+) -> float:
+    """The mean seconds from the queue to the end of a reconciliation, while new objects keep coming."""
+    spent, count = await _reconciled(health)
+    made = 0
+    while not enough(made):
+        namespace, name = key()
+        await client.create(JSONSERVERS, a_jsonserver(name), Object, namespace=namespace)
+        await in_state(client, ObjectKey(namespace, name), "Synced", within=120.0)
+        made += 1
+    spent_now, count_now = await _reconciled(health)
+    assert count_now >= count + made > count
+    return (spent_now - spent) / (count_now - count)
+
+
+@pytest.mark.slow
+async def test_a_thousand_requests_a_second_for_ten_seconds_leave_reconciliation_alone(
+    operator: Operator, client: Client, namespace, capsys
+):
+    numbers = itertools.count()
+    measured = functools.partial(
+        _worked_through, client, lambda: ObjectKey(namespace, f"app-{next(numbers)}"), operator.health
+    )
+    before = await measured(lambda made: made == ROUND)
+    load = steady(operator.discovery, "/backend/nats", per_second=PER_SECOND, seconds=SECONDS)
+    asked = asyncio.create_task(load)
+    during = await measured(lambda made: made > 0 and asked.done())
+    assert await asked == {200: PER_SECOND * SECONDS}, "every single one is answered"
+    after = await measured(lambda made: made == ROUND)
+    ratio = during / statistics.mean((before, after))
+    with capsys.disabled():
+        sys.stdout.write(f"\n  a reconciliation takes {ratio:.2f} of its time under discovery load\n")
+    assert ratio < MOST_TIMES_SLOWER

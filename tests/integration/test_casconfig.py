@@ -1,0 +1,448 @@
+"""The life of a CASConfig on a real API server: what it sets, what it leaves, and that it takes it all back."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kit.api import Api
+from kit.casconfigs import (
+    CONFIG_MAPS,
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    IMAGE,
+    STATEFUL_SETS,
+    VERBS,
+    a_deployment,
+    a_policy,
+    a_workload,
+    an_account,
+    applied,
+    bind,
+    create,
+    edit,
+    gone,
+    plain,
+    remove,
+    template_of,
+    with_reason,
+)
+from kit.casconfigs import casconfig_operator as operator
+from kit.eventually import eventually
+from kit.proxy import FaultProxy
+from kit.widgets import WIDGETS, a_widget
+from quintet.apis.casconfig import CASCONFIGS
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
+from quintet.kube.client import PODS, Client
+
+WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, CRON_JOBS)
+
+
+async def make(
+    client: Client, namespace: str, body: JsonObject, resource: Resource = DEPLOYMENTS
+) -> JsonObject:
+    return await client.create(resource, body, dict[str, Any], namespace=namespace)
+
+
+async def look(client: Client, namespace: str, name: str, resource: Resource = DEPLOYMENTS) -> JsonObject:
+    return await client.get(resource, ObjectKey(namespace, name), dict[str, Any])
+
+
+def container(template: JsonObject, name: str) -> JsonObject:
+    (found,) = [each for each in template["spec"]["containers"] if each["name"] == name]
+    return found
+
+
+def env(template: JsonObject, name: str) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in container(template, name).get("env", ())}
+
+
+NEW = {"name": "new", "image": "quintet.local/other:2"}
+VALUES: dict[str, tuple[dict[str, Any], Any]] = {
+    "labels": ({"labels": {"tier": "gold"}}, lambda obj: obj["metadata"]["labels"]["tier"] == "gold"),
+    "annotations": (
+        {"annotations": {"note.example.com/by": "us"}},
+        lambda obj: obj["metadata"]["annotations"]["note.example.com/by"] == "us",
+    ),
+    "envs": (
+        {"envs": {"LEVEL": "debug"}},
+        lambda obj: (
+            env(template_of(obj), "main") == {"KEPT": "yes", "LEVEL": "debug"}
+            and env(template_of(obj), "second") == {"LEVEL": "debug"}
+            and template_of(obj)["spec"]["initContainers"][0]["env"] == [{"name": "LEVEL", "value": "debug"}]
+        ),
+    ),
+    "containers": (
+        {"containers": [NEW]},
+        lambda obj: [each["name"] for each in template_of(obj)["spec"]["containers"]] == ["new"],
+    ),
+    "mainContainer": (
+        {"mainContainer": {"name": "main", "image": "quintet.local/other:2"}},
+        lambda obj: (
+            container(template_of(obj), "main")["image"] == "quintet.local/other:2"
+            and container(template_of(obj), "second")["image"] == IMAGE
+        ),
+    ),
+    "sidecars": (
+        {"sidecars": [NEW, {"name": "second", "args": ["--more"]}]},
+        lambda obj: (
+            [each["name"] for each in template_of(obj)["spec"]["containers"]] == ["main", "second", "new"]
+            and container(template_of(obj), "second")["args"] == ["--more"]
+        ),
+    ),
+    "tolerations": (
+        {"tolerations": [{"key": "extra", "operator": "Exists"}]},
+        lambda obj: [each["key"] for each in template_of(obj)["spec"]["tolerations"]] == ["there", "extra"],
+    ),
+}
+
+
+@pytest.mark.parametrize("field", VALUES)
+async def test_every_value_arrives_on_every_workload_and_leaves_it_as_it_was(
+    field, casconfig_operator, casconfigs: Client, namespace
+):
+    values, arrived = VALUES[field]
+    before = {
+        resource: await make(casconfigs, namespace, a_workload(resource, "web"), resource)
+        for resource in WORKLOADS
+    }
+    include = {"kinds": [resource.kind for resource in WORKLOADS], "names": ["web"]}
+    key = await create(casconfigs, namespace, "all", a_policy(include=include, **values))
+    await applied(casconfigs, key, len(WORKLOADS))
+    for resource in WORKLOADS:
+        seen = await look(casconfigs, namespace, "web", resource)
+        assert arrived(seen), f"{resource.kind}: {seen}"
+        assert "casconfig.openebs.io/all" in seen["metadata"]["annotations"]
+    await remove(casconfigs, key)
+    for resource in WORKLOADS:
+        after = await look(casconfigs, namespace, "web", resource)
+        assert plain(after) == plain(before[resource]), resource.kind
+
+
+async def test_a_custom_resource_without_pods_takes_labels_and_annotations_alone(
+    casconfig_operator, casconfigs: Client, widgets: Client, api: Api, namespace
+):
+    await bind(api, namespace, {"apiGroups": ["test.quintet.dev"], "resources": ["widgets"], "verbs": [*VERBS]},
+               account="casconfig", name="widgets")  # fmt: skip
+    before = await make(casconfigs, namespace, a_widget("one", text="kept"), WIDGETS)
+    policy = a_policy(
+        include={"kinds": ["test.quintet.dev/v1/Widget"]},
+        labels={"a": "1"},
+        annotations={"b": "2"},
+        envs={"X": "y"},
+    )
+    key = await create(casconfigs, namespace, "custom", policy)
+    config = await applied(casconfigs, key, 1)
+    seen = await look(casconfigs, namespace, "one", WIDGETS)
+    assert (seen["metadata"]["labels"], seen["metadata"]["annotations"]["b"]) == ({"a": "1"}, "2")
+    assert seen["spec"] == before["spec"]
+    (target,) = config.status.targets
+    assert (target.reason, target.message) == ("NoPodTemplate", "a Widget has no pod template")
+    await remove(casconfigs, key)
+    assert plain(await look(casconfigs, namespace, "one", WIDGETS)) == plain(before)
+
+
+async def test_values_come_in_the_order_of_the_policies_and_the_later_one_wins(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    await make(casconfigs, namespace, a_deployment("web"))
+    policies = [a_policy("first", envs={"A": "1", "B": "1"}), a_policy("second", envs={"B": "2"})]
+    key = await create(casconfigs, namespace, "two", *policies)
+    config = await applied(casconfigs, key, 1)
+    assert config.status.targets[0].policy == "first,second"
+    seen = await look(casconfigs, namespace, "web")
+    assert env(template_of(seen), "main") == {"KEPT": "yes", "A": "1", "B": "2"}
+
+
+async def test_a_new_target_is_changed_and_one_that_stops_to_match_is_as_it_was(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    policy = a_policy(include={"kinds": ["Deployment"], "labels": {"team": "a"}}, envs={"X": "1"})
+    key = await create(casconfigs, namespace, "follow", policy)
+    config = await with_reason(casconfigs, key, "NoTargets")
+    assert (config.status.summary, config.status.matched) == ("0/0", 0)
+    before = await make(casconfigs, namespace, a_deployment("web", labels={"team": "a"}))
+    await applied(casconfigs, key, 1)
+    where = ObjectKey(namespace, "web")
+    await casconfigs.patch(DEPLOYMENTS, where, {"metadata": {"labels": {"team": "b"}}}, Object)
+
+    async def undone() -> None:
+        after = plain(await look(casconfigs, namespace, "web"))
+        assert after == {**plain(before), "labels": {"app": "web", "team": "b"}}
+
+    await eventually(undone)
+    await with_reason(casconfigs, key, "NoTargets")
+
+
+async def test_what_goes_away_from_a_config_goes_away_from_its_targets(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    before = await make(casconfigs, namespace, a_deployment("web"))
+    policies = [a_policy("one", envs={"A": "1", "B": "1"}), a_policy("two", labels={"x": "y"})]
+    key = await create(casconfigs, namespace, "shrinks", *policies)
+    await applied(casconfigs, key, 1)
+    await edit(casconfigs, key, a_policy("one", envs={"B": "2"}))
+    await applied(casconfigs, key, 1)
+    seen = await look(casconfigs, namespace, "web")
+    assert env(template_of(seen), "main") == {"KEPT": "yes", "B": "2"}
+    assert seen["metadata"]["labels"] == {"app": "web"}
+    await remove(casconfigs, key)
+    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+
+
+async def test_another_kind_in_the_policy_means_the_first_one_is_undone(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    before = await make(casconfigs, namespace, a_deployment("web"))
+    await make(casconfigs, namespace, a_workload(STATEFUL_SETS, "web"), STATEFUL_SETS)
+    key = await create(casconfigs, namespace, "moves", a_policy(labels={"x": "y"}))
+    await applied(casconfigs, key, 1)
+    await edit(casconfigs, key, a_policy(include={"kinds": ["StatefulSet"]}, labels={"x": "y"}))
+
+    async def moved() -> None:
+        assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+        other = await look(casconfigs, namespace, "web", STATEFUL_SETS)
+        assert other["metadata"]["labels"]["x"] == "y"
+
+    await eventually(moved)
+    config = await applied(casconfigs, key, 1)
+    assert [(each.kind, each.namespaces) for each in config.status.reach] == [
+        ("apps/v1/StatefulSet", (namespace,))
+    ]
+
+
+async def test_two_configs_lie_on_one_another_and_leave_in_any_order(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    before = await make(casconfigs, namespace, a_deployment("web"))
+    lower = await create(casconfigs, namespace, "lower", a_policy(envs={"LEVEL": "low", "ONLY": "lower"}))
+    await applied(casconfigs, lower, 1)
+    upper = await create(casconfigs, namespace, "upper", a_policy(envs={"LEVEL": "high"}))
+    await applied(casconfigs, upper, 1)
+
+    async def level() -> dict[str, str]:
+        return env(template_of(await look(casconfigs, namespace, "web")), "main")
+
+    assert await level() == {"KEPT": "yes", "LEVEL": "high", "ONLY": "lower"}
+    await remove(casconfigs, lower)
+    assert await level() == {"KEPT": "yes", "LEVEL": "high"}
+    again = await create(casconfigs, namespace, "lower", a_policy(envs={"OTHER": "x"}))
+    await applied(casconfigs, again, 1)
+    await remove(casconfigs, upper)
+    assert await level() == {"KEPT": "yes", "OTHER": "x"}
+    await remove(casconfigs, again)
+    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+
+
+async def test_what_somebody_changed_later_is_left_and_reported(
+    casconfigs: Client, api: Api, cluster, namespace
+):
+    await an_account(api, namespace)
+    before = await make(casconfigs, namespace, a_deployment("web"))
+    async with operator(cluster.kubeconfig, namespace=namespace):
+        policy = a_policy(labels={"a": "ours", "b": "ours"}, envs={"X": "1"})
+        key = await create(casconfigs, namespace, "leaves", policy)
+        await applied(casconfigs, key, 1)
+    # While nobody looks, so that it is neither set again nor contested.
+    where = ObjectKey(namespace, "web")
+    await casconfigs.patch(DEPLOYMENTS, where, {"metadata": {"labels": {"a": "theirs"}}}, Object)
+    await casconfigs.delete(CASCONFIGS, key)
+    async with operator(cluster.kubeconfig, namespace=namespace):
+        await gone(casconfigs, key)
+        after = plain(await look(casconfigs, namespace, "web"))
+        assert after == {**plain(before), "labels": {"app": "web", "a": "theirs"}}
+
+        async def told() -> None:
+            found = (await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"))["items"]
+            notes = [each["note"] for each in found if each["reason"] == "LeftAsFound"]
+            assert notes == [f"CASConfig {key}: changed by somebody else since, and left: labels/a"], found
+
+        await eventually(told)
+
+
+async def test_a_value_is_taken_from_another_object_and_followed(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    await make(casconfigs, namespace, a_deployment("web"))
+    source = {
+        "kind": "ConfigMap",
+        "name": "settings",
+        "path": ".data.level",
+        "toType": "env",
+        "toKey": "LEVEL",
+    }
+    label = {**source, "toType": "label", "toKey": "level"}
+    key = await create(
+        casconfigs, namespace, "taken", a_policy(**{"from": [source, label]}, envs={"ALSO": "this"})
+    )
+    config = await with_reason(casconfigs, key, "WaitingForSource")
+    assert f"there is no ConfigMap {namespace}/settings" in config.status.message
+    assert env(template_of(await look(casconfigs, namespace, "web")), "main") == {"KEPT": "yes"}, (
+        "half applied"
+    )
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "settings"},
+        "data": {"level": "low"},
+    }
+    await make(casconfigs, namespace, body, CONFIG_MAPS)
+    await applied(casconfigs, key, 1)
+    await casconfigs.patch(CONFIG_MAPS, ObjectKey(namespace, "settings"), {"data": {"level": "high"}}, Object)
+
+    async def followed() -> None:
+        seen = await look(casconfigs, namespace, "web")
+        assert env(template_of(seen), "main") == {"KEPT": "yes", "ALSO": "this", "LEVEL": "high"}
+        assert seen["metadata"]["labels"]["level"] == "high"
+
+    await eventually(followed)
+    await casconfigs.delete(CONFIG_MAPS, ObjectKey(namespace, "settings"))
+    await with_reason(casconfigs, key, "WaitingForSource")
+    await followed()
+
+
+async def test_a_value_of_a_secret_becomes_a_reference(casconfig_operator, casconfigs: Client, namespace):
+    await make(casconfigs, namespace, a_deployment("web"))
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "db"},
+        "stringData": {"password": "hunter2"},
+    }
+    await make(casconfigs, namespace, secret, Resource("", "v1", "Secret", "secrets"))
+    source = {"kind": "Secret", "name": "db", "path": ".data.password", "toType": "env", "toKey": "PASSWORD"}
+    key = await create(casconfigs, namespace, "secret", a_policy(**{"from": [source]}))
+    await applied(casconfigs, key, 1)
+    main = container(template_of(await look(casconfigs, namespace, "web")), "main")
+    reference = {"secretKeyRef": {"name": "db", "key": "password"}}
+    assert {"name": "PASSWORD", "valueFrom": reference} in main["env"]
+
+
+async def test_a_variable_with_a_value_from_elsewhere_is_reported_unless_it_may_be_overridden(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    body = a_deployment("web")
+    body["spec"]["template"]["spec"]["containers"][0]["env"] = [
+        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    ]
+    before = await make(casconfigs, namespace, body)
+    key = await create(casconfigs, namespace, "from", a_policy(envs={"NODE": "us"}))
+    config = await applied(casconfigs, key, 1)
+    assert config.status.targets[0].reason == "HasValueFrom"
+    conflicted = find_condition(config.status.conditions, "Conflicted")
+    assert (conflicted.status, conflicted.reason) == ("True", "ValuesNotSet")
+    main = container(template_of(await look(casconfigs, namespace, "web")), "main")
+    assert "valueFrom" in main["env"][0]
+    await edit(casconfigs, key, a_policy(envs={"NODE": "us"}, override=True))
+    await applied(casconfigs, key, 1)
+    assert env(template_of(await look(casconfigs, namespace, "web")), "main") == {"NODE": "us"}
+    await remove(casconfigs, key)
+    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+
+
+async def test_more_targets_than_allowed_change_nothing(casconfig_operator, casconfigs: Client, namespace):
+    before = [await make(casconfigs, namespace, a_deployment(f"web-{n}")) for n in range(3)]
+    key = await create(casconfigs, namespace, "wide", a_policy(labels={"x": "y"}), maxTargets=2)
+    config = await with_reason(casconfigs, key, "TooManyTargets")
+    assert "3 objects match and spec.maxTargets is 2" in config.status.message
+    after = [await look(casconfigs, namespace, f"web-{n}") for n in range(3)]
+    assert list(map(plain, after)) == list(map(plain, before))
+    await edit(casconfigs, key, maxTargets=3)
+    await applied(casconfigs, key, 3)
+
+
+async def test_a_preview_shows_the_change_of_every_target_and_makes_none(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    before = await make(casconfigs, namespace, a_deployment("web"))
+    key = await create(casconfigs, namespace, "tried", a_policy(envs={"X": "1"}), mode="Preview")
+    config = await with_reason(casconfigs, key, "Preview")
+    (change,) = config.status.plan
+    assert change.target == f"apps/v1/Deployment {namespace}/web"
+    assert '"name": "X"' in change.diff, change.diff
+    assert "casconfig.openebs.io" not in change.diff
+    assert (config.status.applied, config.status.matched) == (0, 1)
+    after = await look(casconfigs, namespace, "web")
+    assert plain(after) == plain(before)
+    await edit(casconfigs, key, mode="Apply")
+    await applied(casconfigs, key, 1)
+    await edit(casconfigs, key, mode="Preview")
+    await with_reason(casconfigs, key, "Preview")
+    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+
+
+async def test_a_target_that_is_being_deleted_is_left_alone(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    body = a_deployment("going")
+    body["metadata"]["finalizers"] = ["test.quintet.dev/hold"]
+    await make(casconfigs, namespace, body)
+    where = ObjectKey(namespace, "going")
+    await casconfigs.delete(DEPLOYMENTS, where)
+    await make(casconfigs, namespace, a_deployment("staying"))
+    key = await create(casconfigs, namespace, "some", a_policy(labels={"x": "y"}))
+    await applied(casconfigs, key, 1)
+    assert "x" not in (await look(casconfigs, namespace, "going"))["metadata"]["labels"]
+    await casconfigs.patch(DEPLOYMENTS, where, {"metadata": {"finalizers": []}}, Object)
+
+
+async def test_pods_are_changed_through_their_owner_and_bare_ones_in_their_metadata(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare"},
+           "spec": {"containers": [{"name": "main", "image": IMAGE}]}}  # fmt: skip
+    before = await make(casconfigs, namespace, pod, PODS)
+    await make(casconfigs, namespace, a_deployment("web", replicas=1))
+
+    async def made() -> str:
+        async for page in casconfigs.pages(PODS, namespace=namespace, labels="app=web"):
+            for raw in page.items:
+                return msgspec.json.decode(raw, type=Object).key.name
+        raise AssertionError("the Deployment has no pod yet")
+
+    owned = await eventually(made)
+    policy = a_policy(include={"kinds": ["Pod"]}, labels={"x": "y"}, envs={"X": "1"})
+    key = await create(casconfigs, namespace, "pods", policy)
+    config = await applied(casconfigs, key, 1)
+    states = {target.name: (target.state, target.reason) for target in config.status.targets}
+    assert states == {"bare": ("Applied", "PodIsFixed"), owned: ("Skipped", "Controlled")}
+    assert (await look(casconfigs, namespace, "bare", PODS))["metadata"]["labels"] == {"x": "y"}
+    await remove(casconfigs, key)
+    after = await look(casconfigs, namespace, "bare", PODS)
+    assert after["metadata"].get("labels") == before["metadata"].get("labels")
+
+
+async def test_nothing_is_written_and_nothing_asked_when_all_is_as_wanted(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    await make(casconfigs, namespace, a_deployment("web"))
+    key = await create(casconfigs, namespace, "calm", a_policy(envs={"X": "1"}))
+    await applied(casconfigs, key, 1)
+    await proxy.quiet(1.0)
+    start = len(list(proxy.trace))
+    await casconfigs.patch(
+        DEPLOYMENTS, ObjectKey(namespace, "web"), {"spec": {"replicas": 0, "paused": True}}, Object
+    )
+    await casconfigs.patch(CASCONFIGS, key, {"metadata": {"labels": {"looked": "at"}}}, Object)
+    await proxy.quiet(1.0)
+    later = [str(each) for each in list(proxy.trace)[start:] if each.request.verb != "watch"]
+    assert later == []
+
+
+async def test_events_tell_on_the_config_and_on_the_target(
+    casconfig_operator, casconfigs: Client, api: Api, namespace
+):
+    await make(casconfigs, namespace, a_deployment("web"))
+    key = await create(casconfigs, namespace, "told", a_policy(labels={"x": "y"}))
+    await applied(casconfigs, key, 1)
+    await remove(casconfigs, key)
+
+    async def told() -> None:
+        found = (await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"))["items"]
+        seen = {(each["regarding"]["kind"], each["reason"]) for each in found}
+        assert {("CASConfig", "Applied"), ("Deployment", "Injected"), ("Deployment", "Restored")} <= seen, (
+            seen
+        )
+
+    await eventually(told)

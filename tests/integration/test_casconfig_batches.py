@@ -1,0 +1,264 @@
+"""All targets of a config or none: whichever of them refuses, and for whatever reason."""
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kit.api import Api
+from kit.casconfigs import (
+    DEPLOYMENTS,
+    VERBS,
+    a_deployment,
+    a_policy,
+    a_template,
+    an_account,
+    applied,
+    create,
+    edit,
+    get,
+    plain,
+    remove,
+    with_reason,
+)
+from kit.casconfigs import casconfig_operator as operator
+from kit.eventually import eventually
+from kit.proxy import Answer, FaultProxy, matching
+from kit.proxy.certificate import serving_certificate
+from quintet.apis.casconfig import TargetState
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
+from quintet.kube.client import Client
+
+JOBS = Resource("batch", "v1", "Job", "jobs")
+NAMES = ("a", "b", "c")
+
+
+async def targets(client: Client, namespace: str) -> dict[str, JsonObject]:
+    """Three Deployments, as they are before anything happens to them."""
+    for name in NAMES:
+        await client.create(DEPLOYMENTS, a_deployment(name), Object, namespace=namespace)
+    return await looks(client, namespace)
+
+
+async def looks(client: Client, namespace: str) -> dict[str, JsonObject]:
+    return {
+        name: plain(await client.get(DEPLOYMENTS, ObjectKey(namespace, name), dict[str, Any]))
+        for name in NAMES
+    }
+
+
+async def rolled_back(client: Client, key: ObjectKey, failing: str, why: str) -> None:
+    """The status says which target refused and why, and that nothing was left on the others."""
+
+    async def probe() -> None:
+        status = (await get(client, key)).status
+        by_name = {target.name: target for target in status.targets}
+        assert by_name[failing].state is TargetState.FAILED, status
+        assert why in by_name[failing].message, status
+        assert f"Deployment {key.namespace}/{failing}: " in status.message, status
+        others = {target.state for name, target in by_name.items() if name != failing}
+        assert others <= {TargetState.ROLLED_BACK, TargetState.WAITING}, status
+        assert (status.applied, status.failed, status.matched) == (0, 1, len(by_name)), status
+        assert not status.unfinished, status
+        ready = find_condition(status.conditions, "Ready")
+        assert (ready.status, ready.reason) == ("False", "TargetFailed"), status
+
+    await eventually(probe)
+
+
+@pytest.mark.parametrize("failing", NAMES)
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        pytest.param(
+            Answer(409, "Conflict", "somebody is always faster"), "somebody is always", id="conflict"
+        ),
+        pytest.param(Answer(403, "Forbidden", "exceeded quota: small"), "exceeded quota", id="quota"),
+        pytest.param(Answer(500, "InternalError", "failed calling webhook"), "failed calling", id="fault"),
+    ],
+)
+async def test_a_target_that_cannot_be_changed_leaves_the_others_as_they_were(
+    failing, answer, why, casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    before = await targets(casconfigs, namespace)
+    fault = proxy.inject(answer, when=matching("patch", "deployments", name=failing), times=None)
+    key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
+    await rolled_back(casconfigs, key, failing, why)
+    assert await looks(casconfigs, namespace) == before
+    fault.remove()
+    await edit(casconfigs, key, a_policy(envs={"X": "2"}))
+    await applied(casconfigs, key, 3)
+    await remove(casconfigs, key)
+    assert await looks(casconfigs, namespace) == before
+
+
+@asynccontextmanager
+async def a_webhook(api: Api, namespace: str, refused: str, scratch: Path) -> AsyncIterator[None]:
+    """A real validating webhook that refuses every update of one Deployment."""
+
+    async def review(request: web.Request) -> web.Response:
+        asked = (await request.json())["request"]
+        response: JsonObject = {"uid": asked["uid"], "allowed": asked["name"] != refused}
+        if not response["allowed"]:
+            response["status"] = {"code": 403, "message": "the house rules forbid it"}
+        return web.json_response(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        )
+
+    folder = scratch / "webhook"
+    folder.mkdir()
+    context, pem = serving_certificate(folder)
+    certificate = base64.b64encode(pem).decode()
+    app = web.Application()
+    app.router.add_post("/", review)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    port = runner.addresses[0][1]
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "resources": ["deployments"],
+        "operations": ["UPDATE"],
+    }
+    hook = {
+        "name": "rules.test.quintet.dev",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": certificate},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "rules": [rule],
+    }
+    await api.create(path, {"metadata": {"name": namespace}, "webhooks": [hook]})
+    try:
+        yield
+    finally:
+        await api.delete(f"{path}/{namespace}")
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize("failing", NAMES)
+async def test_a_webhook_that_refuses_one_target_keeps_all_from_being_changed(
+    failing, casconfig_operator, casconfigs: Client, api: Api, namespace, tmp_path
+):
+    before = await targets(casconfigs, namespace)
+    async with a_webhook(api, namespace, failing, tmp_path):
+        where = f"/apis/apps/v1/namespaces/{namespace}/deployments/{failing}"
+
+        async def bites() -> None:
+            with pytest.raises(Exception, match="house rules"):
+                await api.merge(where, {"metadata": {"labels": {"tried": "this"}}}, dryRun="All")
+
+        await eventually(bites)
+        key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
+        await rolled_back(casconfigs, key, failing, "the house rules forbid it")
+        assert await looks(casconfigs, namespace) == before
+    await edit(casconfigs, key, a_policy(labels={"x": "y"}))
+    await applied(casconfigs, key, 3)
+
+
+async def test_a_field_that_cannot_be_changed_keeps_all_from_being_changed(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    before = await targets(casconfigs, namespace)
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "fixed"},
+        "spec": {"suspend": True, "template": a_template("fixed", restartPolicy="Never")},
+    }
+    await casconfigs.create(JOBS, job, Object, namespace=namespace)
+    key = await create(
+        casconfigs, namespace, "batch", a_policy(include={"kinds": ["Job", "Deployment"]}, envs={"X": "1"})
+    )
+    config = await with_reason(casconfigs, key, "TargetFailed")
+    (failed,) = [target for target in config.status.targets if target.state is TargetState.FAILED]
+    assert (failed.kind, failed.name, failed.reason) == ("batch/v1/Job", "fixed", "Invalid")
+    assert "field is immutable" in failed.message
+    assert await looks(casconfigs, namespace) == before
+
+
+@pytest.mark.parametrize("failing", NAMES)
+async def test_a_missing_right_keeps_all_from_being_changed_and_is_noticed_when_it_comes(
+    failing, casconfigs: Client, api: Api, cluster, namespace
+):
+    allowed = [name for name in NAMES if name != failing]
+    see = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
+    some = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"], "resourceNames": allowed}
+    await an_account(api, namespace, see, some)
+    before = await targets(casconfigs, namespace)
+    async with operator(cluster.kubeconfig, namespace=namespace):
+        key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
+        await rolled_back(casconfigs, key, failing, 'cannot patch resource "deployments"')
+        assert await looks(casconfigs, namespace) == before
+        role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles/casconfig-of-{namespace}"
+        every = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": [*VERBS]}
+        await api.merge(role, {"rules": [every]})
+        await applied(casconfigs, key, 3)
+
+
+async def test_an_edit_that_fails_leaves_what_the_edit_before_it_gave(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    await targets(casconfigs, namespace)
+    key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
+    await applied(casconfigs, key, 3)
+    good = {name: look["spec"] for name, look in (await looks(casconfigs, namespace)).items()}
+    fault = proxy.inject(
+        Answer(403, "Forbidden", "not today"), when=matching("patch", "deployments", name="b"), times=None
+    )
+    await edit(casconfigs, key, a_policy(envs={"X": "2", "Y": "2"}))
+    await with_reason(casconfigs, key, "TargetFailed")
+    assert {name: look["spec"] for name, look in (await looks(casconfigs, namespace)).items()} == good
+    fault.remove()
+    await edit(casconfigs, key, a_policy(envs={"X": "3"}))
+    await applied(casconfigs, key, 3)
+
+
+async def test_a_target_that_keeps_failing_is_tried_first_and_costs_the_others_nothing(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    await targets(casconfigs, namespace)
+    proxy.inject(
+        Answer(403, "Forbidden", "not today"), when=matching("patch", "deployments", name="b"), times=None
+    )
+    key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
+    await rolled_back(casconfigs, key, "b", "not today")
+    await proxy.quiet(1.0)
+    start = len(list(proxy.trace))
+    # Something that the config watches changes: it is looked at again.
+    await casconfigs.patch(
+        DEPLOYMENTS, ObjectKey(namespace, "a"), {"metadata": {"labels": {"n": "1"}}}, Object
+    )
+
+    async def tried_again() -> None:
+        later = [each.request for each in list(proxy.trace)[start:] if each.request.verb == "patch"]
+        assert "b" in {request.name for request in later}, later
+
+    await eventually(tried_again)
+    await proxy.quiet(1.0)
+    later = [each.request for each in list(proxy.trace)[start:] if each.request.resource == "deployments"]
+    assert {request.name for request in later if request.verb == "patch"} == {"b"}, later
+    await rolled_back(casconfigs, key, "b", "not today")
+
+
+async def test_a_late_target_that_refuses_leaves_the_early_ones_changed(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    await targets(casconfigs, namespace)
+    key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
+    await applied(casconfigs, key, 3)
+    good = await looks(casconfigs, namespace)
+    proxy.inject(
+        Answer(403, "Forbidden", "not today"), when=matching("patch", "deployments", name="late"), times=None
+    )
+    await casconfigs.create(DEPLOYMENTS, a_deployment("late"), Object, namespace=namespace)
+    config = await with_reason(casconfigs, key, "TargetFailed")
+    assert (config.status.applied, config.status.matched) == (3, 4)
+    assert await looks(casconfigs, namespace) == good

@@ -1,0 +1,124 @@
+"""Acting as a ServiceAccount: with its rights, not with ours, and only as those that we may act as."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.api import Api
+from kit.builders import a_configmap
+from kit.client import CONFIG_MAPS, connected, whoami
+from kit.eventually import eventually
+from kit.proxy import FaultProxy
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import JSON, Client
+from quintet.kube.errors import Forbidden
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+async def bind(api: Api, namespace: str, account: str, *rules: dict[str, Any]) -> None:
+    """Give a ServiceAccount rights in its namespace."""
+    base = f"{RBAC}/namespaces/{namespace}"
+    await api.create(f"{base}/roles", {"metadata": {"name": account}, "rules": list(rules)})
+    await api.create(
+        f"{base}/rolebindings",
+        {
+            "metadata": {"name": account},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        },
+    )
+
+
+READ = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
+PATCH = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}
+
+
+async def test_the_server_sees_the_account_and_its_groups(client: Client, namespace: str):
+    user = await whoami(client.acting_as(ObjectKey(namespace, "casconfig")))
+    assert user.username == f"system:serviceaccount:{namespace}:casconfig"
+    assert set(user.groups) >= {"system:serviceaccounts", f"system:serviceaccounts:{namespace}"}
+
+
+async def test_every_verb_has_the_rights_of_the_account_and_no_others(
+    client: Client, api: Api, namespace: str
+):
+    await api.create(f"/api/v1/namespaces/{namespace}/configmaps", a_configmap("one", a="b"))
+    acting, key = client.acting_as(ObjectKey(namespace, "reader")), ObjectKey(namespace, "one")
+    with pytest.raises(Forbidden):
+        await acting.get(CONFIG_MAPS, key, Object)
+    await bind(api, namespace, "reader", READ)
+
+    async def reads() -> None:
+        assert (await acting.get(CONFIG_MAPS, key, Object)).key == key
+
+    await eventually(reads)  # a new right takes a moment to count
+    names = [page async for page in acting.pages(CONFIG_MAPS, namespace=namespace)]
+    assert len(names) == 1
+    async with acting.watch(CONFIG_MAPS, namespace=namespace, initial_events=True) as batches:
+        assert await anext(batches)
+    with pytest.raises(Forbidden):
+        await acting.patch(CONFIG_MAPS, key, {"data": {"a": "c"}}, Object)
+    with pytest.raises(Forbidden):
+        await acting.create(CONFIG_MAPS, a_configmap("two"), Object, namespace=namespace)
+    with pytest.raises(Forbidden):
+        await acting.delete(CONFIG_MAPS, key)
+    with pytest.raises(Forbidden):
+        async for _ in acting.pages(CONFIG_MAPS):
+            pass
+
+
+async def test_a_dry_run_answers_as_if_it_had_been_done_and_changes_nothing(
+    client: Client, api: Api, namespace: str
+):
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    before = await api.create(path, a_configmap("one", a="b"))
+    key, patch = ObjectKey(namespace, "one"), [{"op": "add", "path": "/data/c", "value": "d"}]
+    tried = await client.patch(CONFIG_MAPS, key, patch, dict[str, Any], content_type=JSON, dry_run=True)
+    assert tried["data"] == {"a": "b", "c": "d"}
+    assert await api.get(f"{path}/one") == before
+
+
+async def test_the_right_to_act_as_one_name_is_not_the_right_to_act_as_another(
+    api: Api, proxy: FaultProxy, namespace: str, tmp_path: Path
+):
+    name = f"impersonator-{namespace}"
+    rule = {
+        "apiGroups": [""],
+        "resources": ["serviceaccounts"],
+        "resourceNames": ["casconfig"],
+        "verbs": ["impersonate"],
+    }
+    await api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
+    await api.create(
+        f"{RBAC}/clusterrolebindings",
+        {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": namespace}],
+        },
+    )
+    try:
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        await api.create(accounts, {"metadata": {"name": "operator"}})
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        token = (await api.create(f"{accounts}/operator/token", asked))["status"]["token"]
+        async with connected(proxy.write_kubeconfig(tmp_path, token=token)) as operator:
+
+            async def acts() -> None:
+                user = await whoami(operator.acting_as(ObjectKey(namespace, "casconfig")))
+                assert user.username.endswith(":casconfig")
+
+            await eventually(acts)
+            with pytest.raises(Forbidden, match="impersonate"):
+                await whoami(operator.acting_as(ObjectKey(namespace, "default")))
+    finally:
+        await api.delete(f"{RBAC}/clusterrolebindings/{name}")
+        await api.delete(f"{RBAC}/clusterroles/{name}")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x\r\nImpersonate-Group: system:masters", "A", "é"])
+def test_a_name_that_is_none_never_becomes_a_header(client: Client, name: str):
+    with pytest.raises(ValueError, match="no ServiceAccount"):
+        client.acting_as(ObjectKey("default", name))

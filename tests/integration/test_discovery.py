@@ -1,0 +1,74 @@
+"""What the real API server says that it serves, and how its types are shaped."""
+
+import pytest
+
+from kit.eventually import eventually
+from kit.widgets import WIDGETS
+from quintet.apis.casconfig.kinds import as_text, resolved
+from quintet.apis.casconfig.template import POD, describes, pod_place
+from quintet.apis.meta import Resource
+from quintet.kube.client import Client
+from quintet.kube.discovery import catalogue, document
+
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+PODS = Resource("", "v1", "Pod", "pods")
+NODES = Resource("", "v1", "Node", "nodes", False)
+TEMPLATE = ("spec", "template", "spec")
+
+
+@pytest.fixture(scope="module")
+async def served(widgets: Client) -> tuple[Resource, ...]:
+    return await catalogue(widgets)
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        pytest.param("Deployment", DEPLOYMENTS, id="a kind that one group has"),
+        pytest.param("Pod", PODS, id="of the core group"),
+        pytest.param("v1/Pod", PODS, id="of the core group by version"),
+        pytest.param("apps/v1/Deployment", DEPLOYMENTS, id="by group and version"),
+        pytest.param("Widget", WIDGETS, id="a custom resource"),
+        pytest.param("Node", NODES, id="in no namespace"),
+        pytest.param("apps/v2/Deployment", "no kind", id="a version that is not served"),
+        pytest.param("batch/v1/Deployment", "no kind", id="not in that group"),
+        pytest.param("Deployments", "no kind", id="a plural is no kind"),
+        pytest.param("a/b/c/Deployment", "neither Kind nor", id="too many parts"),
+        pytest.param("Binding", "no kind", id="what cannot be watched and patched"),
+        pytest.param("Event", "may mean events.k8s.io/v1/Event, v1/Event", id="a kind of several groups"),
+    ],
+)
+async def test_a_name_is_resolved_by_what_is_served(served, name, want):
+    found = resolved(name, served)
+    if isinstance(want, str):
+        assert found.resource is None
+        assert want in found.problem
+    else:
+        assert found.resource == want
+
+
+async def test_a_qualified_name_leads_back_to_its_type(served):
+    assert [each for each in served if resolved(as_text(each), served).resource != each] == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "want"),
+    [
+        (DEPLOYMENTS, TEMPLATE),
+        (Resource("apps", "v1", "StatefulSet", "statefulsets"), TEMPLATE),
+        (Resource("apps", "v1", "DaemonSet", "daemonsets"), TEMPLATE),
+        (Resource("batch", "v1", "Job", "jobs"), TEMPLATE),
+        (Resource("batch", "v1", "CronJob", "cronjobs"), ("spec", "jobTemplate", "spec", "template", "spec")),
+        (PODS, POD),
+        (Resource("", "v1", "ConfigMap", "configmaps"), None),
+        (WIDGETS, None),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Resource) else "",
+)
+async def test_the_place_of_the_pod_is_found_from_the_document_of_the_server(widgets, resource, want):
+    async def published() -> None:
+        found = await document(widgets, resource)
+        assert describes(found, resource)
+        assert pod_place(found, resource) == want
+
+    await eventually(published)  # the schema of a new kind follows its definition by seconds

@@ -1,0 +1,305 @@
+"""Events from the stream to the sinks: a real NATS server, real HTTP, Subscriptions on a real API server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kit.eventually import eventually
+from kit.nats import a_nats_server
+from kit.sink import Sink, a_sink
+from kit.subscriptions import (
+    DEAD_LETTERS,
+    DEAD_STREAM,
+    IMPATIENT,
+    STREAM,
+    SUBJECT,
+    TYPE,
+    Scene,
+    a_dispatcher,
+    a_scene,
+    install,
+    subscription_operator,
+)
+from quintet.apis.meta import ObjectKey
+from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
+from quintet.eventing.dispatcher.policy import Patience
+from quintet.eventing.naming import consumer_name
+from quintet.kube.client import Client
+from quintet.local.cluster import Cluster
+from quintet.runtime.events import EVENTS
+
+
+@pytest.fixture
+async def scene(client: Client, cluster: Cluster, namespace: str, tmp_path: Path) -> AsyncIterator[Scene]:
+    await install(client)
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_scene(client, namespace, server) as made,
+        subscription_operator(cluster.kubeconfig, made),
+    ):
+        yield made
+
+
+@pytest.fixture
+async def sink() -> AsyncIterator[Sink]:
+    async with a_sink() as listening:
+        yield listening
+
+
+def places(scene: Scene, sink: Sink) -> dict[str, tuple[str, int]]:
+    return {scene.host: ("127.0.0.1", sink.port)}
+
+
+async def all_acknowledged(scene: Scene, subscription: Subscription) -> None:
+    async def probe() -> None:
+        info = await scene.jetstream.consumer_info(STREAM, consumer_name(subscription.metadata))
+        assert (info.num_pending, info.num_ack_pending) == (0, 0), info
+
+    await eventually(probe, within=60)
+
+
+async def test_an_event_arrives_as_a_binary_cloudevent_with_its_tracing_headers(scene: Scene, sink: Sink):
+    async with a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        await scene.publish(1, traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b3="0")
+
+        await eventually(lambda: _one(sink))
+        got = sink.received[0]
+        assert got.path == "/events"
+        assert got.body == b'{"n":1}'
+        want = {
+            "host": f"{scene.host}:8080",
+            "ce-specversion": "1.0",
+            "ce-id": "1",
+            "ce-source": "commerce",
+            "ce-type": TYPE,
+            "content-type": "application/json",
+            "content-length": "7",
+            "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "b3": "0",
+        }
+        assert got.headers == want
+        await all_acknowledged(scene, subscription)
+    assert sink.ids == ["1"]
+
+
+def _one(sink: Sink) -> None:
+    assert len(sink.received) == 1, sink.ids
+
+
+async def test_a_sink_that_fails_gets_the_event_again_until_it_takes_it(scene: Scene, sink: Sink):
+    sink.answer = lambda request: 204 if len(sink.received) >= 2 else 503
+    async with a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        await scene.publish(1)
+        await all_acknowledged(scene, subscription)
+    assert sink.ids == ["1", "1", "1"]
+
+
+async def test_after_the_last_try_an_event_is_kept_as_a_dead_letter_and_users_hear_of_it(
+    scene: Scene, sink: Sink, client: Client
+):
+    sink.answer = lambda request: 500
+    async with a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        await scene.publish(1)
+        await all_acknowledged(scene, subscription)
+        kept = await scene.jetstream.get_message(DEAD_STREAM, 1)
+    assert sink.ids == ["1", "1", "1"]
+    assert kept.subject == DEAD_LETTERS
+    assert kept.payload == b'{"n":1}'
+    head = kept.head.decode()
+    for line in (
+        "ce-id: 1", f"Quintet-Subscription: {scene.namespace}/orders", f"Quintet-Subject: {SUBJECT}",
+        "Quintet-Tries: 3", "Quintet-Answer: answer 500",
+    ):  # fmt: skip
+        assert line in head, head
+    notes = [
+        event["note"]
+        async for page in client.pages(EVENTS, namespace=scene.namespace)
+        for event in map(msgspec.json.decode, page.items)
+        if event["reason"] == "DeliveryGivenUp"
+    ]
+    assert notes == [
+        f"an event could not be delivered to {scene.sink} in 3 tries (last: answer 500); "
+        f"kept on the subject {DEAD_LETTERS}"
+    ]
+
+
+async def test_what_is_no_cloudevent_goes_to_the_dead_letters_at_once(scene: Scene, sink: Sink):
+    async with a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        await scene.jetstream.publish(SUBJECT, b"hello")
+        await all_acknowledged(scene, subscription)
+        kept = await scene.jetstream.get_message(DEAD_STREAM, 1)
+    assert sink.received == []
+    assert "Quintet-Tries: 1" in kept.head.decode()
+
+
+async def test_no_more_than_max_in_flight_are_under_way_whatever_the_number_of_dispatchers(
+    scene: Scene, sink: Sink
+):
+    sink.hold = asyncio.Event()
+    async with a_dispatcher(scene, places(scene, sink)), a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe(config={"maxInFlightMessages": 3})
+        await scene.found("orders", "Delivering")
+        await scene.publish(*range(20))
+        await eventually(lambda: _under_way(sink, 3))
+        sink.hold.set()
+        await all_acknowledged(scene, subscription)
+    assert sink.most_under_way == 3
+    assert sorted(map(int, sink.ids)) == list(range(20))
+
+
+def _under_way(sink: Sink, number: int) -> None:
+    assert sink.under_way == number
+
+
+async def test_with_one_in_flight_the_order_is_kept_though_the_sink_fails_now_and_then(
+    scene: Scene, sink: Sink
+):
+    taken: list[str] = []
+    failed: set[str] = set()
+
+    def answer(request):
+        if int(request.id) % 3 == 0 and request.id not in failed:
+            failed.add(request.id)
+            return 503
+        taken.append(request.id)
+        return 204
+
+    sink.answer = answer
+    async with a_dispatcher(scene, places(scene, sink)), a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe(config={"maxInFlightMessages": 1})
+        await scene.found("orders", "Delivering")
+        await scene.publish(*range(30))
+        await all_acknowledged(scene, subscription)
+    assert taken == [str(number) for number in range(30)]
+
+
+async def test_a_change_of_the_subscription_changes_its_consumer_in_place(scene: Scene, sink: Sink):
+    async with a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        name = consumer_name(subscription.metadata)
+        before = await scene.jetstream.consumer_info(STREAM, name)
+        await scene.change("orders", types=["order.paid.v1", TYPE], config={"maxInFlightMessages": 77})
+
+        async def changed():
+            info = await scene.jetstream.consumer_info(STREAM, name)
+            assert info.config is not None
+            assert info.config.max_ack_pending == 77
+            assert info.config.filter_subjects == ("kyma.commerce.order.paid.v1", SUBJECT)
+            return info
+
+        after = await eventually(changed)
+        assert after.created == before.created
+        await scene.found("orders", "Delivering")
+        await scene.publish(1, subject="kyma.commerce.order.paid.v1")
+        await scene.publish(2)
+        await all_acknowledged(scene, subscription)
+    assert sorted(sink.ids) == ["1", "2"]
+
+
+async def test_events_wait_while_nobody_delivers_and_arrive_afterwards(scene: Scene, sink: Sink):
+    subscription = await scene.subscribe()
+    await scene.found("orders", "DispatcherNotPulling")
+    await scene.publish(1, 2, 3)
+    async with a_dispatcher(scene, places(scene, sink)):
+        await all_acknowledged(scene, subscription)
+        await scene.found("orders", "Delivering")
+    assert sorted(sink.ids) == ["1", "2", "3"]
+
+
+async def test_nothing_is_lost_when_the_server_of_nats_is_killed_under_way(scene: Scene, sink: Sink):
+    sink.hold = asyncio.Event()
+    async with a_dispatcher(scene, places(scene, sink), Patience(first_retry=0.1)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        await scene.publish(*range(10))
+        await eventually(lambda: _under_way(sink, 10))
+        await scene.server.kill()
+        sink.hold.set()
+        await eventually(lambda: _all_there(sink, 10))
+        await scene.server.start()
+        await eventually(lambda: _connected(scene))
+        await all_acknowledged(scene, subscription)
+    # What the sink has, it has once: that the server does not know of it is no reason to send it again.
+    assert sorted(map(int, sink.ids)) == list(range(10))
+
+
+def _all_there(sink: Sink, number: int) -> None:
+    assert len(set(sink.ids)) == number, sink.ids
+
+
+def _connected(scene: Scene) -> None:
+    assert scene.nats.connected
+
+
+async def test_a_dispatcher_that_stops_finishes_what_is_under_way(scene: Scene, sink: Sink):
+    sink.hold = asyncio.Event()
+    async with a_dispatcher(scene, places(scene, sink)) as dispatcher:
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        await scene.publish(*range(5))
+        await eventually(lambda: _under_way(sink, 5))
+        dispatcher.stop()
+        await eventually(lambda: _says(dispatcher.finding(), "shutting down"))
+        sink.hold.set()
+    await all_acknowledged(scene, subscription)
+    assert sorted(map(int, sink.ids)) == list(range(5))
+
+
+def _says(text: str | None, want: str) -> None:
+    assert text == want
+
+
+async def test_a_redirect_is_not_followed(scene: Scene, sink: Sink):
+    async with a_sink() as elsewhere:
+        sink.answer = lambda request: 302
+        sink.extra = f"\r\nlocation: http://127.0.0.1:{elsewhere.port}/\r\ncontent-length: 0\r\n\r\n".encode()
+        async with a_dispatcher(scene, places(scene, sink)):
+            subscription = await scene.subscribe()
+            await scene.found("orders", "Delivering")
+            await scene.publish(1)
+            await all_acknowledged(scene, subscription)
+    assert len(sink.ids) == IMPATIENT.most_tries
+    assert elsewhere.received == []
+
+
+async def test_a_sink_that_answers_without_end_costs_only_its_connection(scene: Scene, sink: Sink):
+    sink.extra = b"\r\ncontent-length: 10000000\r\n\r\n" + b"x" * 200_000
+    async with a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        sink.answer = lambda request: 200
+        await scene.publish(*range(5))
+        await all_acknowledged(scene, subscription)
+    assert sorted(map(int, sink.ids)) == list(range(5))
+
+
+async def test_one_that_is_deleted_is_no_longer_delivered_for_and_leaves_no_consumer(
+    scene: Scene, sink: Sink, client: Client
+):
+    async with a_dispatcher(scene, places(scene, sink)) as dispatcher:
+        await scene.subscribe()
+        await scene.subscribe("others")
+        await scene.found("orders", "Delivering")
+        await scene.found("others", "Delivering")
+        await client.delete(SUBSCRIPTIONS, ObjectKey(scene.namespace, "orders"))
+
+        async def gone():
+            names = [each.name for each in await scene.jetstream.consumers(STREAM)]
+            assert len(names) == 1, names
+            assert dispatcher.finding() is None, dispatcher.finding()
+
+        await eventually(gone)
+        await scene.publish(1)
+        await eventually(lambda: _one(sink))

@@ -1,0 +1,329 @@
+"""EventingBackends and Subscriptions on a real API server: their definitions, and what the webhooks add.
+
+What the status says about the same mistakes is in test_eventingbackend.py.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kit.eventually import eventually
+from kit.kinds import define
+from kit.quintet import apply, free_port
+from quintet.admission import subscription
+from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors, admissions
+from quintet.admission.modes import by_url
+from quintet.apis.eventingbackend import EVENTINGBACKEND, EVENTINGBACKENDS
+from quintet.apis.eventingbackend.types import LABEL, PARTS
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
+from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS
+from quintet.apis.subscription.types import FINALIZER
+from quintet.cli.documents import Document
+from quintet.cli.validate import judged
+from quintet.kube.client import Client
+from quintet.runtime.clock import SystemClock
+
+ROOT = Path(__file__).parent.parent.parent
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+REQUIRED = [{"streamName": "sap"}, {"streamSubjectPrefix": "kyma"}, {"eventTypePrefix": "sap.kyma.custom"}]
+FAULTY = [{"maxInFlightMessages": "ten"}, {"streamReplicas": 9}, {"foo": "bar"}]
+FAULTS = [
+    'spec.config[maxInFlightMessages]: Invalid type: "ten": should be of type int',
+    'spec.config[streamReplicas]: Invalid value: "9": must be set between 1 and 5',
+    'spec.config[foo]: Unsupported value: "bar": config does not exist for backend type nats',
+]
+
+
+def a_backend(name: str = "any", type_: str = "nats", config: object = None) -> JsonObject:
+    spec: JsonObject = {"type": type_} | ({} if config is None else {"config": config})
+    return {
+        "apiVersion": EVENTINGBACKENDS.api_version,
+        "kind": EVENTINGBACKENDS.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def a_subscription(namespace: str, **spec: object) -> JsonObject:
+    good = {
+        "sink": f"http://orders.{namespace}.svc.cluster.local",
+        "source": "commerce",
+        "types": ["order.created.v1"],
+    }
+    return {
+        "apiVersion": SUBSCRIPTIONS.api_version,
+        "kind": SUBSCRIPTIONS.kind,
+        "metadata": {"name": "orders"},
+        "spec": {**good, **spec},
+    }
+
+
+@pytest.fixture(scope="module")
+async def kinds(client: Client) -> None:
+    await define(client, EVENTINGBACKEND)
+    await define(client, SUBSCRIPTION)
+
+
+@pytest.fixture(scope="module")
+async def webhooks(kinds, client: Client) -> AsyncIterator[None]:
+    """As `quintet run` has them, served in this process."""
+    served = [*admissions(ConfigErrors.WARN), subscription.ADMISSION]
+    hooks = by_url(
+        served, client, SystemClock(), host="127.0.0.1", port=free_port(), name="quintet-eventing-tests"
+    )
+    async with hooks.running():
+        yield
+
+
+@pytest.fixture
+def put(cluster, namespace):
+    """`kubectl apply`, in a thread because the webhooks answer in this one; its code, and what it said."""
+
+    async def applied(body: JsonObject) -> tuple[bool, str]:
+        done = await asyncio.to_thread(apply, cluster, namespace, body)
+        return done.returncode == 0, done.stderr
+
+    return applied
+
+
+async def stored(client: Client, namespace: str, name: str = "any") -> JsonObject:
+    return await client.get(EVENTINGBACKENDS, ObjectKey(namespace, name), dict)
+
+
+@pytest.mark.parametrize(
+    ("type_", "config", "want"),
+    [
+        ("nats", [{"maxInFlightMessages": 10}], [{"maxInFlightMessages": 10}, *REQUIRED]),
+        ("beb", [{"secretRef": "some-secret"}], [{"secretRef": "some-secret"}, REQUIRED[2]]),
+        ("nats", None, REQUIRED),
+    ],
+    ids=["the published nats backend", "the published beb backend", "nothing but a type"],
+)
+async def test_a_right_one_is_stored_labelled_and_complete(
+    type_, config, want, webhooks, put, client: Client, namespace
+):
+    assert await put(a_backend("any", type_, config)) == (True, "")
+    backend = await stored(client, namespace)
+    assert backend["spec"]["config"] == want
+    assert backend["metadata"]["labels"][LABEL[0]] == LABEL[1]
+
+
+async def test_applying_the_same_file_again_changes_nothing(webhooks, put, client: Client, namespace):
+    body = a_backend("any", "nats", [{"maxInFlightMessages": 10}])
+    await put(body)
+    first = await stored(client, namespace)
+    assert await put(body) == (True, "")
+    again = await stored(client, namespace)
+    assert again["metadata"]["generation"] == first["metadata"]["generation"]
+
+
+async def test_mistakes_are_warned_of_word_for_word_and_admitted(webhooks, put, client: Client, namespace):
+    done, said = await put(a_backend("any", "nats", FAULTY))
+    assert done
+    assert said.splitlines() == [f"Warning: {fault}" for fault in FAULTS]
+    assert (await stored(client, namespace))["spec"]["config"][:3] == FAULTY
+
+
+async def test_an_unknown_type_is_refused_with_the_list(webhooks, put):
+    done, said = await put(a_backend("any", "kafka"))
+    assert not done
+    assert 'spec.type: Unsupported value: "kafka": supported values: "nats", "beb"' in said
+
+
+async def label(client: Client, namespace: str, mode: str | None) -> None:
+    change = {"metadata": {"labels": {NAMESPACE_LABEL: mode}}}
+    await client.patch(NAMESPACES, ObjectKey("", namespace), change, Object)
+
+
+async def test_a_label_of_the_namespace_turns_warnings_into_a_refusal_and_back(
+    webhooks, put, client: Client, namespace
+):
+    faulty = a_backend("any", "nats", FAULTY)
+    await label(client, namespace, "Reject")
+
+    async def refused() -> None:
+        done, said = await put(faulty)
+        assert not done, "the API server has not seen the label yet"
+        for fault in FAULTS:
+            assert fault in said
+
+    await eventually(refused)
+    assert await put(a_backend("right", "nats", [{"streamReplicas": 3}])) == (True, "")
+
+    await label(client, namespace, None)
+
+    async def warned() -> None:
+        done, said = await put(faulty)
+        assert done, said
+        assert len(said.splitlines()) == 3, "warned of once, not by two webhooks"
+
+    await eventually(warned)
+    await label(client, namespace, "Reject")
+
+    async def refused_again() -> None:
+        done, said = await put(a_backend("any", "nats", FAULTY[:1]))
+        assert not done, said
+
+    await eventually(refused_again)
+    await client.patch(
+        EVENTINGBACKENDS, ObjectKey(namespace, "any"), {"metadata": {"labels": {"team": "a"}}}, Object
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "want"),
+    [
+        ([{"streamName": "a", "streamReplicas": 1}], "must have at most 1 item"),
+        ([{}], "should have at least 1 propert"),
+        ({"streamName": "a"}, "unknown field \"spec.config.streamName\""),
+        ([{"streamReplicas": 1}] * 65, "must have at most 64 items"),
+    ],
+    ids=["two keys in one map", "an empty map", "a map instead of a list", "too many entries"],
+)
+async def test_another_form_than_a_list_of_one_key_maps_is_refused_by_the_definition(
+    config, want, kinds, put
+):
+    done, said = await put(a_backend("any", "nats", config))
+    assert not done
+    assert want in said
+
+
+@pytest.mark.parametrize("given", [1, 10_000, "1", "10000"])
+async def test_events_under_way_are_a_number_or_a_text_that_holds_one(given, webhooks, put, namespace):
+    assert await put(a_subscription(namespace, config={"maxInFlightMessages": given})) == (True, "")
+
+
+@pytest.mark.parametrize("given", [0, -1, 10_001, "0", "010", "ten", "", "10001", True])
+async def test_any_other_number_of_events_under_way_is_refused_by_the_definition(
+    given, kinds, put, namespace
+):
+    done, said = await put(a_subscription(namespace, config={"maxInFlightMessages": given}))
+    assert not done
+    assert "must be a number from 1 to 10000" in said or "must be of type" in said
+
+
+async def test_a_subscription_is_held_and_its_matching_filled_in(webhooks, put, client: Client, namespace):
+    assert await put(a_subscription(namespace)) == (True, "")
+    found = await client.get(SUBSCRIPTIONS, ObjectKey(namespace, "orders"), dict)
+    assert found["spec"]["typeMatching"] == "standard"
+    assert found["metadata"]["finalizers"] == [FINALIZER]
+    await client.patch(
+        SUBSCRIPTIONS, ObjectKey(namespace, "orders"), {"metadata": {"finalizers": None}}, Object
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({"source": ""}, "spec.source: Invalid value: \"\": must not be empty"),
+        ({"types": []}, "spec.types: Invalid value: []: must not be empty"),
+        ({"types": ["order"]}, "must have minimum 2 segments"),
+        ({"types": ["a.b", "a.b"]}, "must not have duplicate types"),
+        ({"types": [""]}, "must not be of length zero"),
+        ({"sink": "ftp://a"}, "must have URL scheme 'http' or 'https'"),
+        ({"sink": "http://example.com"}, "must have valid sink URL suffix svc.cluster.local"),
+        ({"sink": "http://a.svc.cluster.local"}, "must have sink URL with 5 sub-domains"),
+        ({"sink": "http://a.kube-system.svc.cluster.local"}, "must have the same namespace as the subscriber"),
+        ({"typeMatching": "Exact"}, "spec.typeMatching: Unsupported value"),
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_a_wrong_subscription_is_refused_with_the_published_words(spec, want, webhooks, put, namespace):
+    done, said = await put(a_subscription(namespace, **spec))
+    assert not done
+    assert want in said
+
+
+async def test_kubectl_shows_the_published_columns(kinds, cluster, client: Client, namespace):
+    await client.create(EVENTINGBACKENDS, a_backend(), Object, namespace=namespace)
+    conditions = [
+        {"type": part, "status": "True", "reason": f"{part} so", "message": "", "lastTransitionTime": "2022-05-06T08:35:11Z"}
+        for part in (*PARTS, "Ready")
+    ]  # fmt: skip
+    status = {"backendType": "nats", "eventingReady": True, "conditions": conditions}
+    await client.patch(
+        EVENTINGBACKENDS, ObjectKey(namespace, "any"), {"status": status}, Object, subresource="status"
+    )
+    head, row = cluster.kubectl("get", "-n", namespace, "evb").stdout.splitlines()
+    assert head.split() == [
+        "NAME", "BACKEND", "EVENTINGREADY", "SUBSCRIPTIONCONTROLLERREADY", "PUBLISHERPROXYREADY", "AGE",
+    ]  # fmt: skip
+    assert row.split()[:5] == ["any", "nats", "true", "True", "True"]
+    wide = cluster.kubectl("get", "-n", namespace, "evb", "-o", "wide").stdout.splitlines()
+    assert (wide[0].split()[-1], wide[1].split()[-1]) == ("BACKENDREADY", "True")
+    for condition in ("Ready", "Backend Ready", "Publisher Proxy Ready", "Subscription Controller Ready"):
+        waited = cluster.kubectl(
+            "wait", "-n", namespace, "evb/any", f"--for=condition={condition}", "--timeout=5s"
+        )
+        assert waited.returncode == 0, waited.stderr
+    listed = cluster.kubectl("get", "quintet", "-n", namespace, "-o", "name").stdout
+    assert "eventingbackend.eventing.kyma-project.io/any" in listed
+
+
+async def test_kubectl_shows_subscriptions(kinds, cluster, client: Client, namespace):
+    await client.create(SUBSCRIPTIONS, a_subscription(namespace), Object, namespace=namespace)
+    status = {"ready": False, "backend": {"name": "main", "type": "nats"}}
+    await client.patch(
+        SUBSCRIPTIONS, ObjectKey(namespace, "orders"), {"status": status}, Object, subresource="status"
+    )
+    head, row = cluster.kubectl("get", "-n", namespace, "evsub", "-o", "wide").stdout.splitlines()
+    assert head.split() == ["NAME", "READY", "BACKEND", "AGE", "SINK"]
+    assert row.split()[:3] == ["orders", "false", "main"]
+    by_backend = cluster.kubectl(
+        "get", "-n", namespace, "evsub", "-o", "name", "--field-selector", "spec.backend=other"
+    )
+    assert by_backend.stdout == "", "the field can be selected by, and nothing has that backend"
+
+
+SAMPLES = sorted(
+    [
+        *(ROOT / "config/samples").glob("eventingbackend*.yaml"),
+        *(ROOT / "config/samples").glob("subscription*.yaml"),
+    ]
+)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+async def test_the_samples_are_accepted_without_a_warning(sample, webhooks, put, client: Client, namespace):
+    documents = list(filter(None, yaml.safe_load_all(sample.read_text())))
+    assert documents
+    for body in documents:
+        if body["kind"] not in ("EventingBackend", "Subscription"):
+            continue
+        moved = json.loads(json.dumps(body).replace(".shop.svc", f".{namespace}.svc"))
+        moved["metadata"].pop("namespace", None)
+        assert await put(moved) == (True, "")
+        if body["kind"] == "Subscription":
+            released = {"metadata": {"finalizers": None}}
+            await client.patch(
+                SUBSCRIPTIONS, ObjectKey(namespace, body["metadata"]["name"]), released, Object
+            )
+
+
+WRITTEN = [
+    {},
+    {"type": None},
+    {"type": 7},
+    {"config": [{"streamReplicas": 3}]},
+    {"config": {}},
+    {"config": [7]},
+    {"config": [{}]},
+    {"config": [None]},
+    {"config": [{"a": 1, "b": 2}]},
+    {"config": [{"url": None}]},
+    {"config": "text"},
+    {"more": 1},
+]
+
+
+@pytest.mark.parametrize("spec", WRITTEN, ids=str)
+async def test_validate_refuses_exactly_what_the_definition_refuses(spec, webhooks, put, namespace):
+    body = a_backend()
+    body["spec"] |= spec
+    errors = judged(Document("f", 1, body), namespace).errors
+    done, said = await put(body)
+    assert done == (not errors), (said, errors)

@@ -1,0 +1,60 @@
+"""An operator that was told to refuse mistakes in spec.config: the whole process, as it is installed."""
+
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.eventually import eventually
+from kit.kinds import define
+from kit.process import Program
+from kit.quintet import apply, run_with_webhooks
+from quintet.admission.eventingbackend import NAMESPACE_LABEL
+from quintet.apis.eventingbackend import EVENTINGBACKEND, EVENTINGBACKENDS
+from quintet.apis.meta import JsonObject
+from quintet.apis.subscription import SUBSCRIPTION
+from quintet.kube.client import Client
+
+FAULT = 'spec.config[streamReplicas]: Invalid value: "9": must be set between 1 and 5'
+
+
+def a_backend(**key: object) -> JsonObject:
+    return {
+        "apiVersion": EVENTINGBACKENDS.api_version,
+        "kind": EVENTINGBACKENDS.kind,
+        "metadata": {"name": "main"},
+        "spec": {"type": "nats", "config": [key]},
+    }
+
+
+@pytest.fixture(scope="module")
+async def rejecting(client: Client, cluster) -> AsyncIterator[Program]:
+    await define(client, EVENTINGBACKEND)
+    await define(client, SUBSCRIPTION)
+    options = ("--eventing-config-errors", "Reject")
+    program = await run_with_webhooks(cluster.kubeconfig, "eventing", options=options)
+    try:
+        yield program
+    finally:
+        program.signal(signal.SIGTERM)
+        assert await program.ended() == 0, "\n".join(program.log)
+
+
+async def test_mistakes_are_refused_everywhere_but_where_the_label_says_warn(rejecting, cluster, namespace):
+    refused = apply(cluster, namespace, a_backend(streamReplicas=9))
+    assert refused.returncode != 0
+    assert FAULT in refused.stderr
+    done = cluster.kubectl("label", "namespace", namespace, f"{NAMESPACE_LABEL}=Warn")
+    assert done.returncode == 0, done.stderr
+
+    def warned() -> None:
+        done = apply(cluster, namespace, a_backend(streamReplicas=9))
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == f"Warning: {FAULT}\n"
+
+    await eventually(warned)
+
+
+async def test_what_has_no_mistake_is_admitted_without_a_word(rejecting, cluster, namespace):
+    done = apply(cluster, namespace, a_backend(streamReplicas=3))
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,302 @@
+"""EventingBackends against real NATS servers: from cold, after trouble, and as the published examples say."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from kit.backends import (
+    Witness,
+    a_backend,
+    a_secret,
+    an_operator,
+    change,
+    children,
+    condition,
+    create,
+    get,
+    install,
+    jetstream_of,
+    ready,
+    resources,
+    says,
+    statuses,
+)
+from kit.eventually import eventually
+from kit.nats import NatsServer, a_nats_server
+from kit.proxy import FaultProxy
+from quintet.apis.eventingbackend import EVENTINGBACKENDS
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+
+
+@pytest.fixture(scope="module")
+async def backends(client: Client) -> Client:
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def witness(backends: Client, proxy: FaultProxy) -> Witness:
+    return Witness(backends, proxy)
+
+
+@pytest.fixture
+async def operator(witness, proxy: FaultProxy, pretended_node, namespace, tmp_path) -> AsyncIterator[None]:
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        yield
+
+
+@pytest.fixture
+async def nats(tmp_path) -> AsyncIterator[NatsServer]:
+    async with a_nats_server(tmp_path / "nats") as server:
+        yield server
+
+
+async def test_the_published_example_becomes_ready_as_published(
+    operator, witness, backends: Client, nats, namespace
+):
+    key = await create(backends, namespace, "any", maxInFlightMessages=10, url=nats.url)
+    status = (await ready(backends, key)).status
+    assert status.backend_type == "nats"
+    assert [(each.type, each.status, each.reason) for each in status.conditions] == [
+        ("Backend Ready", "True", "Backend ready"),
+        ("Publisher Proxy Ready", "True", "Publisher proxy deployment ready"),
+        ("Subscription Controller Ready", "True", "Subscription controller started"),
+        ("Ready", "True", "AllPartsReady"),
+    ]
+    assert status.validation_errors == ()
+    witness.assert_truth()
+
+
+async def test_every_child_is_there_and_belongs_to_the_backend(operator, backends: Client, nats, namespace):
+    key = await create(backends, namespace, "any", url=nats.url)
+    backend = await ready(backends, key)
+    found = await children(backends, namespace)
+    assert resources(found) == {
+        "Deployment/any-publisher-proxy",
+        "Deployment/any-dispatcher",
+        "Service/any-publisher-proxy",
+        "Service/any-dispatcher",
+        "PodDisruptionBudget/any-publisher-proxy",
+        "PodDisruptionBudget/any-dispatcher",
+        "ServiceAccount/any-dispatcher",
+        "Role/any-dispatcher",
+        "RoleBinding/any-dispatcher",
+    }
+    for name, body in found.items():
+        owners = [(owner["uid"], owner["controller"]) for owner in body["metadata"]["ownerReferences"]]
+        assert owners == [(backend.metadata.uid, True)], name
+
+
+async def test_nothing_is_written_once_everything_is_as_wanted(
+    operator, backends: Client, proxy: FaultProxy, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    # Several looks at the server happen in this time.
+    await proxy.quiet(4.0)
+
+
+async def test_the_columns_show_conditions_whose_names_hold_spaces(
+    operator, backends: Client, cluster, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    shown = cluster.kubectl("get", "evb", "-n", namespace).stdout.splitlines()
+    assert shown[0].split() == [
+        "NAME", "BACKEND", "EVENTINGREADY", "SUBSCRIPTIONCONTROLLERREADY", "PUBLISHERPROXYREADY", "AGE"
+    ]  # fmt: skip
+    assert shown[1].split()[:5] == ["any", "nats", "true", "True", "True"]
+    waited = cluster.kubectl("wait", "--for=condition=Ready", "evb/any", "-n", namespace, "--timeout=5s")
+    assert waited.returncode == 0, waited.stderr
+
+
+async def test_mistakes_are_shown_as_published_while_the_last_good_configuration_serves(
+    operator, witness, backends: Client, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    before = await ready(backends, key)
+    pods = (await children(backends, namespace))["Deployment", "any-publisher-proxy"]["spec"]["template"]
+    await change(
+        backends, key, url="nats://elsewhere.example:4222", maxInFlightMessages="ten", foo="bar",
+        publisherReplicas=100,
+    )  # fmt: skip
+    await says(backends, key, "The provided spec.config has validation errors")
+    status = (await get(backends, key)).status
+    assert [(each.type, each.config, each.value, each.error) for each in status.validation_errors] == [
+        ("invalid-data-type-error", "maxInFlightMessages", "ten", "should be of type int"),
+        ("unsupported-config-error", "foo", "bar", "config does not exist for backend type nats"),
+        ("invalid-value-error", "publisherReplicas", "100", "must be set between 1 and 10"),
+    ]
+    assert [(each.type, each.status) for each in status.conditions] == [
+        ("Backend Ready", "False"),
+        ("Publisher Proxy Ready", "True"),
+        ("Subscription Controller Ready", "True"),
+        ("Ready", "False"),
+    ]
+    assert (status.eventing_ready, status.backend_type) == (False, "nats")
+    assert status.effective_config == before.status.effective_config
+    now = (await children(backends, namespace))["Deployment", "any-publisher-proxy"]["spec"]["template"]
+    assert now == pods, "the pods were touched"
+    await change(backends, key, url=nats.url, maxInFlightMessages=20)
+    assert (await ready(backends, key)).status.validation_errors == ()
+
+
+async def test_a_backend_that_never_had_a_good_configuration_serves_nothing(
+    operator, backends: Client, namespace
+):
+    key = await create(backends, namespace, "any", maxInFlightMessages="ten")
+    await says(backends, key, "The provided spec.config has validation errors")
+    status = (await get(backends, key)).status
+    assert {each.status for each in status.conditions} == {"False"}
+    assert await children(backends, namespace) == {}
+
+
+async def test_a_server_that_is_started_later_is_found(
+    operator, witness, backends: Client, proxy: FaultProxy, namespace, tmp_path
+):
+    server = NatsServer(tmp_path / "later")
+    key = await create(backends, namespace, "any", url=server.url)
+    found = await says(backends, key, "Server not reached")
+    assert f"127.0.0.1:{server.port}" in found.message
+    assert await children(backends, namespace) == {}
+    await server.start()
+    try:
+        await ready(backends, key)
+    finally:
+        await server.kill()
+    witness.assert_truth()
+
+
+async def test_a_server_that_was_killed_is_missed_at_once_and_found_again(
+    operator, witness, backends: Client, proxy: FaultProxy, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    await nats.kill()
+    await says(backends, key, "Server not reached")
+    backend = await get(backends, key)
+    assert condition(backend, "Publisher Proxy Ready").status == "True", "pods must not be taken away"
+    await nats.start()
+    await ready(backends, key)
+    states = [status["conditions"][0]["status"] for status in statuses(proxy, key)]
+    assert [state for state, last in zip(states, [None, *states], strict=False) if state != last][-3:] == [
+        "True", "False", "True"
+    ]  # fmt: skip
+
+
+async def test_a_server_without_jetstream_is_told_apart(operator, backends: Client, namespace, tmp_path):
+    async with a_nats_server(tmp_path / "plain", jetstream=False) as server:
+        key = await create(backends, namespace, "any", url=server.url)
+        await says(backends, key, "JetStream not available")
+
+
+async def test_a_wrong_credential_is_told_and_the_right_one_makes_it_ready(
+    operator, witness, backends: Client, namespace, tmp_path
+):
+    users = {"authorization": {"user": "operator", "password": "right"}}
+    async with a_nats_server(tmp_path / "closed", users) as server:
+        key = await create(backends, namespace, "any", url=server.url, credentialsSecretRef="login")
+        found = await says(backends, key, "Secret not found")
+        assert "Secret login is not there" in found.message
+        await a_secret(backends, namespace, "login", username="operator", password="wrong")
+        found = await says(backends, key, "Login refused")
+        assert "wrong" not in found.message
+        assert await children(backends, namespace) == {}
+        await a_secret(backends, namespace, "login", username="operator", password="right")
+        await ready(backends, key)
+    witness.assert_truth()
+
+
+async def test_new_credentials_are_tried_before_pods_get_them(
+    operator, witness, backends: Client, namespace, tmp_path
+):
+    users = {"authorization": {"users": [{"user": "a", "password": "1"}, {"user": "b", "password": "2"}]}}
+    async with a_nats_server(tmp_path / "closed", users) as server:
+        await a_secret(backends, namespace, "login", username="a", password="1")
+        key = await create(backends, namespace, "any", url=server.url, credentialsSecretRef="login")
+        await ready(backends, key)
+
+        async def version() -> str:
+            found = (await children(backends, namespace))["Deployment", "any-publisher-proxy"]
+            return found["spec"]["template"]["metadata"]["annotations"][
+                "eventing.kyma-project.io/secret-version"
+            ]
+
+        before = await version()
+        await a_secret(backends, namespace, "login", username="b", password="mistyped")
+        await says(backends, key, "Login refused")
+        assert await version() == before, "pods were rolled out with credentials that do not work"
+        await a_secret(backends, namespace, "login", username="b", password="2")
+
+        async def rolled_out() -> None:
+            assert await version() != before
+
+        await eventually(rolled_out, within=60)
+        await ready(backends, key)
+    witness.assert_truth()
+
+
+async def test_a_stream_that_somebody_edited_is_put_back(operator, backends: Client, nats, namespace):
+    key = await create(backends, namespace, "any", url=nats.url, streamName="orders", maxMessages=1000)
+    await ready(backends, key)
+    async with jetstream_of(nats.url) as jetstream:
+        made = (await jetstream.stream_info("orders")).config
+        edited = msgspec.structs.replace(made, max_msgs=5, max_age=10**9, duplicate_window=10**9)
+        await jetstream.update_stream(edited)
+
+        async def back() -> None:
+            assert (await jetstream.stream_info("orders")).config == made
+
+        await eventually(back)
+        await jetstream.delete_stream("orders")
+        await eventually(back)
+    await ready(backends, key)
+
+
+async def test_a_stream_that_the_server_refuses_is_told_with_its_words(
+    operator, backends: Client, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url, streamReplicas=3)
+    found = await says(backends, key, "Stream refused by the server")
+    assert "replicas > 1 not supported in non-clustered mode" in found.message
+
+
+async def test_a_changed_limit_reaches_the_stream(operator, backends: Client, nats, namespace):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    await change(backends, key, url=nats.url, maxMessagesPerSubject=7, maxBytes="10Mi")
+    await ready(backends, key)
+    async with jetstream_of(nats.url) as jetstream:
+        config = (await jetstream.stream_info("sap")).config
+    assert (config.max_msgs_per_subject, config.max_bytes) == (7, 10 * 2**20)
+
+
+async def test_a_backend_without_pods_to_scale_is_deleted_with_all_its_children(
+    operator, backends: Client, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    await backends.delete(EVENTINGBACKENDS, key)
+
+    async def gone() -> None:
+        assert await children(backends, namespace) == {}
+        with pytest.raises(Exception, match="404"):
+            await backends.get(EVENTINGBACKENDS, key, Object)
+
+    await eventually(gone)
+    async with jetstream_of(nats.url) as jetstream:
+        config = (await jetstream.stream_info("sap")).config
+    assert "quintet.dev/backend" not in (config.metadata or {}), "the stream is still claimed"
+
+
+async def test_a_name_of_any_form_is_served(operator, backends: Client, nats, namespace):
+    name = "1." + "very-long-name." * 8 + "x"
+    body = a_backend(name, url=nats.url)
+    await backends.create(EVENTINGBACKENDS, body, Object, namespace=namespace)
+
+    async def probe() -> None:
+        assert (await get(backends, ObjectKey(namespace, name))).status.eventing_ready
+
+    await eventually(probe, within=60)

@@ -1,0 +1,246 @@
+"""What a user of a namespace must not reach through a backend: Secrets, and addresses inside the cluster."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from kit.api import Api, RefusedError
+from kit.backends import (
+    a_backend,
+    a_mesh,
+    a_secret,
+    an_operator,
+    change,
+    children,
+    create,
+    get,
+    install,
+    ready,
+    says,
+)
+from kit.eventually import eventually
+from kit.nats import a_nats_server
+from kit.proxy import FaultProxy
+from kit.quintet import apply
+from quintet.apis.eventingbackend import EVENTINGBACKENDS, EventingBackend, addresses
+from quintet.components import COMPONENTS
+from quintet.kube.client import Client
+from quintet.manifests.policy import policies
+from quintet.manifests.rbac import offered_roles, operator_roles
+
+EVENTING = COMPONENTS["eventing"]
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture(scope="module")
+async def backends(client: Client) -> Client:
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def strict(backends, proxy: FaultProxy, namespace, tmp_path) -> AsyncIterator[None]:
+    """An operator with the limits of an installation, beside an API server at an address of its own."""
+    limits = addresses.Limits.of(api_server=["10.96.0.1", "203.0.113.7"], refused=["192.0.2.0/24"])
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, limits=limits):
+        yield
+
+
+REFUSED = {
+    "loopback": "nats://127.0.0.1:4222",
+    "loopback as a number": "nats://2130706433:4222",
+    "loopback by IPv6": "nats://[::1]:4222",
+    "loopback inside IPv6": "nats://[::ffff:127.0.0.1]:4222",
+    "this host": "nats://0.0.0.0:4222",
+    "credentials of a cloud": "nats://169.254.169.254:80",
+    "the API server's Service": "nats://10.96.0.1:443",
+    "the API server itself": "tls://203.0.113.7:6443",
+    "what an administrator refused": "nats://192.0.2.77:4222",
+}
+
+
+@pytest.mark.parametrize("url", REFUSED.values(), ids=REFUSED)
+async def test_an_address_is_refused_before_anybody_connects(url, strict, backends: Client, namespace):
+    key = await create(backends, namespace, "any", url=url)
+
+    async def refused() -> None:
+        found = await get(backends, key)
+        reasons = {each.reason for each in found.status.conditions}
+        # A number is no name of one word for us, so it leads nowhere.
+        assert reasons & {"Server address refused", "Server name not resolved"}, found.status
+
+    await eventually(refused)
+    assert await children(backends, namespace) == {}
+
+
+async def test_an_event_mesh_is_judged_by_the_addresses_in_its_secret(strict, backends: Client, namespace):
+    async with a_mesh() as mesh:
+        await a_secret(backends, namespace, "mesh", **mesh.secret())
+        key = await create(backends, namespace, "any", "beb", secretRef="mesh")
+        found = await says(backends, key, "Server address refused")
+        assert "127.0.0.1 is a loopback address" in found.message
+        assert mesh.logins == 0
+
+
+async def test_what_a_stranger_answers_does_not_get_into_the_status(
+    backends: Client, proxy: FaultProxy, namespace, tmp_path
+):
+    async def talkative(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 internal-mail.example topsecret banner\r\n")
+        await writer.drain()
+        writer.close()
+
+    stranger = await asyncio.start_server(talkative, "127.0.0.1", 0)
+    port = stranger.sockets[0].getsockname()[1]
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace), stranger:
+        key = await create(backends, namespace, "any", url=f"nats://127.0.0.1:{port}")
+        await says(backends, key, "Server speaks no NATS")
+        whole = await backends.get(EVENTINGBACKENDS, key, dict)
+        assert "topsecret" not in str(whole["status"])
+
+
+async def _as(api: Api, namespace: str, name: str, *rules: dict[str, object]) -> Api:
+    """A user of the namespace who may do this and nothing else."""
+    await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
+    await api.create(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": name}, "rules": [*rules]})
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    await api.create(
+        f"{RBAC}/namespaces/{namespace}/rolebindings",
+        {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]},
+    )
+    token = await api.create(
+        f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    return await _session(api, token["status"]["token"])
+
+
+async def _session(api: Api, token: str) -> Api:
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=trusting), headers={"Authorization": f"Bearer {token}"}
+    )
+    return Api(session, api.server)
+
+
+WRITES = {
+    "apiGroups": ["eventing.kyma-project.io"],
+    "resources": ["eventingbackends"],
+    "verbs": ["get", "create", "patch", "update"],
+}
+
+
+@pytest.fixture
+async def policy(backends: Client, cluster) -> AsyncIterator[None]:
+    """The admission policy, as it is installed."""
+    made = policies(EVENTING.demands)
+    for body in made:
+        done = apply(cluster, "default", body)
+        assert done.returncode == 0, done.stderr
+    yield
+    for body in made:
+        cluster.kubectl("delete", body["kind"], body["metadata"]["name"])
+
+
+async def test_a_user_without_a_right_on_a_secret_cannot_have_it_sent_anywhere(
+    policy, backends: Client, api: Api, namespace
+):
+    await a_secret(backends, namespace, "theirs", username="admin", password="secret")
+    user = await _as(api, namespace, "tenant", WRITES)
+    path = f"/apis/eventing.kyma-project.io/v1alpha1/namespaces/{namespace}/eventingbackends"
+    try:
+
+        async def in_force() -> None:
+            body = a_backend("", url="nats://evil.example:4222", credentialsSecretRef="theirs")
+            body["metadata"] = {"generateName": "attack-"}
+            said = "it was admitted"
+            try:
+                await user.create(path, body)
+            except RefusedError as error:
+                said = str(error)
+            assert said.startswith("403"), said
+            assert "you need the right to get that Secret" in said
+
+        await eventually(in_force)  # a policy takes a moment
+        with pytest.raises(RefusedError, match="you need the right"):
+            await user.create(path, a_backend("attack-beb", "beb", secretRef="theirs"))
+        # Somebody who may has made one: whoever may not must not lead it elsewhere.
+        key = await create(
+            backends, namespace, "good", url="nats://nats.example:4222", credentialsSecretRef="theirs"
+        )
+        evil = a_backend("good", url="nats://evil.example:4222", credentialsSecretRef="theirs")["spec"]
+        with pytest.raises(RefusedError, match="you need the right"):
+            await user.merge(f"{path}/good", {"spec": evil})
+        await user.merge(f"{path}/good", {"metadata": {"labels": {"team": "shop"}}})
+        await user.create(path, a_backend("harmless", url="nats://nats.example:4222"))
+        assert (await backends.get(EVENTINGBACKENDS, key, EventingBackend)).spec.config
+    finally:
+        await user.session.close()
+
+
+@pytest.mark.parametrize("verb", ["get", "use"])
+async def test_a_user_with_a_right_on_that_very_secret_may_name_it(
+    verb, policy, backends: Client, api: Api, namespace
+):
+    secrets = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": [verb]}
+    user = await _as(api, namespace, "tenant", WRITES, secrets)
+    path = f"/apis/eventing.kyma-project.io/v1alpha1/namespaces/{namespace}/eventingbackends"
+    try:
+        body = a_backend("any", url="nats://nats.example:4222", credentialsSecretRef="mine")
+        await user.create(path, body)
+        with pytest.raises(RefusedError, match="you need the right"):
+            await user.create(path, a_backend("other", "beb", secretRef="theirs"))
+    finally:
+        await user.session.close()
+
+
+async def test_the_operator_reads_secrets_only_where_it_was_allowed_to_and_says_how(
+    backends: Client, api: Api, cluster, proxy: FaultProxy, pretended_node, namespace, tmp_path
+):
+    roles = [body for body in operator_roles([EVENTING]) if body["kind"] == "ClusterRole"]
+    roles[0]["metadata"]["name"] = namespace  # other tests may have one of that name
+    for body in (*roles, *offered_roles([EVENTING])):
+        done = apply(cluster, "default", body)
+        assert done.returncode == 0, done.stderr
+    operator = await _as(api, namespace, "quintet")
+    token = operator.session.headers["Authorization"].removeprefix("Bearer ")
+    await operator.session.close()
+    account = f"{namespace}:quintet"
+    cluster.kubectl(
+        "create", "clusterrolebinding", namespace, f"--clusterrole={namespace}", f"--serviceaccount={account}"
+    )
+    users = {"authorization": {"user": "operator", "password": "right"}}
+    try:
+        async with (
+            a_nats_server(tmp_path / "closed", users) as server,
+            an_operator(proxy.write_kubeconfig(tmp_path, token=token), namespace=namespace, account=account),
+        ):
+            await a_secret(backends, namespace, "login", username="operator", password="right")
+            key = await create(backends, namespace, "any", url=server.url, credentialsSecretRef="login")
+            found = await says(backends, key, "Secret not readable")
+            command = found.message.partition("to allow it: kubectl ")[2].split()
+            assert command[:2] == ["create", "rolebinding"], found
+            allowed = cluster.kubectl(*command)
+            assert allowed.returncode == 0, allowed.stderr
+            # From here on the declared rights are all that is needed for everything.
+            await ready(backends, key)
+            assert "Deployment" in {kind for kind, _ in await children(backends, namespace)}
+            await change(backends, key, url=server.url, credentialsSecretRef="login", maxMessages=5)
+            await ready(backends, key)
+            await backends.delete(EVENTINGBACKENDS, key)
+
+            async def gone() -> None:
+                async for page in backends.pages(EVENTINGBACKENDS, namespace=namespace):
+                    assert page.items == ()
+
+            await eventually(gone)
+        secrets = [e for e in proxy.trace if e.request.resource == "secrets" and e.request.verb != "get"]
+        assert secrets == [], "a Secret was listed or watched"
+    finally:
+        cluster.kubectl("delete", "clusterrolebinding", namespace)
+        cluster.kubectl("delete", "clusterrole", namespace, "quintet-eventing-secrets")

@@ -1,0 +1,373 @@
+"""Several backends side by side, in one and in two namespaces; switches from one to another; who may go."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.backends import (
+    Witness,
+    a_mesh,
+    a_secret,
+    a_subscription,
+    an_operator,
+    change,
+    children,
+    condition,
+    create,
+    get,
+    install,
+    jetstream_of,
+    ready,
+    resources,
+    says,
+    statuses,
+)
+from kit.cluster import fresh_namespace
+from kit.eventually import eventually
+from kit.kubelet import PretendedNode
+from kit.nats import NatsServer, a_nats_server
+from kit.objects import exists
+from kit.proxy import FaultProxy
+from quintet.apis.eventingbackend import EVENTINGBACKENDS
+from quintet.apis.meta import Object, ObjectKey
+from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
+from quintet.controllers.eventingbackend import desired
+from quintet.eventing.naming import BACKEND, consumer_name
+from quintet.kube.client import Client
+from quintet.nats.config import ConsumerConfig, StreamConfig
+
+
+@pytest.fixture(scope="module")
+async def backends(client: Client) -> Client:
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def witness(backends: Client, proxy: FaultProxy) -> Witness:
+    return Witness(backends, proxy)
+
+
+@pytest.fixture
+async def operator(witness, proxy: FaultProxy, pretended_node, namespace, tmp_path) -> AsyncIterator[None]:
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        yield
+
+
+@pytest.fixture
+async def nats(tmp_path) -> AsyncIterator[NatsServer]:
+    async with a_nats_server(tmp_path / "nats") as server:
+        yield server
+
+
+async def test_two_nats_and_one_beb_are_ready_side_by_side_in_one_namespace(
+    operator, witness, backends: Client, nats, namespace
+):
+    async with a_mesh() as mesh:
+        await a_secret(backends, namespace, "mesh", **mesh.secret())
+        keys = [
+            await create(
+                backends, namespace, "one", url=nats.url, streamName="one", streamSubjectPrefix="one"
+            ),
+            await create(
+                backends, namespace, "two", url=nats.url, streamName="two", streamSubjectPrefix="two"
+            ),
+            await create(backends, namespace, "mesh", "beb", secretRef="mesh"),
+        ]
+        types = [(await ready(backends, key)).status.backend_type for key in keys]
+    assert types == ["nats", "nats", "beb"]
+    deployments = {name for kind, name in await children(backends, namespace) if kind == "Deployment"}
+    assert deployments == {
+        "one-publisher-proxy",
+        "one-dispatcher",
+        "two-publisher-proxy",
+        "two-dispatcher",
+        "mesh-publisher-proxy",
+    }
+    witness.assert_truth()
+
+
+async def test_backends_of_one_name_in_two_namespaces_do_not_know_each_other(
+    backends: Client, api, cluster, nats, tmp_path
+):
+    async with (
+        fresh_namespace(api) as first,
+        fresh_namespace(api) as second,
+        PretendedNode(api).running(),
+        an_operator(cluster.kubeconfig),
+        a_mesh() as mesh,
+    ):
+        for number, namespace in enumerate((first, second)):
+            await a_secret(backends, namespace, "mesh", **mesh.secret())
+            await create(backends, namespace, "mesh", "beb", secretRef="mesh")
+            for name in ("one", "two"):
+                stream = f"{name}-{number}"
+                await create(
+                    backends, namespace, name, url=nats.url, streamName=stream, streamSubjectPrefix=stream
+                )
+        for namespace in (first, second):
+            for name in ("one", "two", "mesh"):
+                await ready(backends, ObjectKey(namespace, name), within=90)
+        await backends.delete(EVENTINGBACKENDS, ObjectKey(first, "one"))
+
+        async def gone() -> None:
+            assert not await exists(backends, EVENTINGBACKENDS, ObjectKey(first, "one"))
+
+        await eventually(gone)
+        await ready(backends, ObjectKey(second, "one"))
+
+
+async def test_each_stage_of_a_beb_backend_has_a_reason_of_its_own(
+    operator, witness, backends: Client, namespace
+):
+    async with a_mesh() as mesh:
+        key = await create(backends, namespace, "mesh", "beb", secretRef="some-secret")
+        found = await says(backends, key, "Secret not found")
+        assert found.message == (
+            "The specified EventMesh secret is not found. Please provide an existing secret."
+        )
+        await a_secret(backends, namespace, "some-secret", messaging="{", namespace="x")
+        found = await says(backends, key, "Secret not usable")
+        assert found.message.startswith("The EventMesh secret data is not formatted properly.")
+        await a_secret(backends, namespace, "some-secret", **mesh.secret("wrong"))
+        await says(backends, key, "EventMesh token refused")
+        await a_secret(backends, namespace, "some-secret", **mesh.secret())
+        status = (await ready(backends, key)).status
+    assert condition(await get(backends, key), "Subscription Controller Ready").reason == (
+        "Subscription controller started"
+    )
+    assert status.backend_type == "beb"
+    witness.assert_truth()
+
+
+async def test_another_type_is_not_claimed_to_be_ready_before_it_is(
+    operator, witness, backends: Client, proxy: FaultProxy, nats, namespace
+):
+    async with a_mesh() as mesh:
+        key = await create(backends, namespace, "any", url=nats.url)
+        await ready(backends, key)
+        await change(backends, key, "beb", secretRef="mesh")
+        await says(backends, key, "Secret not found")
+        waiting = (await get(backends, key)).status
+        assert (waiting.backend_type, waiting.eventing_ready) == ("nats", False), "the old one serves"
+        assert condition(await get(backends, key), "Publisher Proxy Ready").status == "True"
+        await a_secret(backends, namespace, "mesh", **mesh.secret())
+        await ready(backends, key)
+
+        async def no_dispatcher() -> None:
+            assert "Deployment/any-dispatcher" not in resources(await children(backends, namespace))
+
+        await eventually(no_dispatcher)
+        assert (await get(backends, key)).status.backend_type == "beb"
+        await change(backends, key, url=nats.url)
+        assert (await ready(backends, key)).status.backend_type == "nats"
+    witness.assert_truth()
+    for status in statuses(proxy, key):
+        if status["eventingReady"]:
+            settings = {entry["name"] for entry in status["effectiveConfig"]}
+            assert ("streamName" in settings) == (status["backendType"] == "nats"), status
+
+
+async def test_a_move_to_another_server_loses_nothing_on_the_way(
+    operator, witness, backends: Client, nats, namespace, tmp_path
+):
+    """Listen there → publish there → deliver what is left here → deliver there."""
+    key = await create(backends, namespace, "any", url=nats.url)
+    uid = (await ready(backends, key)).metadata.uid
+    where = await a_subscription(backends, namespace, "orders", "any")
+    subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
+    # The parts of the controller of Subscriptions and of the dispatcher are played here.
+    consumer = ConsumerConfig(durable_name=consumer_name(subscription.metadata), metadata={BACKEND: uid})
+
+    async def told(part: str) -> str:
+        found = (await children(backends, namespace))["Deployment", f"any-{part}"]
+        return str(found["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
+
+    async with a_nats_server(tmp_path / "new") as new, jetstream_of(nats.url) as here:
+        await here.create_or_update_consumer("sap", consumer)
+        await here.publish("kyma.commerce.order.created.v1", b"{}")
+        await change(backends, key, url=new.url)
+
+        async def waits_for_subscriptions() -> None:
+            found = condition(await get(backends, key), "Publisher Proxy Ready")
+            assert "1 more Subscriptions listen" in found.message, found
+
+        await eventually(waits_for_subscriptions, within=60)
+        assert nats.url in await told("publisher-proxy"), "publishers went where nobody listens"
+        async with jetstream_of(new.url) as there:
+            await there.create_or_update_consumer("sap", consumer)
+
+        async def publishers_are_there() -> None:
+            assert new.url in await told("publisher-proxy")
+            found = condition(await get(backends, key), "Subscription Controller Ready")
+            assert "delivers 1 events that are left in stream sap" in found.message, found
+
+        await eventually(publishers_are_there, within=60)
+        assert nats.url in await told("dispatcher"), "dispatchers left an event behind"
+        await here.purge_stream("sap")  # as good as delivered
+        await ready(backends, key)
+        assert new.url in await told("dispatcher")
+    witness.assert_truth()
+
+
+async def test_the_older_of_two_backends_keeps_the_stream_that_both_want(
+    operator, backends: Client, proxy: FaultProxy, nats, namespace
+):
+    elder = await create(backends, namespace, "elder", url=nats.url, maxMessages=10)
+    await ready(backends, elder)
+    younger = await create(backends, namespace, "younger", url=nats.url, maxMessages=20)
+    found = await says(backends, younger, "Stream claimed by another backend")
+    assert f"EventingBackend {elder}" in found.message
+    async with jetstream_of(nats.url) as jetstream:
+        assert (await jetstream.stream_info("sap")).config.max_msgs == 10
+        await proxy.quiet(3.0)
+        assert (await jetstream.stream_info("sap")).config.max_msgs == 10, "there is a war over the stream"
+        same = await create(backends, namespace, "same", url=nats.url, maxMessages=10)
+        await ready(backends, same)
+        await backends.delete(EVENTINGBACKENDS, elder)
+        await backends.delete(EVENTINGBACKENDS, same)
+        await ready(backends, younger)
+        assert (await jetstream.stream_info("sap")).config.max_msgs == 20
+
+
+async def test_one_server_under_two_names_is_still_one_server(
+    operator, backends: Client, namespace, tmp_path
+):
+    async with a_nats_server(tmp_path / "everywhere", {"host": "0.0.0.0"}) as server:
+        elder = await create(backends, namespace, "elder", url=server.url, maxMessages=10)
+        await ready(backends, elder)
+        alias = f"nats://127.0.0.2:{server.port}"
+        younger = await create(backends, namespace, "younger", url=alias, maxMessages=20)
+        found = await says(backends, younger, "Stream claimed by another backend")
+        assert f"belongs to EventingBackend {elder}" in found.message
+        async with jetstream_of(server.url) as jetstream:
+            assert (await jetstream.stream_info("sap")).config.max_msgs == 10
+
+
+async def test_a_stream_of_somebody_else_is_not_taken_over(operator, backends: Client, nats, namespace):
+    async with jetstream_of(nats.url) as jetstream:
+        await jetstream.create_stream(StreamConfig(name="sap", subjects=("theirs.>",)))
+        key = await create(backends, namespace, "any", url=nats.url)
+        found = await says(backends, key, "Stream claimed by another backend")
+        assert "was not made for an EventingBackend" in found.message
+        assert (await jetstream.stream_info("sap")).config.subjects == ("theirs.>",)
+
+
+async def test_a_backend_stays_while_subscriptions_use_it_and_says_which(
+    operator, backends: Client, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    users = [await a_subscription(backends, namespace, name, "any") for name in ("orders", "bills")]
+    other = await a_subscription(backends, namespace, "others", "elsewhere")
+    await backends.delete(EVENTINGBACKENDS, key)
+    found = await says(backends, key, "DeletionWaits", type_="Ready")
+    assert "Subscriptions that use it: bills, orders; delete" in found.message
+    assert "Deployment/any-dispatcher" in resources(await children(backends, namespace)), "events are lost"
+    for user in users:
+        await backends.delete(SUBSCRIPTIONS, user)
+
+    async def gone() -> None:
+        assert not await exists(backends, EVENTINGBACKENDS, key)
+
+    await eventually(gone)
+    assert await exists(backends, SUBSCRIPTIONS, other)
+
+
+async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_goes(
+    operator, backends: Client, api, proxy: FaultProxy, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    scaled = f"/apis/apps/v1/namespaces/{namespace}/deployments/any-publisher-proxy"
+    scalers = f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
+
+    async def replicas() -> int:
+        return int((await api.get(scaled))["spec"]["replicas"])
+
+    await api.merge(f"{scaled}/scale", {"spec": {"replicas": 5}})
+
+    async def put_back() -> None:
+        assert await replicas() == 2
+
+    await eventually(put_back)
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "any-publisher-proxy"}
+    body = {"metadata": {"name": "any"}, "spec": {"scaleTargetRef": target, "maxReplicas": 9}}
+    await api.create(scalers, body)
+    await api.merge(f"{scaled}/scale", {"spec": {"replicas": 4}})
+    await change(backends, key, url=nats.url, publisherRequestTimeout="9s")
+    await ready(backends, key)
+    await proxy.quiet(2.0)
+    assert await replicas() == 4, "the operator fights with the autoscaler"
+    await api.delete(f"{scalers}/any")
+    await eventually(put_back)
+
+
+async def test_a_child_that_somebody_else_made_is_left_alone_and_named(
+    operator, backends: Client, nats, namespace
+):
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "any-publisher-proxy"},
+        "spec": {"ports": [{"port": 1234}]},
+    }
+    await backends.create(desired.SERVICES, theirs, Object, namespace=namespace)
+    key = await create(backends, namespace, "any", url=nats.url)
+
+    async def named() -> None:
+        found = condition(await get(backends, key), "Publisher Proxy Ready")
+        assert "exists and is not controlled by this object" in found.message, found
+
+    await eventually(named)
+    seen = await backends.get(desired.SERVICES, ObjectKey(namespace, "any-publisher-proxy"), dict)
+    assert [port["port"] for port in seen["spec"]["ports"]] == [1234]
+
+
+async def test_every_change_of_a_condition_is_an_event(operator, backends: Client, api, nats, namespace):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    await nats.kill()
+    await says(backends, key, "Server not reached")
+
+    async def told() -> None:
+        listed = await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+        found = {
+            (each["type"], each["reason"]) for each in listed["items"] if each["regarding"]["name"] == "any"
+        }
+        assert found >= {
+            ("Normal", "BackendReady"),
+            ("Normal", "PublisherProxyDeploymentReady"),
+            ("Normal", "SubscriptionControllerStarted"),
+            ("Warning", "ServerNotReached"),
+        }, found
+
+    await eventually(told)
+
+
+async def test_a_backend_without_url_gets_a_server_with_a_claim(
+    operator, witness, backends: Client, namespace
+):
+    """What answers in the pod is tested on a real node; here nothing does, and that is said."""
+    key = await create(backends, namespace, "any", maxBytes="100Mi")
+
+    async def made() -> None:
+        found = await children(backends, namespace)
+        assert resources(found) == {
+            "StatefulSet/any-nats",
+            "Service/any-nats",
+            "NetworkPolicy/any-nats",
+            "PodDisruptionBudget/any-nats",
+        }
+        claim = found["StatefulSet", "any-nats"]["spec"]["volumeClaimTemplates"][0]["spec"]
+        assert claim["resources"]["requests"]["storage"] == "381Mi"
+
+    await eventually(made)
+    await says(backends, key, "Server name not resolved")
+    await change(backends, key, maxBytes="1Gi", streamReplicas=3)
+    found = await says(backends, key, "Server cannot be changed")
+    assert "streamReplicas 1" in found.message
+    await change(backends, key, maxBytes="1Gi")
+    await says(backends, key, "Server name not resolved")
+    claim = (await children(backends, namespace))["StatefulSet", "any-nats"]["spec"]["volumeClaimTemplates"]
+    assert claim[0]["spec"]["resources"]["requests"]["storage"] == "381Mi", "a claim cannot be changed"

@@ -1,0 +1,167 @@
+"""The publisher proxy and clients that are broken, slow, greedy or hostile: defined answers, flat memory.
+
+The memory of the process is read before and after; what is allowed to stay is far below what was sent.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kit.eventually import eventually
+from kit.nats import NatsServer, a_nats_server
+from kit.publishers import Publisher, a_publisher, a_stream, binary, post, settings
+
+MAY_STAY_MB = 12
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsServer]:
+    async with a_nats_server(tmp_path_factory.mktemp("nats")) as running, a_stream(running):
+        yield running
+
+
+@pytest.fixture
+async def publisher(server: NatsServer) -> AsyncIterator[Publisher]:
+    async with a_publisher(settings(server.url)) as running:
+        await running.ready()
+        # The first requests load what every later one uses.
+        for number in range(100):
+            await running.ask(binary(f"warm-{number}"))
+        yield running
+        assert (await running.ask(binary("after"))).status == 204, "it must serve on"
+
+
+async def sent(publisher: Publisher, data: bytes) -> bytes:
+    """All that comes back to some bytes, until the proxy ends the connection."""
+    async with publisher.client() as client:
+        client.send(data)
+        with contextlib.suppress(ConnectionError):
+            client.writer.write_eof()
+        return await client.rest()
+
+
+@pytest.mark.parametrize(
+    ("data", "want"),
+    [
+        pytest.param(b"nonsense\r\n\r\n", b"HTTP/1.1 400 ", id="no HTTP"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01", b"HTTP/1.1 400 ", id="TLS on a plain port"),
+        pytest.param(b"POST /publish HTTP/9.9\r\n\r\n", b"HTTP/1.1 400 ", id="a version that is none"),
+        pytest.param(post(b"").replace(b"Host: x\r\n", b""), b"HTTP/1.1 400 ", id="no host"),
+        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: -5"), b"HTTP/1.1 400 ", id="a negative length"),
+        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 0\r\nContent-Length: 9"), b"HTTP/1.1 400 ", id="two lengths"),
+        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 3\r\nTransfer-Encoding: chunked"), b"HTTP/1.1 400 ", id="a length and chunks"),
+        pytest.param(post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + b"zz\r\n", b"HTTP/1.1 400 ", id="a chunk of no size"),
+        pytest.param(b"POST /publish HTTP/1.1\r\nHost: x\r\nce id: 7\r\n\r\n", b"HTTP/1.1 400 ", id="a blank in a name"),
+        pytest.param(b"POST /publish HTTP/1.1\r\nHost: x\r\nce-id: a\x00b\r\n\r\n", b"HTTP/1.1 400 ", id="a zero byte"),
+        pytest.param(b"POST /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", b"HTTP/1.1 431 ", id="a path without end"),
+        pytest.param(b"POST /publish HTTP/1.1\r\nHost: x\r\n" + b"".join(b"ce-x%d: y\r\n" % number for number in range(500)) + b"\r\n", b"HTTP/1.1 431 ", id="500 headers"),
+        pytest.param(b"POST /publish HTTP/1.1\r\nHost: x\r\nce-x: " + b"y" * 1_000_000 + b"\r\n\r\n", b"HTTP/1.1 431 ", id="a header of a megabyte"),
+        pytest.param(post(b"x" * 10_000_000), b"HTTP/1.1 413 ", id="a body of 10 MB"),
+        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 99999999999999999999"), b"HTTP/1.1 400 ", id="a length beyond numbers"),
+    ],
+)  # fmt: skip
+async def test_what_is_no_request_is_refused_and_costs_nothing(
+    publisher: Publisher, data: bytes, want: bytes
+):
+    before = publisher.rss_mb
+    for _ in range(20):
+        found = await sent(publisher, data)
+        # An end without a word can only be that our own end was still sending when it was refused.
+        assert found.startswith(want) or (not found and len(data) > 100_000), found[:200]
+    assert publisher.rss_mb - before < MAY_STAY_MB
+
+
+async def test_a_large_body_is_refused_before_it_is_sent_if_the_client_asks_first(publisher: Publisher):
+    request = post(b"").replace(b"Content-Length: 0", b"Content-Length: 10000000\r\nExpect: 100-continue")
+    assert (await publisher.ask(request)).status == 413
+
+
+async def test_a_body_in_chunks_has_the_same_limit(publisher: Publisher):
+    before = publisher.rss_mb
+    head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    chunk = b"1000\r\n" + b"x" * 4096 + b"\r\n"
+    found = await sent(publisher, head + chunk * 2500)
+    assert found.startswith(b"HTTP/1.1 413 "), found[:100]
+    assert publisher.rss_mb - before < MAY_STAY_MB
+
+
+async def test_clients_that_send_a_byte_now_and_then_hold_up_nobody(publisher: Publisher):
+    before = publisher.rss_mb
+    async with contextlib.AsyncExitStack() as stack:
+        slow = [await stack.enter_async_context(publisher.client()) for _ in range(300)]
+        for number, client in enumerate(slow):
+            client.send(binary()[: 10 + number])
+        for _ in range(50):
+            assert (await publisher.ask(binary("quick"))).status == 204
+        assert publisher.rss_mb - before < 2 * MAY_STAY_MB
+
+
+async def test_more_connections_than_there_is_room_for_are_told_so(publisher: Publisher):
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(1000):
+            await stack.enter_async_context(publisher.client())
+        answer = await publisher.ask(binary())
+        assert answer.status == 503, answer
+
+    async def taken() -> None:
+        assert (await publisher.ask(binary())).status == 204
+
+    await eventually(taken)
+
+
+async def test_a_client_that_never_reads_its_answers_does_not_fill_the_memory(publisher: Publisher):
+    before = publisher.rss_mb
+    async with publisher.client() as client:
+        for _ in range(2000):
+            client.send(binary("", b"x" * 1000))
+            await asyncio.sleep(0)
+        assert (await publisher.ask(binary())).status == 204
+        assert publisher.rss_mb - before < MAY_STAY_MB
+
+
+async def test_new_types_without_end_do_not_fill_the_memory(publisher: Publisher):
+    async def publish(first: int, count: int) -> None:
+        async with publisher.client() as client:
+            for number in range(first, first + count):
+                answer = await client.ask(binary(number, type=f"order.v{number}", source=f"/shop/{number}"))
+                assert answer.status == 204, answer
+
+    await asyncio.gather(*(publish(1000 * number, 500) for number in range(4)))
+    before = publisher.rss_mb
+    await asyncio.gather(*(publish(10_000 + 5000 * number, 1500) for number in range(4)))
+    assert publisher.rss_mb - before < MAY_STAY_MB
+    shown = await publisher.metrics()
+    assert shown.count("eventing_epp_event_type_published_total{") <= 1001
+    assert 'event_type="other"' in shown
+
+
+async def test_a_backend_that_does_not_answer_gives_504_and_is_not_waited_for_without_bound(tmp_path: Path):
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_stream(server),
+        a_publisher(settings(server.url, seconds=1.0)) as publisher,
+    ):
+        await publisher.ready()
+        await publisher.ask(binary())
+        before = publisher.rss_mb
+        server.signal(signal.SIGSTOP)
+        try:
+            answers = await asyncio.gather(
+                *(publisher.ask(binary(number, b"x" * 60_000)) for number in range(400))
+            )
+        finally:
+            server.signal(signal.SIGCONT)
+        statuses = {answer.status for answer in answers}
+        assert statuses <= {504, 503}, statuses
+        assert 504 in statuses
+        assert publisher.rss_mb - before < 40, "what waits is bounded"
+        await eventually(lambda: _taken(publisher))
+
+
+async def _taken(publisher: Publisher) -> None:
+    answer = await publisher.ask(binary("again"))
+    assert answer.status == 204, answer

@@ -1,0 +1,166 @@
+"""The publisher proxy for backends of type beb, against a double of SAP Event Mesh (`kit.eventmesh`)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kit.eventmesh import EventMeshDouble, an_event_mesh
+from kit.eventually import eventually
+from kit.publishers import Publisher, a_publisher, batch, binary, members, structured
+from quintet.eventing.settings import BebSettings, PublisherSettings
+
+
+def told(folder: Path, *, seconds: float = 5.0) -> PublisherSettings:
+    return PublisherSettings(
+        namespace="shop",
+        backend="mesh",
+        event_type_prefix="sap.kyma.custom",
+        request_seconds=seconds,
+        beb=BebSettings(credentials=str(folder), qos="AT_LEAST_ONCE"),
+    )
+
+
+@pytest.fixture
+async def mesh() -> AsyncIterator[EventMeshDouble]:
+    async with an_event_mesh() as running:
+        yield running
+
+
+@pytest.fixture
+async def publisher(mesh: EventMeshDouble, tmp_path: Path) -> AsyncIterator[Publisher]:
+    async with a_publisher(told(mesh.secret(tmp_path / "secret"))) as running:
+        await running.ready()
+        yield running
+
+
+async def test_an_event_reaches_event_mesh_under_its_namespace_and_a_complete_type(
+    publisher: Publisher, mesh: EventMeshDouble
+):
+    answer = await publisher.ask(structured(7, data={"a": 1}, color="red"))
+    assert (answer.status, answer.body) == (204, b"")
+    (event,) = mesh.events
+    assert event.body == b'{"a": 1}'
+    wanted = {
+        "ce-id": "7",
+        "ce-specversion": "1.0",
+        "ce-source": "default/shop/one",
+        "ce-type": "sap.kyma.custom.shop.order.created.v1",
+        "ce-originaltype": "order.created.v1",
+        "ce-originalsource": "/shop",
+        "ce-color": "red",
+        "content-type": "application/json",
+        "qos": "AT_LEAST_ONCE",
+        "authorization": "Bearer token-1",
+    }
+    assert {name: event.headers.get(name) for name in wanted} == wanted
+
+
+async def test_a_type_that_is_complete_stays_as_it_is(publisher: Publisher, mesh: EventMeshDouble):
+    await publisher.ask(structured(type="sap.kyma.custom.app.order.created.v1"))
+    assert mesh.events[0].headers["ce-type"] == "sap.kyma.custom.app.order.created.v1"
+
+
+async def test_one_token_serves_many_events(publisher: Publisher, mesh: EventMeshDouble):
+    answers = await asyncio.gather(*(publisher.ask(binary(number)) for number in range(100)))
+    assert {answer.status for answer in answers} == {204}
+    assert len(mesh.events) == 100
+    assert mesh.tokens == ["token-1"]
+
+
+async def test_a_batch_is_handed_over_event_by_event(publisher: Publisher, mesh: EventMeshDouble):
+    assert (await publisher.ask(batch(*(members(number) for number in range(5))))).status == 204
+    assert sorted(event.headers["ce-id"] for event in mesh.events) == ["0", "1", "2", "3", "4"]
+
+
+async def test_a_token_that_is_called_back_is_replaced_once_and_no_event_fails(
+    publisher: Publisher, mesh: EventMeshDouble
+):
+    await publisher.ask(binary("first"))
+    mesh.forget_tokens()
+    answers = await asyncio.gather(*(publisher.ask(binary(number)) for number in range(50)))
+    assert {answer.status for answer in answers} == {204}
+    assert mesh.tokens == ["token-1", "token-2"]
+    assert mesh.refused >= 1
+
+
+async def test_a_token_is_renewed_before_it_ends(mesh: EventMeshDouble, tmp_path: Path):
+    mesh.expires_in = 2
+    async with a_publisher(told(mesh.secret(tmp_path / "secret"))) as publisher:
+        await publisher.ready()
+
+        async def renewed() -> None:
+            assert (await publisher.ask(binary())).status == 204
+            assert len(mesh.tokens) >= 3, mesh.tokens
+
+        await eventually(renewed, within=60)
+        assert mesh.refused == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "want_status", "want_body"),
+    [
+        pytest.param(400, b"no such type", 400, b"no such type", id="a refusal that the publisher can mend"),
+        pytest.param(429, b"slow down", 429, b"slow down", id="too many"),
+        pytest.param(507, b"", 507, b"127.0.0.1 answered 507", id="a full queue"),
+        pytest.param(404, b"secret words", 502, b"127.0.0.1 answered 404", id="a wrong address"),
+        pytest.param(302, b"", 502, b"127.0.0.1 answered 302", id="a redirect is not followed"),
+        pytest.param(500, b"a trace", 502, b"127.0.0.1 answered 500", id="a failure"),
+    ],
+)
+async def test_what_event_mesh_refuses_is_told_to_whom_it_concerns(
+    publisher: Publisher, mesh: EventMeshDouble, status: int, words: bytes, want_status: int, want_body: bytes
+):
+    mesh.status, mesh.words = status, words
+    answer = await publisher.ask(binary())
+    assert (answer.status, answer.body) == (want_status, want_body)
+    if status == 429:
+        assert answer.headers["retry-after"] == "7"
+
+
+async def test_an_event_mesh_that_is_away_is_502(mesh: EventMeshDouble, tmp_path: Path):
+    folder = mesh.secret(tmp_path / "secret")
+    text = (folder / "messaging").read_text().replace(f'"uri": "{mesh.url}"', '"uri": "http://127.0.0.1:1"')
+    (folder / "messaging").write_text(text)
+    async with a_publisher(told(folder)) as publisher:
+        await publisher.ready()
+        answer = await publisher.ask(binary())
+        assert answer.status == 502, answer
+        assert answer.body.startswith(b"no connection to 127.0.0.1"), answer
+
+
+async def test_a_login_that_is_refused_is_said_by_readiness_and_to_publishers(
+    mesh: EventMeshDouble, tmp_path: Path
+):
+    async with a_publisher(told(mesh.secret(tmp_path / "secret", client_secret="wrong"))) as publisher:
+
+        async def said() -> None:
+            answer = await publisher.get("/readyz")
+            assert answer.status == 500, answer
+            assert answer.body == b"no token: 127.0.0.1 refused the login (answer 401)", answer
+
+        await eventually(said)
+        answer = await publisher.ask(binary())
+        assert (answer.status, answer.body) == (502, b"no token: 127.0.0.1 refused the login (answer 401)")
+        assert not [line for line in publisher.program.log if "wrong" in line or "hush" in line]
+
+
+async def test_a_login_that_works_later_makes_it_ready(mesh: EventMeshDouble, tmp_path: Path):
+    mesh.token_status = 503
+    async with a_publisher(told(mesh.secret(tmp_path / "secret"))) as publisher:
+        assert (await publisher.ask(binary())).status == 502
+        mesh.token_status = 200
+        await publisher.ready()
+        assert (await publisher.ask(binary())).status == 204
+
+
+async def test_a_secret_that_is_not_well_formed_ends_the_process_with_the_reason(tmp_path: Path):
+    (tmp_path / "messaging").write_text("[]")
+    publisher = Publisher(told(tmp_path))
+    await publisher.program.start()
+    assert await publisher.program.ended() == 1
+    assert publisher.program.log[-1] == (
+        "Error: The EventMesh secret data is not formatted properly. "
+        "(messaging: no entry is of broker type saprestmgw)"
+    )

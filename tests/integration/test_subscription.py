@@ -1,0 +1,332 @@
+"""Subscriptions: what their status says, and what becomes of their consumers."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kit.eventually import eventually
+from kit.nats import a_nats_server
+from kit.subscriptions import (
+    BACKEND,
+    STREAM,
+    TYPE,
+    Scene,
+    a_backend,
+    a_scene,
+    a_service,
+    install,
+    subscription_operator,
+)
+from quintet.apis.eventingbackend import EVENTINGBACKENDS
+from quintet.apis.meta import Object, ObjectKey
+from quintet.apis.subscription import SUBSCRIPTIONS, EventType, Subscription
+from quintet.controllers.subscription import controller, hands
+from quintet.eventing.choice import DEFAULT
+from quintet.eventing.consumers import owner
+from quintet.eventing.naming import consumer_name
+from quintet.kube.client import Client
+from quintet.kube.errors import NotFound
+from quintet.local.cluster import Cluster
+from quintet.nats.client import Client as NatsClient
+from quintet.nats.errors import ConsumerNotFound
+from quintet.nats.jetstream import ConsumerConfig, JetStream, StreamConfig
+from quintet.nats.options import Options
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.events import EVENTS
+
+
+@pytest.fixture
+async def scene(
+    client: Client, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Scene]:
+    await install(client)
+    monkeypatch.setattr(controller, "LOOK_AGAIN", 0.5)
+    monkeypatch.setattr(controller, "LOOK_SOON", 0.5)
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_scene(client, namespace, server) as made,
+        subscription_operator(cluster.kubeconfig, made),
+    ):
+        yield made
+
+
+async def gone(client: Client, key: ObjectKey) -> None:
+    async def probe():
+        try:
+            seen = await client.get(SUBSCRIPTIONS, key, Subscription)
+        except NotFound:
+            return
+        raise AssertionError(f"it is still there: {seen}")
+
+    await eventually(probe, within=60)
+
+
+async def consumers(scene: Scene) -> list[str]:
+    return [each.name for each in await scene.jetstream.consumers(STREAM)]
+
+
+async def test_a_subscription_gets_a_consumer_and_says_so(scene: Scene):
+    await scene.subscribe(types=["order created.v1", TYPE])
+    found = await scene.found("orders", "DispatcherNotPulling")
+    name = consumer_name(found.metadata)
+    assert await consumers(scene) == [name]
+    assert found.status.ready is False
+    assert found.status.types == (EventType("order created.v1", "ordercreated.v1"), EventType(TYPE, TYPE))
+    assert (found.status.backend.name, found.status.backend.type) == (BACKEND, "nats")
+    assert {each.consumer_name for each in found.status.backend.types} == {name}
+    info = await scene.jetstream.consumer_info(STREAM, name)
+    assert info.config is not None
+    assert info.config.filter_subjects == ("kyma.commerce.ordercreated.v1", f"kyma.commerce.{TYPE}")
+    assert info.config.max_ack_pending == 10
+    assert info.config.deliver_policy == "new"
+
+
+async def test_mistakes_are_all_said_at_once_and_the_types_are_shown_all_the_same(scene: Scene):
+    await scene.subscribe(source="", sink="http://orders.elsewhere.svc.cluster.local")
+    found = await scene.found("orders", "InvalidSpec")
+    message = found.status.conditions[0].message
+    assert "spec.source" in message
+    assert "must have the same namespace as the subscriber" in message
+    assert found.status.types == (EventType(TYPE, TYPE),)
+    assert await consumers(scene) == []
+
+
+async def test_a_mistake_made_later_keeps_the_consumer_so_that_nothing_is_lost(scene: Scene):
+    await scene.subscribe()
+    await scene.found("orders", "DispatcherNotPulling")
+    await scene.change("orders", sink="http://wrong")
+    await scene.found("orders", "InvalidSpec")
+    assert len(await consumers(scene)) == 1
+
+
+async def test_the_backend_is_chosen_by_name_by_label_or_because_it_is_the_only_one(
+    scene: Scene, client: Client
+):
+    await scene.subscribe("named", backend="second")
+    await scene.found("named", "BackendNotFound")
+    await a_backend(client, scene.namespace, "nats://127.0.0.1:1", "second")
+    await scene.found("named", "BackendNotReady")
+    await scene.subscribe("unclear")
+    found = await scene.found("unclear", "BackendUnclear")
+    assert "main, second" in found.status.conditions[0].message
+    labels = {"metadata": {"labels": dict([DEFAULT])}}
+    await client.patch(EVENTINGBACKENDS, scene.key(BACKEND), labels, Object)
+    found = await scene.found("unclear", "DispatcherNotPulling")
+    assert found.status.backend.name == BACKEND
+
+
+async def test_with_event_mesh_the_delivery_is_set_up_elsewhere(scene: Scene, client: Client):
+    await a_backend(client, scene.namespace, "", "mesh", "beb")
+    await scene.subscribe(backend="mesh")
+    await scene.found("orders", "DeliveryByEventMesh")
+    await client.delete(SUBSCRIPTIONS, scene.key("orders"))
+    await gone(client, scene.key("orders"))
+
+
+async def test_a_sink_that_is_not_there_is_told_and_noticed_when_it_comes(scene: Scene, client: Client):
+    await scene.subscribe(sink=f"http://late.{scene.namespace}.svc.cluster.local")
+    found = await scene.found("orders", "SinkNotFound")
+    assert "'late'" in found.status.conditions[0].message
+    await a_service(client, scene.namespace, "late")
+    await scene.found("orders", "DispatcherNotPulling")
+
+
+async def test_a_service_that_leads_out_of_the_cluster_is_no_sink(scene: Scene, client: Client):
+    await a_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")
+    await scene.subscribe(sink=f"http://out.{scene.namespace}.svc.cluster.local")
+    await scene.found("orders", "SinkLeavesCluster")
+
+
+async def test_a_consumer_that_somebody_deleted_is_made_again(scene: Scene):
+    await scene.subscribe()
+    await scene.found("orders", "DispatcherNotPulling")
+    name = (await consumers(scene))[0]
+    await scene.jetstream.delete_consumer(STREAM, name)
+
+    async def back():
+        assert await consumers(scene) == [name]
+
+    await eventually(back)
+
+
+async def test_a_consumer_that_somebody_changed_is_put_right(scene: Scene):
+    await scene.subscribe()
+    await scene.found("orders", "DispatcherNotPulling")
+    name = (await consumers(scene))[0]
+    info = await scene.jetstream.consumer_info(STREAM, name)
+    assert info.config is not None
+    wrong = ConsumerConfig(
+        durable_name=name, deliver_policy="new", max_ack_pending=1, filter_subjects=("kyma.other.x.y",)
+    )
+    await scene.jetstream.create_or_update_consumer(STREAM, wrong)
+
+    async def right():
+        now = await scene.jetstream.consumer_info(STREAM, name)
+        assert now.config == info.config
+
+    await eventually(right)
+
+
+async def test_deletion_waits_for_the_server_and_says_so(scene: Scene, client: Client):
+    await scene.subscribe()
+    found = await scene.found("orders", "DispatcherNotPulling")
+    await scene.server.kill()
+    await client.delete(SUBSCRIPTIONS, found.key)
+
+    async def says():
+        now = await client.get(SUBSCRIPTIONS, found.key, type(found))
+        assert [each.reason for each in now.status.conditions] == ["ConsumerNotRemoved"], now.status
+        assert "has no connection to its server" in now.status.conditions[0].message
+
+    await eventually(says)
+    await scene.server.start()
+    await eventually(lambda: _opened(scene), within=60)
+    await gone(client, found.key)
+    await eventually(lambda: _none(scene))
+
+
+async def _opened(scene: Scene) -> None:
+    await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
+    assert scene.nats.connected
+
+
+async def _none(scene: Scene) -> None:
+    assert await consumers(scene) == []
+
+
+async def test_deletion_does_not_wait_for_ever_and_what_is_left_behind_is_swept_up_later(
+    scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
+    monkeypatch.setattr(hands, "SWEEP_SECONDS", 0.0)
+    await scene.subscribe("stays")
+    await scene.subscribe()
+    found = await scene.found("orders", "DispatcherNotPulling")
+    stays = await scene.found("stays", "DispatcherNotPulling")
+    await scene.sessions.keep_only(scene.key(BACKEND), ())
+    await client.delete(SUBSCRIPTIONS, found.key)
+    await gone(client, found.key)
+    assert len(await consumers(scene)) == 2
+    await _opened(scene)
+
+    async def swept():
+        assert await consumers(scene) == [consumer_name(stays.metadata)]
+
+    await eventually(swept)
+
+
+async def test_consumers_of_others_on_the_same_stream_are_left_alone(
+    scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(hands, "SWEEP_SECONDS", 0.0)
+    foreign = ConsumerConfig(durable_name="somebody-elses", filter_subjects=("kyma.x.y.z",))
+    await scene.jetstream.create_or_update_consumer(STREAM, foreign)
+    await scene.subscribe()
+    found = await scene.found("orders", "DispatcherNotPulling")
+    await client.delete(SUBSCRIPTIONS, found.key)
+    await gone(client, found.key)
+    assert await consumers(scene) == ["somebody-elses"]
+
+
+async def test_a_subscription_whose_backend_is_gone_can_go_too(scene: Scene, client: Client):
+    await scene.subscribe()
+    found = await scene.found("orders", "DispatcherNotPulling")
+    await client.delete(EVENTINGBACKENDS, scene.key(BACKEND))
+    await scene.found("orders", "BackendNotFound")
+    await client.delete(SUBSCRIPTIONS, found.key)
+    await gone(client, found.key)
+
+
+async def test_one_that_moves_to_another_backend_leaves_no_consumer_behind(scene: Scene, client: Client):
+    await scene.subscribe()
+    found = await scene.found("orders", "DispatcherNotPulling")
+    second = scene.key("second")
+    await a_backend(client, scene.namespace, "nats://127.0.0.1:1", "second")
+    await scene.change("orders", backend="second")
+    waits = await scene.found("orders", "BackendNotReady")
+    assert waits.status.backend.name == BACKEND, "until the new one has a consumer, the old one delivers"
+    assert len(await consumers(scene)) == 1
+
+    async with (
+        a_nats_server(scene.server.store.parent / "second") as server,
+        NatsClient(Options(server.url), SystemClock()) as other,
+    ):
+        await JetStream(other).create_stream(StreamConfig(name=STREAM, subjects=("kyma.>",)))
+        await scene.publish(1, 2)
+        await client.delete(EVENTINGBACKENDS, second)
+        await a_backend(client, scene.namespace, server.url, "second")
+        await scene.sessions.open(second, Options(server.url), "1")
+
+        async def moved():
+            now = await client.get(SUBSCRIPTIONS, found.key, Subscription)
+            assert now.status.backend.name == "second", now.status
+            assert [each.name for each in await JetStream(other).consumers(STREAM)] == [
+                consumer_name(found.metadata)
+            ]
+            assert await consumers(scene) == []
+
+        await eventually(moved)
+    notes = [note for reason, note in await said(client, scene) if reason == "EventsLeftBehind"]
+    assert notes == [
+        "2 events that still waited in EventingBackend 'main' are not delivered: "
+        "this Subscription now uses 'second'"
+    ]
+
+
+async def said(client: Client, scene: Scene) -> list[tuple[str, str]]:
+    """Reason and note of every Event in the namespace."""
+    return [
+        (event["reason"], event["note"])
+        async for page in client.pages(EVENTS, namespace=scene.namespace)
+        for event in map(msgspec.json.decode, page.items)
+    ]
+
+
+async def test_two_backends_that_share_a_stream_share_the_consumer_when_one_moves(
+    scene: Scene, client: Client
+):
+    await scene.subscribe()
+    found = await scene.found("orders", "DispatcherNotPulling")
+    name, second = consumer_name(found.metadata), scene.key("second")
+    before = await scene.jetstream.consumer_info(STREAM, name)
+    await a_backend(client, scene.namespace, scene.server.url, "second")
+    await scene.sessions.open(second, Options(scene.server.url), "1")
+    await scene.change("orders", backend="second")
+
+    async def moved():
+        now = await client.get(SUBSCRIPTIONS, found.key, Subscription)
+        assert now.status.backend.name == "second", now.status
+        info = await scene.jetstream.consumer_info(STREAM, name)
+        assert owner(info) == await _uid(client, second)
+        return info
+
+    assert (await eventually(moved)).created == before.created
+
+
+async def _uid(client: Client, key: ObjectKey) -> str:
+    return (await client.get(EVENTINGBACKENDS, key, Object)).metadata.uid
+
+
+async def test_a_restart_with_everything_in_place_writes_nothing(
+    scene: Scene, client: Client, cluster: Cluster
+):
+    await scene.subscribe()
+    before = await scene.found("orders", "DispatcherNotPulling")
+    made = await scene.jetstream.consumer_info(STREAM, consumer_name(before.metadata))
+    async with subscription_operator(cluster.kubeconfig, scene):
+        await scene.change("orders", config={"maxInFlightMessages": 5})
+        after = await scene.found("orders", "DispatcherNotPulling")
+    again = await scene.jetstream.consumer_info(STREAM, consumer_name(before.metadata))
+    assert made.created == again.created
+    assert after.metadata.finalizers == before.metadata.finalizers
+
+
+async def test_no_consumer_is_there_of_one_that_never_had_a_backend(scene: Scene, client: Client):
+    await scene.subscribe(backend="none")
+    found = await scene.found("orders", "BackendNotFound")
+    await client.delete(SUBSCRIPTIONS, found.key)
+    await gone(client, found.key)
+    with pytest.raises(ConsumerNotFound):
+        await scene.jetstream.consumer_info(STREAM, consumer_name(found.metadata))

@@ -1,0 +1,103 @@
+"""`quintet validate` against a real API server: what it passes is stored, what it refuses is refused.
+
+Objects are samples with some value changed at random. The webhooks are not asked here: they and `validate`
+share their functions.
+"""
+
+import copy
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kit.api import Api, RefusedError
+from kit.eventually import eventually
+from quintet.apis.structural import mistakes
+from quintet.cli.documents import Document
+from quintet.cli.rules import RULES
+from quintet.cli.validate import KINDS, _parts, judged
+
+ROOT = Path(__file__).parent.parent.parent
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 7, 2**31, 2**40, 1.5, 3.0, "", "a", "A b", "10", "0", "text\nof lines", "ü", "x" * 300,
+    "5%", "OnDelete", "Never", "2026-01-01T00:00:00Z", [], [1], ["a", "a"], [{}], [None], {}, {"a": "b"}, {"a": 1}, {"name": "x"},
+)  # fmt: skip
+CHANGES = 150
+
+
+def samples() -> Iterator[Any]:
+    files = sorted((ROOT / "config/samples").glob("*.yaml"))
+    for file in files:
+        for number, body in enumerate(filter(None, yaml.safe_load_all(file.read_text()))):
+            if (body["apiVersion"], body["kind"]) in KINDS:
+                body["metadata"].pop("namespace", None)
+                yield pytest.param(body, id=f"{file.stem}-{number}")
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something can be changed: every value, and a new field beside it."""
+    yield path
+    if isinstance(value, dict):
+        yield (*path, "another")
+        for name, child in value.items():
+            yield from places(child, (*path, name))
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from places(child, (*path, index))
+
+
+def changed(body: Any, chance: random.Random) -> Any:
+    made = copy.deepcopy(body)
+    *way, last = chance.choice([path for path in places(made["spec"], ("spec",)) if len(path) > 1])
+    target = made
+    for step in way:
+        target = target[step]
+    if chance.random() < 0.2 and last != "another":
+        del target[last]
+    else:
+        target[last] = chance.choice(VALUES)
+    return made
+
+
+@pytest.fixture(scope="module")
+async def kinds(cluster):
+    done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "config/crd"))
+    assert done.returncode == 0, done.stderr
+
+    def served() -> None:
+        waited = cluster.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=1s")
+        assert waited.returncode == 0, waited.stderr
+
+    await eventually(served)
+
+
+async def refusal(api: Api, path: str, body: Any) -> str:
+    """What the API server says against an object; empty if it would store it."""
+    try:
+        await api.create(path, body, dryRun="All", fieldValidation="Strict")
+    except RefusedError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("body", list(samples()))
+async def test_both_refuse_the_same(body, kinds, api: Api, namespace):
+    kind = body["apiVersion"], body["kind"]
+    schema, admission = _parts(*kind)
+    path = admission.resource.path(namespace)
+    assert await refusal(api, path, body) == ""
+    chance = random.Random(str(kind))
+    disagreements = []
+    for _ in range(CHANGES):
+        made = changed(body, chance)
+        said = await refusal(api, path, made)
+        ours = judged(Document("f", 1, made), namespace).errors
+        if said and not ours:
+            disagreements.append(f"refused by the server alone: {made['spec']}: {said}")
+        of_schema = mistakes(schema, made, RULES)
+        if of_schema and not said:
+            disagreements.append(f"refused by us alone: {made['spec']}: {'; '.join(map(str, of_schema))}")
+    assert disagreements == []

@@ -1,0 +1,41 @@
+"""Requests at a steady rate, made so that asking costs far less than answering."""
+
+import asyncio
+from collections import Counter
+
+CONNECTIONS = 10
+TICK = 0.05
+
+
+async def steady(port: int, path: str, *, per_second: int, seconds: int) -> Counter[int]:
+    """Send requests to a server on loopback; how many were answered with which status.
+
+    On a machine that is too slow for the rate it takes longer, and sends just as many.
+    """
+    each = max(1, round(per_second * TICK / CONNECTIONS))
+    ticks = per_second * seconds // (each * CONNECTIONS)
+    counts = await asyncio.gather(*(_ask(port, path, each, ticks) for _ in range(CONNECTIONS)))
+    return sum(counts, Counter())
+
+
+async def _ask(port: int, path: str, each: int, ticks: int) -> Counter[int]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    statuses: Counter[int] = Counter()
+    request = f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode()
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    for _ in range(ticks):
+        writer.write(request * each)
+        for _ in range(each):
+            statuses[await _answer(reader)] += 1
+        due += TICK
+        await asyncio.sleep(max(0.0, due - loop.time()))
+    writer.close()
+    return statuses
+
+
+async def _answer(reader: asyncio.StreamReader) -> int:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = head.partition("content-length: ")[2].partition("\r\n")[0]
+    await reader.readexactly(int(length or 0))
+    return int(head.split()[1])

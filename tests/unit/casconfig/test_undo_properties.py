@@ -1,0 +1,90 @@
+"""Whatever configs and others do to an object: without the configs, it is as others left it.
+
+`CASCONFIG_SEQUENCES=20000` tries more sequences than the unit run does.
+"""
+
+import copy
+import os
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quintet.apis.casconfig.layers import original
+from unit.casconfig.worlds import CONFIGS, World, a_policy, meaning, traces
+
+SEQUENCES = int(os.environ.get("CASCONFIG_SEQUENCES", "2000"))
+LIMITS = settings(
+    max_examples=SEQUENCES, deadline=None, suppress_health_check=list(HealthCheck), database=None
+)
+STARTS = st.integers(0, 511)
+CODES = st.integers(0, 4095)
+ANY_STEP = st.tuples(st.integers(0, 9), st.integers(0, 2), CODES)
+OWN_STEP = st.tuples(st.integers(0, 3), st.integers(0, 2), CODES)
+ORDER = st.permutations(CONFIGS)
+
+
+@LIMITS
+@given(STARTS, st.lists(ANY_STEP, max_size=8), ORDER)
+def test_without_its_configs_an_object_is_as_others_left_it_and_holds_nothing_of_ours(start, steps, order):
+    world = World(start)
+    for step in steps:
+        world.step(*step)
+    for config in order:
+        world.remove(config)
+    assert traces(world.live) == []
+    assert meaning(world.live, ordered=False) == meaning(world.without, ordered=False), str(world)
+
+
+@settings(LIMITS, max_examples=SEQUENCES // 8)
+@given(STARTS, st.lists(OWN_STEP, max_size=6), ORDER)
+def test_where_nobody_else_writes_the_object_comes_back_item_by_item_in_its_order(start, steps, order):
+    world = World(start)
+    for step in steps:
+        world.step(*step)
+    reports = [world.remove(config) for config in order]
+    assert meaning(world.live) == meaning(world.without), str(world)
+    assert [report.left for report in reports] == [(), (), ()]
+
+
+@settings(LIMITS, max_examples=SEQUENCES // 8)
+@given(STARTS, st.lists(ANY_STEP, max_size=6), st.lists(CODES, min_size=3, max_size=3))
+def test_what_an_object_holds_depends_on_the_configs_there_are_and_not_on_how_they_came(start, steps, codes):
+    world = World(start)
+    for step in steps:
+        world.step(*step)
+    for config in CONFIGS:
+        world.remove(config)
+    fresh = copy.deepcopy(world)
+    for config, code in zip(CONFIGS, codes, strict=True):
+        fresh.apply(config, [a_policy(code)])
+    for config, code in zip(CONFIGS, codes, strict=True):
+        world.apply(config, [a_policy(code // 3)])
+        world.apply(config, [a_policy(code)])
+    fresh.settle()
+    world.settle()
+    assert meaning(world.live, ordered=False) == meaning(fresh.live, ordered=False), (
+        f"{world}\nand from the start {fresh}"
+    )
+
+
+@settings(LIMITS, max_examples=SEQUENCES // 8)
+@given(STARTS, st.lists(ANY_STEP, max_size=6), st.integers(0, 2), CODES)
+def test_a_config_that_is_in_place_has_nothing_to_write(start, steps, which, code):
+    world = World(start)
+    for step in steps:
+        world.step(*step)
+    world.apply(CONFIGS[which], [a_policy(code)])
+    again = world.apply(CONFIGS[which], [a_policy(code)])
+    assert again.patch == ()
+    assert again.retaken == ()
+
+
+@settings(LIMITS, max_examples=SEQUENCES // 8)
+@given(STARTS, st.lists(ANY_STEP, max_size=6))
+def test_includes_are_matched_against_an_object_that_no_config_has_touched(start, steps):
+    world = World(start)
+    for step in steps:
+        world.step(*step)
+    seen, real = original(world.live), world.without
+    assert seen["metadata"].get("labels", {}) == real["metadata"].get("labels", {})
+    assert traces(seen) == []

@@ -1,0 +1,89 @@
+"""The Grafana board: every metric and every label that it asks for is one that a process shows."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.parser import text_string_to_metric_families
+
+from quintet.apis.meta import ObjectKey
+from quintet.controllers.subscription import metrics as subscribing
+from quintet.eventing.dispatcher import metrics as dispatching
+from quintet.eventing.dispatcher.policy import Answer
+from quintet.eventing.publisher.metrics import Metrics
+
+BOARD = Path(__file__).parents[3] / "config/grafana/eventing.json"
+# What Prometheus adds to every series of a pod.
+OF_THE_POD = {"namespace", "pod"}
+
+
+def exported() -> dict[str, set[str]]:
+    """The names of all samples that proxy, dispatcher and controller show, with their labels."""
+    publishing = Metrics("nats:4222")
+    publishing.answered(204, "POST", "/publish", 0.1)
+    publishing.sent(204, "order.created", "/shop", 0.1)
+    meters = dispatching.Meters(ObjectKey("shop", "orders"))
+    meters.tried("order.created", Answer(204), 0.1)
+    subscribing.status.labels("shop", "grafana").set(1)
+    subscribing.subscribed.labels("shop", "grafana", "order.created").set(1)
+    registry = CollectorRegistry()
+    registry.register(publishing)
+    for family in (*vars(dispatching).values(), *vars(subscribing).values()):
+        if isinstance(family, MetricWrapperBase):
+            registry.register(family)
+    shown = generate_latest(registry).decode()
+    meters.close()
+    subscribing.status.remove("shop", "grafana")
+    subscribing.subscribed.remove("shop", "grafana", "order.created")
+    found: dict[str, set[str]] = {}
+    for described in text_string_to_metric_families(shown):
+        for sample in described.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    board = json.loads(BOARD.read_text())
+    for panel in board["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+    for variable in board["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["name"], variable["query"]
+
+
+@pytest.mark.parametrize(("title", "query"), [pytest.param(*each, id=each[0]) for each in queries()])
+def test_every_query_asks_for_what_is_there(title: str, query: str):
+    known = exported()
+    names = re.findall(r"\beventing_\w+", query)
+    assert names, f"{title}: {query} asks for nothing of ours"
+    for name in names:
+        assert name in known, f"{title}: no process shows {name}; there are {sorted(known)}"
+    labels = {word for group in re.findall(r"\bby \(([^)]*)\)", query) for word in re.split(r",\s*", group)}
+    for selector in re.findall(r"\{([^}]*)\}", query):
+        labels.update(re.findall(r"(\w+)(?:=~|!=|=)", selector))
+    missing = labels - OF_THE_POD - set().union(*(known[name] for name in names))
+    assert not missing, f"{title}: {names} have no label {sorted(missing)}"
+
+
+def test_every_metric_of_the_data_plane_is_on_the_board():
+    asked = " ".join(query for _, query in queries())
+    families = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in exported()}
+    assert {name for name in families if name not in asked and not name.endswith("_created")} == set()
+
+
+def test_panels_do_not_lie_on_each_other():
+    taken: dict[tuple[int, int], str] = {}
+    board: dict[str, Any] = json.loads(BOARD.read_text())
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert x < 24, panel["title"]
+                assert (x, y) not in taken, f"{panel['title']} lies on {taken[x, y]}"
+                taken[x, y] = panel["title"]

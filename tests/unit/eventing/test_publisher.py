@@ -1,0 +1,250 @@
+"""Answers, subjects, acknowledgements and metrics of the publisher proxy."""
+
+import asyncio
+import json
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from kit.clock import VirtualClock
+from quintet.eventing.cloudevents import Event, NotACloudEventError
+from quintet.eventing.publisher import metrics as names
+from quintet.eventing.publisher.acks import Acks, Done
+from quintet.eventing.publisher.answers import Answer, BackendError, BusyError, of_batch, refusal
+from quintet.eventing.publisher.metrics import MOST_TYPES, Metrics
+from quintet.eventing.publisher.proxy import Proxy
+from quintet.eventing.publisher.stream import message_id
+from quintet.eventing.publisher.subjects import LONGEST, NoSubjectError, Subjects
+from quintet.nats import errors as nats
+from quintet.nats.messages import Message
+from quintet.web.messages import Request, Response
+
+
+@pytest.mark.parametrize(
+    ("error", "want_status", "comes_back"),
+    [
+        (NotACloudEventError("id: MUST be a non-empty string"), 400, False),
+        (NoSubjectError("type: MUST NOT have empty segments"), 400, False),
+        (nats.PayloadTooLarge("too much"), 413, False),
+        (nats.ApiError(400, 10054, "message size exceeds maximum allowed"), 413, False),
+        (BackendError(Answer(429, "slow down", 5)), 429, True),
+        (BusyError("busy"), 503, True),
+        (nats.Overloaded("busy"), 503, True),
+        (nats.NotReady(503, 10008, "no leader"), 503, True),
+        (nats.StreamFull(503, 10077, "maximum messages exceeded"), 507, True),
+        (nats.StreamMissing("none"), 504, True),
+        (nats.JetStreamUnavailable("none"), 504, True),
+        (nats.RequestTimeout("late"), 504, True),
+        (nats.ApiError(400, 10060, "expected stream does not match"), 504, False),
+        (nats.Disconnected("away"), 502, True),
+        (nats.Closed("away"), 502, True),
+        (nats.NotPermitted("no"), 502, True),
+        (nats.ApiError(500, 1, "anything"), 502, True),
+        (RuntimeError("a mistake of ours"), 500, False),
+    ],
+)
+def test_every_cause_has_its_status(error: Exception, want_status: int, comes_back: bool):
+    answer = refusal(error)
+    assert (answer.status, answer.retry_after > 0) == (want_status, comes_back), answer
+    assert answer.reason
+
+
+def test_a_mistake_of_ours_is_not_shown_to_publishers():
+    assert "mistake" not in refusal(RuntimeError("a mistake of ours")).reason
+
+
+def test_a_batch_is_answered_like_its_first_failure_and_says_which():
+    full, away = nats.StreamFull(503, 10077, "maximum bytes exceeded"), nats.Disconnected("away")
+    assert of_batch([None, None]) == Answer(204)
+    one = of_batch([None, full, None])
+    assert one.status == 507
+    assert one.reason.startswith("event 2 of 3: the stream is full")
+    assert one.reason.endswith("; send the whole batch again: what is stored already is not stored twice")
+    assert of_batch([away, full]).reason.startswith("event 1 of 2: away, and 1 more failed; send")
+    wrong = of_batch([None, NoSubjectError("type: wrong")])
+    assert wrong == Answer(400, "event 2 of 2: type: wrong"), "sending it again would not help"
+
+
+def test_the_id_of_a_message_is_one_per_source_and_id():
+    def made(source: str, identity: str) -> str:
+        return message_id(Event(identity, source, "t", {}, b""))
+
+    assert made("/shop", "7") == made("/shop", "7")
+    assert len({made("/shop", "7"), made("/shop", "8"), made("/shop7", ""), made("/sho", "p7")}) == 4
+    assert len(made("x" * 60_000, "y" * 60_000)) == 32
+
+
+def test_a_subject_is_remembered_and_what_is_remembered_is_bounded():
+    subjects = Subjects("kyma", "sap.kyma.custom")
+    for number in range(10_000):
+        assert subjects.of("/shop", f"order.v{number}").subject == f"kyma.shop.order.v{number}"
+    assert len(subjects._known) <= 4096
+
+
+def test_the_longest_subject_is_counted_in_bytes():
+    subjects = Subjects("kyma", "")
+    room = LONGEST - len("kyma.shop.")
+    assert len(subjects.of("shop", "é" * (room // 2)).subject.encode()) <= LONGEST
+    with pytest.raises(NoSubjectError, match="more than 1024 bytes"):
+        subjects.of("shop", "é" * (room // 2 + 1))
+
+
+def test_blanks_that_only_unicode_knows_do_not_get_into_a_subject():
+    with pytest.raises(NoSubjectError, match="printable"):
+        Subjects("kyma", "").of("shop", "a\u2003b")
+
+
+class Told:
+    """What acknowledgements came to."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Exception | None] = {}
+
+    def about(self, name: str) -> Done:
+        def done(error: Exception | None) -> None:
+            assert name not in self.found, "told twice"
+            self.found[name] = error
+
+        return done
+
+
+def an_ack(subject: str, **answer: object) -> Message:
+    return Message(subject, json.dumps(answer or {"stream": "sap", "seq": 1}).encode())
+
+
+def test_an_acknowledgement_finds_its_event_whatever_the_order():
+    acks, told = Acks(5, VirtualClock()), Told()
+    first, second = acks.open(told.about("first")), acks.open(told.about("second"))
+    acks.answer(an_ack(second))
+    assert told.found == {"second": None}
+    acks.answer(an_ack(first))
+    acks.answer(an_ack(first))
+    assert told.found == {"first": None, "second": None}
+    assert len(acks) == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "want"),
+    [
+        pytest.param(Message("", b"", "", b"NATS/1.0 503\r\n\r\n"), nats.StreamMissing, id="nobody listens"),
+        pytest.param(an_ack("", error={"code": 503, "err_code": 10077, "description": "full"}), nats.StreamFull, id="full"),
+        pytest.param(Message("", b"nonsense"), nats.ProtocolError, id="no JSON"),
+        pytest.param(an_ack("", other=1), nats.ProtocolError, id="no stream named"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_no_acknowledgement_is_an_error(message: Message, want: type[Exception]):
+    acks, told = Acks(5, VirtualClock()), Told()
+    message.subject = acks.open(told.about("it"))
+    acks.answer(message)
+    assert type(told.found["it"]) is want
+
+
+async def test_what_is_not_acknowledged_in_time_is_told_so_and_a_late_word_is_for_nobody():
+    clock = VirtualClock()
+    acks, told = Acks(5, clock), Told()
+    early = acks.open(told.about("early"))
+    await clock.advance(3)
+    acks.open(told.about("late"))
+    await clock.advance(2.5)
+    assert set(told.found) == {"early"}
+    assert isinstance(told.found["early"], nats.RequestTimeout)
+    acks.answer(an_ack(early))
+    await clock.advance(3)
+    assert set(told.found) == {"early", "late"}
+
+
+async def test_deadlines_are_looked_at_again_after_a_quiet_time():
+    clock = VirtualClock()
+    acks, told = Acks(5, clock), Told()
+    acks.answer(an_ack(acks.open(told.about("first"))))
+    await clock.advance(60)
+    acks.open(told.about("second"))
+    await clock.advance(6)
+    assert isinstance(told.found["second"], nats.RequestTimeout)
+
+
+def test_a_lost_connection_is_told_to_all_who_wait():
+    acks, told = Acks(5, VirtualClock()), Told()
+    for name in "abc":
+        acks.open(told.about(name))
+    acks.fail(nats.Disconnected("away"))
+    assert [type(each) for each in told.found.values()] == [nats.Disconnected] * 3
+    assert len(acks) == 0
+
+
+def shown(metrics: Metrics) -> str:
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    return generate_latest(registry).decode()
+
+
+def test_durations_fall_into_their_buckets():
+    metrics = Metrics("nats:4222")
+    for seconds in (0.0001, 0.0005, 0.003, 99.0):
+        metrics.answered(204, "POST", "/publish", seconds)
+    lines = shown(metrics).splitlines()
+    for bound, count in (("0.0005", 2), ("0.0025", 2), ("0.005", 3), ("10.0", 3), ("+Inf", 4)):
+        want = f'{names.DURATION}_bucket{{code="204",le="{bound}",method="POST",path="/publish"}} {count}.0'
+        assert want in lines, lines
+
+
+def test_types_beyond_the_bound_are_counted_together():
+    metrics = Metrics("nats:4222")
+    for number in range(MOST_TYPES + 50):
+        metrics.sent(204, f"order.v{number}", "/shop", 0.001)
+    metrics.sent(204, "order.v0", "/shop", 0.001)
+    lines = shown(metrics).splitlines()
+    assert f'{names.PUBLISHED}_total{{code="204",event_source="other",event_type="other"}} 50.0' in lines
+    assert f'{names.PUBLISHED}_total{{code="204",event_source="/shop",event_type="order.v0"}} 2.0' in lines
+
+
+class Slow:
+    """A backend that takes its time."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Done] = []
+
+    def send(self, event: Event, tracing: object, done: Done) -> None:
+        self.waiting.append(done)
+
+    def finding(self) -> str | None:
+        return None
+
+
+def an_event(number: int) -> Request:
+    headers = {
+        "ce-id": str(number),
+        "ce-source": "/shop",
+        "ce-type": "t",
+        "ce-specversion": "1.0",
+        "host": "x",
+    }
+    return Request("POST", "/publish", "", headers)
+
+
+async def test_more_events_than_are_kept_in_memory_are_sent_back_until_there_is_room():
+    backend, metrics = Slow(), Metrics("slow")
+    proxy = Proxy(backend, metrics, VirtualClock(), most_in_flight=10)
+    under_way = [proxy.handle(an_event(number)) for number in range(10)]
+    refused = proxy.handle(an_event(10))
+    assert isinstance(refused, Response)
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    body = json.dumps([{"id": "1", "source": "s", "type": "t", "specversion": "1.0"}]).encode()
+    batch = Request("POST", "/publish", "", {"content-type": "application/cloudevents-batch+json"}, body)
+    assert proxy.handle(batch).status == 503  # type: ignore[union-attr]  # it is refused at once
+    backend.waiting.pop()(None)
+    assert isinstance(proxy.handle(an_event(11)), asyncio.Future)
+    for done in backend.waiting:
+        done(None)
+    assert metrics.in_flight == 0
+    assert {(await each).status for each in under_way} == {204}  # type: ignore[misc]  # these are futures
+
+
+async def test_a_client_that_is_gone_leaves_nothing_under_way():
+    backend, metrics = Slow(), Metrics("slow")
+    proxy = Proxy(backend, metrics, VirtualClock())
+    answer = proxy.handle(an_event(1))
+    assert isinstance(answer, asyncio.Future)
+    answer.cancel()
+    backend.waiting.pop()(None)
+    assert metrics.in_flight == 0

@@ -1,0 +1,74 @@
+"""What the documents say about backends is what the code says."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from quintet.admission.eventingbackend import NAMESPACE_LABEL
+from quintet.apis.eventingbackend import CATALOG, FaultType
+from quintet.apis.eventingbackend.discovery import Asked, respond
+from quintet.apis.eventingbackend.readiness import INVALID_CONFIG, REASONS
+from quintet.cli.main import quintet
+from quintet.controllers.eventingbackend.drivers.secrets import ROLE
+from quintet.controllers.eventingbackend.findings import Reason
+from quintet.eventing.discovery import ASKING, READING
+from quintet.manifests.catalog import catalog_page
+
+ROOT = Path(__file__).parent.parent.parent.parent
+GUIDE = (ROOT / "docs/eventingbackend.md").read_text()
+EXAMPLE = ROOT / "examples/02-eventingbackend"
+# Which rows the table of a type has in the page of the catalog.
+ROW = re.compile(r"^\| `([A-Za-z]+)` \|", re.MULTILINE)
+
+
+@pytest.mark.parametrize("reason", [*Reason, INVALID_CONFIG, *REASONS.values()])
+def test_every_reason_is_explained(reason):
+    assert f"`{reason}`" in GUIDE
+
+
+@pytest.mark.parametrize("fault", FaultType)
+def test_every_sort_of_mistake_is_explained(fault):
+    assert f"| `{fault}` |" in GUIDE
+
+
+def test_every_type_and_key_has_a_row():
+    assert all(f"| `{name}` |" in GUIDE for name in CATALOG)
+    names = [key.name for backend in CATALOG.values() for key in backend.keys]
+    assert ROW.findall(catalog_page()) == names
+
+
+def test_names_and_limits_are_those_of_the_code():
+    assert f"{NAMESPACE_LABEL}=Reject" in GUIDE
+    assert f"--clusterrole={ROLE}" in GUIDE
+    assert f"{READING.per_second:,.0f} reads and {ASKING.per_second:.0f} what-ifs a second" in GUIDE
+
+
+def test_the_warnings_that_are_shown_are_those_of_the_example():
+    answer = CliRunner().invoke(quintet, ["validate", "-f", str(EXAMPLE / "mistakes.yaml")])
+    assert answer.exit_code == 1
+    shown = re.findall(r"^Warning: (.*)$", GUIDE, re.MULTILINE)
+    assert [line.partition("default/any: ")[2] for line in answer.stdout.splitlines()] == shown
+
+
+def test_the_example_has_no_mistake():
+    answer = CliRunner().invoke(quintet, ["validate", "-f", str(EXAMPLE / "backends.yaml")])
+    assert (answer.exit_code, answer.stderr) == (0, "2 objects checked, 0 mistakes\n")
+
+
+def test_the_what_if_that_is_shown_is_the_one_that_is_answered():
+    shown = re.search(r"^\{\"type\":\"nats\".*(?= …$)", GUIDE, re.MULTILINE)
+    body = json.dumps([{"streamReplicas": 9}]).encode()
+    reply = respond(Asked(method="POST", path="/backend/nats/validate", body=body))
+    assert shown is not None
+    assert reply.body.decode().startswith(shown[0].strip())
+
+
+def test_the_every_key_sample_has_every_key():
+    text = (ROOT / "config/samples/eventingbackend-every-key.yaml").read_text()
+    for sample in yaml.safe_load_all(text):
+        written = [name for entry in sample["spec"]["config"] for name in entry]
+        assert written == [key.name for key in CATALOG[sample["spec"]["type"]].keys]

@@ -1,0 +1,69 @@
+"""Subjects and consumers of Subscriptions: publisher and dispatcher must mean the same."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quintet.apis.meta import ObjectMeta
+from quintet.apis.subscription import Subscription, SubscriptionSpec, TypeMatching, judge
+from quintet.eventing.naming import CONSUMER_LENGTH, consumer_name, event_subject, subjects_of
+
+PREFIX, COMPLETE = "kyma", "sap.kyma.custom"
+
+
+def a_subscription(*types, source="commerce", matching=TypeMatching.STANDARD):
+    return Subscription(
+        metadata=ObjectMeta(name="orders", namespace="shop", uid="1"),
+        spec=SubscriptionSpec(
+            sink="http://orders.shop.svc.cluster.local", source=source, types=types, type_matching=matching
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "event_type", "want"),
+    [
+        ("commerce", "order.created.v1", "kyma.commerce.order.created.v1"),
+        ("/my shop.*>", "order created.v1", "kyma.myshop.ordercreated.v1"),
+        ("ignored", "sap.kyma.custom.shop.order.v1", "kyma.sap.kyma.custom.shop.order.v1"),
+        ("shop", "sap.kyma.customer.order.v1", "kyma.shop.sap.kyma.customer.order.v1"),
+    ],
+)
+def test_an_event_has_one_subject(source, event_type, want):
+    assert event_subject(PREFIX, COMPLETE, source, event_type) == want
+
+
+@given(source=st.text(max_size=40), event_type=st.text(max_size=60))
+def test_a_valid_subscription_listens_where_its_events_are_published(source, event_type):
+    subscription = a_subscription(event_type, source=source)
+    if judge(msgspec.to_builtins(subscription)):
+        return
+    published = event_subject(PREFIX, COMPLETE, source, event_type)
+    assert list(subjects_of(subscription, PREFIX, COMPLETE)) == [published]
+
+
+@pytest.mark.parametrize("matching", TypeMatching)
+def test_each_subject_stands_for_its_type(matching):
+    subscription = a_subscription("order.created.v1", "sap.kyma.custom.shop.order.v1", matching=matching)
+    assert subjects_of(subscription, PREFIX, COMPLETE) == {
+        "kyma.commerce.order.created.v1": "order.created.v1",
+        "kyma.sap.kyma.custom.shop.order.v1": "sap.kyma.custom.shop.order.v1",
+    }
+
+
+def test_consumers_of_different_subscriptions_differ():
+    metadata = ObjectMeta(name="orders", namespace="shop", uid="1")
+    others = [
+        msgspec.structs.replace(metadata, name="other"),
+        msgspec.structs.replace(metadata, namespace="other"),
+        msgspec.structs.replace(metadata, uid="2"),
+    ]
+    names = {consumer_name(each) for each in (metadata, *others)}
+    assert len(names) == 4
+    assert {len(name) for name in names} == {CONSUMER_LENGTH}
+
+
+def test_the_name_of_a_consumer_never_changes_between_releases():
+    metadata = ObjectMeta(name="orders", namespace="shop", uid="0f1e2d3c")
+    assert consumer_name(metadata) == "2839e38557865c8c2f289829194180cb"

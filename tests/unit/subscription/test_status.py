@@ -1,0 +1,119 @@
+"""What is said about a Subscription."""
+
+import msgspec
+
+from quintet.apis.eventingbackend import EventingBackend, EventingBackendSpec, EventingBackendStatus
+from quintet.apis.meta import Condition, ObjectMeta
+from quintet.apis.subscription import (
+    BackendInUse,
+    Consumer,
+    EventType,
+    Subscription,
+    SubscriptionSpec,
+    SubscriptionStatus,
+    judge,
+)
+from quintet.controllers.subscription.status import (
+    Found,
+    Reason,
+    Trouble,
+    backend_trouble,
+    deleting,
+    invalid,
+    status_of,
+)
+
+SINK = "http://orders.shop.svc.cluster.local"
+TYPES = ("order created.v1", "order.paid.v1")
+CLEAN = (EventType("order created.v1", "ordercreated.v1"), EventType("order.paid.v1", "order.paid.v1"))
+
+
+def a_subscription(**spec):
+    return Subscription(
+        metadata=ObjectMeta(name="orders", namespace="shop", generation=3),
+        spec=SubscriptionSpec(**{"sink": SINK, "source": "commerce", "types": TYPES, **spec}),
+    )
+
+
+def a_backend(type_="nats", *, ready=True, observed=1, conditions=()):
+    return EventingBackend(
+        metadata=ObjectMeta(name="main", namespace="shop", generation=1),
+        spec=EventingBackendSpec(type=type_),
+        status=EventingBackendStatus(
+            eventing_ready=ready, observed_generation=observed, conditions=conditions
+        ),
+    )
+
+
+def test_one_that_delivers_is_ready_and_says_by_what():
+    status = status_of(a_subscription(), Found(a_backend(), "c0ffee"))
+    assert status.ready is True
+    assert status.observed_generation == 3
+    assert status.types == CLEAN
+    assert status.backend == BackendInUse(
+        "main", "nats", (Consumer("order created.v1", "c0ffee"), Consumer("order.paid.v1", "c0ffee"))
+    )
+    assert [(each.type, each.status, each.reason) for each in status.conditions] == [
+        ("Ready", "True", "Delivering")
+    ]
+
+
+def test_the_clean_types_are_shown_also_when_nothing_works():
+    status = status_of(a_subscription(), Found(trouble=Trouble(Reason.BACKEND_NOT_FOUND, "there is none")))
+    assert status.ready is False
+    assert status.types == CLEAN
+
+
+def test_a_mistake_is_said_in_the_words_of_the_webhooks():
+    broken = a_subscription(sink="ftp://x")
+    errors = judge(msgspec.to_builtins(broken))
+    condition = status_of(broken, invalid(errors)).conditions[0]
+    assert (condition.status, condition.reason) == ("False", "InvalidSpec")
+    assert "must have URL scheme 'http' or 'https'" in condition.message
+
+
+def test_a_mistake_does_not_make_us_forget_where_the_consumer_is():
+    in_use = BackendInUse("main", "nats", (Consumer("order.paid.v1", "c0ffee"),))
+    known = msgspec.structs.replace(a_subscription(sink=""), status=SubscriptionStatus(backend=in_use))
+    assert status_of(known, invalid(())).backend == in_use
+
+
+def test_the_consumer_stays_named_while_its_server_is_away():
+    in_use = BackendInUse("main", "nats", (Consumer("order.paid.v1", "c0ffee"),))
+    known = msgspec.structs.replace(a_subscription(), status=SubscriptionStatus(backend=in_use))
+    found = Found(a_backend(), "", Trouble(Reason.BACKEND_NOT_READY, "away"))
+    assert status_of(known, found).backend == in_use
+
+
+def test_a_backend_that_is_ready_is_no_trouble():
+    assert backend_trouble(a_backend()) is None
+
+
+def test_readiness_of_an_old_generation_does_not_count():
+    trouble = backend_trouble(a_backend(observed=0))
+    assert trouble is not None
+    assert trouble.reason is Reason.BACKEND_NOT_READY
+
+
+def test_the_reason_of_the_backend_is_passed_on():
+    known = (Condition("Ready", "False", "BackendNotReady", "Backend Ready: no answer from nats:4222"),)
+    trouble = backend_trouble(a_backend(ready=False, conditions=known))
+    assert trouble is not None
+    assert "no answer from nats:4222" in trouble.message
+
+
+def test_with_event_mesh_the_delivery_is_set_up_elsewhere():
+    trouble = backend_trouble(a_backend("beb"))
+    assert trouble is not None
+    assert trouble.reason == "DeliveryByEventMesh"
+
+
+def test_one_that_cannot_go_yet_says_what_it_waits_for():
+    condition = deleting(a_subscription(), "EventingBackend 'main' has no connection").conditions[0]
+    assert (condition.status, condition.reason) == ("False", "ConsumerNotRemoved")
+    assert "'main' has no connection" in condition.message
+
+
+def test_a_very_long_message_still_fits():
+    found = Found(trouble=Trouble(Reason.INVALID_SPEC, "x" * 100_000))
+    assert len(status_of(a_subscription(), found).conditions[0].message) == 4096
