@@ -1,8 +1,8 @@
 """A small HTTP/1.1 server: health, discovery and the publisher proxy answer through it.
 
 The parsing is llhttp's (`httptools`); what a client may cost is bounded by `Limits`. A handler
-returns a `Response`, or `Later`, a future or a coroutine of one; only a coroutine costs a task. `conversation`
-is one client's part of it. Plain HTTP, or TLS if a context is given.
+returns a `Response`, or `Later`, a future or a coroutine of one; only a coroutine costs a task.
+`conversation` is one client's part of it. Plain HTTP, or TLS if a context is given.
 """
 
 import asyncio

@@ -1,11 +1,10 @@
 """Requests in, answers out: which request is for whom, and what came of each event.
 
-The handler of the web server; called once per request. An event costs one future and no task: the
+The handler of the web server; called once per request. An event costs neither task nor future: the
 backend calls back when it has the event. How much may be under way is bounded; beyond that
 publishers are told to come back, instead of waiting in memory.
 """
 
-import asyncio
 import functools
 import logging
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from quintet.eventing.publisher.answers import (
 )
 from quintet.eventing.publisher.metrics import Metrics
 from quintet.web.clock import Clock
-from quintet.web.messages import TEXT, Request, Response
+from quintet.web.messages import TEXT, Later, Request, Response
 from quintet.web.server import Limits
 
 logger = logging.getLogger(__name__)
@@ -64,7 +63,6 @@ class Proxy:
         self._metrics = metrics
         self._clock = clock
         self._most = most_in_flight
-        self._loop = asyncio.get_running_loop()
         self._stored = Response(STORED.status)
         self.leaving = False
 
@@ -73,7 +71,7 @@ class Proxy:
         self.leaving = True
         self._stored = Response(STORED.status, headers={"Connection": "close"})
 
-    def handle(self, request: Request) -> Response | asyncio.Future[Response]:
+    def handle(self, request: Request) -> Response | Later:
         """Answer a request, now or later."""
         if request.path == PUBLISH and request.method == "POST":
             return self._publish(request, self._clock.monotonic())
@@ -97,54 +95,56 @@ class Proxy:
             return Answer(500, problem)
         return _OK
 
-    def _publish(self, request: Request, started: float) -> Response | asyncio.Future[Response]:
+    def _publish(self, request: Request, started: float) -> Response | Later:
         try:
             found = read(request.headers, request.body)
         except NotACloudEventError as error:
-            return self._refused(refusal(error), started)
+            return self._told(refusal(error), self._clock.monotonic() - started)
         count = 1 if isinstance(found, Event) else len(found)
         if self._metrics.in_flight + count > self._most:
             busy = BusyError(f"more than {self._most} events are under way")
-            return self._refused(refusal(busy), started)
+            return self._told(refusal(busy), self._clock.monotonic() - started)
         tracing = _tracing(request.headers)
         if isinstance(found, Event):
             return self._one(found, tracing, started)
         return self._batch(found, tracing, started)
 
-    def _one(self, event: Event, tracing: Mapping[str, str], started: float) -> asyncio.Future[Response]:
-        answer: asyncio.Future[Response] = self._loop.create_future()
+    def _one(self, event: Event, tracing: Mapping[str, str], started: float) -> Later:
+        answer = Later()
         event_type, source = event.type, event.source  # the data need not wait for the answer
 
         def done(error: Exception | None) -> None:
-            status = self._came_of(event_type, source, started, error)
-            if answer.done():
-                return
+            now = self._clock.monotonic()
             if error is None:
-                self._metrics.answered(status, "POST", PUBLISH, self._clock.monotonic() - started)
-                answer.set_result(self._stored)
+                self._count(STORED.status, event_type, source, now - started)
+                self._metrics.answered(STORED.status, "POST", PUBLISH, now - started)
+                answer.give(self._stored)
             else:
-                answer.set_result(self._refused(refusal(error), started))
+                told = self._failed(error, event_type, source, now - started)
+                answer.give(self._told(told, now - started))
 
         self._send(event, tracing, done)
         return answer
 
-    def _batch(
-        self, events: list[Event], tracing: Mapping[str, str], started: float
-    ) -> Response | asyncio.Future[Response]:
+    def _batch(self, events: list[Event], tracing: Mapping[str, str], started: float) -> Response | Later:
         if not events:
-            return self._refused(STORED, started)
-        answer: asyncio.Future[Response] = self._loop.create_future()
+            return self._told(STORED, self._clock.monotonic() - started)
+        answer = Later()
         errors: list[Exception | None] = [None] * len(events)
         names = [(event.type, event.source) for event in events]
         left = len(events)
 
         def settled(number: int, error: Exception | None) -> None:
             nonlocal left
-            self._came_of(*names[number], started, error)
+            seconds = self._clock.monotonic() - started
+            if error is None:
+                self._count(STORED.status, *names[number], seconds)
+            else:
+                self._failed(error, *names[number], seconds)
             errors[number] = error
             left -= 1
-            if left == 0 and not answer.done():
-                answer.set_result(self._refused(of_batch(errors), started))
+            if left == 0:
+                answer.give(self._told(of_batch(errors), seconds))
 
         for number, event in enumerate(events):
             self._send(event, tracing, functools.partial(settled, number))
@@ -157,17 +157,20 @@ class Proxy:
         except Exception as error:
             done(error)
 
-    def _came_of(self, event_type: str, source: str, started: float, error: Exception | None) -> int:
-        """Count an event that is no longer under way; returns the status that stands for what came of it."""
+    def _count(self, status: int, event_type: str, source: str, seconds: float) -> None:
+        """An event is no longer under way."""
         self._metrics.in_flight -= 1
-        status = STORED.status if error is None else refusal(error).status
-        if status == _INTERNAL:
-            logger.error("an event of type %s could not be handled", event_type, exc_info=error)
-        self._metrics.sent(status, event_type, source, self._clock.monotonic() - started)
-        return status
+        self._metrics.sent(status, event_type, source, seconds)
 
-    def _refused(self, answer: Answer, started: float) -> Response:
-        self._metrics.answered(answer.status, "POST", PUBLISH, self._clock.monotonic() - started)
+    def _failed(self, error: Exception, event_type: str, source: str, seconds: float) -> Answer:
+        answer = refusal(error)
+        if answer.status == _INTERNAL:
+            logger.error("an event of type %s could not be handled", event_type, exc_info=error)
+        self._count(answer.status, event_type, source, seconds)
+        return answer
+
+    def _told(self, answer: Answer, seconds: float) -> Response:
+        self._metrics.answered(answer.status, "POST", PUBLISH, seconds)
         return self._response(answer)
 
     def _response(self, answer: Answer) -> Response:
