@@ -60,6 +60,10 @@ lock: setup ## Resolve the dependencies anew and lock them with hashes
 kubernetes: setup ## Build Kubernetes into the user's cache
 	@$(BIN)/quintet build
 
+.PHONY: nats
+nats: setup ## Build the NATS server that tests run on into the user's cache
+	@PYTHONPATH=tests $(BIN)/python -m kit.nats
+
 .PHONY: images
 images: setup ## The same and, as root on Linux, what a node needs: its runtime and the images
 	@$(BIN)/quintet build $(if $(filter Linux0,$(shell uname -s)$(shell id -u)),--node)
@@ -71,11 +75,11 @@ unit: setup ## Unit tests: seconds, no cluster
 	@$(PYTEST) tests/unit
 
 .PHONY: integration
-integration: kubernetes ## Tests on a real control plane
+integration: kubernetes nats ## Tests on a real control plane
 	@$(PYTEST) tests/integration
 
 .PHONY: faults
-faults: kubernetes ## Tests with a failing server, network or leader
+faults: kubernetes nats ## Tests with a failing server, network or leader
 	@$(PYTEST) tests/faults
 
 .PHONY: e2e
@@ -83,9 +87,19 @@ e2e: images ## Tests on a real node (root on Linux; elsewhere they are skipped a
 	@$(PYTEST) tests/e2e
 
 .PHONY: coverage
-coverage: kubernetes ## Unit and integration tests with a coverage report
+coverage: kubernetes nats ## Unit and integration tests with a coverage report
 	@$(BIN)/coverage run -m pytest tests/unit tests/integration
 	@$(BIN)/coverage report
+
+.PHONY: packaging
+packaging: kubernetes ## Tests of every way to install; what needs helm, opm or kubeconform says so where there is none
+	@$(PYTEST) tests/packaging
+
+##@ Release
+
+.PHONY: release
+release: setup ## Everything of a release below dist: make release VERSION=0.1.0 [REPLACES=0.0.9] [BASE=base.tar]
+	@$(BIN)/python -m quintet.manifests.release $(VERSION) $(if $(REPLACES),--replaces $(REPLACES)) $(if $(BASE),--base $(BASE))
 
 ##@ Measure
 
@@ -94,8 +108,8 @@ bench: setup ## Quintet against the ceiling, controller-runtime and Kopf: 500 ob
 	@$(BIN)/python -m benchmarks all
 
 .PHONY: bench-full
-bench-full: setup ## The same with 2,000 objects, growth up to 10,000 objects with 100,000 children, and 200 StatefulClusters
-	@$(BIN)/python -m benchmarks all statefulcluster --count 2000 --samples 300 --sizes 1000 3000 10000
+bench-full: setup ## The same with 2,000 objects, growth up to 10,000 objects with 100,000 children, 200 StatefulClusters, and events
+	@$(BIN)/python -m benchmarks all statefulcluster publisher --count 2000 --samples 300 --sizes 1000 3000 10000
 
 ##@ Clean up
 

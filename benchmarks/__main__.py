@@ -131,6 +131,16 @@ async def publisher(options: argparse.Namespace) -> None:
     say(report.table(proxies.HEADINGS, proxies.rows(found)))
 
 
+async def dispatcher(options: argparse.Namespace) -> None:
+    """Many Subscriptions on one dispatcher, and events through it."""
+    from benchmarks import dispatcher as delivery
+
+    held, fed = await delivery.run(options.subscriptions, options.events, say)
+    say("\nOne dispatcher: what it holds, and what events cost it")
+    say(report.table(delivery.HEADINGS, delivery.rows(held)))
+    say(report.table(delivery.EVENT_HEADINGS, delivery.event_rows(fed)))
+
+
 PARTS: dict[str, Part] = {
     "drain": drain,
     "traffic": traffic,
@@ -140,8 +150,9 @@ PARTS: dict[str, Part] = {
     "scale": scale,
     "statefulcluster": statefulcluster,
     "publisher": publisher,
+    "dispatcher": dispatcher,
 }
-LONG = {"statefulcluster", "publisher"}
+LONG = {"statefulcluster", "publisher", "dispatcher"}
 """Parts that `all` leaves out: they are asked for by name."""
 
 
@@ -160,7 +171,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sets", type=int, default=200, help="for statefulcluster: how many of each kind")
     parser.add_argument("--set-replicas", type=int, default=5, help="for statefulcluster: pods of each")
     parser.add_argument("--set-rounds", type=int, default=1, help="for statefulcluster: rounds of both kinds")
-    parser.add_argument("--events", type=int, default=20_000, help="for publisher: events of a turn")
+    parser.add_argument("--events", type=int, default=20_000, help="for publisher, dispatcher: in a turn")
+    parser.add_argument("--subscriptions", type=int, default=500, help="for dispatcher: how many it holds")
     parser.add_argument("--event-rounds", type=int, default=5, help="for publisher: turns of each contender")
     parser.add_argument("--save-baseline", action="store_true", help="for micro: write baseline.json")
     return parser.parse_args()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from quintet.admission import casconfig as casconfig_admission
 from quintet.admission import checkup as checkup_admission
 from quintet.admission import eventingbackend as eventingbackend_admission
 from quintet.admission import jsonserver as jsonserver_admission
@@ -14,12 +15,15 @@ from quintet.admission import statefulcluster as statefulcluster_admission
 from quintet.admission import subscription as subscription_admission
 from quintet.admission.eventingbackend import ConfigErrors
 from quintet.admission.review import Admission
+from quintet.apis.casconfig import CASCONFIG
 from quintet.apis.checkup import CHECKUP
 from quintet.apis.eventingbackend import EVENTINGBACKEND
 from quintet.apis.jsonserver import JSONSERVER
 from quintet.apis.resources import CustomResource
 from quintet.apis.statefulcluster import STATEFULCLUSTER
 from quintet.apis.subscription import SUBSCRIPTION
+from quintet.controllers.casconfig import controller as casconfig
+from quintet.controllers.casconfig import rbac as casconfig_rbac
 from quintet.controllers.checkup import controller as checkup
 from quintet.controllers.checkup import rbac as checkup_rbac
 from quintet.controllers.eventingbackend import controller as eventingbackend
@@ -57,6 +61,8 @@ class Settings:
     discovery_address: tuple[str, int] = ("127.0.0.1", 8082)
     eventing: EventingOptions | None = None
     """What backends are made of; without it the component eventing cannot be started."""
+    system_namespace: str = ""
+    """Where the process itself lives, if it is known; configs keep away from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +96,17 @@ def _start_statefulcluster(manager: Manager, settings: Settings) -> None:
     statefulcluster.build(manager, workers=settings.workers)
 
 
+def _start_casconfig(manager: Manager, settings: Settings) -> None:
+    casconfig.build(manager, operator=settings.system_namespace, workers=settings.workers)
+
+
 def _start_eventing(manager: Manager, settings: Settings) -> None:
     if settings.eventing is None:
         raise ValueError("the component eventing needs settings of its own")
     sessions = Sessions(manager.clock)
-    eventingbackend.build(manager, options=settings.eventing, sessions=sessions, workers=settings.workers)
+    # They wait for servers of others: some that do not answer must not hold up those that do.
+    waiting = 4 * settings.workers
+    eventingbackend.build(manager, options=settings.eventing, sessions=sessions, workers=waiting)
     subscription.build(manager, sessions=sessions, workers=settings.workers)
 
 
@@ -126,6 +138,15 @@ COMPONENTS = {
             (checkup_admission.ADMISSION,),
             checkup_rbac.RIGHTS,
             checkup_rbac.DEMANDS,
+        ),
+        Component(
+            "casconfig",
+            (CASCONFIG,),
+            _start_casconfig,
+            (casconfig_admission.ADMISSION,),
+            casconfig_rbac.RIGHTS,
+            casconfig_rbac.DEMANDS,
+            casconfig_rbac.OFFERS,
         ),
         Component(
             "statefulcluster",

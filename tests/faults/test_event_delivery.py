@@ -85,7 +85,8 @@ class Load:
 def _request(event_type: str, number: int) -> bytes:
     return (
         f"POST /publish HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nce-specversion: 1.0\r\n"
-        f"ce-id: {number}\r\nce-source: commerce\r\nce-type: {event_type}\r\nContent-Length: 7\r\n\r\n"
+        # Source and id together name an event, whatever its type.
+        f"ce-id: {event_type}/{number}\r\nce-source: commerce\r\nce-type: {event_type}\r\nContent-Length: 7\r\n\r\n"
     ).encode() + b'{"a":1}'
 
 
@@ -96,7 +97,7 @@ class Book:
     taken: dict[str, list[int]] = field(default_factory=lambda: {ORDERED: [], MANY: []})
 
     def keep(self, request: Received) -> None:
-        self.taken[request.headers["ce-type"]].append(int(request.id))
+        self.taken[request.headers["ce-type"]].append(int(request.id.rpartition("/")[2]))
 
     def duplicates(self, event_type: str) -> int:
         return len(self.taken[event_type]) - len(set(self.taken[event_type]))
@@ -112,12 +113,15 @@ class Place:
     proxies: list[Publisher]
     dispatchers: list[DispatcherProcess]
     load: Load
+    loading: "asyncio.Task[None] | None" = None
 
     async def reached(self, share: float) -> None:
         """Wait until so much of all was acknowledged."""
         target = int(EVENTS * share)
 
         def enough() -> None:
+            if self.loading is not None and self.loading.done():
+                self.loading.result()
             seen = f"{self.load.count} of {target}; refused: {dict(self.load.refusals)}"
             assert self.load.count >= target, seen
 
@@ -193,7 +197,7 @@ FAULTS: tuple[Callable[[Place], Awaitable[None]], ...] = (
 
 @asynccontextmanager
 async def under_load(place: Place) -> AsyncIterator[None]:
-    loading = asyncio.create_task(place.load.run())
+    place.loading = loading = asyncio.create_task(place.load.run())
     try:
         yield
         await loading
@@ -221,7 +225,7 @@ async def test_every_acknowledged_event_is_delivered_whatever_fails_on_the_way(p
 
     await eventually(all_there, within=PATIENCE)
     delivered = asyncio.get_running_loop().time() - began
-    print(
+    print(  # noqa: T201  # figures for whoever runs it
         f"{load.count} events acknowledged in {published:.0f} s and delivered in {delivered:.0f} s; "
         f"duplicates: {book.duplicates(MANY)} of {len(load.acknowledged[MANY])} with 100 under way, "
         f"{book.duplicates(ORDERED)} of {len(load.acknowledged[ORDERED])} with one; "
@@ -232,3 +236,20 @@ async def test_every_acknowledged_event_is_delivered_whatever_fails_on_the_way(p
     assert first_seen == load.acknowledged[ORDERED], "the order was not kept"
     dead = await place.scene.jetstream.stream_info("sap-dead-letter")
     assert dead.state.messages == 0, "an event was given up although its sink came back"
+
+
+async def test_an_api_server_that_is_away_does_not_stop_deliveries(place: Place, cluster: Cluster):
+    cluster.process("kube-apiserver").kill()
+    try:
+        for number in range(50):
+            await place.scene.publish(f"away/{number}", subject=f"kyma.commerce.{MANY}")
+
+        async def all_there() -> None:
+            assert sorted(place.book.taken[MANY]) == list(range(50)), place.book.taken[MANY]
+            for each in place.dispatchers:
+                await each.ready()
+                assert (await each.get("/healthz")).status == 200
+
+        await eventually(all_there, within=60)
+    finally:
+        await asyncio.to_thread(cluster.process("kube-apiserver").restart)

@@ -31,6 +31,9 @@ async def kinds(cluster):
     """The API server, once it serves all our kinds."""
     done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "config/crd"))
     assert done.returncode == 0, done.stderr
+    own = ROOT / "charts/quintet/crds"
+    done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(own))
+    assert done.returncode == 0, done.stderr
 
     def served() -> None:
         definitions = "--for=condition=Established"

@@ -179,7 +179,7 @@ async def test_a_label_of_the_namespace_turns_warnings_into_a_refusal_and_back(
     [
         ([{"streamName": "a", "streamReplicas": 1}], "must have at most 1 item"),
         ([{}], "should have at least 1 propert"),
-        ({"streamName": "a"}, "unknown field \"spec.config.streamName\""),
+        ({"streamName": "a"}, 'unknown field "spec.config.streamName"'),
         ([{"streamReplicas": 1}] * 65, "must have at most 64 items"),
     ],
     ids=["two keys in one map", "an empty map", "a map instead of a list", "too many entries"],

@@ -147,6 +147,23 @@ async def policy(backends: Client, cluster) -> AsyncIterator[None]:
         cluster.kubectl("delete", body["kind"], body["metadata"]["name"])
 
 
+async def in_force(user: Api, path: str) -> None:
+    """A policy takes a moment: until then, what it forbids is admitted."""
+
+    async def refused() -> None:
+        body = a_backend("", url="nats://evil.example:4222", credentialsSecretRef="theirs")
+        body["metadata"] = {"generateName": "attack-"}
+        said = "it was admitted"
+        try:
+            await user.create(path, body)
+        except RefusedError as error:
+            said = str(error)
+        assert said.startswith("403"), said
+        assert "you need the right to get that Secret" in said
+
+    await eventually(refused)
+
+
 async def test_a_user_without_a_right_on_a_secret_cannot_have_it_sent_anywhere(
     policy, backends: Client, api: Api, namespace
 ):
@@ -154,19 +171,7 @@ async def test_a_user_without_a_right_on_a_secret_cannot_have_it_sent_anywhere(
     user = await _as(api, namespace, "tenant", WRITES)
     path = f"/apis/eventing.kyma-project.io/v1alpha1/namespaces/{namespace}/eventingbackends"
     try:
-
-        async def in_force() -> None:
-            body = a_backend("", url="nats://evil.example:4222", credentialsSecretRef="theirs")
-            body["metadata"] = {"generateName": "attack-"}
-            said = "it was admitted"
-            try:
-                await user.create(path, body)
-            except RefusedError as error:
-                said = str(error)
-            assert said.startswith("403"), said
-            assert "you need the right to get that Secret" in said
-
-        await eventually(in_force)  # a policy takes a moment
+        await in_force(user, path)
         with pytest.raises(RefusedError, match="you need the right"):
             await user.create(path, a_backend("attack-beb", "beb", secretRef="theirs"))
         # Somebody who may has made one: whoever may not must not lead it elsewhere.
@@ -191,6 +196,7 @@ async def test_a_user_with_a_right_on_that_very_secret_may_name_it(
     user = await _as(api, namespace, "tenant", WRITES, secrets)
     path = f"/apis/eventing.kyma-project.io/v1alpha1/namespaces/{namespace}/eventingbackends"
     try:
+        await in_force(user, path)
         body = a_backend("any", url="nats://nats.example:4222", credentialsSecretRef="mine")
         await user.create(path, body)
         with pytest.raises(RefusedError, match="you need the right"):

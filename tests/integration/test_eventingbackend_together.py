@@ -28,13 +28,13 @@ from kit.kubelet import PretendedNode
 from kit.nats import NatsServer, a_nats_server
 from kit.objects import exists
 from kit.proxy import FaultProxy
-from quintet.apis.eventingbackend import EVENTINGBACKENDS
+from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.eventingbackend import desired
-from quintet.eventing.naming import BACKEND, consumer_name
+from quintet.eventing import consumers
 from quintet.kube.client import Client
-from quintet.nats.config import ConsumerConfig, StreamConfig
+from quintet.nats.config import StreamConfig
 
 
 @pytest.fixture(scope="module")
@@ -173,11 +173,11 @@ async def test_a_move_to_another_server_loses_nothing_on_the_way(
 ):
     """Listen there → publish there → deliver what is left here → deliver there."""
     key = await create(backends, namespace, "any", url=nats.url)
-    uid = (await ready(backends, key)).metadata.uid
+    await ready(backends, key)
     where = await a_subscription(backends, namespace, "orders", "any")
     subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
     # The parts of the controller of Subscriptions and of the dispatcher are played here.
-    consumer = ConsumerConfig(durable_name=consumer_name(subscription.metadata), metadata={BACKEND: uid})
+    consumer = consumers.wanted(subscription, await get(backends, key), effective(NATS, {"url": nats.url}))
 
     async def told(part: str) -> str:
         found = (await children(backends, namespace))["Deployment", f"any-{part}"]
@@ -207,6 +207,40 @@ async def test_a_move_to_another_server_loses_nothing_on_the_way(
         await here.purge_stream("sap")  # as good as delivered
         await ready(backends, key)
         assert new.url in await told("dispatcher")
+    witness.assert_truth()
+
+
+async def test_other_subjects_are_published_only_when_they_are_listened_to_and_old_ones_are_kept_until_then(
+    operator, witness, backends: Client, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url, streamSubjectPrefix="old")
+    await ready(backends, key)
+    where = await a_subscription(backends, namespace, "orders", "any")
+    subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
+    values = {"url": nats.url, "streamSubjectPrefix": "new"}
+    async with jetstream_of(nats.url) as jetstream:
+
+        async def subjects() -> tuple[str, ...]:
+            return (await jetstream.stream_info("sap")).config.subjects
+
+        await change(backends, key, **values)
+
+        async def both() -> None:
+            found = condition(await get(backends, key), "Publisher Proxy Ready")
+            assert "1 more Subscriptions listen" in found.message, found
+            assert await subjects() == ("new.>", "old.>")
+
+        await eventually(both, within=60)
+        found = (await children(backends, namespace))["Deployment", "any-publisher-proxy"]
+        assert '"subjectPrefix":"old"' in str(found["spec"]["template"]["spec"]["containers"][0]["env"])
+        wanted = consumers.wanted(subscription, await get(backends, key), effective(NATS, values))
+        await jetstream.create_or_update_consumer("sap", wanted)
+        await ready(backends, key)
+
+        async def only_new() -> None:
+            assert await subjects() == ("new.>",)
+
+        await eventually(only_new)
     witness.assert_truth()
 
 
@@ -272,6 +306,21 @@ async def test_a_backend_stays_while_subscriptions_use_it_and_says_which(
 
     await eventually(gone)
     assert await exists(backends, SUBSCRIPTIONS, other)
+
+
+async def test_a_deleted_namespace_takes_everything_with_it(
+    operator, backends: Client, cluster, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    await a_subscription(backends, namespace, "orders", "any")
+    cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+
+    async def gone() -> None:
+        assert not await exists(backends, EVENTINGBACKENDS, key)
+        assert await children(backends, namespace) == {}
+
+    await eventually(gone, within=90)
 
 
 async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_goes(

@@ -354,3 +354,17 @@ async def test_a_proxy_that_may_not_try_for_ever_gives_up_with_the_reason(tmp_pa
         await server.kill()
         assert await publisher.program.ended() == 1
         assert any("gave up" in line for line in publisher.program.log), publisher.program.log
+
+
+async def test_headers_count_where_a_server_takes_little(tmp_path: Path):
+    async with (
+        a_nats_server(tmp_path / "nats", {"max_payload": 2048}) as server,
+        a_stream(server),
+        a_publisher(settings(server.url)) as publisher,
+    ):
+        await publisher.ready()
+        answer = await publisher.ask(binary(1, b"x" * 2000))
+        assert answer.status == 413, answer
+        assert b"more than NATS takes in a message (2048)" in answer.body, answer
+        assert (await publisher.ask(binary(2, b"x" * 1000))).status == 204
+        assert not [line for line in publisher.program.log if "lost" in line], publisher.program.log

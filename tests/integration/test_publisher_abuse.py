@@ -100,6 +100,18 @@ async def test_clients_that_send_a_byte_now_and_then_hold_up_nobody(publisher: P
         assert publisher.rss_mb - before < 2 * MAY_STAY_MB
 
 
+async def test_bodies_that_are_never_finished_take_what_they_have_and_no_more(publisher: Publisher):
+    before = publisher.rss_mb
+    unfinished = binary("slow", b"x" * 65_000)[:-1]
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(500):
+            client = await stack.enter_async_context(publisher.client())
+            client.send(unfinished)
+            await client.writer.drain()
+        assert (await publisher.ask(binary("quick"))).status == 204
+        assert publisher.rss_mb - before < 2 * 500 * len(unfinished) / 2**20
+
+
 async def test_more_connections_than_there_is_room_for_are_told_so(publisher: Publisher):
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(1000):

@@ -20,7 +20,7 @@ from kit.subscriptions import (
     subscription_operator,
 )
 from quintet.apis.eventingbackend import EVENTINGBACKENDS
-from quintet.apis.meta import Object, ObjectKey
+from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTIONS, EventType, Subscription
 from quintet.controllers.subscription import controller, hands
 from quintet.eventing.choice import DEFAULT
@@ -35,6 +35,8 @@ from quintet.nats.jetstream import ConsumerConfig, JetStream, StreamConfig
 from quintet.nats.options import Options
 from quintet.runtime.clock import SystemClock
 from quintet.runtime.events import EVENTS
+
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
 
 
 @pytest.fixture
@@ -237,6 +239,19 @@ async def test_a_subscription_whose_backend_is_gone_can_go_too(scene: Scene, cli
     await scene.found("orders", "BackendNotFound")
     await client.delete(SUBSCRIPTIONS, found.key)
     await gone(client, found.key)
+
+
+async def test_a_whole_namespace_can_go_though_its_server_is_gone_already(scene: Scene, client: Client):
+    await scene.subscribe()
+    found = await scene.found("orders", "DispatcherNotPulling")
+    # As the controller of backends does, while Subscriptions use it.
+    held = {"metadata": {"finalizers": ["example.com/held"]}}
+    await client.patch(EVENTINGBACKENDS, scene.key(BACKEND), held, Object)
+    await scene.sessions.keep_only(scene.key(BACKEND), ())
+    await client.delete(NAMESPACES, ObjectKey("", scene.namespace))
+    await gone(client, found.key)
+    free = {"metadata": {"finalizers": None}}
+    await client.patch(EVENTINGBACKENDS, scene.key(BACKEND), free, Object)
 
 
 async def test_one_that_moves_to_another_backend_leaves_no_consumer_behind(scene: Scene, client: Client):

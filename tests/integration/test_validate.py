@@ -22,7 +22,7 @@ from quintet.cli.validate import KINDS, _parts, judged
 
 ROOT = Path(__file__).parent.parent.parent
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 7, 2**31, 2**40, 1.5, 3.0, "", "a", "A b", "10", "0", "text\nof lines", "ü", "x" * 300,
+    None, True, False, 0, 1, -1, 7, 2**31, 2**40, 1.5, "", "a", "A b", "10", "0", "text\nof lines", "ü", "x" * 300,
     "5%", "OnDelete", "Never", "2026-01-01T00:00:00Z", [], [1], ["a", "a"], [{}], [None], {}, {"a": "b"}, {"a": 1}, {"name": "x"},
 )  # fmt: skip
 CHANGES = 150

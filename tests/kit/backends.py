@@ -37,6 +37,7 @@ from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
 from quintet.nats.client import Client as NatsClient
+from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import JetStream
 from quintet.nats.options import Options as NatsOptions
 from quintet.runtime.clock import SystemClock
@@ -220,7 +221,9 @@ class Witness:
         request, body = call.exchange.request, call.exchange.body
         if body["status"].get("eventingReady"):
             self.claims += 1
-            await self._check(ObjectKey(request.namespace, request.name), body["status"])
+            key = ObjectKey(request.namespace, request.name)
+            await self._check(key, body["status"])
+            await self._check_stream(key, body["status"])
         return await call.forward()
 
     async def _check(self, key: ObjectKey, status: JsonObject) -> None:
@@ -236,6 +239,19 @@ class Witness:
             current = seen.get("observedGeneration", 0) >= found["metadata"]["generation"]
             if not current or counts != {found["spec"]["replicas"]}:
                 self.lies.append(f"{key}: {part} is not rolled out: {seen}")
+
+    async def _check_stream(self, key: ObjectKey, status: JsonObject) -> None:
+        told = {entry["name"]: entry.get("value", "") for entry in status["effectiveConfig"]}
+        if status["backendType"] != "nats" or not told.get("url") or told.get("credentialsSecretRef"):
+            return
+        try:
+            async with jetstream_of(told["url"]) as jetstream:
+                found = (await jetstream.stream_info(told["streamName"])).config
+        except NatsError as error:
+            self.lies.append(f"{key}: the stream is not there: {error!r}")
+            return
+        if found.max_msgs != int(told["maxMessages"]) or found.retention != told["retentionPolicy"]:
+            self.lies.append(f"{key}: the stream is otherwise: {found}")
 
     def assert_truth(self) -> None:
         assert self.lies == [], "\n".join(self.lies)

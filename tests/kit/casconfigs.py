@@ -7,6 +7,7 @@ Run as a program it is the operator alone, to be killed: `python -m kit.casconfi
 import asyncio
 import contextlib
 import copy
+import functools
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -239,9 +240,12 @@ def plain(obj: JsonObject) -> JsonObject:
 
 
 @contextlib.asynccontextmanager
-async def casconfig_operator(kubeconfig: Path, **options: Any) -> AsyncIterator[Manager]:
-    """An operator in this process, stopped on the way out."""
-    async with operating(kubeconfig, controller.build, **options) as manager:
+async def casconfig_operator(
+    kubeconfig: Path, *, operator: str = "", **options: Any
+) -> AsyncIterator[Manager]:
+    """An operator in this process, stopped on the way out; `operator` is the namespace it says it is in."""
+    build = functools.partial(controller.build, operator=operator)
+    async with operating(kubeconfig, build, **options) as manager:
         yield manager
 
 

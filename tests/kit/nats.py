@@ -6,6 +6,7 @@ The program is built like that of the image, from the same go.mod, and kept in t
 import asyncio
 import json
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,9 +28,13 @@ def nats_server() -> Path:
         if not kept.is_dir():
             with tempfile.TemporaryDirectory(dir=kept.parent, suffix=".unfinished") as unfinished:
                 programs = Path(unfinished) / "programs"
-                staging.go_tools(folder, programs, lambda _: None)
+                staging.go_tools(folder, programs, _say)
                 programs.rename(kept)
     return kept / "nats-server"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
 
 
 class NatsServer:
@@ -154,3 +159,7 @@ async def a_nats_server(
         yield server
     finally:
         await server.kill()
+
+
+if __name__ == "__main__":
+    _say(str(nats_server()))

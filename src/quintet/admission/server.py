@@ -7,17 +7,15 @@ The kinds' rules run in threads: a slow one must not hold up the leader's lease.
 
 import asyncio
 import contextlib
-import functools
 import logging
 import os
 import ssl
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-from aiohttp import web
 from cryptography import x509
 
 from quintet.admission import review
@@ -25,6 +23,8 @@ from quintet.admission.review import Admission, BadReview
 from quintet.admission.sources import Serving
 from quintet.observe import metrics
 from quintet.runtime.clock import Clock
+from quintet.web.messages import JSON
+from quintet.web.server import Limits, Request, Response, Server
 
 LARGEST_BODY = 4 * 1024 * 1024
 # The API server gives up after 5 seconds: an answer has to come before that.
@@ -34,6 +34,8 @@ THREADS = 8
 # Go keeps idle connections for 90 seconds. Who closes second never cuts off a request in flight.
 KEEP_ALIVE = 120.0
 GRACE = 5.0
+# Of a review that is too large only the beginning is kept: it says who asks.
+LIMITS = Limits(body_bytes=LARGEST_BODY, excerpt_bytes=4096, body_seconds=TIME_LIMIT, idle_seconds=KEEP_ALIVE)
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 Judge = Callable[[Admission, bytes], bytes]
@@ -52,8 +54,13 @@ class AdmissionServer:
         host: str = "0.0.0.0",
         port: int = 9443,
         time_limit: float = TIME_LIMIT,
+        limits: Limits = LIMITS,
     ) -> None:
-        self._admissions = tuple(admissions)
+        self._routes: dict[str, tuple[Admission, Judge]] = {
+            f"/{verb}/{admission.path}": (admission, judge)
+            for admission in admissions
+            for verb, judge in (("mutate", review.mutate), ("validate", review.validate))
+        }
         self._clock = clock
         self._address = host, port
         self._time_limit = time_limit
@@ -62,7 +69,7 @@ class AdmissionServer:
         self._tls = _tls_context()
         self._served: Serving | None = None
         self._ends = NEVER
-        self._runner: web.AppRunner | None = None
+        self._server = Server(self._route, limits, clock)
 
     def load(self, serving: Serving) -> None:
         """Show this certificate in new handshakes; connections that are open stay as they are."""
@@ -85,86 +92,60 @@ class AdmissionServer:
 
     async def start(self) -> int:
         """Begin to serve; returns the port, which matters when any free one was asked for."""
-        app = web.Application()
-        for admission in self._admissions:
-            for verb, judge in (("mutate", review.mutate), ("validate", review.validate)):
-                path = f"/{verb}/{admission.path}"
-                app.router.add_post(path, functools.partial(self._handle, path, admission, judge))
-        self._runner = web.AppRunner(
-            app, access_log=None, handle_signals=False, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=GRACE
-        )
-        await self._runner.setup()
-        await web.TCPSite(self._runner, *self._address, ssl_context=self._tls).start()
-        port: int = self._runner.addresses[0][1]
-        return port
+        return await self._server.start(*self._address, tls=self._tls)
 
     async def stop(self) -> None:
         """Answer what has been asked, then serve no more."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._server.stop(GRACE)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _handle(
-        self, path: str, admission: Admission, judge: Judge, request: web.Request
-    ) -> web.Response:
-        started = self._clock.monotonic()
+    def _route(self, request: Request) -> Response | Awaitable[Response]:
+        found = self._routes.get(request.path)
+        if found is None:
+            return Response(404, b"there is no webhook at this path\n")
+        if request.method != "POST":
+            return Response(405, b"send a review by POST\n", headers={"Allow": "POST"})
+        return self._handle(request, *found)
+
+    async def _handle(self, request: Request, admission: Admission, judge: Judge) -> Response:
+        started, path = self._clock.monotonic(), request.path
         in_flight = metrics.webhook_in_flight.labels(path)
         in_flight.inc()
         code = 500
         try:
-            response = await self._answer(admission, judge, request)
+            response = await self._answer(request, admission, judge)
             code = response.status
             return response
-        except web.HTTPException as refusal:
-            code = refusal.status
-            raise
         finally:
             in_flight.dec()
             metrics.webhook_requests.labels(path, str(code)).inc()
             metrics.webhook_seconds.labels(path).observe(self._clock.monotonic() - started)
 
-    async def _answer(self, admission: Admission, judge: Judge, request: web.Request) -> web.Response:
-        if request.content_type != "application/json":
-            return web.Response(status=415, text="send application/json\n")
-        kind, body = admission.resource.kind, bytearray()
+    async def _answer(self, request: Request, admission: Admission, judge: Judge) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            return Response(415, b"send application/json\n")
+        kind, body = admission.resource.kind, request.body
+        if request.truncated:
+            text = f"{admission.too_large} A review of this {kind} takes more than {LARGEST_BODY} bytes."
+            answer = review.without_verdict(bytearray(body), 413, "RequestEntityTooLarge", text)
+            return _response(answer, 413, text)
         loop = asyncio.get_running_loop()
-        answer: bytes | None
         try:
             async with asyncio.timeout(self._time_limit), self._slots:
-                await _read(request, body)
-                answer = await loop.run_in_executor(self._threads, judge, admission, bytes(body))
+                answer = await loop.run_in_executor(self._threads, judge, admission, body)
         except BadReview as error:
-            return web.Response(status=400, text=f"{error}\n")
-        except TooLarge:
-            text = f"{admission.too_large} A review of this {kind} takes more than {LARGEST_BODY} bytes."
-            answer = review.without_verdict(body, 413, "RequestEntityTooLarge", text)
-            return _response(answer, 413, text)
+            return Response(400, f"{error}\n".encode())
         except TimeoutError:
             log.warning("No verdict in time", extra={"resource": admission.resource.qualified})
             text = f"no verdict on this {kind} within {self._time_limit:g} s: try again"
-            answer = review.without_verdict(body, 504, "Timeout", text)
+            answer = review.without_verdict(bytearray(body), 504, "Timeout", text)
             return _response(answer, 408, text)
         return _response(answer)
 
 
-class TooLarge(Exception):
-    """The request is larger than we read."""
-
-
-async def _read(request: web.Request, body: bytearray) -> None:
-    """Read the body into `body`, which keeps its beginning if something goes wrong."""
-    async for chunk in request.content.iter_any():
-        body += chunk
-        if len(body) > LARGEST_BODY:
-            del body[4096:]
-            raise TooLarge
-
-
-def _response(answer: bytes | None, code: int = 500, text: str = "") -> web.Response:
+def _response(answer: bytes | None, code: int = 500, text: str = "") -> Response:
     """The answer, or a plain refusal where there is nobody to answer to."""
-    if answer is None:
-        return web.Response(status=code, text=f"{text}\n")
-    return web.Response(body=answer, content_type="application/json")
+    return Response(code, f"{text}\n".encode()) if answer is None else Response(200, answer, JSON)
 
 
 def _tls_context() -> ssl.SSLContext:

@@ -11,6 +11,8 @@ from quintet.apis.meta import JsonObject
 
 def diff(before: Any, after: Any, path: str = "") -> list[JsonObject]:
     """The operations that turn `before` into `after`."""
+    if before is after:
+        return []
     if isinstance(before, dict) and isinstance(after, dict):
         return _diff_objects(before, after, path)
     if isinstance(before, list) and isinstance(after, list):

@@ -61,6 +61,23 @@ def mistakes(schema: JsonObject, obj: JsonObject, rules: Rules) -> list[FieldErr
     return list(errors)
 
 
+def as_read(schema: JsonObject, value: Any) -> Any:
+    """A value without mistakes as the API server takes it: without nulls, and with every default."""
+    if isinstance(value, list):
+        return [as_read(schema.get("items", {}), item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    known, others = schema.get("properties", {}), schema.get("additionalProperties")
+    free = others if isinstance(others, dict) else {"nullable": True}
+    below = {name: known.get(name, free) for name in value}
+    kept = {name: child for name, child in value.items() if not _dropped(below[name], child)}
+    read = {name: as_read(below[name], child) for name, child in kept.items()}
+    for name, child in known.items():
+        if "default" in child and name not in read:
+            read[name] = as_read(child, child["default"])
+    return read
+
+
 def _check_metadata(metadata: JsonObject, errors: FieldErrors) -> None:
     """As the API server checks it for every kind."""
     name = metadata.get("name")
@@ -148,20 +165,25 @@ def _number_problem(schema: JsonObject, number: float) -> str:
 
 
 def _check_object(schema: JsonObject, value: JsonObject, path: FieldPath, errors: FieldErrors) -> None:
-    known = schema.get("properties", {})
+    known, others = schema.get("properties", {}), schema.get("additionalProperties")
+    written = {name for name in value if name not in known or not _dropped(known[name], value[name])}
     for name in schema.get("required", ()):
-        if name not in value:
+        if name not in written:
             errors.required(path.child(name))
-    others = schema.get("additionalProperties")
     for name, child in value.items():
         if name in known:
-            # A null is taken for nothing written where there is a default to take its place.
-            if child is not None or "default" not in known[name]:
+            if name in written:
                 _check(known[name], child, path.child(name), errors)
         elif isinstance(others, dict):
-            _check(others, child, path.key(name), errors)
+            if not _dropped(others, child):
+                _check(others, child, path.key(name), errors)
         elif not (others or schema.get("x-kubernetes-preserve-unknown-fields")):
             errors.found.append(_unknown(path.child(str(name)), str(name), known))
+
+
+def _dropped(schema: JsonObject, value: Any) -> bool:
+    """Whether the API server takes a value for not written."""
+    return value is None and not schema.get("nullable")
 
 
 def _unknown(path: FieldPath, name: str, known: JsonObject) -> FieldError:
@@ -172,7 +194,7 @@ def _unknown(path: FieldPath, name: str, known: JsonObject) -> FieldError:
 
 def _check_list(schema: JsonObject, items: Sequence[Any], path: FieldPath, errors: FieldErrors) -> None:
     for index, item in enumerate(items):
-        _check(schema["items"], item, path.index(index), errors)
+        _check(schema.get("items", {}), item, path.index(index), errors)
     seen: list[Any] = []
     for index, mark in _marks(schema, items):
         if mark in seen:
@@ -202,7 +224,7 @@ def _check_rules(schema: JsonObject, value: Any, path: FieldPath, rules: Rules, 
                 _check_rules(below, child, path.child(name), rules, errors)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            _check_rules(schema["items"], item, path.index(index), rules, errors)
+            _check_rules(schema.get("items", {}), item, path.index(index), rules, errors)
 
 
 def _holds(value: Any) -> bool:

@@ -47,7 +47,7 @@ def _logging(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--grace-seconds",
     type=click.FloatRange(0, 300),
-    default=15.0,
+    default=45.0,
     show_default=True,
     help="How long what is under way may take after that.",
 )
@@ -65,6 +65,8 @@ def publisher_proxy(
     Runs in the pods of an EventingBackend; what it works with is in QUINTET_EVENTING.
     """
     settings = _settings(PublisherSettings)
+    if (settings.nats is None) == (settings.beb is None):
+        raise click.ClickException(f"{VARIABLE} must name one backend: nats or beb")
     logs.set_up(log_format, log_level)
     from quintet.eventing.publisher import process
 

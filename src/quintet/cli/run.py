@@ -20,6 +20,7 @@ import uvloop
 from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors
 from quintet.apis.meta import ObjectKey
 from quintet.cli import eventing
+from quintet.cli.addresses import Address
 from quintet.components import COMPONENTS, INSTANCE, Component, Settings, webhook_service
 from quintet.kube import config
 from quintet.kube.client import Client
@@ -83,22 +84,6 @@ class _Names(click.ParamType[tuple[str, ...]]):
         return names
 
 
-class _Address(click.ParamType[tuple[str, int]]):
-    """HOST:PORT."""
-
-    name = "host:port"
-
-    def convert(
-        self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        host, _, port = value.rpartition(":")
-        if not host or not port.isdigit():
-            self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:8081", param, ctx)
-        return host, int(port)
-
-
 @click.command(epilog="Exit codes: 0 asked to stop, 1 it failed, 2 it was called wrongly.")
 @click.option("--controllers", type=_Names(), default=",".join(COMPONENTS), show_default=True)
 @click.option("--kubeconfig", help="Which cluster; default: KUBECONFIG, the pod's own, ~/.kube/config.")
@@ -117,7 +102,7 @@ class _Address(click.ParamType[tuple[str, int]]):
 )
 @click.option(
     "--health-address",
-    type=_Address(),
+    type=Address(),
     default="127.0.0.1:8081",
     show_default=True,
     help="/healthz, /readyz, /metrics.",
@@ -157,7 +142,7 @@ class _Address(click.ParamType[tuple[str, int]]):
 )
 @click.option(
     "--discovery-address",
-    type=_Address(),
+    type=Address(),
     default="127.0.0.1:8082",
     show_default=True,
     help="/backend: which types of backend there are and what they can be told.",
@@ -248,6 +233,8 @@ def _settings(options: Options, backends: EventingOptions | None) -> Settings:
         ConfigErrors(options.eventing_config_errors),
         options.discovery_address,
         backends,
+        # On a developer's machine the default namespace is nobody's home.
+        system_namespace=options.system_namespace or "",
     )
 
 

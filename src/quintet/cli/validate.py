@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 KINDS = {
     ("example.com/v1", "JsonServer"): ("apis.jsonserver:JSONSERVER", "admission.jsonserver:ADMISSION"),
     ("kiagnose.io/v1alpha1", "Checkup"): ("apis.checkup:CHECKUP", "admission.checkup:ADMISSION"),
+    ("openebs.io/v1alpha1", "CASConfig"): ("apis.casconfig:CASCONFIG", "admission.casconfig:ADMISSION"),
     ("enge.me/v1alpha1", "StatefulCluster"): (
         "apis.statefulcluster:STATEFULCLUSTER",
         "admission.statefulcluster:ADMISSION",
@@ -107,13 +108,16 @@ def judged(document: Document, namespace: str) -> Judged:
 def _judged(kind: tuple[str, str], obj: JsonObject) -> Judged:
     """In the order of the API server: fill in, check the schema, and only then ask the kind."""
     from quintet.admission.review import Operation, Request
-    from quintet.apis.structural import mistakes
+    from quintet.apis.structural import as_read, mistakes
     from quintet.cli.rules import RULES
 
     schema, admission = _parts(*kind)
     notes: tuple[str, ...] = ()
     errors = mistakes(schema, obj, RULES)
-    if not errors and admission.default is not None:
+    if errors:
+        return Judged(tuple(errors))
+    obj = as_read(schema, obj)
+    if admission.default is not None:
         notes = admission.old_names(obj) if admission.old_names is not None else ()
         obj = admission.default(obj, Operation.CREATE)
         errors = mistakes(schema, obj, RULES)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quintet.eventing.headers import PREFIX, BadValueError, decoded, encoded, understood
+from quintet.eventing.headers import PREFIX, BadValueError, decoded, encoded, is_plain
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
@@ -96,11 +96,15 @@ def _binary(headers: Mapping[str, str], body: bytes) -> Event:
     for header, text in headers.items():
         if not header.startswith(PREFIX):
             continue
-        try:
-            value, kept[header] = understood(text)
-        except BadValueError as error:
-            faults.append(f"{header[3:]}: {error}")
-            continue
+        if is_plain(text):
+            value = kept[header] = text
+        else:
+            try:
+                value = decoded(text)
+                kept[header] = encoded(value)
+            except BadValueError as error:
+                faults.append(f"{header[3:]}: {error}")
+                continue
         if header not in _REQUIRED and (fault := _fault(header[3:], value)):
             faults.append(fault)
     if "ce-datacontenttype" in headers:

@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 PREFIX: Final = "ce-"
-# What need not be encoded: printable ASCII without space, double quote and percent.
-_PLAIN = re.compile(r"[!#$&-~]*").fullmatch
+is_plain: Final = re.compile(r"[!#$&-~]*").fullmatch
+"""Whether a value is its own header: printable ASCII without space, double quote and percent."""
 _SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
@@ -23,24 +23,16 @@ class BadValueError(ValueError):
 
 def encoded(value: str) -> str:
     """A value as a header has it."""
-    if _PLAIN(value):
+    if is_plain(value):
         return value
     if _CONTROL(value):
         raise BadValueError("MUST NOT hold control characters")
     return quote(value, safe=_SAFE)
 
 
-def understood(header: str) -> tuple[str, str]:
-    """The value that a header stands for, and the one form in which it is passed on."""
-    if _PLAIN(header):
-        return header, header
-    value = decoded(header)
-    return value, encoded(value)
-
-
 def decoded(header: str) -> str:
     """The value that a header stands for: first double quotes, then percent signs are taken off."""
-    if _PLAIN(header):
+    if is_plain(header):
         return header
     if not header.isascii():
         raise BadValueError("MUST be percent-encoded where it is not ASCII")

@@ -40,13 +40,16 @@ _SHAPE: Final = (
 )
 
 
-def stream_config(backend: EventingBackend, config: Effective) -> StreamConfig:
-    """The stream of a backend, as its configuration says."""
+def stream_config(backend: EventingBackend, config: Effective, kept: str = "") -> StreamConfig:
+    """The stream of a backend, as its configuration says.
+
+    `kept` is a prefix of subjects that pods still publish under while they move to another one.
+    """
     per_subject = _limit(config.integer("maxMessagesPerSubject"))
     refuses = config.text("discardPolicy") == "new"
     return StreamConfig(
         name=config.text("streamName"),
-        subjects=(f"{config.text('streamSubjectPrefix')}.>",),
+        subjects=_subjects(config.text("streamSubjectPrefix"), kept),
         retention=cast(Literal["limits", "interest"], config.text("retentionPolicy")),
         storage=_storage(config),
         discard="new" if refuses else "old",
@@ -109,6 +112,13 @@ def owner_of(found: StreamConfig) -> tuple[ObjectKey, str] | None:
     namespace, _, rest = _metadata(found).get(OWNER, "").partition("/")
     name, _, uid = rest.partition("/")
     return (ObjectKey(namespace, name), uid) if namespace and name else None
+
+
+def _subjects(prefix: str, kept: str) -> tuple[str, ...]:
+    """All subjects below the prefixes; JetStream refuses one that another one includes already."""
+    prefixes = [each for each in dict.fromkeys((prefix, kept)) if each]
+    outer = [each for each in prefixes if not any(each.startswith(f"{other}.") for other in prefixes)]
+    return tuple(f"{each}.>" for each in outer)
 
 
 def _metadata(config: StreamConfig) -> Mapping[str, str]:

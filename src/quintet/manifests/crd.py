@@ -46,8 +46,9 @@ def object_schema(declared: CustomResource) -> JsonObject:
     """The schema of a whole object, with what every Kubernetes object has."""
     schema = struct_schema(declared.type)
     if declared.spec_from:
-        theirs = structural(committed(), declared.spec_from)
-        schema["properties"]["spec"] = refined(theirs, schema["properties"]["spec"])
+        schema["properties"]["spec"] = _extended(
+            structural(committed(), declared.spec_from), schema["properties"]["spec"]
+        )
     for path, name in declared.parts_from:
         _put(schema, path, structural(committed(), name))
     schema["properties"] = TYPE_META | {
@@ -55,6 +56,28 @@ def object_schema(declared: CustomResource) -> JsonObject:
     }
     add_rules(schema, declared.rules)
     return ordered(schema)
+
+
+def _extended(theirs: JsonObject, ours: JsonObject) -> JsonObject:
+    """Kubernetes' schema of a spec, with fields of ours beside those that it has."""
+    own = {name: field for name, field in ours["properties"].items() if name not in theirs["properties"]}
+    shared = {name: field for name, field in ours["properties"].items() if name not in own}
+    made = refined(theirs, {**ours, "properties": shared})
+    brief = {name: _brief(field, described=2) for name, field in own.items()}
+    return ordered({**made, "properties": {**made["properties"], **brief}})
+
+
+def _brief(schema: JsonObject, described: int) -> JsonObject:
+    """A schema with descriptions on its first levels only, for a definition that is large already."""
+    made = {key: value for key, value in schema.items() if key != "description" or described > 0}
+    for key in ("items", "additionalProperties"):
+        if isinstance(made.get(key), dict):
+            made[key] = _brief(made[key], described - 1)
+    if "properties" in made:
+        made["properties"] = {
+            name: _brief(field, described - 1) for name, field in made["properties"].items()
+        }
+    return made
 
 
 def _put(schema: JsonObject, path: str, theirs: JsonObject) -> None:

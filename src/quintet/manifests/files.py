@@ -11,7 +11,12 @@ from quintet.components import Component
 from quintet.manifests.catalog import catalog_page
 from quintet.manifests.crd import MOST_BYTES, definition
 from quintet.manifests.discovery import published
+from quintet.manifests.helm import CHART, chart
+from quintet.manifests.installation import KIAGNOSE as KIAGNOSE_FLAVOUR
+from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.manager import manager, namespace
+from quintet.manifests.olm import BUNDLE, CATALOG, bundle, catalog, dockerfile
+from quintet.manifests.operator import a_quintet, operator
 from quintet.manifests.policy import policies
 from quintet.manifests.rbac import offered_roles, operator_roles, user_roles
 from quintet.manifests.text import HEADER, as_yaml
@@ -22,15 +27,19 @@ Files = dict[Path, str]
 CRD_FOLDER = Path("config/crd")
 INSTALLATION = Path("config/default")
 KYMA = Path("config/kyma")
+OPERATOR = Path("config/operator")
+KIAGNOSE = Path("config/kiagnose")
 CATALOG_PAGE = Path("docs/eventingbackend-catalog.md")
-FOLDERS = (CRD_FOLDER, INSTALLATION, KYMA)
+FOLDERS = (CRD_FOLDER, INSTALLATION, KYMA, OPERATOR, KIAGNOSE, CHART, BUNDLE, CATALOG)
 """Folders in which a file with our header and without a source is a left-over."""
 
 
 def generate(declared: Sequence[CustomResource], components: Sequence[Component] = ()) -> Files:
     """What the files should be: the definitions, and with components also how to install them."""
     files = {CRD_FOLDER / f"{each.resource.qualified}.yaml": _definition_file(each) for each in declared}
-    return files | _installation(declared, components, sorted(files)) if components else files
+    if not components:
+        return files
+    return files | _installation(declared, components, sorted(files)) | _packages(components)
 
 
 def _installation(
@@ -50,6 +59,25 @@ def _installation(
     files[KYMA / "discovery.yaml"] = as_yaml(published())
     files[CATALOG_PAGE] = catalog_page()
     return files
+
+
+def _packages(components: Sequence[Component]) -> Files:
+    """The suite operator, in every form that it is installed in."""
+    files = {**_operator(OPERATOR, components, QUINTET), **_operator(KIAGNOSE, components, KIAGNOSE_FLAVOUR)}
+    files |= chart(components)
+    files |= {BUNDLE / path: content for path, content in bundle(components).items()}
+    files[BUNDLE / "bundle.Dockerfile"] = dockerfile()
+    files[CATALOG / "catalog.yaml"] = catalog(components)
+    return files
+
+
+def _operator(folder: Path, components: Sequence[Component], flavour: Flavour) -> Files:
+    """`kubectl apply -k` of the folder; the Quintet in it has to wait until its kind is served."""
+    return {
+        folder / "operator.yaml": as_yaml(*operator(components, flavour)),
+        folder / "kustomization.yaml": _kustomization(["operator.yaml"]),
+        folder / "quintet.yaml": as_yaml(a_quintet(flavour)),
+    }
 
 
 def _kustomization(resources: list[str]) -> str:
@@ -86,7 +114,7 @@ def _definition_file(declared: CustomResource) -> str:
 
 
 def _left_over(root: Path, files: Files) -> list[Path]:
-    found = [path.relative_to(root) for folder in FOLDERS for path in (root / folder).glob("*.yaml")]
+    found = [path.relative_to(root) for folder in FOLDERS for path in (root / folder).rglob("*.yaml")]
     return [path for path in found if path not in files and (_read(root / path) or "").startswith(HEADER)]
 
 

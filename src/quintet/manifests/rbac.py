@@ -28,7 +28,7 @@ def operator_roles(components: Iterable[Component]) -> list[JsonObject]:
 
 def component_rules(components: Iterable[Component]) -> list[JsonObject]:
     """What controllers may do, wherever their objects are."""
-    return [_rule(right) for component in components for right in component.rights]
+    return [rule(right) for component in components for right in component.rights]
 
 
 def process_rules(name: str) -> list[JsonObject]:
@@ -57,7 +57,7 @@ def identity(name: str, namespace: str, cluster: list[JsonObject], own: list[Jso
 def offered_roles(components: Iterable[Component]) -> list[JsonObject]:
     """Roles that nobody has until somebody binds them to the operator in a namespace."""
     offers = [offer for component in components for offer in component.offers]
-    return [_role("ClusterRole", offer.name, [_rule(right) for right in offer.rights]) for offer in offers]
+    return [_role("ClusterRole", offer.name, [rule(right) for right in offer.rights]) for offer in offers]
 
 
 def user_roles(declared: Iterable[CustomResource]) -> list[JsonObject]:
@@ -84,13 +84,35 @@ def user_roles(declared: Iterable[CustomResource]) -> list[JsonObject]:
     return roles
 
 
-def _rule(right: Right) -> JsonObject:
-    rule: JsonObject = {
+def admin_roles(declared: Iterable[CustomResource]) -> list[JsonObject]:
+    """All that an editor may, and to make other objects belong to one of the kind; for the role admin."""
+    roles = []
+    for editor in user_roles(declared)[1::2]:
+        first = editor["rules"][0]
+        owning = {**first, "resources": [f"{first['resources'][0]}/finalizers"], "verbs": ["update"]}
+        name = editor["metadata"]["name"].removesuffix("-editor")
+        made = _role("ClusterRole", f"{name}-admin", [*editor["rules"], owning])
+        made["metadata"]["labels"] |= {f"{GROUP}/aggregate-to-admin": "true"}
+        roles.append(made)
+    return roles
+
+
+def unaggregated(role: JsonObject) -> JsonObject:
+    """The same role, for those alone who are bound to it by name."""
+    labels = {
+        key: value for key, value in role["metadata"]["labels"].items() if not key.startswith(f"{GROUP}/")
+    }
+    return {**role, "metadata": {**role["metadata"], "labels": labels}}
+
+
+def rule(right: Right) -> JsonObject:
+    """One declared right as a role says it."""
+    made: JsonObject = {
         "apiGroups": [right.group],
         "resources": list(right.resources),
         "verbs": list(right.verbs),
     }
-    return {**rule, "resourceNames": list(right.names)} if right.names else rule
+    return {**made, "resourceNames": list(right.names)} if right.names else made
 
 
 def _role(kind: str, name: str, rules: list[JsonObject], namespace: str = "") -> JsonObject:

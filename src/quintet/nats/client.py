@@ -119,11 +119,11 @@ class Client:
         if wire is None:
             raise self._no_connection()
         protocol.check_subject(subject)
-        if len(payload) > wire.info.max_payload:
-            raise PayloadTooLarge(
-                f"{len(payload)} bytes are more than NATS takes in a message ({wire.info.max_payload})"
-            )
-        wire.send(protocol.publish(subject, payload, headers, reply))
+        message, most = protocol.publish(subject, payload, headers, reply), wire.info.max_payload
+        # Headers count, too, and a server ends the connection of whoever sends more.
+        if len(message) > most and (size := len(message) - message.index(b"\n") - 3) > most:
+            raise PayloadTooLarge(f"{size} bytes are more than NATS takes in a message ({most})")
+        wire.send(message)
 
     def ask(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, timeout: float = 5.0

@@ -10,11 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typing import TYPE_CHECKING, Final
 
 from quintet.nats.errors import CredentialsError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 KEYS: Final = ("username", "password", "token", "nkey", "creds", "ca.crt", "tls.crt", "tls.key")
 # An nkey's first byte, and the kind in the next five bits: a seed (S) of a user (U).
@@ -95,8 +96,11 @@ def from_secret(data: Mapping[str, bytes]) -> Credentials:
     )
 
 
-def signer(seed: str, key: str = "nkey") -> tuple[Ed25519PrivateKey, str]:
+def signer(seed: str, key: str = "nkey") -> "tuple[Ed25519PrivateKey, str]":
     """Return the private key of a user's seed, and its public part as NATS writes it."""
+    # 8 MB that only those need who log in with a key.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     try:
         raw = _decoded(seed)
     except (binascii.Error, ValueError) as error:

@@ -43,10 +43,10 @@ class Message(msgspec.Struct, gc=False):
 
 def encoded_headers(headers: Mapping[str, str]) -> bytes:
     """Return headers as they are sent; a line break in one of them is refused."""
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    count = len(headers)
-    if lines.count("\n") != count or lines.count("\r") != count:
+    lines = "\r\n".join(map(": ".join, headers.items()))
+    breaks = len(headers) - 1
+    if lines.count("\n") != breaks or lines.count("\r") != breaks:
         raise ProtocolError("a header must not contain a line break")
     if "" in headers or ":" in "".join(headers):
         raise ProtocolError("the name of a header must neither be empty nor contain ':'")
-    return b"NATS/1.0\r\n" + lines.encode() + b"\r\n"
+    return f"NATS/1.0\r\n{lines}\r\n\r\n".encode()

@@ -171,8 +171,8 @@ def publish(subject: str, payload: bytes, headers: Mapping[str, str] | None, rep
     if headers:
         head = encoded_headers(headers)
         line = f"HPUB {place} {len(head)} {len(head) + len(payload)}\r\n"
-        return b"%b%b%b\r\n" % (line.encode(), head, payload)
-    return b"%b%b\r\n" % (f"PUB {place} {len(payload)}\r\n".encode(), payload)
+        return b"".join((line.encode(), head, payload, b"\r\n"))
+    return b"".join((f"PUB {place} {len(payload)}\r\n".encode(), payload, b"\r\n"))
 
 
 def subscribe(subject: str, queue: str, number: int) -> bytes:

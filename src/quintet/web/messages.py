@@ -12,6 +12,10 @@ import httptools
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 
+NAMES: Final[dict[bytes, str]] = {}
+"""Names of headers as they were sent, and in lower case. Clients send the same few again and again."""
+_MOST_NAMES: Final = 256
+
 _LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 # Answers that never have a body, and must not announce the length of one.
 _BARE: Final = frozenset({204, 304})
@@ -27,6 +31,8 @@ class Request:
     headers: Mapping[str, str]
     body: bytes = b""
     keep_alive: bool = True
+    truncated: bool = False
+    """Whether the body is only the beginning of one that was too large (`Limits.excerpt_bytes`)."""
 
 
 @dataclass(slots=True)
@@ -99,3 +105,11 @@ def split_target(url: bytes) -> tuple[str, str]:
         path, _, query = url.partition(b"?")
     text = path.decode("latin-1")
     return unquote(text) if "%" in text else text, query.decode("latin-1")
+
+
+def name_of(name: bytes) -> str:
+    """Return the name of a header in lower case, kept for the next time as long as they are few."""
+    text = name.decode("latin-1").lower()
+    if len(NAMES) < _MOST_NAMES and len(text) < 64:
+        NAMES[name] = text
+    return text

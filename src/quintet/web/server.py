@@ -10,6 +10,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import inf
 
 from quintet.web.clock import Clock, Timer
 from quintet.web.conversation import Conversation
@@ -31,6 +32,10 @@ class Limits:
     header_bytes: int = 16 << 10
     headers: int = 100
     body_bytes: int = 1 << 20
+    excerpt_bytes: int = 0
+    """Of a larger body keep so much and let the handler refuse the request; 0: refuse it at once."""
+    buffered_bytes: int = 64 << 20
+    """Bodies of all clients together, until they are answered."""
     connections: int = 1000
     head_seconds: float = 10.0
     """From the connection, or the first byte of a later request, to the end of its headers."""
@@ -55,17 +60,24 @@ class Server:
         self.clock = clock
         self.conversations: set[Conversation] = set()
         self.stopping = False
+        self.buffered = 0
         self._listener: asyncio.Server | None = None
         self._timer: Timer | None = None
+        self._due = inf
         self._empty = asyncio.Event()
 
     async def start(self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Begin to listen; returns the port, which matters when any free one was asked for."""
         loop = asyncio.get_running_loop()
+        patience = self.limits.head_seconds if tls else None
         self._listener = await loop.create_server(
-            lambda: Conversation(self), host or None, port, ssl=tls, backlog=1024
+            lambda: Conversation(self),
+            host or None,
+            port,
+            ssl=tls,
+            ssl_handshake_timeout=patience,
+            backlog=1024,
         )
-        self._timer = self.clock.call_later(_LOOK_SECONDS, self._look)
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def stop(self, grace: float = 10.0) -> None:
@@ -100,10 +112,19 @@ class Server:
         if self.stopping and not self.conversations:
             self._empty.set()
 
+    def look_by(self, deadline: float) -> None:
+        """See that a deadline is noticed: one timer serves all, and none runs while nobody is there."""
+        if deadline < self._due:
+            self._due = deadline
+            if self._timer is not None:
+                self._timer.cancel()
+            wait = max(deadline - self.clock.monotonic(), _LOOK_SECONDS)
+            self._timer = self.clock.call_later(wait, self._look)
+
     def _look(self) -> None:
-        """One timer for the patience with all clients."""
         now = self.clock.monotonic()
+        self._timer, self._due = None, inf
         for conversation in list(self.conversations):
             if conversation.deadline <= now:
                 conversation.late()
-        self._timer = self.clock.call_later(_LOOK_SECONDS, self._look)
+        self.look_by(min((each.deadline for each in self.conversations), default=inf))

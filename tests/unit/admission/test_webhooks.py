@@ -2,14 +2,16 @@
 
 import asyncio
 import ssl
+from dataclasses import replace
 from datetime import UTC, datetime
+from math import inf
 
 import aiohttp
 import pytest
 from cryptography import x509
 
 from kit.clock import VirtualClock
-from quintet.admission.server import AdmissionServer
+from quintet.admission.server import LIMITS, AdmissionServer
 from quintet.admission.sources import Files, MemoryStore, SelfMade
 from quintet.admission.webhooks import Webhooks
 from quintet.kube.errors import Unreachable
@@ -56,7 +58,9 @@ async def leaf_shown(port: int, bundle: bytes) -> x509.Certificate:
 
 
 def webhooks(clock, trust, source=None, **options):
-    server = AdmissionServer((ADMISSION,), clock, host="127.0.0.1", port=0)
+    # Days pass here between two requests: an idle connection must not end by that.
+    limits = replace(LIMITS, idle_seconds=inf)
+    server = AdmissionServer((ADMISSION,), clock, host="127.0.0.1", port=0, limits=limits)
     return Webhooks(server, source or SelfMade(MemoryStore(), ("127.0.0.1",)), clock, trust, **options)
 
 

@@ -19,6 +19,7 @@ from quintet.apis.markers import (
     EMBEDDED_OBJECT,
     FREE_FORM,
     INT64,
+    ONE_OR_MANY,
     SET,
     Rule,
     Verbatim,
@@ -255,6 +256,17 @@ def test_conditions_are_what_metav1_demands():
 
 def test_the_sample_has_no_problems():
     assert problems(struct_schema(LIBRARY.type)) == []
+
+
+def test_one_or_many_takes_both_and_keeps_the_fields_of_a_single_one():
+    class Item(Struct):
+        name: str
+
+    schema = type_schema(Annotated[Annotated[tuple[Item, ...], Meta(max_length=3)] | Item, ONE_OR_MANY], HERE)
+    assert "type" not in schema
+    assert schema["x-kubernetes-preserve-unknown-fields"] is True
+    assert schema["maxItems"] == 3
+    assert schema["items"]["required"] == ["name"]
 
 
 def test_the_lint_names_everything_that_is_missing():

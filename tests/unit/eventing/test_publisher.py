@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kit.clock import VirtualClock
-from quintet.eventing.cloudevents import Event, NotACloudEventError
+from quintet.eventing.cloudevents import BATCH, STRUCTURED, Event, NotACloudEventError
 from quintet.eventing.publisher import metrics as names
 from quintet.eventing.publisher.acks import Acks, Done
 from quintet.eventing.publisher.answers import Answer, BackendError, BusyError, of_batch, refusal
@@ -16,6 +18,7 @@ from quintet.eventing.publisher.stream import message_id
 from quintet.eventing.publisher.subjects import LONGEST, NoSubjectError, Subjects
 from quintet.nats import errors as nats
 from quintet.nats.messages import Message
+from quintet.nats.protocol import check_subject
 from quintet.web.messages import Later, Request, Response
 
 
@@ -91,6 +94,17 @@ def test_the_longest_subject_is_counted_in_bytes():
 def test_blanks_that_only_unicode_knows_do_not_get_into_a_subject():
     with pytest.raises(NoSubjectError, match="printable"):
         Subjects("kyma", "").of("shop", "a\u2003b")
+
+
+@given(st.text(max_size=50), st.text(max_size=50))
+def test_a_subject_is_one_that_nats_takes_or_there_is_none(source: str, event_type: str):
+    try:
+        subject = Subjects("kyma", "sap.kyma").of(source, event_type).subject
+    except NoSubjectError:
+        return
+    check_subject(subject)
+    assert all(subject.split("."))
+    assert not set(subject) & set("*> \t\r\n")
 
 
 class Told:
@@ -171,6 +185,22 @@ def test_a_lost_connection_is_told_to_all_who_wait():
     assert len(acks) == 0
 
 
+async def test_one_who_fails_to_hear_it_does_not_keep_it_from_the_others():
+    clock = VirtualClock()
+    acks, told = Acks(5, clock), Told()
+
+    def broken(error: Exception | None) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    for name in ("first", "second"):
+        acks.open(broken)
+        acks.open(told.about(name))
+        if name == "first":
+            acks.fail(nats.Disconnected("away"))
+    await clock.advance(6)
+    assert [type(each) for each in told.found.values()] == [nats.Disconnected, nats.RequestTimeout]
+
+
 def shown(metrics: Metrics) -> str:
     registry = CollectorRegistry()
     registry.register(metrics)
@@ -241,3 +271,24 @@ def test_more_events_than_are_kept_in_memory_are_sent_back_until_there_is_room()
         assert isinstance(each, Later)
         each.tell(given.append)
     assert [each.status for each in given] == [204] * 10
+
+
+HEADERS = st.dictionaries(
+    st.sampled_from(
+        ["content-type", "ce-id", "ce-source", "ce-type", "ce-specversion", "ce-time", "ce-x", "b3"]
+    ),
+    st.one_of(st.sampled_from(["1.0", STRUCTURED, BATCH, "a.b", "text/plain"]), st.text(max_size=20)),
+)
+BODIES = st.one_of(st.binary(max_size=50), st.sampled_from([b"[]", b"{}", b'[{"id":"1"}]', b'{"data":1}']))
+
+
+@given(
+    HEADERS, BODIES, st.sampled_from(["POST", "GET", "HEAD"]), st.sampled_from(["/publish", "/readyz", "/x"])
+)
+def test_whatever_is_asked_there_is_an_answer(headers: dict[str, str], body: bytes, method: str, path: str):
+    backend, metrics = Slow(), Metrics("slow")
+    answer = Proxy(backend, metrics, VirtualClock()).handle(Request(method, path, "", headers, body))
+    assert isinstance(answer, Response | Later)
+    for done in backend.waiting:
+        done(None)
+    assert metrics.in_flight == 0

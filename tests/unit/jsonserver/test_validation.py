@@ -1,10 +1,23 @@
 """Defaults, refusals and warnings of a JsonServer, in the words of its users."""
 
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 from quintet.apis.jsonserver import JSONSERVER, default, judge
 from quintet.apis.lint import problems
 from quintet.manifests.crd import definition
+
+NAMES = ("volumes", "containers", "projected", "sources", "volumeMounts", "name", "json-server", "mountPath")
+ANY_TEMPLATE = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.recursive(
+        st.none() | st.integers() | st.sampled_from(NAMES),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
+        ),
+    ),
+)
 
 
 def a_server(name="app-x", **spec):
@@ -111,3 +124,8 @@ def test_invalid_data_is_refused_and_not_warned_of_as_well():
 def test_the_definition_keeps_the_api_conventions():
     schema = definition(JSONSERVER)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert problems(schema) == []
+
+
+@drawn(ANY_TEMPLATE)
+def test_a_template_of_any_shape_is_judged_and_never_trips_the_check(template):
+    judge({"metadata": {"name": "app-x"}, "spec": {"jsonConfig": "{}", "template": {"spec": template}}})

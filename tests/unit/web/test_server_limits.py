@@ -326,3 +326,56 @@ def test_no_rubbish_breaks_or_hangs_the_server(rubbish, fresh_loop):
             return (await (await place.connect()).ask(get("/"))).status
 
     assert fresh_loop.run_until_complete(survives()) == 200
+
+
+async def test_bodies_of_all_clients_together_are_bounded_and_given_back():
+    gate = asyncio.Event()
+
+    async def handler(request):
+        await gate.wait()
+        return Response()
+
+    limits = Limits(body_bytes=1000, buffered_bytes=2500)
+    async with a_server(handler, limits) as place:
+        clients = [await place.connect() for _ in range(5)]
+        for client in clients[:2]:
+            client.send(request("POST", "/", body=b"x" * 1000))
+        await eventually_true(lambda: place.server.buffered == 2000)
+        clients[2].send(request("POST", "/", "Content-Length: 900") + b"x" * 400)
+        await eventually_true(lambda: place.server.buffered == 2400)
+        assert (await clients[3].ask(request("POST", "/", body=b"x" * 500))).status == 503
+        assert await clients[3].rest() == b""
+        clients[2].close()
+        clients[3].close()
+        await eventually_true(lambda: place.server.buffered == 2000)
+        gate.set()
+
+        assert [(await client.answer()).status for client in clients[:2]] == [200, 200]
+        assert place.server.buffered == 0
+        assert (await clients[4].ask(request("POST", "/", body=b"x" * 1000))).status == 200
+
+
+@pytest.mark.parametrize("chunked", [True, False], ids=["in chunks", "of a known length"])
+async def test_a_handler_may_refuse_a_large_body_itself_by_its_beginning(chunked):
+    seen = []
+
+    def handler(request):
+        seen.append((request.body, request.truncated))
+        return Response(200, b"read as far as needed")
+
+    limits = Limits(body_bytes=1000, excerpt_bytes=10)
+    body = b"0123456789" * 100_000
+    async with a_server(handler, limits) as place:
+        client = await place.connect()
+        if chunked:
+            client.send(
+                request("POST", "/", "Transfer-Encoding: chunked") + b"f4240\r\n" + body + b"\r\n0\r\n\r\n"
+            )
+        else:
+            client.send(request("POST", "/", body=body) + get("/never"))
+        answer = await client.answer()
+
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert await client.rest() == b""
+        assert seen == [(b"0123456789", True)]
+        assert place.server.buffered == 0

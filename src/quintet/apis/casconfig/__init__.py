@@ -11,6 +11,7 @@ rewrite = undo.undone(live, key)                                     # the oppos
 
 from quintet.apis.casconfig.spec import (
     CASConfigSpec,
+    EmbeddedConfig,
     FromOperation,
     Include,
     Level,
@@ -42,6 +43,7 @@ __all__ = [
     "CASConfigSpec",
     "CASConfigStatus",
     "ConditionType",
+    "EmbeddedConfig",
     "FromOperation",
     "Include",
     "Level",

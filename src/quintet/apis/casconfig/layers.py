@@ -81,7 +81,8 @@ def patched(
     `pod` is where the object has its pod. Raises `LedgerError` and `LedgerTooLargeError`.
     """
     wanted = list(settings)
-    paths = {setting.path for setting in wanted}
+    # A container in which something is set is one that the config still has to do with.
+    paths = {path for setting in wanted for path in (setting.path, setting.path[:2])}
     stack = _Stack(live)
     subject = stack.take_off(lambda ledger, entry: ledger.config == config and entry.path not in paths)
     written: list[Ledger] = []

@@ -76,7 +76,10 @@ def ledgers(obj: JsonObject) -> list[Ledger]:
         if key.startswith(PREFIX):
             ledger = _decoded(key, text)
             if annotation(ledger.config, metadata.get("namespace", "")) != key:
-                raise LedgerError(f"metadata.annotations[{key}] speaks of the config {ledger.config}")
+                raise LedgerError(
+                    f"metadata.annotations[{key}] speaks of the config {ledger.config}; "
+                    "take it away to go on without it"
+                )
             found.append(ledger)
     return sorted(found, key=lambda ledger: (ledger.layer, ledger.config))
 
@@ -159,7 +162,8 @@ def _decoded(key: str, text: str) -> Ledger:
         entries = tuple(_decoded_entry(path, entry) for path, entry in body.set.items())
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise LedgerError(
-            f"metadata.annotations[{key}] is not as the controller wrote it: {error}"
+            f"metadata.annotations[{key}] is not as the controller wrote it: {error}; "
+            "take it away to go on without it"
         ) from error
     return Ledger(ObjectKey(namespace, name), body.layer, pod, entries)
 

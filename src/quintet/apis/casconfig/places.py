@@ -91,7 +91,12 @@ class Subject:
     """A copy of an object that is being rewritten. All paths are absolute."""
 
     def __init__(self, obj: JsonObject) -> None:
-        self.object: JsonObject = copied(obj)
+        self.object: JsonObject = {**obj, "metadata": {**(obj.get("metadata") or {})}}
+        # The rest is never changed by a path, and much of it is large.
+        for holder, names in ((self.object, ("spec",)), (self.object["metadata"], METADATA_ROOTS)):
+            for name in names:
+                if name in holder:
+                    holder[name] = copied(holder[name])
 
     def get(self, path: Path) -> Any:
         """The value at a path, or `ABSENT`."""
@@ -167,6 +172,8 @@ def _at_item(items: list[Any], field: str, step: str) -> int | None:
 
 def arranged(new: Any, live: Any, field: str = "") -> Any:
     """`new` with the items that `live` has too in the order of `live`: order alone is no change."""
+    if new is live:
+        return new
     if isinstance(new, dict) and isinstance(live, dict):
         return {key: arranged(value, live.get(key), key) for key, value in new.items()}
     if not (isinstance(new, list) and isinstance(live, list) and field in IDENTITIES):

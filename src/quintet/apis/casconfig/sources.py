@@ -35,6 +35,14 @@ class Waiting(NamedTuple):
     message: str
 
 
+class Fault(NamedTuple):
+    """A mistake in a source: the field, its value, and why it is one."""
+
+    field: str
+    value: str
+    message: str
+
+
 class Resolved(NamedTuple):
     """All values of a config, or what is missing."""
 
@@ -104,16 +112,17 @@ def _as_text(value: Any) -> str | None:
     return None
 
 
-def problem(source: FromOperation) -> str | None:
+def fault(source: FromOperation) -> Fault | None:
     """What is wrong with a source as it was written; None if nothing is."""
     try:
         steps = jsonpath.parsed(source.path)
     except jsonpath.JsonPathError as error:
-        return f"path: {error}"
+        return Fault("path", source.path, str(error))
     if not is_secret(source):
         return None
     if source.to_type is not ToType.ENV:
-        return f"toType: a value of a Secret must not become a {source.to_type}, where everybody can read it"
+        why = "a value of a Secret must not become a label or an annotation, where everybody can read it"
+        return Fault("toType", source.to_type, why)
     if len(steps) != 2 or steps[0] not in ("data", "stringData") or not isinstance(steps[1], str):
-        return "path: of a Secret it must be .data.<key> or .data['<key>']"
+        return Fault("path", source.path, "of a Secret it must be .data.<key> or .data['<key>']")
     return None

@@ -247,8 +247,8 @@ class Policy(Struct, frozen=True):
     ] = False
 
 
-class CASConfigSpec(Struct, frozen=True):
-    """Configuration that is injected into other objects, and taken back again."""
+class EmbeddedConfig(Struct, frozen=True):
+    """The part of a config that other kinds may have in their own spec."""
 
     policies: Annotated[
         tuple[Policy, ...],
@@ -259,6 +259,16 @@ class CASConfigSpec(Struct, frozen=True):
             max_length=MOST_POLICIES,
         ),
     ]
+
+    def sources(self) -> Iterator[FromOperation]:
+        """Everything that is taken from other objects."""
+        for policy in self.policies:
+            yield from policy.values.sources
+
+
+class CASConfigSpec(EmbeddedConfig, frozen=True):
+    """Configuration that is injected into other objects, and taken back again."""
+
     scope: Annotated[Scope, Meta(description="Where targets may be."), DEFAULTED] = Scope()
     mode: Annotated[
         Mode,
@@ -277,8 +287,3 @@ class CASConfigSpec(Struct, frozen=True):
         ),
         DEFAULTED,
     ] = MOST_TARGETS
-
-    def sources(self) -> Iterator[FromOperation]:
-        """Everything that is taken from other objects."""
-        for policy in self.policies:
-            yield from policy.values.sources

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, field
 
+from quintet.apis.casconfig.spec import EmbeddedConfig
 from quintet.apis.markers import DEFAULTED, FREE_FORM, Rule
 from quintet.apis.meta import JsonObject, Object, Resource, Struct
 from quintet.apis.resources import AGE, Column, CustomResource, Scale
@@ -104,6 +105,13 @@ class JsonServerSpec(Struct, frozen=True):
         DEFAULTED,
     ] = Storage.READ_ONLY
     template: Annotated[Overlay, Meta(description="Laid over the pod template.")] = Overlay()
+    cas_config: Annotated[
+        EmbeddedConfig | None,
+        Meta(
+            description="The policies of one config, applied to the ConfigMap, the "
+            "Service and the Deployment of this object before they are written."
+        ),
+    ] = None
 
 
 class JsonServerStatus(Struct, frozen=True):

@@ -8,6 +8,7 @@ because a mistake may be that it does not fit the types.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from quintet.apis.casconfig.embedding import embedded_errors
 from quintet.apis.fields import METADATA, SPEC, FieldError, FieldErrors, FieldPath, Kind
 from quintet.apis.jsonserver import jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER, INVALID_CONFIG, INVALID_NAME, INVALID_REPLICAS, Storage
@@ -53,7 +54,11 @@ def judge(obj: JsonObject) -> Judgement:
     if isinstance(replicas, int) and replicas < 0:
         errors.invalid(SPEC.child("replicas"), replicas, INVALID_REPLICAS)
     doubts = _check_config(errors, spec.get("jsonConfig"))
-    found = (*errors, *template_errors(spec.get("template") or {}, name))
+    found = (
+        *errors,
+        *template_errors(spec.get("template") or {}, name),
+        *config_errors(spec.get("casConfig")),
+    )
     return Judgement(found, (*doubts, *_storage_warnings(spec)))
 
 
@@ -62,6 +67,27 @@ def template_errors(template: JsonObject, name: str) -> list[FieldError]:
     errors = FieldErrors()
     _check_overlay(errors, template, name)
     return list(errors)
+
+
+def config_errors(config: Any) -> list[FieldError]:
+    """What of an embedded config must not be; nothing of the children is made while there is any."""
+    if config is None:
+        return []
+    path = SPEC.child("casConfig")
+    found = embedded_errors(config, path, ("containers", "mainContainer"), _is_our_label)
+    if found:
+        return found
+    errors = FieldErrors()
+    for index, policy in enumerate(config["policies"]):
+        values = path.child("policies").index(index).child("values")
+        for at, sidecar in enumerate(policy["values"].get("sidecars") or ()):
+            if sidecar["name"] == CONTAINER:
+                _check_main_container(errors, sidecar, values.child("sidecars").index(at))
+    return list(errors)
+
+
+def _is_our_label(key: str) -> bool:
+    return key == SELECTOR_LABEL or key.startswith("app.kubernetes.io/")
 
 
 def _storage_warnings(spec: JsonObject) -> list[str]:
@@ -96,9 +122,7 @@ def _check_overlay(errors: FieldErrors, template: JsonObject, name: str) -> None
     for index, volume in _named(errors, spec, where, "volumes"):
         if volume.get("name") in _OUR_VOLUMES:
             errors.forbidden(where.child("volumes").index(index), f"the volume '{volume['name']}' is taken")
-        if any(
-            "serviceAccountToken" in source for source in (volume.get("projected") or {}).get("sources") or ()
-        ):
+        if any("serviceAccountToken" in source for source in _objects(volume.get("projected"), "sources")):
             errors.forbidden(where.child("volumes").index(index), "pods of a JsonServer get no token")
     for index, container in _named(errors, spec, where, "containers"):
         if container.get("name") == CONTAINER:
@@ -106,18 +130,28 @@ def _check_overlay(errors: FieldErrors, template: JsonObject, name: str) -> None
 
 
 def _check_main_container(errors: FieldErrors, container: JsonObject, path: FieldPath) -> None:
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
+    for index, mount in enumerate(_objects(container, "volumeMounts")):
         if mount.get("mountPath") == DATA_PATH or mount.get("name") in _OUR_VOLUMES:
             errors.forbidden(
                 path.child("volumeMounts").index(index), f"the data is mounted at {DATA_PATH} and must stay"
             )
 
 
+def _objects(holder: Any, field: str) -> list[JsonObject]:
+    """A list of objects in what may be anything; what is none of them the API server refuses in the pods."""
+    items = holder.get(field) if isinstance(holder, dict) else None
+    return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
+
+
 def _named(
     errors: FieldErrors, spec: JsonObject, path: FieldPath, field: str
 ) -> Iterator[tuple[int, JsonObject]]:
     """The items of a list that merges by name; items without one cannot be merged."""
-    for index, item in enumerate(spec.get(field) or ()):
+    items = spec.get(field) or ()
+    if not isinstance(items, list | tuple):
+        errors.type_invalid(path.child(field), items, "list")
+        return
+    for index, item in enumerate(items):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             errors.required(path.child(field).index(index).child("name"), "items merge by their name")
         else:

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
+from quintet.apis.casconfig.spec import EmbeddedConfig
 from quintet.apis.labels import Selector
 from quintet.apis.markers import DEFAULTED, Rule, Verbatim
 from quintet.apis.meta import JsonObject, Struct
@@ -85,6 +86,18 @@ class RetentionPolicy(Struct, frozen=True):
     when_scaled: Annotated[
         Retention, Meta(description="When a replica is removed because fewer are wanted."), DEFAULTED
     ] = Retention.RETAIN
+
+
+class Extensions(Struct, frozen=True):
+    """What a StatefulSet does not have."""
+
+    cas_config: Annotated[
+        EmbeddedConfig | None,
+        Meta(
+            description="The policies of one config, applied to the pods and to new "
+            "claims of this object before they are written. A change of it is a new revision."
+        ),
+    ] = None
 
 
 # What is laid over the items of the claim templates: their names become those of volumes, and labels.
@@ -172,6 +185,7 @@ class StatefulClusterSpec(Struct, frozen=True):
         Verbatim({"type": "object"}),
         Meta(description="Accepted, as in a StatefulSet, and ignored: replicas have no ordinals."),
     ] = None
+    cluster: Annotated[Extensions, Meta(description="What a StatefulSet does not have.")] = Extensions()
     rules: ClassVar = (
         Rule(
             "(has(self.serviceName) ? self.serviceName : '') == "

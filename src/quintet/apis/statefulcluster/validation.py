@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from quintet.apis import labels, quantity
+from quintet.apis.casconfig.embedding import embedded_errors
 from quintet.apis.fields import METADATA, SPEC, FieldError, FieldErrors, FieldPath
 from quintet.apis.meta import JsonObject
 from quintet.apis.statefulcluster.claims import check_claims, check_growth
@@ -59,6 +60,14 @@ def _check_spec(errors: FieldErrors, spec: JsonObject) -> None:
     _check_selector(errors, spec)
     _check_template(errors, spec)
     check_claims(errors, spec)
+    config = (spec.get("cluster") or {}).get("casConfig")
+    if config is not None:
+        template = _labels(spec)
+        errors.found += embedded_errors(
+            config,
+            SPEC.child("cluster", "casConfig"),
+            owned=lambda key: key in template or key.startswith(ANNOTATION_PREFIX),
+        )
 
 
 def _check_annotations(errors: FieldErrors, annotations: dict[str, str]) -> None:

@@ -64,6 +64,8 @@ class ConfigErrors(StrEnum):
 Quantity = Annotated[str, Meta(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 Image = Annotated[str, Meta(max_length=512)]
 Network = Annotated[str, Meta(max_length=64)]
+Replicas = Annotated[int, Meta(ge=1, le=5)]
+Workers = Annotated[int, Meta(ge=1, le=64)]
 
 
 class Resources(Struct, frozen=True):
@@ -81,15 +83,13 @@ class Tuning(Struct, frozen=True):
     """What can be set for one controller alone."""
 
     replicas: Annotated[
-        int | None, Meta(description="Pods of this controller; left out, as spec.replicas.", ge=1, le=5)
+        Replicas | None, Meta(description="Pods of this controller; left out, as spec.replicas.")
     ] = None
     resources: Annotated[Resources | None, Meta(description="Of its pods; left out, as spec.resources.")] = (
         None
     )
     log_level: Annotated[LogLevel | None, Meta(description="Of its pods; left out, as spec.logLevel.")] = None
-    workers: Annotated[int | None, Meta(description="How many objects it works on at once.", ge=1, le=64)] = (
-        None
-    )
+    workers: Annotated[Workers | None, Meta(description="How many objects it works on at once.")] = None
 
 
 class JsonServers(Tuning, frozen=True):

@@ -30,7 +30,7 @@ class Contests:
         """The step with the rounds there were; `CONTESTED`, and not to be taken, if these are too many."""
         rounds = before.rounds if before is not None and _current(config) else 0
         if not step.retaken:
-            return replace(step, rounds=rounds)
+            return step if step.rounds == rounds else replace(step, rounds=rounds)
         if before is not None and before.state is TargetState.CONTESTED and _current(config):
             return replace(plan.contested(step, rounds), message=before.message)
         now, last = self._clock.monotonic(), self._last.setdefault(config.key, {})

@@ -20,6 +20,7 @@ from quintet.apis.casconfig import (
 )
 from quintet.apis.casconfig.ledger import has_ledger
 from quintet.apis.casconfig.types import MOST_PLANNED, Reach
+from quintet.apis.casconfig.validation import spec_errors
 from quintet.apis.meta import Object, ObjectKey, Resource, find_condition
 from quintet.controllers.casconfig import plan
 from quintet.controllers.casconfig.announce import Announcer
@@ -29,6 +30,7 @@ from quintet.controllers.casconfig.contests import Contests, entries, entry_key
 from quintet.controllers.casconfig.kinds import Kinds
 from quintet.controllers.casconfig.managers import culprit
 from quintet.controllers.casconfig.plan import Found, Reason, Step, Target, Wish
+from quintet.controllers.casconfig.settled import Settled
 from quintet.controllers.casconfig.status import (
     Report,
     as_failed,
@@ -37,7 +39,7 @@ from quintet.controllers.casconfig.status import (
     planned,
     status_of,
 )
-from quintet.controllers.casconfig.survey import Survey, Surveyor, reach_of
+from quintet.controllers.casconfig.survey import Problem, Survey, Surveyor, reach_of
 from quintet.controllers.casconfig.transaction import Failure, Hands, Task
 from quintet.controllers.casconfig.watches import Watches
 from quintet.kube.errors import KubeError, NotFound
@@ -64,6 +66,7 @@ class CASConfigController:
         self._announcer = Announcer(builder.events)
         self._failures: dict[ObjectKey, tuple[int, int]] = {}
         self._previews: dict[ObjectKey, tuple[object, Report]] = {}
+        self._settled = Settled()
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Look at one CASConfig and do what is missing."""
@@ -77,11 +80,17 @@ class CASConfigController:
             # The webhook adds it on creation; this one came past it. Its change brings the key back.
             await finalizers.add(self._builder.client, CASCONFIGS, config, FINALIZER)
             return Result.done()
+        # The webhooks refuse such a spec, but nobody may gain anything by coming past them.
+        if errors := spec_errors(config.spec):
+            await self._write(config, hindered(config, Reason.INVALID, "; ".join(map(str, errors))))
+            return Result.done()
         survey = await self._surveyor.look(config)
         if survey.problem is not None:
             problem = survey.problem
+            if problem.reason is Reason.LOOKING:
+                return _later(problem)  # no news: what was known before still stands
             await self._write(config, hindered(config, problem.reason, problem.message))
-            return Result.done() if problem.look_again is None else Result.after(problem.look_again)
+            return _later(problem)
         if survey.sources.waiting:
             text = "; ".join(each.message for each in survey.sources.waiting)
             await self._write(config, hindered(config, Reason.WAITING, f"nothing is changed: {text}"))
@@ -112,12 +121,15 @@ class CASConfigController:
     async def _decided(self, config: CASConfig, wish: Wish, survey: Survey) -> list[Task]:
         """Every object that the config has something to do with, and what is to be done to it."""
         known, tasks = entries(config), dict[Target, Task]()
+        settled = self._settled.fitting(config, wish)
         for count, (place, seen) in enumerate(survey.objects(), 1):
             if count % _AT_A_TIME == 0:
                 await self._builder.clock.sleep(0)
+            if (place.resource, seen.key) in tasks and not place.whole:
+                continue
             pod = survey.pods.get(place.resource)
-            step = plan.decided(wish, Found(place.resource, pod, seen.decoded()))
-            if step is None or (step.target in tasks and not place.whole):
+            step = settled.step(place, pod, seen)
+            if step is None:
                 continue
             before = known.get(entry_key(step))
             step = self._contests.judged(config, step, before)
@@ -186,7 +198,9 @@ class CASConfigController:
             return Result.done()
         survey = await self._surveyor.look_back(config)
         if survey.problem is not None:
-            if survey.problem.reason is not Reason.LOOKING and await self._namespace_ends(config):
+            if survey.problem.reason is Reason.LOOKING:
+                return _later(survey.problem)
+            if await self._namespace_ends(config):
                 return await self._release(config)
             text = f"before this config goes, its changes are undone: {survey.problem.message}"
             await self._write(config, hindered(config, Reason.UNDOING, text))
@@ -272,8 +286,13 @@ class CASConfigController:
     def _forget(self, key: ObjectKey) -> None:
         self._surveyor.forget(key)
         self._contests.forget(key)
+        self._settled.forget(key)
         self._failures.pop(key, None)
         self._previews.pop(key, None)
+
+
+def _later(problem: Problem) -> Result:
+    return Result.done() if problem.look_again is None else Result.after(problem.look_again)
 
 
 def _failing(config: CASConfig, tasks: Iterable[Task]) -> frozenset[Target]:

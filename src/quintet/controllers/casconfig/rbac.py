@@ -6,7 +6,7 @@ a config, and what that may do, the administrators of its namespace decide.
 
 from quintet.apis.casconfig import CASCONFIGS, SERVICE_ACCOUNT
 from quintet.apis.meta import Resource
-from quintet.controllers.rights import Demand, Right
+from quintet.controllers.rights import Demand, Offer, Right
 
 RIGHTS = (
     Right("openebs.io", ("casconfigs",), ("get", "list", "watch"), "to see what is asked for"),
@@ -34,5 +34,18 @@ DEMANDS = (
         Resource("", "v1", "Pod", "pods"),
         f"a CASConfig acts as the ServiceAccount {SERVICE_ACCOUNT} of its namespace: you need the right to "
         "create pods here, which lets you act as that account",
+    ),
+)
+
+_CHANGE = ("get", "list", "watch", "patch")
+# For administrators to bind to the account `casconfig` of a namespace; nobody has it by himself.
+OFFERS = (
+    Offer(
+        "casconfig-workloads",
+        (
+            Right("apps", ("deployments", "statefulsets", "daemonsets"), _CHANGE, "to be changed by configs"),
+            Right("batch", ("cronjobs",), _CHANGE, "to be changed by configs"),
+            Right("", ("configmaps",), ("get", "list", "watch"), "to take values from"),
+        ),
     ),
 )

@@ -150,8 +150,8 @@ class Surveyor:
             *(each for p in spec.policies for each in p.include.namespaces),
         }
         for namespace in sorted(named & {PROTECTED, self._operator}):
-            why = out_of_scope(spec, own, namespace, self._operator)
-            return Problem(Reason.OUT_OF_SCOPE, f"{why}: name other namespaces")
+            if why := out_of_scope(spec, own, namespace, self._operator):
+                return Problem(Reason.OUT_OF_SCOPE, f"{why}: name other namespaces")
         return None
 
     async def _reached(self, reach: Iterable[Reach], survey: Survey) -> set[Place]:

@@ -8,7 +8,7 @@ stops the batch, and those before it get back what they had.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import JsonObject
@@ -32,6 +32,7 @@ Again = Callable[[Found], Step | None]
 """Decides a step anew, on the object as it is now."""
 ATTEMPTS = 6
 AT_ONCE = 8
+_LONGEST = 600
 _PASSING = (TooManyRequests, ServerFault, Unreachable)
 
 log = logging.getLogger(__name__)
@@ -146,7 +147,7 @@ class Hands:
 
     async def _sent(self, task: Task, again: Again, outcome: Outcome) -> Step | None:
         """The step as it was taken in the end; None if there is no such object any more."""
-        step: Step | None = task.step
+        step: Step | None = self._current(task, again)
         client, problem = self._client.acting_as(task.place.account), KubeError("not tried")
         for attempt in range(ATTEMPTS):
             if step is None or not step.patch:
@@ -169,6 +170,13 @@ class Hands:
                 await self._clock.sleep(min(error.retry_after or 0.1 * 2**attempt, 5.0))
         raise problem
 
+    def _current(self, task: Task, again: Again) -> Step | None:
+        """The step for the object as the cache has it by now: a batch takes its time, and objects change."""
+        seen = self._watches.known(task.place, task.step.key)
+        if seen is None or str(seen.version) == _decided_on(task.step):
+            return task.step
+        return _as_before(task.step, again(Found(task.place.resource, task.pod, seen.decoded())))
+
     async def _anew(
         self, client: Client, task: Task, step: Step, again: Again, error: Conflict | Invalid
     ) -> Step | None:
@@ -181,7 +189,7 @@ class Hands:
         if isinstance(error, Invalid) and version == _decided_on(step):
             raise error
         self._watches.learn(task.place, live)
-        return again(found_in(task.place, task.pod, live))
+        return _as_before(task.step, again(found_in(task.place, task.pod, live)))
 
 
 def found_in(place: Place, pod: Path | None, obj: JsonObject) -> Found:
@@ -192,6 +200,13 @@ def found_in(place: Place, pod: Path | None, obj: JsonObject) -> Found:
     return Found(place.resource, pod, {**metadata, "metadata": obj["metadata"]})
 
 
+def _as_before(first: Step, now: Step | None) -> Step | None:
+    """A step decided anew, with what the object had before: a write whose answer was lost is ours too."""
+    if now is None or now.uid != first.uid:
+        return now
+    return replace(now, before=first.before, held=first.held)
+
+
 def _decided_on(step: Step) -> str:
     """The version that a patch demands."""
     return next((each["value"] for each in step.patch if each["path"] == "/metadata/resourceVersion"), "")
@@ -199,4 +214,7 @@ def _decided_on(step: Step) -> str:
 
 def _failure(task: Task, error: KubeError) -> Failure:
     text = error.message if isinstance(error, ApiError) else str(error)
+    if len(text) > _LONGEST:
+        # The server shows the whole value that it refuses, and says why at the end.
+        text = f"{text[: _LONGEST // 3]} … {text[-_LONGEST // 2 :]}"
     return Failure(task, type(error).__name__, text)

@@ -28,11 +28,11 @@ from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
 from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
 from quintet.controllers.eventingbackend.findings import NOT_ASKED, Finding, Reason
 from quintet.controllers.eventingbackend.hands import PARTS, Hands
-from quintet.controllers.eventingbackend.moves import Moves, Place, place_of
+from quintet.controllers.eventingbackend.moves import Moves, Place, place_for, place_of
 from quintet.controllers.eventingbackend.options import Options
 from quintet.controllers.eventingbackend.plan import Plan, plan_of
 from quintet.controllers.eventingbackend.probing import Probes
-from quintet.controllers.eventingbackend.status import Rollout
+from quintet.controllers.eventingbackend.status import News, Rollout
 from quintet.controllers.eventingbackend.watching import (
     BY_CLAIM,
     BY_NAMESPACE,
@@ -41,7 +41,7 @@ from quintet.controllers.eventingbackend.watching import (
     namespaces,
     watch,
 )
-from quintet.eventing import naming
+from quintet.eventing import consumers
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, own_server_url, runs_server, server_url
 from quintet.eventing.sessions import Sessions
 from quintet.nats.client import Client
@@ -134,10 +134,17 @@ class EventingBackendController:
             if isinstance(made, Finding):
                 return made
             running = made
+        old = self._old_place(scope.hands)
         # A server that comes up, or one pod of it that goes, is worth another look at once.
-        question = (asked.backend.name, asked.values, running.generation, running.status.available_replicas)
+        question = (
+            asked.backend.name,
+            asked.values,
+            running.generation,
+            running.status.available_replicas,
+            old,
+        )
         driver = self._drivers[asked.backend.name]
-        finding = await self._probes.look(backend.key, question, lambda: driver.probe(backend, asked))
+        finding = await self._probes.look(backend.key, question, lambda: driver.probe(backend, asked, old))
         if finding.ready or not runs_server(asked) or running.complete:
             return finding
         return Finding(reason=Reason.SERVER_STARTING, message=f"{running.progress}; {finding.message}")
@@ -152,17 +159,19 @@ class EventingBackendController:
             image=self._options.image, secret=plane.secret, secret_version=self._secret_version(scope)
         )
         old, new = self._old_place(hands), _new_place(plane, runs_server(config))
-        moves = old is not None and (new is None or old.differs(new))
-        if moves and new is not None and (missing := await self._unheard(scope.backend, new)):
+        moves = old is not None and (new is None or not old.same(new))
+        if moves and new is not None and (missing := await self._unheard(scope.backend, config, new)):
             scope.publisher = scope.dispatcher = status.waits_for_subscriptions(missing)
             scope.again = self._options.timing.while_moving
             return
         scope.publisher = await hands.publisher(plane, pods)
-        if moves and old is not None and (left := await self._left(scope, old)) != 0:
+        if moves and old is not None and (left := await self._left(scope, old, new)) != 0:
             scope.dispatcher = status.delivers_the_rest(old.stream, left)
             scope.again = self._options.timing.while_moving
             return
-        self._moves.end(scope.backend.key)
+        if self._moves.end(scope.backend.key) and old is not None:
+            note = f"events that waited in stream {old.stream} were not delivered in time and stay there"
+            self._announce(scope.backend, News(False, "EventsLeftBehind", note))
         scope.dispatcher = (
             await hands.dispatcher(plane, pods) if plane.dispatcher is not None else status.NOTHING_TO_START
         )
@@ -177,23 +186,24 @@ class EventingBackendController:
         own = own_server_url(hands.key) if hands.has(SERVER) else ""
         return place_of(known.state.settings, known.state.secret, own_url=own)
 
-    async def _unheard(self, backend: EventingBackend, new: Place) -> int:
+    async def _unheard(self, backend: EventingBackend, config: Effective, new: Place) -> int:
         """How many Subscriptions do not listen there yet: what is published before they do would be lost."""
         namespace = backend.metadata.namespace
         here = self._builder.primary.by_index(BY_NAMESPACE, namespace)
         found = self._sources.subscriptions.by_index(BY_NAMESPACE, namespace)
-        listening = {
-            naming.consumer_name(each.metadata)
+        wanted = [
+            consumers.wanted(each, backend, config)
             for each in plan.users(backend, here, found)
             if not each.metadata.deleting and not spec_errors(msgspec.to_builtins(each.spec), namespace)
-        }
-        return await self._moves.missing(backend.key, new, listening) if listening else 0
+        ]
+        return await self._moves.missing(backend.key, new, wanted) if wanted else 0
 
-    async def _left(self, scope: Scope, old: Place) -> int | None:
+    async def _left(self, scope: Scope, old: Place, new: Place | None) -> int | None:
         """How many events are still to be delivered from the old place; None: not known, or more may come."""
         if scope.publisher.status != "True":
             return None
-        return await self._moves.left(scope.backend, old)
+        # In the same stream nothing is left behind: the dispatchers that come deliver it.
+        return 0 if new is not None and old.same_stream(new) else await self._moves.left(scope.backend, old)
 
     async def _clear_away(self, scope: Scope, config: Effective) -> None:
         """Take away what only an earlier configuration needed, once the present one serves."""
@@ -250,10 +260,11 @@ class EventingBackendController:
         said = msgspec.structs.replace(wanted, conditions=merged)
         if await self._builder.status.write(backend, backend.status, said):
             for each in status.news(before, merged):
-                kind = NORMAL if each.good else WARNING
-                self._builder.events.record(
-                    EVENTINGBACKENDS, backend.key, backend.metadata.uid, kind, each.reason, each.note
-                )
+                self._announce(backend, each)
+
+    def _announce(self, backend: EventingBackend, news: News) -> None:
+        kind, uid = NORMAL if news.good else WARNING, backend.metadata.uid
+        self._builder.events.record(EVENTINGBACKENDS, backend.key, uid, kind, news.reason, news.note)
 
     async def _connect(self, key: ObjectKey, place: Place) -> tuple[Client, str] | Finding:
         return await self._nats.connect(key, place.url, place.secret, own=place.own)
@@ -267,7 +278,7 @@ class EventingBackendController:
 def _new_place(plane: DataPlane, own: bool) -> Place | None:
     if plane.dispatcher is None:
         return None
-    return Place(plane.dispatcher.nats.url, plane.dispatcher.nats.stream, plane.secret, own)
+    return place_for(plane.dispatcher, plane.secret, own=own)
 
 
 def _claimed(stream: str, elder: EventingBackend) -> Finding:

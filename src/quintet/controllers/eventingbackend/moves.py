@@ -1,11 +1,11 @@
-"""A backend moves to another server or stream without losing an event on the way.
+"""A backend moves to another server, stream or subject without losing an event on the way.
 
 Called by `controller`. The order: Subscriptions listen at the new place → publishers go there → what
 is left at the old place is delivered → dispatchers follow. Each wait has an end, because the old
 server may be the very reason to leave.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -14,10 +14,10 @@ from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.eventingbackend.findings import Finding
 from quintet.controllers.eventingbackend.probing import Timing
-from quintet.eventing.naming import BACKEND
+from quintet.eventing.consumers import correction, owner
 from quintet.eventing.settings import DispatcherSettings
 from quintet.nats.client import Client
-from quintet.nats.config import ConsumerInfo
+from quintet.nats.config import ConsumerConfig, ConsumerInfo
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import JetStream
 from quintet.runtime.clock import Clock
@@ -29,13 +29,25 @@ class Place:
 
     url: str
     stream: str
+    prefixes: tuple[str, str] = ("", "")
+    """Of subjects, and of types of events: by these it is decided where in the stream an event is."""
     secret: str = ""
     own: bool = False
     """Whether the server is one that we run."""
 
-    def differs(self, other: "Place") -> bool:
-        """Whether it is another stream."""
-        return (self.url, self.stream) != (other.url, other.stream)
+    def same_stream(self, other: "Place") -> bool:
+        """Whether it is the same stream on the same server."""
+        return (self.url, self.stream) == (other.url, other.stream)
+
+    def same(self, other: "Place") -> bool:
+        """Whether events are found where they are looked for there."""
+        return self.same_stream(other) and self.prefixes == other.prefixes
+
+
+def place_for(told: DispatcherSettings, secret: str, *, own: bool) -> Place:
+    """Where dispatchers with these settings work."""
+    prefixes = (told.nats.subject_prefix, told.event_type_prefix)
+    return Place(told.nats.url, told.nats.stream, prefixes, secret, own)
 
 
 Connect = Callable[[ObjectKey, Place], Awaitable[tuple[Client, str] | Finding]]
@@ -47,7 +59,7 @@ def place_of(settings: str, secret: str, *, own_url: str) -> Place | None:
         told = msgspec.json.decode(settings, type=DispatcherSettings)
     except (msgspec.DecodeError, ValueError):
         return None
-    return Place(told.nats.url, told.nats.stream, secret, told.nats.url == own_url)
+    return place_for(told, secret, own=told.nats.url == own_url)
 
 
 class Moves:
@@ -58,28 +70,32 @@ class Moves:
         self._clock = clock
         self._timing = timing
         self._since: dict[tuple[ObjectKey, str], float] = {}
+        self._given_up: set[ObjectKey] = set()
 
-    async def missing(self, backend: ObjectKey, place: Place, consumers: set[str]) -> int:
-        """How many of these consumers are not there yet and still worth waiting for."""
-        found = await self._consumers(backend, place)
-        there = {each.name for each in found or ()}
-        absent = len(consumers - there)
+    async def missing(self, backend: ObjectKey, place: Place, wanted: Iterable[ConsumerConfig]) -> int:
+        """How many consumers are not there as wanted yet, and still worth waiting for."""
+        found = {each.name: each.config for each in await self._consumers(backend, place) or ()}
+        absent = sum(not _as_wanted(found.get(each.durable_name), each) for each in wanted)
         return absent if absent and self._patient(backend, "wait", self._timing.longest_wait) else 0
 
     async def left(self, backend: EventingBackend, place: Place) -> int | None:
         """How many events are left there; None if that is not known yet. 0 also when it took too long."""
         if not self._patient(backend.key, "drain", self._timing.longest_drain):
+            self._given_up.add(backend.key)
             return 0
         found = await self._consumers(backend.key, place)
         if found is None:
             return None
-        ours = [each for each in found if _mark(each) == backend.metadata.uid]
+        ours = [each for each in found if owner(each) == backend.metadata.uid]
         return sum(each.num_pending + each.num_ack_pending for each in ours)
 
-    def end(self, backend: ObjectKey) -> None:
-        """Forget a move that is over."""
+    def end(self, backend: ObjectKey) -> bool:
+        """Forget a move that is over; True if events may have been left behind."""
         for part in ("wait", "drain"):
             self._since.pop((backend, part), None)
+        left_behind = backend in self._given_up
+        self._given_up.discard(backend)
+        return left_behind
 
     async def _consumers(self, backend: ObjectKey, place: Place) -> list[ConsumerInfo] | None:
         try:
@@ -95,6 +111,5 @@ class Moves:
         return now - self._since.setdefault((backend, part), now) < longest
 
 
-def _mark(consumer: ConsumerInfo) -> str:
-    metadata = consumer.config.metadata if consumer.config is not None else None
-    return metadata.get(BACKEND, "") if isinstance(metadata, dict) else ""
+def _as_wanted(found: ConsumerConfig | None, wanted: ConsumerConfig) -> bool:
+    return found is not None and correction(found, wanted) is None

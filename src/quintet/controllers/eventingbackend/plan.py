@@ -110,8 +110,16 @@ class Claim:
 
 
 def claim_of(backend: EventingBackend) -> Claim | None:
-    """The stream that a backend claims; None if it has none, or a server of its own."""
-    config = plan_of(backend).asked
+    """The stream that a backend wants; None if it wants none, or has a server of its own."""
+    return _claim(backend, plan_of(backend).asked)
+
+
+def held_by(backend: EventingBackend) -> Claim | None:
+    """The stream that a backend has: it was let in by the server, so nobody claims what is not theirs."""
+    return _claim(backend, plan_of(backend).serving)
+
+
+def _claim(backend: EventingBackend, config: Effective | None) -> Claim | None:
     if config is None or config.backend.key("streamName") is None or runs_server(config):
         return None
     settings = tuple(config.values.get(name) for name in _OF_STREAMS)
@@ -119,7 +127,7 @@ def claim_of(backend: EventingBackend) -> Claim | None:
 
 
 def elder_rival(backend: EventingBackend, others: Iterable[EventingBackend]) -> EventingBackend | None:
-    """The oldest backend that wants the same stream, if it wants it otherwise: it keeps it."""
+    """The oldest backend that has the same stream, if it wants it otherwise: it keeps it."""
     own = claim_of(backend)
     if own is None:
         return None
@@ -127,7 +135,7 @@ def elder_rival(backend: EventingBackend, others: Iterable[EventingBackend]) -> 
     for other in sorted(staying, key=_age):
         if _age(other) >= _age(backend):
             return None
-        claim = claim_of(other)
+        claim = held_by(other)
         if claim is not None and claim.place == own.place:
             return other if claim.settings != own.settings else None
     return None

@@ -11,7 +11,7 @@ from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.eventingbackend import desired, server
-from quintet.controllers.eventingbackend.plan import Claim, claim_of
+from quintet.controllers.eventingbackend.plan import Claim, claim_of, held_by
 from quintet.controllers.eventingbackend.status import Rollout, WorkloadStatus
 from quintet.eventing.settings import VARIABLE
 from quintet.runtime.builder import Builder
@@ -142,9 +142,8 @@ def rollout_of(view: WorkloadView) -> Rollout:
 
 
 def claims(backend: EventingBackend) -> Iterable[str]:
-    """Files backends under the stream that each claims."""
-    claim = claim_of(backend)
-    return (claim.place,) if claim is not None else ()
+    """Files backends under the streams that each has or wants."""
+    return {claim.place for claim in (claim_of(backend), held_by(backend)) if claim is not None}
 
 
 def namespaces(obj: Object) -> Iterable[str]:
@@ -180,18 +179,19 @@ def _wake_rivals(builder: Builder[EventingBackend]) -> None:
     """Whoever waits for a stream is told when another backend lets it go, or takes it."""
 
     def changed(old: EventingBackend | None, new: EventingBackend | None, initial: bool) -> None:
-        before, after = (
-            None if each is None else (claim_of(each), each.metadata.deleting) for each in (old, new)
-        )
+        before, after = _stake(old), _stake(new)
         if initial or before == after:
             return
         for state in (before, after):
-            if state is not None and state[0] is not None:
-                for other in builder.primary.by_index(BY_CLAIM, state[0].place):
-                    builder.queue.add(other.key)
+            for claim in state:
+                if isinstance(claim, Claim):
+                    for other in builder.primary.by_index(BY_CLAIM, claim.place):
+                        builder.queue.add(other.key)
 
     builder.primary.subscribe(changed)
 
 
-def _stake(backend: EventingBackend | None) -> tuple[Claim | None, bool] | None:
-    return (claim_of(backend), backend.metadata.deleting) if backend is not None else None
+def _stake(backend: EventingBackend | None) -> tuple[Claim | bool | None, ...]:
+    if backend is None:
+        return ()
+    return (claim_of(backend), held_by(backend), backend.metadata.deleting)

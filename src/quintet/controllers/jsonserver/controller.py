@@ -12,7 +12,7 @@ import msgspec
 
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, State, jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER
-from quintet.apis.jsonserver.validation import template_errors
+from quintet.apis.jsonserver.validation import config_errors, template_errors
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 from quintet.controllers.jsonserver import desired
 from quintet.controllers.jsonserver.readback import ReadBack
@@ -155,7 +155,10 @@ def _config_problem(server: JsonServer) -> Problem | None:
 
 def _template_problem(server: JsonServer) -> Problem | None:
     """The webhooks refuse such a template, but nobody may gain an identity by coming past them."""
-    errors = template_errors(msgspec.to_builtins(server.spec.template), server.metadata.name)
+    spec = server.spec
+    errors = template_errors(msgspec.to_builtins(spec.template), server.metadata.name)
+    if spec.cas_config is not None:
+        errors += config_errors(msgspec.to_builtins(spec.cas_config))
     return Problem(Reason.INVALID_TEMPLATE, "; ".join(map(str, errors))) if errors else None
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from typing import Final
 
+from quintet.apis.casconfig.embedding import Child, embedded
 from quintet.apis.jsonserver import JsonServer, Storage
 from quintet.apis.jsonserver.types import PORT
 from quintet.apis.jsonserver.validation import (
@@ -25,6 +26,9 @@ CONFIG_HASH: Final = "example.com/config-hash"
 
 SELECTOR: Final = "app.kubernetes.io/name=json-server,app.kubernetes.io/managed-by=quintet"
 """What our children have in common, for watching them."""
+
+POD_TEMPLATE: Final = ("spec", "template", "spec")
+"""Where a Deployment has its pod."""
 
 _SOURCE_PATH = "/config"
 _USER = 65532
@@ -51,23 +55,25 @@ def address(server: JsonServer) -> str:
 
 def config_map(server: JsonServer) -> JsonObject:
     """The data, byte for byte."""
-    return {
+    body: JsonObject = {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
         "metadata": _metadata(server),
         "data": {CONFIG_KEY: server.spec.json_config},
     }
+    return embedded(server.spec.cas_config, Child(CONFIG_MAPS, body))
 
 
 def service(server: JsonServer) -> JsonObject:
     """The address under which the data is served."""
     port = {"name": "http", "port": PORT, "targetPort": PORT, "protocol": "TCP"}
-    return {
+    body: JsonObject = {
         "apiVersion": SERVICES.api_version,
         "kind": SERVICES.kind,
         "metadata": _metadata(server),
         "spec": {"type": "ClusterIP", "selector": selector_labels(server.metadata.name), "ports": [port]},
     }
+    return embedded(server.spec.cas_config, Child(SERVICES, body))
 
 
 def deployment(server: JsonServer, default_image: str) -> JsonObject:
@@ -81,7 +87,7 @@ def deployment(server: JsonServer, default_image: str) -> JsonObject:
         },
         "spec": overlay(_pod(server, server.spec.image or default_image), custom.spec),
     }
-    return {
+    body: JsonObject = {
         "apiVersion": DEPLOYMENTS.api_version,
         "kind": DEPLOYMENTS.kind,
         "metadata": _metadata(server),
@@ -91,6 +97,7 @@ def deployment(server: JsonServer, default_image: str) -> JsonObject:
             "template": template,
         },
     }
+    return embedded(server.spec.cas_config, Child(DEPLOYMENTS, body, POD_TEMPLATE))
 
 
 def _metadata(server: JsonServer) -> JsonObject:

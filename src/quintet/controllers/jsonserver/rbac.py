@@ -21,9 +21,10 @@ DEMANDS = (
     Demand(
         "jsonserver-pods.quintet.dev",
         JSONSERVERS,
-        ("image", "template"),
+        ("image", "template", "casConfig"),
         "create",
         Resource("", "v1", "Pod", "pods"),
-        "spec.image and spec.template decide what runs in pods: you need the right to create pods here",
+        "spec.image, spec.template and spec.casConfig decide what runs in pods: you need the right to "
+        "create pods here",
     ),
 )

@@ -4,33 +4,45 @@ The only place of this controller that speaks to pods. It gives up early and tak
 than the data can be: a pod is somebody else's program.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
 
-import aiohttp
+from quintet.web.connection import Connection, Target, dial
 
 ReadBack = Callable[[str], Awaitable[tuple[bytes | None, str]]]
 """From a URL to what it serves, or None and why not."""
 
 _LIMIT = 4 * 1024 * 1024
-_TIMEOUT = aiohttp.ClientTimeout(total=3.0)
+_SECONDS = 3.0
 
 
-async def over_http(url: str) -> tuple[bytes | None, str]:
+async def over_http(url: str, seconds: float = _SECONDS) -> tuple[bytes | None, str]:
     """Ask the Service itself."""
     try:
-        async with (
-            aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=False) as session,
-            session.get(url, allow_redirects=False) as answer,
-        ):
-            if answer.status != 200:
-                return None, f"HTTP {answer.status}"
-            body = await answer.content.read(_LIMIT)
-            while chunk := await answer.content.read(_LIMIT):
-                body += chunk
-                if len(body) > _LIMIT:
-                    return None, "the answer is larger than the data can be"
-            return body, ""
+        async with asyncio.timeout(seconds):
+            connection = await dial(Target(url, None))
+            try:
+                return await _fetched(connection, url)
+            finally:
+                connection.close()
     except TimeoutError:
-        return None, "no answer in 3 s"
-    except (aiohttp.ClientError, OSError) as error:
+        return None, f"no answer in {seconds:g} s"
+    except OSError as error:
         return None, type(error).__name__
+
+
+async def _fetched(connection: Connection, url: str) -> tuple[bytes | None, str]:
+    parts = urlsplit(url)
+    connection.send(
+        f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: application/json\r\n"
+        "Connection: close\r\n\r\n".encode()
+    )
+    if (status := await connection.head()) != 200:
+        return None, f"HTTP {status}"
+    body = bytearray()
+    async for piece in connection.pieces(_SECONDS):
+        body += piece
+        if len(body) > _LIMIT:
+            return None, "the answer is larger than the data can be"
+    return bytes(body), ""

@@ -177,7 +177,7 @@ class StatefulClusterController:
         if draw.group:
             await self._hands.make_claims(cluster, draw.group)
         revision = plan.revision_for(now.observed, draw.replica)
-        template = cluster.spec.template
+        template = desired.template(cluster)
         if revision != now.observed.update_revision:
             template = await self._hands.template_of(cluster, revision)
         await self._hands.make_pod(cluster, draw, revision, template)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from quintet.apis.casconfig.embedding import Child, embedded
 from quintet.apis.meta import JsonObject, Resource
 from quintet.apis.statefulcluster import (
     CLUSTER_LABEL,
@@ -69,12 +70,13 @@ def claim(cluster: StatefulCluster, template: JsonObject, group: str) -> JsonObj
         metadata["annotations"] = given["annotations"]
     if goes_with_cluster(cluster):
         metadata["ownerReferences"] = [owner(cluster, controls=False)]
-    return {
+    body: JsonObject = {
         "apiVersion": CLAIMS.api_version,
         "kind": CLAIMS.kind,
         "metadata": metadata,
         "spec": template.get("spec") or {},
     }
+    return embedded(cluster.spec.cluster.cas_config, Child(CLAIMS, body))
 
 
 def revision(cluster: StatefulCluster, name: str, number: int) -> JsonObject:
@@ -95,7 +97,23 @@ def revision(cluster: StatefulCluster, name: str, number: int) -> JsonObject:
 
 def revision_data(cluster: StatefulCluster) -> JsonObject:
     """What of the spec makes a revision."""
-    return {"spec": {"template": cluster.spec.template}}
+    return {"spec": {"template": template(cluster)}}
+
+
+def template(cluster: StatefulCluster) -> JsonObject:
+    """The template of the pods, with what the embedded config sets on them."""
+    given, config = cluster.spec.template, cluster.spec.cluster.cas_config
+    if config is None:
+        return given
+    place = {"name": cluster.metadata.name, "namespace": cluster.metadata.namespace}
+    pod: JsonObject = {
+        "kind": PODS.kind,
+        "metadata": {**(given.get("metadata") or {}), **place},
+        "spec": given.get("spec") or {},
+    }
+    made = embedded(config, Child(PODS, pod, ("spec",)))
+    metadata = {key: value for key, value in made["metadata"].items() if key not in place}
+    return {**given, "metadata": metadata, "spec": made["spec"]}
 
 
 def owner(cluster: StatefulCluster, *, controls: bool = True) -> JsonObject:

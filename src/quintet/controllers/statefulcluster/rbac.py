@@ -34,10 +34,10 @@ DEMANDS = (
     Demand(
         "statefulcluster-pods.quintet.dev",
         STATEFULCLUSTERS,
-        ("template",),
+        ("template", "cluster"),
         "create",
         Resource("", "v1", "Pod", "pods"),
-        "spec.template decides what runs in pods: you need the right to create pods here",
+        "spec.template and spec.cluster decide what runs in pods: you need the right to create pods here",
     ),
     Demand(
         "statefulcluster-claims.quintet.dev",

@@ -5,6 +5,7 @@ may have stored whole JSON documents, which go out in the same form. What a sink
 published: its own type, not the cleaned one.
 """
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -38,15 +39,31 @@ class Outgoing(NamedTuple):
 
 def outgoing(headers: Mapping[str, str] | None, payload: bytes, event_type_prefix: str) -> Outgoing:
     """The request for an event; raises `UnreadableEvent`."""
-    lower = {name.lower(): value for name, value in (headers or {}).items()}
-    kept, body = lower, payload
-    if not all(map(lower.get, _NEEDED)):
-        kept, body = _read(lower, payload)
-    made = {name: _safe(value) for name, value in kept.items() if _is_of_event(name)}
-    made.update((name, _safe(value)) for name, value in lower.items() if _traces(name))
+    given, body = headers or {}, payload
+    made = _passed_on(given)
+    if not all(map(made.get, _NEEDED)):
+        kept, body = _read({name.lower(): value for name, value in given.items()}, payload)
+        made = {name: value for name, value in made.items() if _traces(name)} | _passed_on(kept)
     written = made.pop(ORIGINAL_TYPE, "") or made["ce-type"]
     made["ce-type"] = written.removeprefix(f"{event_type_prefix}.") if event_type_prefix else written
     return Outgoing(made, body)
+
+
+def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+    """What of the headers of a message goes to the sink."""
+    return {
+        outside: value if value.isascii() and value.isprintable() else _safe(value)
+        for name, value in headers.items()
+        if (outside := _outside(name))
+    }
+
+
+@functools.lru_cache(maxsize=1024)
+def _outside(name: str) -> str:
+    """What a header is called outside; empty if it does not go there. Events use few names."""
+    lower = name.lower()
+    is_of_event = lower == "content-type" or (lower.startswith("ce-") and _NAME(lower) is not None)
+    return lower if is_of_event or _traces(lower) else ""
 
 
 def _read(lower: dict[str, str], payload: bytes) -> tuple[dict[str, str], bytes]:
@@ -59,16 +76,10 @@ def _read(lower: dict[str, str], payload: bytes) -> tuple[dict[str, str], bytes]
     return event.headers, event.data
 
 
-def _is_of_event(name: str) -> bool:
-    return name == "content-type" or (name.startswith("ce-") and _NAME(name) is not None)
-
-
 def _traces(name: str) -> bool:
     return name in TRACING or (name.startswith(_TRACING_OF_OLD) and _NAME(name) is not None)
 
 
 def _safe(value: str) -> str:
     """A value that cannot end its header: what a header cannot hold is percent-encoded."""
-    if value.isascii() and value.isprintable():
-        return value
     return _NOT_IN_VALUES.sub(lambda found: quote(found[0].encode("utf-8", "replace"), safe=""), value)

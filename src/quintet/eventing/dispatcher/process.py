@@ -115,7 +115,8 @@ class Dispatcher:
             self.clock,
         )
         recorder = Recorder(self.kube, "dispatcher", self.identity, self.clock)
-        self.health.health["watch"] = lambda: None if watch.alive else "no contact for long: the API server"
+        # Whether the API server is there does not matter for those Subscriptions that are known already:
+        # a dispatcher that were restarted for it could deliver for none of them.
         self.health.readiness["delivery"] = self.finding
         await self.health.start()
         background = [asyncio.create_task(watch.run()), asyncio.create_task(recorder.run())]

@@ -123,7 +123,7 @@ class Roster:
             self._clock,
         )
         self._rounds[key] = Round(courier, self._pull(subscription, courier, batch), batch)
-        log.info("Delivering", extra={"subscription": str(key), "sink": subscription.spec.sink})
+        log.debug("Delivering", extra={"subscription": str(key), "sink": subscription.spec.sink})
 
     def _pull(self, subscription: Subscription, courier: Courier, batch: int) -> Pull:
         key, consumer = subscription.key, naming.consumer_name(subscription.metadata)
@@ -146,7 +146,7 @@ class Roster:
         if known is None:
             return
         known.pull.stop()
-        log.info("No longer delivering", extra={"subscription": str(key)})
+        log.debug("No longer delivering", extra={"subscription": str(key)})
         task = asyncio.get_running_loop().create_task(self._farewell(key, known.courier))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 from quintet.apis.eventingbackend.addresses import Limits, judge
 from quintet.eventing.dispatcher.envelope import Outgoing
 from quintet.eventing.dispatcher.policy import Answer
-from quintet.runtime.clock import Clock
+from quintet.web.clock import Clock, Timer
 from quintet.web.connection import Connection, Target, dial
 
-MOST_IDLE: Final = 64
-"""Connections to one sink that wait for the next event."""
+MOST_IDLE: Final = 512
+"""Connections to one sink that wait for the next event: as many as there may be events in hand."""
 IDLE_SECONDS: Final = 10.0
 LONGEST_ANSWER: Final = 64 * 1024
 """Bytes of an answer that are read; one that says more costs its connection."""
@@ -58,6 +58,7 @@ class Sinks:
     """Hosts that are reached elsewhere: on a developer's machine no name of a Service resolves."""
     _idle: dict[tuple[str, int, bool], list[Connection]] = field(default_factory=dict)
     _tls: ssl.SSLContext | None = None
+    _sweeper: Timer | None = None
 
     async def post(self, url: str, event: Outgoing) -> Answer:
         """Try to deliver an event once. Whatever goes wrong is an answer, never an exception."""
@@ -77,6 +78,8 @@ class Sinks:
 
     def close(self) -> None:
         """End the connections that wait."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         for waiting in self._idle.values():
             for connection in waiting:
                 connection.close()
@@ -110,14 +113,13 @@ class Sinks:
                 return
 
     def _waiting(self, origin: tuple[str, int, bool]) -> Connection | None:
+        """The connection that was used last: the others may then grow old."""
         waiting = self._idle.get(origin)
-        oldest = self.clock.monotonic() - IDLE_SECONDS
         while waiting:
             connection = waiting.pop()
-            if connection.reusable and connection.idle_since > oldest:
+            if connection.reusable and not self._is_old(connection):
                 return connection
             connection.close()
-        self._idle.pop(origin, None)
         return None
 
     def _keep(self, origin: tuple[str, int, bool], connection: Connection) -> None:
@@ -127,6 +129,22 @@ class Sinks:
             return
         connection.idle_since = self.clock.monotonic()
         waiting.append(connection)
+        if self._sweeper is None:
+            self._sweeper = self.clock.call_later(IDLE_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        """End what waited too long; once nothing waits any more, there is nothing to sweep."""
+        for origin, waiting in list(self._idle.items()):
+            for connection in waiting:
+                if self._is_old(connection) or not connection.reusable:
+                    connection.close()
+            self._idle[origin] = [each for each in waiting if not each.lost]
+            if not self._idle[origin]:
+                del self._idle[origin]
+        self._sweeper = self.clock.call_later(IDLE_SECONDS, self._sweep) if self._idle else None
+
+    def _is_old(self, connection: Connection) -> bool:
+        return self.clock.monotonic() - connection.idle_since >= IDLE_SECONDS
 
     async def _open(self, origin: tuple[str, int, bool]) -> Connection:
         host, port, tls = origin

@@ -4,6 +4,7 @@ Used by `stream`. Answers find their event by the subject they come to; one time
 deadlines, which are in the order in which they were made because all wait equally long.
 """
 
+import logging
 import secrets
 from collections.abc import Callable
 from itertools import count
@@ -13,6 +14,8 @@ from quintet.nats.errors import NatsError, RequestTimeout, StreamMissing
 from quintet.nats.jetstream import ack_of
 from quintet.nats.messages import Message
 from quintet.web.clock import Clock, Timer
+
+logger = logging.getLogger(__name__)
 
 Done = Callable[[Exception | None], None]
 """Called once: None when the event is stored, else why that is not known."""
@@ -58,7 +61,7 @@ class Acks:
         """Tell everybody that no acknowledgement will come."""
         waiting, self._waiting = self._waiting, {}
         for done, _ in waiting.values():
-            done(error)
+            _tell(done, error)
 
     def close(self) -> None:
         """Look at no deadline any more."""
@@ -74,11 +77,19 @@ class Acks:
             late.append(reply)
         for reply in late:
             done, _ = self._waiting.pop(reply)
-            done(RequestTimeout(f"JetStream did not acknowledge the event within {self._seconds:g} s"))
+            _tell(done, RequestTimeout(f"JetStream did not acknowledge the event within {self._seconds:g} s"))
         self._timer = None
         if self._waiting:
             _, deadline = next(iter(self._waiting.values()))
             self._timer = self._clock.call_later(deadline - now + _SLACK, self._look)
+
+
+def _tell(done: Done, error: NatsError) -> None:
+    try:
+        done(error)
+    except Exception:
+        # The others must hear of it all the same.
+        logger.exception("somebody who waits for an acknowledgement failed")
 
 
 def _meaning(message: Message) -> NatsError | None:

@@ -29,7 +29,7 @@ from quintet.web.server import Limits
 
 logger = logging.getLogger(__name__)
 
-LIMITS: Final = Limits(body_bytes=64 << 10, connections=1000, pipelined=2)
+LIMITS: Final = Limits(body_bytes=64 << 10, connections=1000, pipelined=1)
 MOST_IN_FLIGHT: Final = 8192
 """Events that may wait for the backend at a time."""
 TRACING: Final = ("traceparent", "tracestate", "baggage", "b3")

@@ -9,6 +9,7 @@ from quintet.controllers.eventingbackend.desired import DataPlane
 from quintet.controllers.eventingbackend.drivers.driver import Driver
 from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
 from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.controllers.eventingbackend.moves import Place
 from quintet.eventing import oauth
 from quintet.eventing.calls import Caller, CallError
 from quintet.eventing.eventmesh import MALFORMED, NOT_FOUND, EventMesh, SecretError, from_secret
@@ -37,7 +38,7 @@ class BebDriver(Driver):
             secret=config.text("secretRef"),
         )
 
-    async def probe(self, backend: EventingBackend, config: Effective) -> Finding:
+    async def probe(self, backend: EventingBackend, config: Effective, old: Place | None) -> Finding:
         """From the Secret to a token."""
         name = config.text("secretRef")
         secret = await self._tools.secrets.read(ObjectKey(backend.metadata.namespace, name))

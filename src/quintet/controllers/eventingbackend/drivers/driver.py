@@ -11,6 +11,7 @@ from quintet.apis.meta import ObjectKey
 from quintet.controllers.eventingbackend.desired import DataPlane
 from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
 from quintet.controllers.eventingbackend.findings import Finding
+from quintet.controllers.eventingbackend.moves import Place
 from quintet.eventing.sessions import Sessions
 from quintet.web.clock import Clock
 
@@ -41,8 +42,11 @@ class Driver(ABC):
         """What is to run for a configuration. Pure."""
 
     @abstractmethod
-    async def probe(self, backend: EventingBackend, config: Effective) -> Finding:
-        """Look at the backend stage by stage; what can be put right is put right. Never raises."""
+    async def probe(self, backend: EventingBackend, config: Effective, old: Place | None) -> Finding:
+        """Look at the backend stage by stage; what can be put right is put right.
+
+        What pods still use at the place where they are is left to them.
+        """
 
     async def release(self, backend: EventingBackend) -> None:
         """Give back what is held for a backend that goes."""

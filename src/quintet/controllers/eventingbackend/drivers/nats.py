@@ -13,6 +13,7 @@ from quintet.controllers.eventingbackend.desired import DataPlane
 from quintet.controllers.eventingbackend.drivers.driver import Driver
 from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
 from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.controllers.eventingbackend.moves import Place
 from quintet.controllers.eventingbackend.plan import older
 from quintet.eventing import streams
 from quintet.eventing.children import runs_server, server_url
@@ -86,9 +87,11 @@ class NatsDriver(Driver):
             secret=secret,
         )
 
-    async def probe(self, backend: EventingBackend, config: Effective) -> Finding:
+    async def probe(self, backend: EventingBackend, config: Effective, old: Place | None) -> Finding:
         """From the Secret to the stream."""
         url = server_url(backend.key, config)
+        here = old is not None and old.same_stream(Place(url, config.text("streamName")))
+        kept = old.prefixes[0] if old is not None and here else ""
         place = f"{endpoint(url).host}:{endpoint(url).port}"
         try:
             secret, own = config.text("credentialsSecretRef"), runs_server(config)
@@ -96,7 +99,7 @@ class NatsDriver(Driver):
             if isinstance(connected, Finding):
                 return connected
             client, version = connected
-            problem = await self._ensure_streams(JetStream(client), backend, config)
+            problem = await self._ensure_streams(JetStream(client), backend, config, kept)
         except errors.NatsError as error:
             return finding_of(error, place)
         if problem is not None:
@@ -144,9 +147,10 @@ class NatsDriver(Driver):
         return await self._tools.sessions.open(key, options, version), version
 
     async def _ensure_streams(
-        self, jetstream: JetStream, backend: EventingBackend, config: Effective
+        self, jetstream: JetStream, backend: EventingBackend, config: Effective, kept: str
     ) -> Finding | None:
-        for wanted in (streams.stream_config(backend, config), streams.dead_letter_config(backend, config)):
+        events = streams.stream_config(backend, config, kept)
+        for wanted in (events, streams.dead_letter_config(backend, config)):
             try:
                 if (problem := await self._ensure_stream(jetstream, backend, wanted)) is not None:
                     return problem

@@ -1,0 +1,88 @@
+"""The command operator: the process that installs the controllers and keeps them up to date.
+
+Called by `main`. What it does begins in `controllers.suite.controller`; what it makes is decided in
+`manifests.installation`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+
+import click
+import uvloop
+
+from quintet import __version__
+from quintet.apis.meta import ObjectKey
+from quintet.cli.addresses import Address
+from quintet.components import COMPONENTS
+from quintet.controllers.suite import controller as suite
+from quintet.kube import config
+from quintet.kube.client import Client
+from quintet.kube.transport import Transport
+from quintet.manifests.installation import FLAVOURS, QUINTET, Flavour, in_namespace, installer
+from quintet.observe import logging as logs
+from quintet.observe.health import HealthServer
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.manager import Manager
+
+
+@click.command(epilog="Exit codes: 0 asked to stop, 1 it failed, 2 it was called wrongly.")
+@click.option("--kubeconfig", help="Which cluster; default: KUBECONFIG, the pod's own, ~/.kube/config.")
+@click.option("--context", help="Which context of the kubeconfig.")
+@click.option("--flavour", type=click.Choice(list(FLAVOURS)), default=QUINTET.name, show_default=True)
+@click.option(
+    "--image", envvar="QUINTET_IMAGE", default="", help="What controllers run unless told otherwise."
+)
+@click.option("--leader-elect/--no-leader-elect", default=None, help="Default: only in a pod.")
+@click.option("--system-namespace", envvar="POD_NAMESPACE", help="Where the controllers are installed.")
+@click.option(
+    "--health-address",
+    type=Address(),
+    default="127.0.0.1:8081",
+    show_default=True,
+    help="/healthz, /readyz, /metrics.",
+)
+@click.option(
+    "--log-format", type=click.Choice(["json", "text"]), default=None, help="Default: json in a pod."
+)
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+def operator(
+    kubeconfig: str | None,
+    context: str | None,
+    flavour: str,
+    image: str,
+    leader_elect: bool | None,
+    system_namespace: str | None,
+    health_address: tuple[str, int],
+    log_format: str | None,
+    log_level: str,
+) -> None:
+    """Bring about what the object `quintets/quintet` asks for, until SIGTERM or Ctrl-C."""
+    logs.set_up(log_format or ("json" if config.in_pod() else "text"), log_level)
+    chosen = FLAVOURS[flavour]
+    placed = in_namespace(chosen, system_namespace or chosen.namespace, image)
+    elect = leader_elect if leader_elect is not None else config.in_pod()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(config.load(kubeconfig, context), placed, elect, health_address))
+
+
+async def _run(
+    found: config.ClusterConfig, flavour: Flavour, elect: bool, health_address: tuple[str, int]
+) -> None:
+    clock, identity = SystemClock(), f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    async with Transport(found) as transport:
+        client = Client(transport)
+        await client.version()  # a wrong address or a missing right is said now, in one line
+        manager = Manager(
+            client,
+            clock,
+            identity,
+            lease=ObjectKey(flavour.namespace, flavour.operator) if elect else None,
+            namespace=flavour.namespace,
+            health=HealthServer(*health_address, clock),
+        )
+        install = installer(tuple(COMPONENTS.values()), flavour)
+        suite.build(manager, install=install, version=__version__)
+        await manager.run()

@@ -1,0 +1,53 @@
+"""Remembers which objects are as a config wants them, so that only what has changed is looked at again.
+
+Used by `controller`. A config that watches a thousand objects hears of every change to one of them: without
+this it would decide on all of them each time. What is remembered holds for one state of the config and of
+its sources, and for one version of an object; what is to be done to an object is never remembered.
+"""
+
+from quintet.apis.casconfig import CASConfig
+from quintet.apis.casconfig.places import Path
+from quintet.apis.meta import ObjectKey
+from quintet.controllers.casconfig import plan
+from quintet.controllers.casconfig.plan import Found, Step, Target, Wish
+from quintet.controllers.casconfig.watches import Place, Seen
+
+
+class Decisions:
+    """What is known for one state of one config."""
+
+    def __init__(self, generation: int, wish: Wish) -> None:
+        self.generation = generation
+        self.wish = wish
+        self._known: dict[Target, tuple[int, str, bool, Step | None]] = {}
+
+    def step(self, place: Place, pod: Path | None, seen: Seen) -> Step | None:
+        """What is to be done to an object; None: nothing, because the config has nothing to do with it."""
+        target = place.resource, seen.key
+        mark = seen.version, seen.uid, place.whole
+        known = self._known.get(target)
+        if known is not None and known[:3] == mark:
+            return known[3]
+        step = plan.decided(self.wish, Found(place.resource, pod, seen.decoded()))
+        if step is None or not (step.patch or step.retaken):
+            self._known[target] = (*mark, step)
+        return step
+
+
+class Settled:
+    """What is known for all configs."""
+
+    def __init__(self) -> None:
+        self._decisions: dict[ObjectKey, Decisions] = {}
+
+    def fitting(self, config: CASConfig, wish: Wish) -> Decisions:
+        """What is known for a config as it is now."""
+        known = self._decisions.get(config.key)
+        generation = config.metadata.generation
+        if known is None or known.generation != generation or known.wish != wish:
+            known = self._decisions[config.key] = Decisions(generation, wish)
+        return known
+
+    def forget(self, config: ObjectKey) -> None:
+        """A config is gone."""
+        self._decisions.pop(config, None)

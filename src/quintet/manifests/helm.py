@@ -1,0 +1,224 @@
+"""The same installation as a Helm chart. Called by `files`; what is installed is decided in `operator`.
+
+The objects are written with marks in the places that values decide, and every mark is then replaced by its
+expression: whoever leaves the values alone gets exactly what every other way to install gives.
+The definition of the Quintet lies in `crds/`, which Helm never deletes; the operator keeps it, and those of
+all kinds, up to date.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from quintet import __version__
+from quintet.apis.meta import JsonObject
+from quintet.apis.suite import QUINTET as KIND
+from quintet.components import Component
+from quintet.manifests import process as processes
+from quintet.manifests.crd import definition, object_schema
+from quintet.manifests.installation import QUINTET, Flavour
+from quintet.manifests.operator import operator, operator_process
+from quintet.manifests.process import IMAGE, RESOURCES
+from quintet.manifests.text import HEADER, as_yaml
+
+CHART = Path("charts/quintet")
+REPOSITORY = IMAGE.rpartition(":")[0]
+OLDEST_KUBERNETES = "1.32.0"
+
+_NAMESPACE, _IMAGE, _RESOURCES, _LEVEL = "MARKNAMESPACE", "MARKIMAGE", "MARKRESOURCES", "MARKLEVEL"
+_REPLICAS = 918273645
+_MARKED: Flavour = replace(QUINTET, namespace=_NAMESPACE, image=_IMAGE)
+_EXPRESSIONS: Mapping[str, str] = {
+    _NAMESPACE: "{{ .Release.Namespace }}",
+    _IMAGE: '{{ include "quintet.image" . }}',
+    str(_REPLICAS): "{{ .Values.operator.replicas }}",
+    _RESOURCES: "{{ toJson .Values.operator.resources }}",
+    _LEVEL: "{{ .Values.operator.logLevel }}",
+}
+_OPTIONAL = {
+    "NetworkPolicy": ".Values.networkPolicy.enabled",
+    "ServiceMonitor": ".Values.serviceMonitor.enabled",
+}
+
+_IMAGE_TEMPLATE = """\
+{{- define "quintet.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end -}}
+"""
+_QUINTET_TEMPLATE = """\
+{{- if .Values.quintet.create }}
+apiVersion: quintet.dev/v1alpha1
+kind: Quintet
+metadata:
+  name: quintet
+spec: {{ toJson .Values.quintet.spec }}
+{{- end }}
+"""
+_TEST_TEMPLATE = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: quintet-test
+  namespace: {{ .Release.Namespace }}
+  labels:
+    app.kubernetes.io/part-of: quintet
+  annotations:
+    helm.sh/hook: test
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  restartPolicy: Never
+  serviceAccountName: quintet-operator
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    seccompProfile:
+      type: RuntimeDefault
+  containers:
+    - name: wait
+      image: {{ include "quintet.image" . }}
+      imagePullPolicy: IfNotPresent
+      args: [wait, --timeout=240]
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities:
+          drop: [ALL]
+"""
+_NOTES = """\
+Quintet {{ .Chart.AppVersion }} is being installed in {{ .Release.Namespace }}.
+
+Look at it:        kubectl get quintets quintet -o wide
+Wait for it:       helm test {{ .Release.Name }} --namespace {{ .Release.Namespace }}
+See every kind:    kubectl get quintet --all-namespaces
+{{- if not .Values.quintet.create }}
+
+Nothing runs yet: create an object of the kind Quintet named `quintet` to choose the controllers.
+{{- end }}
+
+`helm uninstall` removes the operator and its controllers. Definitions and the objects of users stay.
+"""
+
+
+def chart(components: Sequence[Component]) -> dict[Path, str]:
+    """Every file of the chart."""
+    return {
+        CHART / "Chart.yaml": as_yaml(_chart()),
+        CHART / "values.yaml": as_yaml(values()),
+        CHART / "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
+        CHART / "crds" / f"{KIND.resource.qualified}.yaml": as_yaml(definition(KIND)),
+        CHART / "templates" / "_image.tpl": _comment(_IMAGE_TEMPLATE),
+        CHART / "templates" / "operator.yaml": _operator_template(components),
+        CHART / "templates" / "quintet.yaml": HEADER + _QUINTET_TEMPLATE,
+        CHART / "templates" / "tests" / "wait.yaml": HEADER + _TEST_TEMPLATE,
+        CHART / "templates" / "NOTES.txt": _NOTES,
+    }
+
+
+def _comment(template: str) -> str:
+    return f"{{{{/* {HEADER.removeprefix('# ').strip()} */}}}}\n{template}"
+
+
+def _chart() -> JsonObject:
+    return {
+        "apiVersion": "v2",
+        "name": "quintet",
+        "description": "Five Kubernetes operators in one product",
+        "type": "application",
+        "version": __version__,
+        "appVersion": __version__,
+        "kubeVersion": f">= {OLDEST_KUBERNETES}-0",
+        "keywords": ["operator", "mock", "eventing", "statefulset", "checkup"],
+        "annotations": {
+            "artifacthub.io/license": "Apache-2.0",
+            "artifacthub.io/operator": "true",
+            "artifacthub.io/operatorCapabilities": "Seamless Upgrades",
+        },
+    }
+
+
+def values() -> JsonObject:
+    """What is installed unless somebody says otherwise."""
+    return {
+        "image": {"repository": REPOSITORY, "tag": "", "digest": ""},
+        "operator": {
+            "replicas": 2,
+            "logLevel": "info",
+            "resources": {name: dict(each) for name, each in RESOURCES.items()},
+        },
+        "networkPolicy": {"enabled": True},
+        "serviceMonitor": {"enabled": False},
+        "quintet": {"create": True, "spec": {}},
+    }
+
+
+def values_schema() -> JsonObject:
+    """What values may be; those of the Quintet are as its definition says."""
+    text, switch = {"type": "string"}, {"type": "object", "properties": {"enabled": {"type": "boolean"}}}
+    level = {"enum": ["debug", "info", "warning", "error"]}
+    spec = _plain(object_schema(KIND)["properties"]["spec"])
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        **_closed(
+            {
+                "image": _closed({"repository": text, "tag": text, "digest": text}),
+                "operator": _closed(
+                    {
+                        "replicas": {"type": "integer", "minimum": 1, "maximum": 5},
+                        "logLevel": level,
+                        "resources": {"type": "object"},
+                    }
+                ),
+                "networkPolicy": switch,
+                "serviceMonitor": switch,
+                "quintet": _closed({"create": {"type": "boolean"}, "spec": spec}),
+                "global": {"type": "object"},
+            }
+        ),
+    }
+
+
+def _closed(properties: JsonObject) -> JsonObject:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _plain(schema: Any) -> Any:
+    """What of a definition's schema is JSON Schema; a field that nobody knows is a mistake."""
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: value for name, value in schema.items() if not name.startswith("x-kubernetes-")}
+    if "properties" in made:
+        made["properties"] = {name: _plain(each) for name, each in made["properties"].items()}
+        made["additionalProperties"] = False
+    for name in ("items", "additionalProperties"):
+        if name in made:
+            made[name] = _plain(made[name])
+    return made
+
+
+def _operator_template(components: Sequence[Component]) -> str:
+    process = operator_process(_MARKED, _LEVEL)
+    bodies = [
+        body
+        for body in operator(components, _MARKED)
+        if body["kind"] not in ("Namespace", "CustomResourceDefinition", "Deployment")
+    ]
+    deployment = processes.deployment(replace(process, replicas=_REPLICAS))
+    deployment["spec"]["template"]["spec"]["containers"][0]["resources"] = _RESOURCES
+    parts = [_document(body) for body in (*bodies, deployment, processes.service_monitor(process))]
+    return HEADER + "".join(parts)
+
+
+def _document(body: JsonObject) -> str:
+    text = "---\n" + as_yaml(body).removeprefix(HEADER)
+    for mark, expression in _EXPRESSIONS.items():
+        text = text.replace(mark, expression)
+    if (condition := _OPTIONAL.get(body["kind"])) is not None:
+        return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
+    return text

@@ -1,0 +1,190 @@
+"""What a Quintet asks for → every object of it. The one source of all ways to install.
+
+The operator brings it about (`controllers.suite`), tests and files are made from it. Pure: the same
+spec in the same place gives the same objects.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from quintet.admission.registration import MUTATING, VALIDATING, cluster_rules
+from quintet.apis.meta import JsonObject
+from quintet.apis.resources import CustomResource
+from quintet.apis.suite import QUINTET as OWN_KIND
+from quintet.apis.suite import Eventing, JsonServers, QuintetSpec, Topology, Tuning
+from quintet.apis.suite.types import NetworkPolicies
+from quintet.components import INSTANCE, Component
+from quintet.controllers.suite.parts import MANAGED_BY, OPERATOR, Images, Installation, Installer, Part
+from quintet.manifests import process as processes
+from quintet.manifests.crd import definition
+from quintet.manifests.discovery import PORT as DISCOVERY
+from quintet.manifests.policy import policies
+from quintet.manifests.process import HEALTH, IMAGE, RESOURCES, Process
+from quintet.manifests.rbac import SYSTEM_NAMESPACE, component_rules, identity, process_rules
+
+COMPONENT = "app.kubernetes.io/component"
+_MANAGED = {MANAGED_BY: OPERATOR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flavour:
+    """How the parts of an installation are called, and which controllers it can have."""
+
+    name: str = "quintet"
+    namespace: str = SYSTEM_NAMESPACE
+    operator: str = OPERATOR
+    whole: str = INSTANCE
+    """All controllers in one process."""
+    part: str = f"{INSTANCE}-{{}}"
+    """One controller in a process of its own."""
+    controllers: tuple[str, ...] = ()
+    """Empty: all that there are."""
+    image: str = IMAGE
+    progress_seconds: int = 180
+    """After which a rollout that stands still has failed."""
+
+    def offered(self, components: Sequence[Component]) -> list[Component]:
+        """The controllers that it can have."""
+        return [each for each in components if not self.controllers or each.name in self.controllers]
+
+    def instances(self, components: Sequence[Component]) -> list[str]:
+        """What any of its processes may be called."""
+        return [self.whole, *(self.part.format(each.name) for each in self.offered(components))]
+
+
+QUINTET = Flavour()
+KIAGNOSE = Flavour(
+    name="kiagnose",
+    namespace="kiagnose",
+    operator="kiagnose-operator",
+    whole="kiagnose-controllers",
+    part="kiagnose-{}-controller",
+    controllers=("checkup",),
+)
+FLAVOURS = {flavour.name: flavour for flavour in (QUINTET, KIAGNOSE)}
+
+
+def installer(components: Sequence[Component], flavour: Flavour = QUINTET) -> Installer:
+    """Fix which controllers there are and where they go; what is left depends on the spec alone."""
+    offered = {each.name: each for each in flavour.offered(components)}
+
+    def install(spec: QuintetSpec, images: Images) -> Installation:
+        asked = [str(name) for name in spec.controllers] or list(offered)
+        chosen = [component for name, component in offered.items() if name in asked]
+        groups = [[each] for each in chosen] if spec.topology is Topology.SEPARATE else [chosen]
+        demands = [demand for component in chosen for demand in component.demands]
+        return Installation(
+            definitions=tuple(_managed(definition(kind)) for kind in (OWN_KIND, *_kinds(chosen))),
+            policies=tuple(_managed(each) for each in policies(demands)),
+            parts=tuple(_part(group, spec, images, flavour) for group in groups if group),
+            unknown=tuple(name for name in asked if name not in offered),
+        )
+
+    return install
+
+
+def _kinds(components: Sequence[Component]) -> list[CustomResource]:
+    return [kind for component in components for kind in component.kinds]
+
+
+def objects(made: Installation) -> list[JsonObject]:
+    """All of it, in the order of making."""
+    parts = [each for part in made.parts for each in (*part.objects, part.deployment)]
+    return [*made.definitions, *made.policies, *parts]
+
+
+def _managed(body: JsonObject) -> JsonObject:
+    metadata = body["metadata"]
+    return {**body, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **_MANAGED}}}
+
+
+def _part(group: Sequence[Component], spec: QuintetSpec, images: Images, flavour: Flavour) -> Part:
+    names = tuple(component.name for component in group)
+    alone = spec.topology is Topology.SEPARATE
+    name = flavour.part.format(names[0]) if alone else flavour.whole
+    tuning = _tuning(spec, names[0]) if alone else Tuning()
+    image = next((images[each] for each in names if each in images), spec.image or flavour.image)
+    process = Process(
+        name=name,
+        namespace=flavour.namespace,
+        image=image,
+        args=tuple(_args(name, group, spec, tuning)),
+        replicas=tuning.replicas or spec.replicas,
+        resources=_resources(spec, tuning),
+        variables=dict(_variables(names, spec, image)),
+        labels={COMPONENT: names[0] if alone else "controllers", **_MANAGED},
+        webhooks=any(component.admissions or component.admit for component in group),
+        discovery=any(component.serve for component in group),
+        progress_seconds=flavour.progress_seconds,
+    )
+    rules = [*component_rules(group), *cluster_rules(name, create=False)]
+    made = [_managed(each) for each in identity(name, flavour.namespace, rules, process_rules(name))]
+    made += _webhooks(process) if process.webhooks else []
+    made += [*processes.services(process), processes.metrics_service(process), processes.budget(process)]
+    if spec.network_policies is NetworkPolicies.ENABLED:
+        made.append(processes.network_policy(process))
+    return Part(name, names, tuple(made), processes.deployment(process))
+
+
+def _webhooks(process: Process) -> list[JsonObject]:
+    """Empty: the process fills them in, and they go when it goes."""
+    metadata = {name: value for name, value in process.metadata().items() if name != "namespace"}
+    return [
+        {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        for resource in (MUTATING, VALIDATING)
+    ]
+
+
+def _tuning(spec: QuintetSpec, name: str) -> Tuning:
+    found = getattr(spec.settings, name)
+    assert isinstance(found, Tuning)
+    return found
+
+
+def _resources(spec: QuintetSpec, tuning: Tuning) -> dict[str, dict[str, str]]:
+    chosen = tuning.resources or spec.resources
+    if chosen is None:
+        return {name: dict(each) for name, each in RESOURCES.items()}
+    return {"requests": dict(chosen.requests), "limits": dict(chosen.limits)}
+
+
+def _args(name: str, group: Sequence[Component], spec: QuintetSpec, tuning: Tuning) -> Iterator[str]:
+    names = [component.name for component in group]
+    yield "run"
+    yield f"--controllers={','.join(names)}"
+    yield f"--instance={name}"
+    yield f"--health-address=0.0.0.0:{HEALTH}"
+    yield f"--log-level={(tuning.log_level or spec.log_level).lower()}"
+    if any(component.serve for component in group):
+        yield f"--discovery-address=0.0.0.0:{DISCOVERY}"
+    if spec.namespaces:
+        yield f"--namespace={spec.namespaces[0]}"
+    if tuning.workers is not None:
+        yield f"--workers={tuning.workers}"
+    if "eventing" in names:
+        yield from _eventing_args(spec.settings.eventing)
+
+
+def _eventing_args(eventing: Eventing) -> Iterator[str]:
+    if eventing.config_errors is not None:
+        yield f"--eventing-config-errors={eventing.config_errors.value}"
+    if eventing.refused_networks:
+        yield f"--eventing-refused-networks={','.join(eventing.refused_networks)}"
+    if eventing.allowed_networks:
+        yield f"--eventing-allowed-networks={','.join(eventing.allowed_networks)}"
+
+
+def _variables(names: Sequence[str], spec: QuintetSpec, image: str) -> Iterator[tuple[str, str]]:
+    servers: JsonServers = spec.settings.jsonserver
+    if "jsonserver" in names and servers.image:
+        yield "QUINTET_JSON_SERVER_IMAGE", servers.image
+    if "eventing" in names:
+        # Publishers and dispatchers are of the version that makes them.
+        yield "QUINTET_EVENTING_IMAGE", spec.settings.eventing.image or image
+        if spec.settings.eventing.nats_image:
+            yield "QUINTET_NATS_IMAGE", spec.settings.eventing.nats_image
+
+
+def in_namespace(flavour: Flavour, namespace: str, image: str = "") -> Flavour:
+    """The same installation somewhere else, or of another image."""
+    return replace(flavour, namespace=namespace, image=image or flavour.image)

@@ -1,0 +1,85 @@
+"""A backend with a server of its own, in real pods: it comes up, and comes back when its server is killed.
+
+Events on their way through it are in test_events_on_a_node.py.
+"""
+
+import pytest
+
+from e2e.place import Place, a_condition, refusals
+from kit.backends import a_backend
+from kit.eventually import eventually
+
+pytestmark = pytest.mark.node
+
+PARTS = ("bus-nats", "bus-publisher-proxy", "bus-dispatcher")
+
+
+def wait_until_ready(place: Place, seconds: int = 180) -> dict:
+    place.kubectl("wait", "evb/bus", "--for=condition=Ready", f"--timeout={seconds}s")
+    return place.get("evb", "bus")
+
+
+def pods(place: Place, part: str) -> list[dict]:
+    found = place.get("pods", "", "-l", f"eventing.kyma-project.io/backend={part}")["items"]
+    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+
+@pytest.fixture
+async def bus(place: Place) -> Place:
+    """A namespace with a backend that is ready."""
+    place.apply(a_backend("bus", maxBytes="32Mi", dispatcherReplicas=1))
+    wait_until_ready(place)
+    return place
+
+
+@pytest.mark.timeout(600)
+async def test_a_backend_without_url_becomes_ready_with_a_server_of_its_own(bus: Place):
+    status = bus.get("evb", "bus")["status"]
+    assert (status["backendType"], status["eventingReady"]) == ("nats", True)
+    counts = {part: len(pods(bus, part)) for part in PARTS}
+    assert counts == {"bus-nats": 1, "bus-publisher-proxy": 2, "bus-dispatcher": 1}, bus.situation()
+    for part in PARTS:
+        for pod in pods(bus, part):
+            assert a_condition(pod, "Ready")["status"] == "True", bus.situation()
+    (claim,) = bus.get("pvc")["items"]
+    assert claim["status"]["phase"] == "Bound"
+    shown = bus.kubectl("get", "evb", "bus").splitlines()[1].split()
+    assert shown[:5] == ["bus", "nats", "true", "True", "True"]
+
+
+@pytest.mark.timeout(600)
+async def test_when_its_server_is_killed_that_is_said_and_it_comes_back(bus: Place):
+    (before,) = pods(bus, "bus-nats")
+    bus.kubectl("delete", "pod", before["metadata"]["name"], "--grace-period=0", "--force")
+
+    def missed() -> None:
+        found = bus.get("evb", "bus")
+        events = bus.kubectl("get", "events", "-o", "custom-columns=REASON:.reason", "--no-headers")
+        assert not found["status"]["eventingReady"] or "ServerNotReached" in events, found["status"]
+
+    await eventually(missed, within=60)
+
+    def back() -> None:
+        (after,) = pods(bus, "bus-nats")
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert bus.get("evb", "bus")["status"]["eventingReady"], bus.situation()
+
+    await eventually(back, within=180)
+
+
+@pytest.mark.timeout(600)
+async def test_a_deleted_backend_leaves_only_its_claim(bus: Place):
+    bus.kubectl("delete", "evb", "bus", "--timeout=120s")
+
+    def gone() -> None:
+        left = bus.kubectl(
+            "get", "pods,services,deployments,statefulsets,serviceaccounts,roles", "-o", "name"
+        )
+        assert [name for name in left.split() if "bus-" in name] == [], left
+
+    await eventually(gone, within=90)
+    assert len(bus.get("pvc")["items"]) == 1, "the events of the user are gone"
+
+
+async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator: Place):
+    assert refusals(operator) == []

@@ -1,0 +1,222 @@
+"""Events all the way: published by a pod, kept by JetStream, delivered by the dispatcher to a sink pod.
+
+The operator, the backend with a server of its own, publishers, dispatchers and the sink are real pods
+in a namespace that takes only pods of the strictest kind.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from e2e.place import Place, refusals
+from kit.backends import a_backend
+from kit.eventually import eventually
+
+pytestmark = pytest.mark.node
+
+IMAGE = "quintet.local/json-server:0.17.4"
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+# Keeps what it gets, and shows it.
+SINK = """
+const received = []
+require('http').createServer((request, answer) => {
+  const parts = []
+  request.on('data', part => parts.push(part))
+  request.on('end', () => {
+    if (request.method === 'GET') { answer.end(JSON.stringify(received)); return }
+    received.push({path: request.url, headers: request.headers, body: Buffer.concat(parts).toString()})
+    answer.writeHead(204).end()
+  })
+}).listen(8080)
+"""
+# Sends one event to the publisher proxy and says what came back.
+SEND = """
+const [url, headers, body] = process.argv.slice(1)
+const request = require('http').request(url, {method: 'POST', headers: JSON.parse(headers)}, answer => {
+  const parts = []
+  answer.on('data', part => parts.push(part))
+  answer.on('end', () => process.stdout.write(answer.statusCode + ' ' + Buffer.concat(parts)))
+})
+request.on('error', error => process.stdout.write('0 ' + error.message))
+request.end(body)
+"""
+# Sends many, one after the other, each until it is taken; says how many tries that took.
+SEND_MANY = """
+const [url, count] = process.argv.slice(1)
+const send = number => new Promise(done => {
+  const headers = {'ce-specversion': '1.0', 'ce-id': 'many-' + number, 'ce-source': 'commerce',
+    'ce-type': 'order.many.v1', 'content-type': 'application/json'}
+  const request = require('http').request(url, {method: 'POST', headers, timeout: 10000}, answer => {
+    answer.resume(); answer.on('end', () => done(answer.statusCode))
+  })
+  request.on('error', () => done(0))
+  request.on('timeout', () => request.destroy())
+  request.end('{}')
+})
+const wait = () => new Promise(done => setTimeout(done, 100))
+const all = async () => {
+  let tries = 0
+  for (let number = 0; number < Number(count); number++) {
+    do { tries++; var status = await send(number); if (status !== 204) await wait() } while (status !== 204)
+  }
+  process.stdout.write(String(tries))
+}
+all()
+"""
+
+
+def a_sink() -> dict[str, Any]:
+    container = {
+        "name": "sink",
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["node", "-e", SINK],
+        "ports": [{"containerPort": 8080}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "sink", "labels": {"app": "sink"}},
+        "spec": {
+            "containers": [container],
+            "terminationGracePeriodSeconds": 1,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 1000,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+        },
+    }
+
+
+def a_service() -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "sink"},
+        "spec": {"selector": {"app": "sink"}, "ports": [{"port": 80, "targetPort": 8080}]},
+    }
+
+
+def a_subscription(place: Place, name: str, *types: str, matching: str = "standard", **spec: Any) -> dict:
+    return {
+        "apiVersion": "eventing.kyma-project.io/v1alpha2",
+        "kind": "Subscription",
+        "metadata": {"name": name},
+        "spec": {
+            "sink": f"http://sink.{place.namespace}.svc.cluster.local/{name}",
+            "source": "commerce",
+            "types": list(types),
+            "typeMatching": matching,
+            **spec,
+        },
+    }
+
+
+def send(place: Place, headers: dict[str, str], body: str) -> str:
+    url = f"http://bus-publisher-proxy.{place.namespace}/publish"
+    return place.kubectl("exec", "sink", "--", "node", "-e", SEND, "--", url, json.dumps(headers), body)
+
+
+def received(place: Place, path: str) -> list[dict[str, Any]]:
+    shown = place.kubectl(
+        "exec", "sink", "--", "node", "-e",
+        "require('http').get('http://localhost:8080', answer => answer.pipe(process.stdout))",
+    )  # fmt: skip
+    return [each for each in json.loads(shown) if each["path"] == path]
+
+
+@pytest.fixture
+async def bus(place: Place) -> Place:
+    """A namespace with a backend, a sink, and Subscriptions that are ready."""
+    place.apply(a_backend("bus", maxBytes="32Mi"))
+    place.apply(a_sink())
+    place.apply(a_service())
+    place.apply(a_subscription(place, "standard", "order created.v1"))
+    place.apply(a_subscription(place, "exact", "order.paid.v1", matching="exact"))
+    place.apply(a_subscription(place, "many", "order.many.v1", config={"maxInFlightMessages": 1}))
+    for name in ("standard", "exact", "many"):
+        place.kubectl("wait", f"evsub/{name}", "--for=condition=Ready", "--timeout=240s")
+    place.kubectl("wait", "pod/sink", "--for=condition=Ready", "--timeout=60s")
+    return place
+
+
+@pytest.mark.timeout(900)
+async def test_events_arrive_whatever_form_they_have_and_however_types_are_matched(bus: Place):
+    sent = {"standard": "order created.v1", "exact": "order.paid.v1"}
+    for name, event_type in sent.items():
+        attributes = {"specversion": "1.0", "source": "commerce", "type": event_type}
+        binary = {f"ce-{key}": value.replace(" ", "%20") for key, value in attributes.items()}
+        binary |= {"ce-id": f"{name}-binary", "content-type": "application/json", "traceparent": TRACE}
+        assert send(bus, binary, '{"a":1}') == "204 "
+        document = {**attributes, "id": f"{name}-structured", "data": {"a": 1}}
+        structured = {"content-type": "application/cloudevents+json", "traceparent": TRACE}
+        assert send(bus, structured, json.dumps(document)) == "204 "
+
+    def arrived() -> None:
+        for name, event_type in sent.items():
+            got = {each["headers"]["ce-id"]: each for each in received(bus, f"/{name}")}
+            assert set(got) == {f"{name}-binary", f"{name}-structured"}, f"{got}\n{bus.situation()}"
+            for each in got.values():
+                headers = each["headers"]
+                assert headers["ce-type"] == event_type.replace(" ", "%20")
+                assert headers["ce-source"] == "commerce"
+                assert headers["ce-specversion"] == "1.0"
+                assert headers["content-type"] == "application/json"
+                assert headers["traceparent"] == TRACE
+                assert json.loads(each["body"]) == {"a": 1}
+
+    await eventually(arrived, within=60)
+    shown = [line.split() for line in bus.kubectl("get", "evsub", "--no-headers").splitlines()]
+    assert [(line[0], line[1], line[2]) for line in shown] == [
+        ("exact", "true", "bus"), ("many", "true", "bus"), ("standard", "true", "bus"),
+    ]  # fmt: skip
+
+
+@pytest.mark.timeout(900)
+async def test_events_arrive_in_order_though_the_server_and_a_dispatcher_are_killed_under_way(bus: Place):
+    count = 200
+    url = f"http://bus-publisher-proxy.{bus.namespace}/publish"
+    before = bus.get("pods", "bus-nats-0")["metadata"]["uid"]
+
+    def publish() -> int:
+        return int(bus.kubectl("exec", "sink", "--", "node", "-e", SEND_MANY, "--", url, str(count)))
+
+    publishing = asyncio.create_task(asyncio.to_thread(publish))
+    await eventually(lambda: _some(bus), within=60)
+    dispatchers = bus.get("pods", "", "-l", "eventing.kyma-project.io/backend=bus-dispatcher")["items"]
+    bus.kubectl("delete", "pod", "bus-nats-0", "--grace-period=0", "--force")
+    bus.kubectl("delete", "pod", dispatchers[0]["metadata"]["name"], "--grace-period=0", "--force")
+    await publishing
+
+    def all_there() -> None:
+        ids = [each["headers"]["ce-id"] for each in received(bus, "/many")]
+        assert list(dict.fromkeys(ids)) == [f"many-{number}" for number in range(count)], ids[-5:]
+
+    await eventually(all_there, within=180)
+    assert bus.get("pods", "bus-nats-0")["metadata"]["uid"] != before
+
+
+def _some(bus: Place) -> None:
+    assert len(received(bus, "/many")) >= 10, bus.situation()
+
+
+@pytest.mark.timeout(900)
+async def test_a_backend_stays_while_subscriptions_use_it_and_goes_after_them(bus: Place):
+    bus.kubectl("delete", "evb", "bus", "--wait=false")
+
+    def refused() -> None:
+        text = json.dumps(bus.get("evb", "bus")["status"])
+        assert "standard" in text, text
+
+    await eventually(refused, within=60)
+    bus.kubectl("delete", "evsub", "--all", "--timeout=60s")
+    bus.kubectl("wait", "evb/bus", "--for=delete", "--timeout=120s")
+
+
+async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator: Place):
+    assert refusals(operator) == []

@@ -1,0 +1,174 @@
+"""The operator dies, or an answer is lost, at every single write of a config's life.
+
+A reference run numbers the writes of a story; then each write in turn is hit in each way. Whatever is hit,
+every chapter ends the same: all targets as the config wants them, or all as they were; never some of them.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.api import Api
+from kit.casconfigs import (
+    DEPLOYMENTS,
+    a_deployment,
+    a_policy,
+    an_account,
+    applied,
+    create,
+    edit,
+    plain,
+    remove,
+    template_of,
+    with_reason,
+)
+from kit.cluster import fresh_namespace
+from kit.process import Program
+from kit.proxy import Answer, DropReply, FaultProxy, KillAfterCommit, KillBefore
+from quintet.apis.meta import JsonObject, Object, ObjectKey
+from quintet.kube.client import Client
+
+TESTS = Path(__file__).parent.parent
+AT_ONCE = 4
+NAMES = ("a", "b", "c")
+PATIENT = 120.0
+
+
+async def looks(client: Client, namespace: str) -> dict[str, JsonObject]:
+    return {
+        name: plain(await client.get(DEPLOYMENTS, ObjectKey(namespace, name), dict[str, Any]))
+        for name in NAMES
+    }
+
+
+async def values(client: Client, namespace: str) -> set[str | None]:
+    """What the variable X of the first container is, on all targets."""
+    found = set()
+    for name in NAMES:
+        obj = await client.get(DEPLOYMENTS, ObjectKey(namespace, name), dict[str, Any])
+        env = {each["name"]: each["value"] for each in template_of(obj)["spec"]["containers"][0]["env"]}
+        found.add(env.get("X"))
+    return found
+
+
+async def tell_of_success(client: Client, api: Api, namespace: str) -> None:
+    """Applied, edited, taken back: on three targets."""
+    await an_account(api, namespace)
+    before = await looks(client, namespace)
+    key = await create(client, namespace, "good", a_policy(envs={"X": "1"}, labels={"x": "1"}))
+    await applied(client, key, 3, within=PATIENT)
+    assert await values(client, namespace) == {"1"}
+    await edit(client, key, a_policy(envs={"X": "2"}))
+    await applied(client, key, 3, within=PATIENT)
+    assert await values(client, namespace) == {"2"}
+    await remove(client, key, within=PATIENT)
+    assert await looks(client, namespace) == before
+
+
+async def tell_of_refusal(client: Client, api: Api, namespace: str) -> None:
+    """One of three targets may not be changed: the other two are as they were, and stay so."""
+    see = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
+    some = {
+        "apiGroups": ["apps"],
+        "resources": ["deployments"],
+        "verbs": ["patch"],
+        "resourceNames": ["a", "c"],
+    }
+    await an_account(api, namespace, see, some)
+    before = await looks(client, namespace)
+    key = await create(client, namespace, "refused", a_policy(envs={"X": "1"}))
+    config = await with_reason(client, key, "TargetFailed", within=PATIENT)
+    while config.status.unfinished:
+        await asyncio.sleep(0.2)
+        config = await with_reason(client, key, "TargetFailed", within=PATIENT)
+    assert await looks(client, namespace) == before, config.status
+    await remove(client, key, within=PATIENT)
+    assert await looks(client, namespace) == before
+
+
+STORIES = {"success": tell_of_success, "refusal": tell_of_refusal}
+Story = Callable[[Client, Api, str], Awaitable[None]]
+
+
+async def keep_running(operator: Program) -> None:
+    """What a kubelet does."""
+    while True:
+        await operator.ended()
+        await operator.start()
+
+
+@contextlib.asynccontextmanager
+async def a_stage(
+    client: Client, api: Api, kubeconfig: Path, scratch: Path
+) -> AsyncIterator[tuple[str, FaultProxy, Program]]:
+    """A namespace with three targets, and an operator behind a proxy that is started again when it dies."""
+    async with fresh_namespace(api) as namespace, FaultProxy(kubeconfig) as proxy:
+        for name in NAMES:
+            await client.create(DEPLOYMENTS, a_deployment(name), Object, namespace=namespace)
+        argv = [sys.executable, "-m", "kit.casconfigs", str(proxy.write_kubeconfig(scratch)), namespace]
+        operator = Program(*argv, environment={"PYTHONPATH": str(TESTS)})
+        await operator.start()
+        task = asyncio.create_task(keep_running(operator))
+        try:
+            yield namespace, proxy, operator
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            operator.signal(signal.SIGCONT)
+            operator.kill()
+            await operator.ended()
+
+
+@pytest.fixture(scope="module")
+async def writes(casconfigs: Client, cluster, tmp_path_factory) -> dict[str, int]:
+    """How many writes each story takes when nothing goes wrong."""
+    found = {}
+    async with Api.connect(cluster.kubeconfig) as api:
+        for name, story in STORIES.items():
+            scratch = tmp_path_factory.mktemp(name)
+            async with a_stage(casconfigs, api, cluster.kubeconfig, scratch) as (namespace, proxy, _):
+                await story(casconfigs, api, namespace)
+                await proxy.quiet(0.5)
+                found[name] = len(proxy.trace.writes())
+    return found
+
+
+FAULTS: dict[str, Callable[[Program], Any]] = {
+    "killed before the write": lambda operator: KillBefore(operator.kill),
+    "killed after the commit": lambda operator: KillAfterCommit(operator.kill),
+    "the answer is lost": lambda operator: DropReply(),
+    "refused by a server in trouble": lambda operator: Answer(503, "ServiceUnavailable"),
+}
+# To be refused is to have written nothing, which the kill before each write shows already.
+EVERY = {"refused by a server in trouble": 3}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
+@pytest.mark.timeout(900)
+async def test_all_targets_or_none_whatever_happens_to_a_write(
+    fault, story, writes, casconfigs: Client, cluster, api, tmp_path
+):
+    slots, told = asyncio.Semaphore(AT_ONCE), STORIES[story]
+
+    async def one(number: int) -> None:
+        stage = a_stage(casconfigs, api, cluster.kubeconfig, tmp_path)
+        async with slots, stage as (namespace, proxy, operator):
+            injected = proxy.inject(FAULTS[fault](operator), at_write=number)
+            try:
+                await told(casconfigs, api, namespace)
+            except AssertionError as error:
+                raise AssertionError(f"write {number} {fault}: {error}\n{proxy.trace}") from error
+            # How many targets were changed before one refused is a matter of luck.
+            assert injected.hits or len(proxy.trace.writes()) < number, f"\n{proxy.trace}"
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(1, writes[story] + 1, EVERY.get(fault, 1)):
+            group.create_task(one(number))

@@ -1,0 +1,103 @@
+"""Somebody else who sets the same: set again twice, then left to it, with their name in the status."""
+
+import asyncio
+import contextlib
+
+from kit.api import Api
+from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied, create, edit, get, with_reason
+from kit.casconfigs import casconfig_operator as operator
+from kit.eventually import eventually
+from kit.proxy import FaultProxy, matching
+from quintet.apis.casconfig import TargetState
+from quintet.apis.meta import Object, ObjectKey, find_condition
+from quintet.kube.client import Client
+
+
+async def fight(client: Client, where: ObjectKey, value: str) -> None:
+    """Another controller that never gives up."""
+    rival = client.with_manager("rival")
+    while True:
+        found = await rival.get(DEPLOYMENTS, where, Object)
+        if found.metadata.labels.get("tier") != value:
+            await rival.patch(DEPLOYMENTS, where, {"metadata": {"labels": {"tier": value}}}, Object)
+        await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def a_rival(client: Client, where: ObjectKey, value: str = "theirs"):
+    task = asyncio.create_task(fight(client, where, value))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_war_ends_after_three_rounds_and_names_the_other_one(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    for name in ("web", "calm"):
+        await casconfigs.create(DEPLOYMENTS, a_deployment(name), Object, namespace=namespace)
+    where = ObjectKey(namespace, "web")
+    async with a_rival(casconfigs, where):
+        key = await create(casconfigs, namespace, "war", a_policy(labels={"tier": "ours"}))
+        config = await with_reason(casconfigs, key, "Contested")
+        by_name = {target.name: target for target in config.status.targets}
+        assert (by_name["web"].state, by_name["web"].rounds) == (TargetState.CONTESTED, 3)
+        assert "rival has changed this back 3 times: labels/tier" in by_name["web"].message
+        assert by_name["calm"].state is TargetState.APPLIED
+        assert (config.status.contested, config.status.applied, config.status.matched) == (1, 1, 2)
+        assert find_condition(config.status.conditions, "Conflicted").reason == "Contested"
+        await proxy.quiet(2.0)
+        ours = proxy.trace.writes(matching("patch", "deployments", name="web"))
+        assert len([each for each in ours if each.status == 200]) == 3, f"\n{proxy.trace}"
+    seen = await casconfigs.get(DEPLOYMENTS, where, Object)
+    assert seen.metadata.labels["tier"] == "theirs"
+
+
+async def test_an_edit_of_the_config_begins_anew(casconfig_operator, casconfigs: Client, namespace):
+    await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
+    where = ObjectKey(namespace, "web")
+    async with a_rival(casconfigs, where):
+        key = await create(casconfigs, namespace, "war", a_policy(labels={"tier": "ours"}))
+        await with_reason(casconfigs, key, "Contested")
+    await edit(casconfigs, key, a_policy(labels={"tier": "still-ours"}))
+    await applied(casconfigs, key, 1)
+
+
+async def test_a_restart_begins_no_new_war(
+    casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
+):
+    from kit.casconfigs import an_account
+
+    await an_account(api, namespace)
+    await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
+    async with a_rival(casconfigs, ObjectKey(namespace, "web")):
+        async with operator(kubeconfig, namespace=namespace):
+            key = await create(casconfigs, namespace, "war", a_policy(labels={"tier": "ours"}))
+            await with_reason(casconfigs, key, "Contested")
+        await proxy.quiet(0.5)
+        before = len(proxy.trace.writes())
+        async with operator(kubeconfig, namespace=namespace):
+            await proxy.wait_for(matching("watch", "deployments"))
+            await proxy.quiet(2.0)
+        assert len(proxy.trace.writes()) == before, f"\n{proxy.trace}"
+
+
+async def test_a_single_edit_is_set_again_and_is_no_contest(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
+    where = ObjectKey(namespace, "web")
+    key = await create(casconfigs, namespace, "once", a_policy(labels={"tier": "ours"}))
+    await applied(casconfigs, key, 1)
+    await casconfigs.patch(DEPLOYMENTS, where, {"metadata": {"labels": {"tier": "theirs"}}}, Object)
+
+    async def again() -> None:
+        seen = await casconfigs.get(DEPLOYMENTS, where, Object)
+        assert seen.metadata.labels["tier"] == "ours"
+        (target,) = (await get(casconfigs, key)).status.targets
+        assert (target.state, target.rounds) == (TargetState.APPLIED, 1)
+
+    await eventually(again)

@@ -1,0 +1,294 @@
+"""What nobody gains through a CASConfig, and what its controller may do: no more than it must."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kit.api import Api
+from kit.casconfigs import (
+    DEPLOYMENTS,
+    EVERYTHING,
+    RBAC,
+    VERBS,
+    a_config,
+    a_deployment,
+    a_policy,
+    an_account,
+    applied,
+    bind,
+    create,
+    gone,
+    plain,
+    remove,
+    takes_effect,
+    with_reason,
+)
+from kit.casconfigs import casconfig_operator as operator
+from kit.cluster import fresh_namespace
+from kit.eventually import eventually
+from kit.proxy import FaultProxy
+from quintet.apis.meta import Object, ObjectKey
+from quintet.components import COMPONENTS
+from quintet.controllers.casconfig.rbac import DEMANDS, RIGHTS
+from quintet.kube.client import Client
+from quintet.manifests.policy import policies
+from quintet.manifests.rbac import operator_roles
+
+SEE = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
+
+
+async def look(client: Client, namespace: str, name: str) -> dict[str, Any]:
+    return await client.get(DEPLOYMENTS, ObjectKey(namespace, name), dict[str, Any])
+
+
+def test_the_controller_has_no_right_on_targets_and_acts_as_one_name_only():
+    verbs = {verb for right in RIGHTS for verb in right.verbs}
+    assert verbs == {"get", "list", "watch", "patch", "create", "impersonate"}
+    assert [(right.resources, right.names) for right in RIGHTS if "impersonate" in right.verbs] == [
+        (("serviceaccounts",), ("casconfig",))
+    ]
+    writes = {
+        resource
+        for right in RIGHTS
+        for resource in right.resources
+        if {"create", "patch", "update", "delete"} & set(right.verbs)
+    }
+    assert writes == {"casconfigs", "casconfigs/status", "events"}
+    assert all("*" not in (*right.resources, right.group) for right in RIGHTS)
+
+
+@pytest.fixture
+async def as_installed(casconfigs: Client, api: Api, namespace):
+    """The roles of an installation with this controller alone, and the token of its account."""
+    path, name = f"/apis/{RBAC}/v1", f"casconfig-only-{namespace}"
+    role = next(each for each in operator_roles([COMPONENTS["casconfig"]]) if each["kind"] == "ClusterRole")
+    role["metadata"]["name"] = name
+    await api.create(f"{path}/clusterroles", role)
+    await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "operator"}})
+    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": namespace}
+    ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
+    binding = {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]}
+    await api.create(f"{path}/clusterrolebindings", binding)
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/operator/token", asked)
+    yield token["status"]["token"]
+    await api.delete(f"{path}/clusterrolebindings/{name}")
+    await api.delete(f"{path}/clusterroles/{name}")
+
+
+async def test_a_whole_life_needs_no_more_than_the_declared_rights(
+    as_installed, casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
+):
+    await an_account(api, namespace)
+    before = await casconfigs.create(DEPLOYMENTS, a_deployment("web"), dict[str, Any], namespace=namespace)
+    kubeconfig = proxy.write_kubeconfig(tmp_path, token=as_installed)
+    async with operator(kubeconfig, namespace=namespace):
+        key = await create(casconfigs, namespace, "modest", a_policy(envs={"X": "1"}))
+        await applied(casconfigs, key, 1)
+        await remove(casconfigs, key)
+    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+    refused = [str(exchange) for exchange in proxy.trace if exchange.status == 403]
+    assert refused == []
+
+
+async def test_without_rights_of_its_account_a_config_sees_and_changes_nothing(
+    casconfigs: Client, api: Api, cluster, namespace
+):
+    before = await casconfigs.create(DEPLOYMENTS, a_deployment("web"), dict[str, Any], namespace=namespace)
+    async with operator(cluster.kubeconfig, namespace=namespace):
+        key = await create(casconfigs, namespace, "poor", a_policy(labels={"x": "y"}))
+        config = await with_reason(casconfigs, key, "Forbidden")
+        assert (
+            f"ServiceAccount {namespace}/casconfig cannot list and watch deployments.apps"
+            in config.status.message
+        )
+        assert "Bind it to a role" in config.status.message
+        assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+        # The rights come later: the config goes on by itself.
+        await bind(api, namespace, *EVERYTHING)
+        await applied(casconfigs, key, 1)
+
+
+async def test_another_namespace_is_reached_only_by_the_will_of_its_administrator(
+    casconfig_operator, casconfigs: Client, api: Api, namespace
+):
+    async with fresh_namespace(api) as other:
+        before = await casconfigs.create(DEPLOYMENTS, a_deployment("web"), dict[str, Any], namespace=other)
+        scope = {"level": "namespace", "namespaces": [other]}
+        key = await create(casconfigs, namespace, "reaches", a_policy(labels={"x": "y"}), scope=scope)
+        config = await with_reason(casconfigs, key, "Forbidden")
+        assert f"in namespace {other}" in config.status.message
+        assert plain(await look(casconfigs, other, "web")) == plain(before)
+        await bind(api, other, *EVERYTHING, of=namespace)
+        await applied(casconfigs, key, 1)
+        seen = await look(casconfigs, other, "web")
+        assert seen["metadata"]["labels"]["x"] == "y"
+        # Configs of two namespaces may have one name.
+        assert [
+            each
+            for each in seen["metadata"]["annotations"]
+            if each.startswith("casconfig.openebs.io/reaches_")
+        ]
+        await remove(casconfigs, key)
+        assert plain(await look(casconfigs, other, "web")) == plain(before)
+
+
+async def test_the_whole_cluster_takes_a_binding_in_the_whole_cluster(
+    casconfig_operator, casconfigs: Client, api: Api, namespace
+):
+    where = {"labels": {"test": namespace}, "kinds": ["Deployment"]}
+    async with fresh_namespace(api) as other:
+        for each in (namespace, other):
+            body = a_deployment("web", labels={"test": namespace})
+            await casconfigs.create(DEPLOYMENTS, body, Object, namespace=each)
+        key = await create(
+            casconfigs,
+            namespace,
+            "wide",
+            a_policy(include=where, labels={"x": "y"}),
+            scope={"level": "cluster"},
+        )
+        config = await with_reason(casconfigs, key, "Forbidden")
+        assert "in the whole cluster" in config.status.message
+        path, name = f"/apis/{RBAC}/v1", f"casconfig-{namespace}"
+        rule = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": [*VERBS]}
+        await api.create(f"{path}/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
+        subject = {"kind": "ServiceAccount", "name": "casconfig", "namespace": namespace}
+        ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
+        await api.create(
+            f"{path}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]}
+        )
+        try:
+            config = await applied(casconfigs, key, 2)
+            assert config.status.reach[0].namespaces == ("*",)
+            await remove(casconfigs, key)
+            for each in (namespace, other):
+                assert "x" not in (await look(casconfigs, each, "web"))["metadata"]["labels"]
+        finally:
+            await api.delete(f"{path}/clusterrolebindings/{name}")
+            await api.delete(f"{path}/clusterroles/{name}")
+
+
+FORBIDDEN = {
+    "Secret": "Secret",
+    "v1/ServiceAccount": "ServiceAccount",
+    "Node": "Node",
+    "Namespace": "Namespace",
+    "rbac.authorization.k8s.io/v1/Role": "Role",
+    "RoleBinding": "RoleBinding",
+    "ClusterRole": "ClusterRole",
+    "ValidatingWebhookConfiguration": "ValidatingWebhookConfiguration",
+    "CustomResourceDefinition": "CustomResourceDefinition",
+    "CASConfig": "CASConfig",
+}
+
+
+@pytest.mark.parametrize("kind", FORBIDDEN)
+async def test_what_holds_rights_or_identities_is_never_a_target(
+    kind, casconfig_operator, casconfigs: Client, namespace
+):
+    key = await create(
+        casconfigs, namespace, "greedy", a_policy(include={"kinds": [kind]}, labels={"x": "y"}),
+        scope={"level": "cluster"},
+    )  # fmt: skip
+    config = await with_reason(casconfigs, key, "KindNotUsable")
+    assert f"a {FORBIDDEN[kind]} is never a target" in config.status.message
+    await remove(casconfigs, key)
+
+
+async def test_what_is_in_no_namespace_takes_the_level_cluster(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    key = await create(
+        casconfigs, namespace, "wide", a_policy(include={"kinds": ["PersistentVolume"]}, labels={"x": "y"})
+    )
+    config = await with_reason(casconfigs, key, "KindNotUsable")
+    assert "takes spec.scope.level cluster" in config.status.message
+
+
+async def test_neither_the_operator_nor_the_system_is_ever_reached(
+    casconfigs: Client, api: Api, cluster, namespace
+):
+    async with fresh_namespace(api) as system:
+        await an_account(api, namespace)
+        await bind(api, system, *EVERYTHING, of=namespace)
+        await takes_effect(api, system, of=namespace)
+        await casconfigs.create(DEPLOYMENTS, a_deployment("quintet"), Object, namespace=system)
+        async with operator(cluster.kubeconfig, namespace=namespace, operator=system):
+            for level, where, why in (
+                ("namespace", system, "is the namespace of the operator itself"),
+                ("cluster", system, "is the namespace of the operator itself"),
+                ("cluster", "kube-system", "is not part of level cluster"),
+            ):
+                scope = {"level": level, "namespaces": [where]}
+                key = await create(casconfigs, namespace, "own", a_policy(labels={"x": "y"}), scope=scope)
+                config = await with_reason(casconfigs, key, "OutOfScope")
+                assert why in config.status.message
+                await remove(casconfigs, key)
+        assert "x" not in (await look(casconfigs, system, "quintet"))["metadata"]["labels"]
+
+
+async def test_a_forged_ledger_leads_nowhere(casconfig_operator, casconfigs: Client, namespace):
+    """Whoever may write annotations of a Deployment must not make us write what they may not."""
+    body = a_deployment("web")
+    forged = {
+        "of": f"{namespace}/real",
+        "layer": 1,
+        "set": {"serviceAccountName": {"was": "admin", "is": ""}},
+    }
+    body["metadata"]["annotations"] = {"casconfig.openebs.io/real": json.dumps(forged)}
+    before = await casconfigs.create(DEPLOYMENTS, body, dict[str, Any], namespace=namespace)
+    key = await create(casconfigs, namespace, "real", a_policy(labels={"x": "y"}))
+    config = await with_reason(casconfigs, key, "TargetFailed")
+    assert config.status.targets[0].reason == "LedgerUnreadable"
+    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+
+
+async def test_the_end_of_a_namespace_is_not_held_up(
+    casconfig_operator, casconfigs: Client, api: Api, namespace
+):
+    await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
+    key = await create(casconfigs, namespace, "held", a_policy(labels={"x": "y"}))
+    await applied(casconfigs, key, 1)
+    await api.delete(f"/api/v1/namespaces/{namespace}")
+    await gone(casconfigs, key, within=120)
+
+
+@pytest.fixture
+async def policed(casconfigs: Client, api: Api):
+    """The admission policies, as they are installed."""
+    path, made = "/apis/admissionregistration.k8s.io/v1", []
+    for body in policies(DEMANDS):
+        kind = "policies" if body["kind"].endswith("Policy") else "policybindings"
+        await api.create(f"{path}/validatingadmission{kind}", body)
+        made.append(f"{path}/validatingadmission{kind}/{body['metadata']['name']}")
+    yield
+    for one in made:
+        await api.delete(one)
+
+
+@pytest.mark.parametrize("may_create_pods", [True, False], ids=["may create pods", "may not create pods"])
+async def test_nobody_acts_as_the_account_who_could_not_anyway(
+    may_create_pods, policed, cluster, api: Api, namespace
+):
+    base = f"/apis/{RBAC}/v1/namespaces/{namespace}"
+    rules = [{"apiGroups": ["openebs.io"], "resources": ["casconfigs"], "verbs": ["create", "get"]}]
+    if may_create_pods:
+        rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]})
+    await api.create(f"{base}/roles", {"metadata": {"name": "ann"}, "rules": rules})
+    subjects = [{"kind": "User", "name": "ann", "apiGroup": RBAC}]
+    ref = {"apiGroup": RBAC, "kind": "Role", "name": "ann"}
+    await api.create(
+        f"{base}/rolebindings", {"metadata": {"name": "ann"}, "subjects": subjects, "roleRef": ref}
+    )
+    body = json.dumps(a_config("asked", a_policy(labels={"x": "y"})))
+
+    async def judged() -> None:
+        done = cluster.kubectl(
+            "create", "--dry-run=server", "-n", namespace, "--as", "ann", "-f", "-", input=body
+        )
+        assert (done.returncode == 0) == may_create_pods, done.stderr
+        assert may_create_pods or "acts as the ServiceAccount casconfig" in done.stderr, done.stderr
+
+    await eventually(judged)  # a new policy takes a moment to bite

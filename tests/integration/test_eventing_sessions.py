@@ -1,0 +1,81 @@
+"""Connections of backends: kept, replaced only by better ones, and told of when they go."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.eventually import eventually
+from kit.nats import NatsServer, a_nats_server
+from quintet.apis.meta import ObjectKey
+from quintet.eventing.sessions import Sessions
+from quintet.nats.credentials import Credentials
+from quintet.nats.errors import LoginRefused, Unreachable
+from quintet.nats.options import Options
+from quintet.runtime.clock import SystemClock
+
+BUS = ObjectKey("shop", "bus")
+USERS = {"authorization": {"users": [{"user": "a", "password": "1"}, {"user": "b", "password": "2"}]}}
+
+
+@pytest.fixture
+async def nats(tmp_path) -> AsyncIterator[NatsServer]:
+    async with a_nats_server(tmp_path, USERS) as server:
+        yield server
+
+
+@pytest.fixture
+async def sessions() -> AsyncIterator[Sessions]:
+    made = Sessions(SystemClock())
+    yield made
+    await made.close()
+
+
+def as_user(nats: NatsServer, user: str, password: str) -> Options:
+    return Options(nats.url, credentials=Credentials(user, password), max_reconnects=0)
+
+
+async def test_one_connection_serves_for_as_long_as_nothing_changes(nats, sessions: Sessions):
+    first = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    assert await sessions.open(BUS, as_user(nats, "a", "1"), "v1") is first
+    assert sessions.current(BUS, nats.url) is first
+    assert sessions.current(ObjectKey("shop", "other"), nats.url) is None
+
+
+async def test_credentials_that_do_not_work_leave_the_old_connection_alone(nats, sessions: Sessions):
+    first = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    with pytest.raises(LoginRefused):
+        await sessions.open(BUS, as_user(nats, "b", "wrong"), "v2")
+    assert sessions.current(BUS, nats.url) is first
+    second = await sessions.open(BUS, as_user(nats, "b", "2"), "v3")
+    assert sessions.current(BUS, nats.url) is second
+    assert first.closed
+
+
+async def test_a_lost_connection_is_told_and_not_offered(nats, sessions: Sessions):
+    await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    told: list[ObjectKey] = []
+    sessions.listeners.append(told.append)
+    await nats.kill()
+
+    def lost() -> None:
+        assert told == [BUS]
+        assert sessions.lost(BUS)
+
+    await eventually(lost)
+    assert sessions.current(BUS, nats.url) is None
+    with pytest.raises(Unreachable):
+        await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    await nats.start()
+    again = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    assert sessions.current(BUS, nats.url) is again
+    assert not sessions.lost(BUS)
+
+
+async def test_what_is_not_needed_any_more_is_closed_in_silence(nats, sessions: Sessions):
+    client = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    told: list[ObjectKey] = []
+    sessions.listeners.append(told.append)
+    await sessions.keep_only(BUS, [nats.url])
+    assert not client.closed
+    await sessions.keep_only(BUS, [])
+    assert (client.closed, told, sessions.urls(BUS)) == (True, [], [])

@@ -1,0 +1,149 @@
+"""The commands install, upgrade and uninstall, on a control plane of their own: they remove definitions."""
+
+import asyncio
+import contextlib
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import yaml
+
+from kit.api import Api
+from kit.cluster import control_plane
+from kit.eventually import eventually
+from kit.kubelet import PretendedNode
+from kit.quintet import COMMAND
+from kit.suite import PATH, a_flavour, owned, suite_operator_at
+from quintet import __version__
+from quintet.controllers.suite.parts import OWNED
+from quintet.local.cluster import Cluster
+
+NAMESPACE = "quintet-system"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SERVERS = "/apis/example.com/v1/namespaces/default/jsonservers"
+SERVER = {
+    "apiVersion": "example.com/v1",
+    "kind": "JsonServer",
+    "metadata": {"name": "app-kept"},
+    "spec": {"jsonConfig": "{}"},
+}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with control_plane(tmp_path_factory.mktemp("own")) as running:
+        yield running
+
+
+@pytest.fixture
+async def bare(own: Cluster) -> AsyncIterator[Api]:
+    async with Api.connect(own.kubeconfig) as connected:
+        yield connected
+
+
+async def quintet(own: Cluster, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+    argv = [str(COMMAND), *arguments, "--kubeconfig", str(own.kubeconfig), "--timeout", "120"]
+    return await asyncio.to_thread(
+        subprocess.run, argv, input=answer, text=True, capture_output=True, timeout=200
+    )
+
+
+@contextlib.asynccontextmanager
+async def an_operator(own: Cluster, bare: Api, image: str = "q:1") -> AsyncIterator[None]:
+    """What the Deployment of the operator would run, and a node for the controllers."""
+    async with (
+        suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, image), __version__),
+        PretendedNode(bare, namespace=NAMESPACE).running(),
+    ):
+        yield
+
+
+async def test_what_is_printed_is_what_is_applied(own, bare):
+    printed = await quintet(own, "install", "--dry-run", "--image", "q:1")
+    assert printed.returncode == 0, printed.stderr
+    assert await bare.exists(f"/api/v1/namespaces/{NAMESPACE}") is False, "--dry-run did something"
+    done = await quintet(own, "install", "--no-wait", "--image", "q:1")
+    assert done.returncode == 0, done.stderr
+    bodies = list(yaml.safe_load_all(printed.stdout))
+    applied = {line.split()[1:3][0] + " " + line.split()[-1] for line in done.stderr.splitlines() if line}
+    for body in bodies:
+        name = body["metadata"]["name"]
+        assert any(line.startswith(body["kind"]) and line.endswith(name) for line in applied), body["kind"]
+    deployment = await bare.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/quintet-operator")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"][0] == "operator"
+
+
+async def test_the_whole_life_of_an_installation(own, bare):
+    assert (await quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
+    async with an_operator(own, bare):
+        again = await quintet(own, "install", "--image", "q:1")
+        assert again.returncode == 0, again.stderr
+        assert f"Quintet {__version__} is installed in {NAMESPACE}" in again.stdout
+        await bare.create(SERVERS, SERVER)
+        changed = await quintet(own, "upgrade", "--image", "q:1", "--controllers", "jsonserver")
+        assert changed.returncode == 0, changed.stderr
+        assert f"It was {__version__} before." in changed.stdout
+        assert (await bare.get(f"{PATH}/quintet"))["spec"]["controllers"] == ["jsonserver"]
+        gone = await quintet(own, "uninstall")
+        assert gone.returncode == 0, gone.stderr
+        assert "JsonServer default/app-kept" in gone.stderr
+        assert "1 object of users" in gone.stdout
+    assert await bare.exists(f"{SERVERS}/app-kept")
+    assert not await bare.exists(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/quintet-operator")
+    assert not await bare.exists("/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-operator")
+
+    async def nothing() -> None:
+        left = {resource.plural: await owned(bare, resource.path(NAMESPACE)) for resource in OWNED}
+        assert not any(left.values()), left
+
+    await eventually(nothing, within=60)
+
+
+async def test_data_is_deleted_only_after_a_yes(own, bare):
+    assert (await quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
+    async with an_operator(own, bare):
+        assert (await quintet(own, "install", "--image", "q:1")).returncode == 0
+        if not await bare.exists(f"{SERVERS}/app-kept"):
+            await bare.create(SERVERS, SERVER)
+        tried = await quintet(own, "uninstall", "--delete-data", "--dry-run")
+        assert "These objects of users will be lost" in tried.stderr
+        assert "would delete Namespace quintet-system" in tried.stdout
+        refused = await quintet(own, "uninstall", "--delete-data", answer="n\n")
+        assert refused.returncode != 0
+        assert await bare.exists(f"{SERVERS}/app-kept")
+        assert await bare.exists(f"{PATH}/quintet")
+        done = await quintet(own, "uninstall", "--delete-data", "--yes")
+        assert done.returncode == 0, done.stderr
+    left = await bare.get(CRDS)
+    assert [
+        each["metadata"]["name"] for each in left["items"] if "deletionTimestamp" not in each["metadata"]
+    ] == []
+
+
+async def test_a_definition_that_could_not_be_replaced_stops_everything_at_once(own, bare):
+    printed = await quintet(own, "install", "--dry-run")
+    kinds = [body["kind"] for body in yaml.safe_load_all(printed.stdout)]
+    assert "Deployment" in kinds
+    from quintet.apis.checkup import CHECKUP
+    from quintet.manifests.crd import definition
+
+    body = definition(CHECKUP)
+    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"]["ofALaterVersion"] = {"type": "string"}
+    name = body["metadata"]["name"]
+
+    async def created() -> None:
+        await bare.apply(f"{CRDS}/{name}", body, manager="later", force=True)
+
+    await eventually(created)
+    refused = await quintet(own, "install", "--no-wait")
+    assert refused.returncode == 1
+    assert "spec.ofALaterVersion: the field is removed" in refused.stderr
+    assert not await bare.exists("/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-operator")
+    await bare.delete(f"{CRDS}/{name}")
+
+
+async def test_an_upgrade_of_nothing_says_what_to_do(own, bare):
+    refused = await quintet(own, "upgrade")
+    assert refused.returncode == 1
+    assert "next: quintet install" in refused.stderr

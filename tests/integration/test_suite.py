@@ -1,0 +1,176 @@
+"""The suite operator on a real API server, with the rights that it is installed with."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.api import Api, RefusedError
+from kit.eventually import eventually
+from kit.proxy import FaultProxy
+from kit.suite import (
+    ALL,
+    NAMES,
+    PATH,
+    a_flavour,
+    owned,
+    path_of,
+    prepare,
+    settled,
+    suite_operator,
+    tidy,
+    wanted,
+    with_condition,
+)
+from quintet.controllers.suite.parts import OWNED, key_of
+from quintet.kube.client import Client
+from quintet.manifests.installation import Flavour, installer, objects
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture
+def flavour(namespace) -> Flavour:
+    return a_flavour(namespace)
+
+
+@pytest.fixture
+async def operator(
+    api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
+) -> AsyncIterator[None]:
+    """The operator, as its own account; afterwards nothing of it is left."""
+    token = await prepare(api, flavour)
+    try:
+        async with suite_operator(proxy, token, tmp_path, flavour):
+            yield
+    finally:
+        await tidy(api, flavour)
+
+
+async def there(api: Api, path: str) -> bool:
+    return await api.exists(path)
+
+
+def deployments(namespace: str) -> str:
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments"
+
+
+async def test_everything_that_is_asked_for_is_there_and_ready(operator, api: Api, client: Client, flavour):
+    from quintet.apis.suite import QuintetSpec
+
+    await wanted(api)
+    quintet = await settled(client)
+    assert [each.name for each in quintet.status.components] == NAMES
+    assert {each.version for each in quintet.status.components} == {"1"}
+    assert quintet.status.version == "1.2.3"
+    assert quintet.status.ready == f"{len(ALL)}/{len(ALL)}"
+    for body in objects(installer(ALL, flavour)(QuintetSpec(), {})):
+        seen = await api.get(path_of(body))
+        owners = [each["uid"] for each in seen["metadata"].get("ownerReferences", ())]
+        want = [] if body["kind"] == "CustomResourceDefinition" else [quintet.metadata.uid]
+        assert owners == want, f"{body['kind']} {key_of(body)}"
+
+
+async def test_nothing_is_written_when_all_is_as_wanted(
+    operator, api: Api, client: Client, proxy: FaultProxy, flavour, tmp_path
+):
+    await wanted(api)
+    await settled(client)
+    await proxy.quiet(1.0)
+    before = [exchange.request for exchange in proxy.trace if exchange.request.mutating]
+    assert before, "the operator does not write through the proxy"
+    # A label of the Quintet brings it back without asking for anything.
+    await api.merge(f"{PATH}/quintet", {"metadata": {"labels": {"looked": "at"}}})
+    await proxy.quiet(1.0)
+    assert [exchange.request for exchange in proxy.trace if exchange.request.mutating] == before
+
+
+async def test_what_somebody_removes_or_changes_is_put_back(operator, api: Api, client: Client, namespace):
+    await wanted(api, controllers=["checkup"])
+    await settled(client)
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-checkup"
+    before = (await api.get(role))["rules"]
+    await api.delete(role)
+    await api.merge(f"{deployments(namespace)}/quintet-checkup", {"spec": {"replicas": 4}})
+
+    async def back() -> None:
+        assert (await api.get(role))["rules"] == before
+        assert (await api.get(f"{deployments(namespace)}/quintet-checkup"))["spec"]["replicas"] == 2
+
+    await eventually(back, within=60)
+
+
+async def test_a_controller_that_is_taken_out_loses_its_workload_and_rights_but_no_object_of_a_user(
+    operator, api: Api, client: Client, namespace
+):
+    await wanted(api, controllers=["checkup", "jsonserver"])
+    await settled(client)
+    servers = f"/apis/example.com/v1/namespaces/{namespace}/jsonservers"
+    body = {
+        "apiVersion": "example.com/v1",
+        "kind": "JsonServer",
+        "metadata": {"name": "app-kept"},
+        "spec": {"jsonConfig": "{}"},
+    }
+    await api.create(servers, body)
+    await wanted(api, controllers=["checkup"])
+    await settled(client, ready="1/1")
+
+    async def gone() -> None:
+        left = {resource.plural: await owned(api, resource.path(namespace)) for resource in OWNED}
+        assert not [name for names in left.values() for name in names if "jsonserver" in name], left
+
+    await eventually(gone, within=60)
+    assert await there(api, f"{servers}/app-kept")
+    assert await there(api, f"{CRDS}/jsonservers.example.com")
+
+
+async def test_the_end_of_the_quintet_is_the_end_of_all_that_it_owns_and_of_nothing_else(
+    operator, api: Api, client: Client, namespace
+):
+    await wanted(api, controllers=["checkup"])
+    await settled(client)
+    await api.delete(f"{PATH}/quintet")
+
+    async def gone() -> None:
+        left = {resource.plural: await owned(api, resource.path(namespace)) for resource in OWNED}
+        assert not any(left.values()), left
+
+    await eventually(gone, within=120)
+    assert await there(api, f"{CRDS}/checkups.kiagnose.io")
+    assert await there(api, f"{CRDS}/quintets.quintet.dev")
+
+
+async def test_a_definition_is_not_changed_where_objects_could_break(operator, api: Api, client: Client):
+    await wanted(api, controllers=["checkup"])
+    await settled(client)
+    path = f"{CRDS}/checkups.kiagnose.io"
+    live = await api.get(path)
+    schema = live["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"]["ofALaterVersion"] = {"type": "string"}
+    await api.update(path, live)
+    quintet = await with_condition(client, "Degraded", "True", "UnsafeDefinition")
+    (said,) = [each.message for each in quintet.status.conditions if each.type == "Degraded"]
+    assert "spec.ofALaterVersion: the field is removed" in said
+    after = await api.get(path)
+    kept = after["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert "ofALaterVersion" in kept
+    del schema["properties"]["spec"]["properties"]["ofALaterVersion"]
+    await api.update(path, {**live, "metadata": {**live["metadata"], "resourceVersion": after["metadata"]["resourceVersion"]}})  # fmt: skip
+    await with_condition(client, "Degraded", "False")
+
+
+async def test_an_object_that_was_there_first_is_not_taken_over(
+    operator, api: Api, client: Client, namespace
+):
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    await api.create(account, {"metadata": {"name": "quintet-checkup"}})
+    await wanted(api, controllers=["checkup"])
+    quintet = await with_condition(client, "Degraded", "True", "ForeignObject")
+    assert quintet.status.components[0].message == "not started yet"
+    assert await owned(api, deployments(namespace)) == [], "nothing runs while its rights are not as wanted"
+
+
+async def test_there_can_be_only_one(operator, api: Api):
+    body = {"apiVersion": "quintet.dev/v1alpha1", "kind": "Quintet", "metadata": {"name": "another"}}
+    with pytest.raises(RefusedError, match="there is one Quintet per cluster, named 'quintet'"):
+        await api.create(PATH, {**body, "spec": {}})

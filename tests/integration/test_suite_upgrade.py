@@ -1,0 +1,144 @@
+"""Upgrades by the suite operator: one controller at a time, and back if a version does not come up."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.api import Api
+from kit.eventually import eventually
+from kit.kubelet import PretendedNode
+from kit.proxy import FaultProxy
+from kit.suite import a_flavour, owned, prepare, settled, suite_operator, tidy, wanted, with_condition
+from quintet.apis.suite import Quintet
+from quintet.kube.client import Client
+from quintet.manifests.installation import Flavour
+
+BROKEN = "q:broken"
+SOME = ["checkup", "jsonserver", "statefulcluster"]
+
+
+def health(pod) -> str:
+    """Pods of the broken image start and never serve."""
+    return "Running" if pod["spec"]["containers"][0]["image"] == BROKEN else "Ready"
+
+
+@pytest.fixture
+def flavour(namespace) -> Flavour:
+    return a_flavour(namespace, progress_seconds=5)
+
+
+@pytest.fixture
+async def node(api: Api, namespace) -> AsyncIterator[PretendedNode]:
+    async with PretendedNode(api, namespace=namespace, health=health).running() as running:
+        yield running
+
+
+@pytest.fixture
+async def operator(api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, node) -> AsyncIterator[None]:
+    token = await prepare(api, flavour)
+    try:
+        async with suite_operator(proxy, token, tmp_path, flavour):
+            yield
+    finally:
+        await tidy(api, flavour)
+
+
+def deployments(namespace: str) -> str:
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments"
+
+
+def complete(deployment) -> bool:
+    status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
+    current = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+    return current and counts == [wanted] * 3
+
+
+async def images(api: Api, namespace: str) -> dict[str, str]:
+    listed = await api.get(deployments(namespace))
+    return {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]["image"]
+        for each in listed["items"]
+    }
+
+
+@contextlib.asynccontextmanager
+async def recorded(api: Api, namespace: str) -> AsyncIterator[list[list[str]]]:
+    """Which Deployments were on their way, at every moment that was looked at."""
+    seen: list[list[str]] = []
+
+    async def look() -> None:
+        while True:
+            listed = await api.get(deployments(namespace))
+            seen.append([each["metadata"]["name"] for each in listed["items"] if not complete(each)])
+            await asyncio.sleep(0.02)
+
+    task = asyncio.create_task(look())
+    try:
+        yield seen
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_controllers_are_upgraded_one_at_a_time(operator, api: Api, client: Client, namespace):
+    await wanted(api, controllers=SOME)
+    await settled(client)
+    async with recorded(api, namespace) as seen:
+        await wanted(api, image="q:2")
+        quintet = await settled(client)
+    assert set((await images(api, namespace)).values()) == {"q:2"}
+    assert {each.version for each in quintet.status.components} == {"2"}
+    moved = {name for moment in seen for name in moment}
+    assert len(moved) == len(SOME), f"not every rollout was seen: {moved}"
+    assert max(map(len, seen)) == 1, [moment for moment in seen if len(moment) > 1]
+
+
+async def test_a_version_that_does_not_come_up_is_taken_back_and_the_others_stay(
+    operator, api: Api, client: Client, namespace
+):
+    await wanted(api, controllers=["checkup", "jsonserver"])
+    await settled(client)
+    await wanted(api, image=BROKEN)
+    await with_condition(client, "Degraded", "True", "WentBack", within=180)
+
+    async def back() -> Quintet:
+        quintet = await with_condition(client, "Progressing", "False", within=5)
+        assert set((await images(api, namespace)).values()) == {"q:1"}, quintet.status
+        return quintet
+
+    quintet = await eventually(back, within=180)
+    assert {each.failed_image for each in quintet.status.components} == {BROKEN}, quintet.status
+    await with_condition(client, "Available", "True")
+    # Another spec is another attempt.
+    await wanted(api, image="q:2")
+    after = await settled(client)
+    assert {each.failed_image for each in after.status.components} == {""}
+    await with_condition(client, "Degraded", "False")
+
+
+async def test_another_topology_never_runs_a_controller_twice(operator, api: Api, client: Client, namespace):
+    await wanted(api, controllers=["checkup", "jsonserver"])
+    await settled(client)
+    seen: list[set[str]] = []
+
+    async def look() -> None:
+        while True:
+            seen.append(set(await owned(api, deployments(namespace))))
+            await asyncio.sleep(0.02)
+
+    task = asyncio.create_task(look())
+    await wanted(api, topology="Combined")
+    await settled(client, ready="2/2")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert await owned(api, deployments(namespace)) == ["quintet"]
+    assert not [moment for moment in seen if "quintet" in moment and len(moment) > 1]
+
+    async def gone() -> None:
+        path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        assert await owned(api, path) == ["quintet"]
+
+    await eventually(gone, within=60)

@@ -1,0 +1,224 @@
+"""Undo, and several configs on one object: what is put back, what is left, and who stays above whom."""
+
+import pytest
+
+from quintet.apis.casconfig.layers import Left, beneath, original, patched, recorded
+from quintet.apis.casconfig.ledger import PREFIX
+from quintet.apis.casconfig.places import ABSENT
+from quintet.apis.casconfig.undo import undone
+from quintet.apis.meta import ObjectKey
+from unit.casconfig.objects import HIGH, LOW, TEMPLATE, a_deployment, container, edited, given, pod_of
+from unit.casconfig.worlds import applied
+
+SIDECAR = {"name": "proxy", "image": "proxy:1"}
+EVERYTHING = {
+    "labels": {"app": "new", "team": "a"},
+    "annotations": {"note": "theirs", "more": "b"},
+    "envs": {"LEVEL": "debug", "NEW": "1"},
+    "containers": [{"name": "app", "image": "app:1"}],
+    "mainContainer": {"name": "main", "image": "main:1"},
+    "sidecars": [SIDECAR, {**SIDECAR, "name": "native", "restartPolicy": "Always"}],
+    "tolerations": [{"key": "a"}],
+}
+
+
+@pytest.mark.parametrize("fields", [*([field] for field in EVERYTHING), list(EVERYTHING)], ids=str)
+def test_every_value_is_taken_back_to_the_last_byte(fields):
+    live = a_deployment()
+    after = given(live, LOW, **{field: EVERYTHING[field] for field in fields}).object
+    assert after != live
+    assert undone(after, LOW).object == live
+
+
+def test_change_and_ledger_are_one_patch_that_fails_if_the_object_has_changed():
+    rewrite = given(a_deployment(), LOW, labels={"team": "a"})
+    guard, *operations = rewrite.patch
+    assert guard == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+    assert {each["path"] for each in operations} == {
+        "/metadata/labels/team",
+        "/metadata/annotations/casconfig.openebs.io~1low",
+    }
+    assert applied(a_deployment(), rewrite.patch) == rewrite.object
+
+
+def test_what_is_in_place_is_not_written_again():
+    after = given(a_deployment(), LOW, **EVERYTHING).object
+    assert given(after, LOW, **EVERYTHING).patch == ()
+
+
+def test_undo_of_a_config_that_is_not_there_writes_nothing():
+    assert undone(a_deployment(), LOW).patch == ()
+
+
+def test_what_somebody_has_changed_since_is_left_and_reported():
+    after = given(a_deployment(), LOW, labels={"app": "new", "team": "a"}).object
+    rewrite = undone(edited(after, lambda obj: obj["metadata"]["labels"].update(team="z")), LOW)
+    assert rewrite.object["metadata"]["labels"] == {"app": "web", "tier": "front", "team": "z"}
+    assert rewrite.left == (Left("labels/team", "z"),)
+    assert PREFIX not in str(rewrite.object)
+
+
+def test_an_edit_of_another_field_does_not_keep_a_merged_container_from_being_undone():
+    live = a_deployment()
+    after = given(live, LOW, sidecars=[{"name": "web", "args": ["x"]}], envs={"NEW": "1"}).object
+    rewrite = undone(edited(after, lambda obj: container(obj, "web").update(image="web:2")), LOW)
+    assert container(rewrite.object, "web") == {**container(live, "web"), "image": "web:2"}
+    assert rewrite.left == ()
+
+
+def test_a_sidecar_that_somebody_has_changed_is_left_and_reported():
+    after = given(a_deployment(), LOW, sidecars=[SIDECAR]).object
+    rewrite = undone(edited(after, lambda obj: container(obj, "proxy").update(image="proxy:2")), LOW)
+    assert container(rewrite.object, "proxy") == {**SIDECAR, "image": "proxy:2"}
+    assert [each.path for each in rewrite.left] == ["containers/proxy"]
+
+
+def test_a_sidecar_that_somebody_has_changed_is_set_right_and_then_leaves_nothing_behind():
+    live = a_deployment()
+    after = given(live, LOW, sidecars=[SIDECAR]).object
+    rewrite = given(
+        edited(after, lambda obj: container(obj, "proxy").update(image="proxy:2")), LOW, sidecars=[SIDECAR]
+    )
+    assert container(rewrite.object, "proxy") == SIDECAR
+    assert rewrite.retaken == ("containers/proxy",)
+    assert undone(rewrite.object, LOW).object == live
+
+
+def test_a_label_that_somebody_has_changed_is_set_again_and_theirs_comes_back_at_the_end():
+    after = given(a_deployment(), LOW, labels={"app": "new"}).object
+    rewrite = given(
+        edited(after, lambda obj: obj["metadata"]["labels"].update(app="z")), LOW, labels={"app": "new"}
+    )
+    assert rewrite.retaken == ("labels/app",)
+    assert rewrite.object["metadata"]["labels"]["app"] == "new"
+    assert undone(rewrite.object, LOW).object["metadata"]["labels"]["app"] == "z"
+
+
+def test_what_somebody_has_removed_stays_removed():
+    after = given(a_deployment(), LOW, labels={"app": "new"}, sidecars=[SIDECAR]).object
+
+    def edit(obj):
+        del obj["metadata"]["labels"]["app"]
+        pod_of(obj)["containers"] = [each for each in pod_of(obj)["containers"] if each["name"] != "proxy"]
+
+    rewrite = undone(edited(after, edit), LOW)
+    assert "app" not in rewrite.object["metadata"]["labels"]
+    assert container(rewrite.object, "proxy") is None
+    assert {(each.path, each.found) for each in rewrite.left} == {
+        ("labels/app", ABSENT),
+        ("containers/proxy", ABSENT),
+    }
+
+
+def test_a_value_that_leaves_the_config_leaves_the_object():
+    after = given(a_deployment(), LOW, labels={"app": "new", "team": "a"}, envs={"NEW": "1"}).object
+    rewrite = given(after, LOW, labels={"team": "b"})
+    assert rewrite.object["metadata"]["labels"] == {"app": "web", "tier": "front", "team": "b"}
+    assert rewrite.object["spec"] == a_deployment()["spec"]
+    assert rewrite.paths == ("labels/team",)
+
+
+def two_layers():
+    low = given(a_deployment(), LOW, labels={"app": "low"}, envs={"LEVEL": "low"}, sidecars=[SIDECAR]).object
+    return given(low, HIGH, labels={"app": "high"}, envs={"LEVEL": "high", "NEW": "high"}).object
+
+
+def seen(obj):
+    proxy = container(obj, "proxy")
+    return (
+        obj["metadata"]["labels"]["app"],
+        [each["value"] for each in container(obj, "web").get("env", [])],
+        [each["value"] for each in (proxy or {}).get("env", [])] if proxy else None,
+    )
+
+
+def test_the_later_config_is_above():
+    assert seen(two_layers()) == ("high", ["high", "high"], ["high", "high"])
+
+
+def test_removing_the_upper_reveals_the_lower():
+    assert seen(undone(two_layers(), HIGH).object) == ("low", ["low"], ["low"])
+
+
+def test_removing_the_lower_does_not_disturb_the_upper():
+    assert seen(undone(two_layers(), LOW).object) == ("high", ["high", "high"], None)
+
+
+@pytest.mark.parametrize("order", [(LOW, HIGH), (HIGH, LOW)], ids=["lower first", "upper first"])
+def test_removing_both_reveals_the_original(order):
+    left = two_layers()
+    for config in order:
+        left = undone(left, config).object
+    assert left == a_deployment()
+
+
+def test_an_edit_of_the_lower_shows_only_where_the_upper_is_silent():
+    rewrite = given(two_layers(), LOW, labels={"app": "low2", "team": "low2"})
+    assert rewrite.object["metadata"]["labels"] == {"app": "high", "tier": "front", "team": "low2"}
+    assert undone(rewrite.object, HIGH).object["metadata"]["labels"]["app"] == "low2"
+
+
+def test_two_configs_that_want_the_same_do_not_write_it_twice():
+    low = given(a_deployment(), LOW, labels={"app": "same"}).object
+    both = given(low, HIGH, labels={"app": "same"}).object
+    rewrite = undone(both, LOW)
+    assert [each["path"] for each in rewrite.patch if "labels" in each["path"]] == []
+    assert undone(rewrite.object, HIGH).object == a_deployment()
+
+
+def test_configs_of_one_name_in_two_namespaces_are_two_layers():
+    other = ObjectKey("elsewhere", LOW.name)
+    both = given(given(a_deployment(), LOW, labels={"a": "1"}).object, other, labels={"a": "2"}).object
+    assert undone(both, other).object["metadata"]["labels"]["a"] == "1"
+    assert undone(undone(both, other).object, LOW).object == a_deployment()
+
+
+def test_a_lower_config_that_removes_a_container_takes_what_the_upper_set_in_it():
+    high = given(a_deployment(), LOW, labels={"a": "1"}).object
+    high = given(high, HIGH, envs={"NEW": "1"}).object
+    rewrite = given(high, LOW, containers=[{"name": "app", "image": "app:1"}])
+    assert [each["name"] for each in pod_of(rewrite.object)["containers"]] == ["app"]
+    assert undone(undone(rewrite.object, LOW).object, HIGH).object == a_deployment()
+
+
+def test_order_alone_is_no_change():
+    low = given(a_deployment(), LOW, sidecars=[SIDECAR]).object
+    mixed = edited(low, lambda obj: pod_of(obj)["containers"].append({"name": "theirs", "image": "x:1"}))
+    rewrite = given(mixed, LOW, sidecars=[SIDECAR])
+    assert rewrite.patch == ()
+
+
+def test_the_api_servers_defaults_and_spelling_are_nobodys_edit():
+    sidecar = {**SIDECAR, "resources": {"limits": {"cpu": "1000m"}}, "tty": False, "env": []}
+    after = given(a_deployment(), LOW, sidecars=[sidecar]).object
+
+    def store(obj):
+        stored = container(obj, "proxy")
+        stored.update(imagePullPolicy="IfNotPresent", terminationMessagePath="/dev/termination-log")
+        stored.update(terminationMessagePolicy="File", resources={"limits": {"cpu": "1"}})
+        del stored["tty"], stored["env"]
+
+    stored = edited(after, store)
+    assert given(stored, LOW, sidecars=[sidecar]).patch == ()
+    assert undone(stored, LOW).object == a_deployment()
+
+
+def test_what_a_config_has_set_can_be_set_again_after_it_was_undone():
+    after = given(a_deployment(), LOW, **EVERYTHING).object
+    again = patched(undone(after, LOW).object, LOW, recorded(after, LOW), TEMPLATE).object
+    assert pod_of(again) == pod_of(after)
+    assert again["metadata"] == after["metadata"]
+
+
+def test_the_object_beneath_a_layer_has_the_lower_layers_only():
+    assert seen(beneath(two_layers(), HIGH)) == ("low", ["low"], ["low"])
+    assert beneath(two_layers(), LOW) == a_deployment()
+    assert original(two_layers()) == a_deployment()
+
+
+def test_the_object_that_was_given_is_not_changed():
+    live = two_layers()
+    kept = edited(live, lambda obj: None)
+    undone(live, LOW)
+    given(live, LOW, **EVERYTHING)
+    assert live == kept

@@ -1,0 +1,134 @@
+"""What a ledger looks like, what it may say, and what happens when somebody else writes one."""
+
+import json
+import re
+
+import pytest
+
+from quintet.apis.casconfig.layers import original
+from quintet.apis.casconfig.ledger import (
+    LARGEST,
+    PREFIX,
+    LedgerError,
+    LedgerTooLargeError,
+    annotation,
+    has_ledger,
+    ledgers,
+    without_ledgers,
+)
+from quintet.apis.casconfig.types import LONGEST_NAME
+from quintet.apis.casconfig.undo import undone
+from quintet.apis.meta import ObjectKey
+from unit.casconfig.objects import LOW, TEMPLATE, a_deployment, given
+
+
+def written(obj, config=LOW):
+    return json.loads(obj["metadata"]["annotations"][annotation(config, "shop")])
+
+
+def test_a_ledger_can_be_read_by_people():
+    after = given(a_deployment(), LOW, labels={"app": "new", "team": "a"}, envs={"LEVEL": "debug"}).object
+    assert written(after) == {
+        "of": "shop/low",
+        "layer": 1,
+        "pod": "spec.template.spec",
+        "set": {
+            "initContainers/init/env/LEVEL": {"is": {"name": "LEVEL", "value": "debug"}, "made": 1},
+            "containers/web/env/LEVEL": {
+                "was": {"name": "LEVEL", "value": "info"},
+                "is": {"name": "LEVEL", "value": "debug"},
+                "at": 0,
+            },
+            "containers/log/env/LEVEL": {"is": {"name": "LEVEL", "value": "debug"}, "made": 1},
+            "labels/app": {"was": "web", "is": "new"},
+            "labels/team": {"is": "a"},
+        },
+    }
+
+
+def test_an_annotation_key_with_a_slash_keeps_its_path():
+    after = given(a_deployment(), LOW, annotations={"a.b/c~d": "x"}).object
+    assert list(written(after)["set"]) == ["annotations/a.b~1c~0d"]
+    assert undone(after, LOW).object == a_deployment()
+
+
+def test_the_key_names_the_config_and_where_needed_its_namespace():
+    assert annotation(LOW, "shop") == f"{PREFIX}low"
+    elsewhere = {annotation(ObjectKey(namespace, "low"), "other") for namespace in ("shop", "shop-2", "a")}
+    assert len(elsewhere) == 3
+    assert all(re.fullmatch(f"{PREFIX}low_[0-9a-f]{{12}}", key) for key in elsewhere)
+
+
+def test_the_longest_name_fits_an_annotation_key():
+    key = annotation(ObjectKey("n" * 63, "c" * LONGEST_NAME), "elsewhere")
+    assert len(key.partition("/")[2]) == 63
+
+
+def test_whether_a_config_was_here_is_seen_from_the_metadata_alone():
+    after = given(a_deployment(), LOW, labels={"a": "b"}).object
+    assert has_ledger({"metadata": after["metadata"]}, LOW)
+    assert not has_ledger({"metadata": after["metadata"]}, ObjectKey("other", "low"))
+
+
+def forged(**changes):
+    body = {"of": "shop/low", "layer": 1, "pod": "spec.template.spec", "set": {}, **changes}
+    return a_deployment(annotations={f"{PREFIX}low": json.dumps(body)})
+
+
+FORGED = {
+    "no JSON": a_deployment(annotations={f"{PREFIX}low": "{"}),
+    "no object": a_deployment(annotations={f"{PREFIX}low": "[]"}),
+    "another config": forged(of="shop/high"),
+    "an unknown field": forged(extra=1),
+    "a pod in another place": forged(pod="metadata"),
+    "the ServiceAccount of the pod": forged(set={"serviceAccountName": {"is": "a", "was": "admin"}}),
+    "the volumes of the pod": forged(set={"volumes/x": {"was": {"name": "x", "hostPath": {"path": "/"}}}}),
+    "owner references": forged(set={"ownerReferences/x": {"was": {}}}),
+    "all labels": forged(set={"labels": {"was": {}}}),
+    "all containers": forged(set={"containers": {"was": []}}),
+    "another ledger": forged(set={f"annotations/{PREFIX.replace('/', '~1')}high": {"was": "{}"}}),
+    "a place that is none": forged(set={"labels/a": {"at": -1}}),
+    "a word that is none": forged(set={"labels/a": {"will": "be"}}),
+}
+
+
+@pytest.mark.parametrize("obj", FORGED.values(), ids=FORGED.keys())
+def test_a_forged_ledger_is_refused_by_name_and_leads_nowhere(obj):
+    for act in (
+        ledgers,
+        original,
+        lambda obj: undone(obj, LOW),
+        lambda obj: given(obj, LOW, labels={"a": "b"}),
+    ):
+        with pytest.raises(LedgerError, match=r"metadata\.annotations\[casconfig.openebs.io/low\]"):
+            act(obj)
+
+
+def test_a_ledger_has_a_bound_and_the_message_says_what_to_do():
+    huge = {f"k{number}": "x" * 60_000 for number in range(2)}
+    with pytest.raises(LedgerTooLargeError, match=f"shop/low .* {LARGEST} are allowed; set less"):
+        given(a_deployment(), LOW, annotations=huge)
+
+
+def test_annotations_of_an_object_have_a_bound_too():
+    live = a_deployment(annotations={f"k{number}": "x" * 60_000 for number in range(4)})
+    with pytest.raises(LedgerTooLargeError, match="annotations would have more than"):
+        given(live, LOW, annotations={"a": "x" * 30_000})
+
+
+def test_an_object_without_ledgers_is_not_copied():
+    live = a_deployment()
+    assert without_ledgers(live) is live
+    assert original(live) is live
+
+
+def test_an_object_that_had_no_annotations_has_none_afterwards():
+    live = a_deployment()
+    del live["metadata"]["annotations"]
+    after = given(live, LOW, annotations={"a": "b"}).object
+    assert undone(after, LOW).object == live
+
+
+def test_the_place_of_the_pod_is_kept_so_that_undo_needs_no_schema():
+    after = given(a_deployment(), LOW, envs={"E": "1"}).object
+    assert [ledger.pod for ledger in ledgers(after)] == [TEMPLATE]

@@ -1,0 +1,290 @@
+"""What is to be done to one object for one config, and what its status says of it. Pure functions."""
+
+import msgspec
+import pytest
+
+from kit.clock import VirtualClock
+from quintet.apis.casconfig import CASConfig, CASConfigSpec, CASConfigStatus, TargetState, layers
+from quintet.apis.casconfig.injection import wanted
+from quintet.apis.casconfig.types import MOST_LISTED, Reach
+from quintet.apis.jsonpatch import diff
+from quintet.apis.meta import ObjectKey, ObjectMeta, Resource, find_condition
+from quintet.controllers.casconfig import plan
+from quintet.controllers.casconfig.contests import FORGOTTEN, Contests, entries, entry_key
+from quintet.controllers.casconfig.managers import culprit
+from quintet.controllers.casconfig.plan import Found, Reason, Step, Wish
+from quintet.controllers.casconfig.status import Report, hindered, planned, status_of
+from quintet.controllers.casconfig.survey import reach_of
+from quintet.controllers.casconfig.watches import Place, seen
+
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+POD = ("spec", "template", "spec")
+KEY = ObjectKey("shop", "one")
+
+
+def a_spec(include=None, **values):
+    spec = {
+        "policies": [
+            {
+                "name": "all",
+                "include": include or {"kinds": ["Deployment"]},
+                "values": values or {"envs": {"A": "1"}},
+            }
+        ]
+    }
+    return msgspec.convert(spec, CASConfigSpec)
+
+
+def a_wish(**options):
+    return Wish(KEY, a_spec(**options), {}, "quintet-system")
+
+
+def a_deployment(namespace="shop", **metadata):
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": namespace, "uid": "u", "resourceVersion": "7", **metadata},
+        "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "a:1"}]}}},
+    }
+
+
+def found(obj):
+    return Found(DEPLOYMENTS, POD, obj)
+
+
+def changed(obj, wish):
+    """The object as it is when the step was taken."""
+    settings = wanted(wish.spec.policies, layers.beneath(obj, KEY), {}, POD).settings
+    return layers.patched(obj, KEY, settings, POD).object
+
+
+def a_config(status=None, generation=1, **options):
+    return CASConfig(
+        metadata=ObjectMeta(name="one", namespace="shop", generation=generation),
+        spec=a_spec(**options),
+        status=status or CASConfigStatus(),
+    )
+
+
+def test_a_target_is_changed_by_one_patch_that_demands_its_version():
+    step = plan.decided(a_wish(), found(a_deployment()))
+    assert (step.state, step.policies, step.held) == (TargetState.APPLIED, ("all",), False)
+    assert step.patch[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+    assert step.paths == ("containers/main/env/A",)
+
+
+def test_a_target_that_is_as_wanted_needs_no_patch():
+    wish = a_wish()
+    step = plan.decided(wish, found(changed(a_deployment(), wish)))
+    assert (step.state, step.patch, step.held) == (TargetState.APPLIED, (), True)
+
+
+@pytest.mark.parametrize(
+    ("obj", "want"),
+    [
+        pytest.param(a_deployment("elsewhere"), None, id="out of scope"),
+        pytest.param(a_deployment(labels={"x": "y"}, deletionTimestamp="now"), None, id="being deleted"),
+        pytest.param(a_deployment("quintet-system"), None, id="the operator itself"),
+    ],
+)
+def test_what_is_no_target_and_holds_nothing_is_left_alone(obj, want):
+    assert plan.decided(a_wish(), found(obj)) is want
+
+
+def test_what_is_no_target_any_more_is_undone():
+    obj = changed(a_deployment(), a_wish())
+    step = plan.decided(a_wish(include={"names": ["other"]}), found(obj))
+    assert (step.state, step.policies, bool(step.patch)) == (TargetState.ROLLED_BACK, (), True)
+
+
+def test_a_target_being_deleted_that_holds_something_is_skipped():
+    obj = changed(a_deployment(), a_wish())
+    obj["metadata"]["deletionTimestamp"] = "now"
+    step = plan.decided(a_wish(), found(obj))
+    assert (step.state, step.reason, step.patch) == (TargetState.SKIPPED, "Terminating", ())
+
+
+def test_what_has_an_owner_is_skipped_only_if_its_kind_was_asked_for():
+    owner = [{"kind": "Shop", "name": "s", "controller": True}]
+    step = plan.decided(a_wish(), found(a_deployment(ownerReferences=owner)))
+    assert (step.state, step.reason) == (TargetState.SKIPPED, "Controlled")
+    assert not step.matched
+    wide = a_wish(include={"names": ["*"]})
+    assert plan.decided(wide, found(a_deployment(ownerReferences=owner))) is None
+
+
+def test_a_ledger_that_cannot_be_read_fails_and_says_what_to_do():
+    obj = a_deployment(annotations={"casconfig.openebs.io/one": "{}"})
+    step = plan.decided(a_wish(), found(obj))
+    assert (step.state, step.reason) == (TargetState.FAILED, Reason.LEDGER_UNREADABLE)
+    assert "Put it right, or remove it" in step.message
+
+
+def test_a_reversed_step_gives_back_what_the_config_had_set_before():
+    first = changed(a_deployment(), a_wish(envs={"A": "1"}))
+    edited = plan.decided(a_wish(envs={"A": "2", "B": "2"}), found(first))
+    second = changed(first, a_wish(envs={"A": "2", "B": "2"}))
+    back = plan.reversed_step(found(second), KEY, edited.before)
+    result = layers.patched(second, KEY, edited.before, POD).object
+    assert back.patch
+    assert diff(first, result) == []
+
+
+def test_more_targets_than_allowed_are_an_obstacle():
+    spec = msgspec.structs.replace(a_spec(), max_targets=1)
+    step = plan.decided(a_wish(), found(a_deployment()))
+    assert plan.obstacle(spec, [step]) is None
+    reason, message = plan.obstacle(spec, [step, step])
+    assert reason is Reason.TOO_MANY
+    assert "2 objects match" in message
+
+
+def taken_back(wish=None):
+    """A step for a target that somebody has changed back."""
+    wish = wish or a_wish()
+    obj = changed(a_deployment(), wish)
+    obj["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "theirs"
+    return plan.decided(wish, found(obj))
+
+
+def with_rounds(config, step):
+    """The config, with what its status says after a step."""
+    status = status_of(config, Report([step]))
+    return msgspec.structs.replace(config, status=status)
+
+
+def test_the_third_round_is_not_fought():
+    clock, config = VirtualClock(), a_config()
+    contests, states = Contests(clock), []
+    for _ in range(4):
+        step = taken_back()
+        assert step.retaken == ("containers/main/env/A",)
+        judged = contests.judged(config, step, entries(config).get(entry_key(step)))
+        config = with_rounds(config, judged)
+        states.append((judged.state, judged.rounds, bool(judged.patch)))
+    assert states == [
+        (TargetState.APPLIED, 1, True),
+        (TargetState.APPLIED, 2, True),
+        (TargetState.CONTESTED, 3, False),
+        (TargetState.CONTESTED, 3, False),
+    ]
+    assert find_condition(config.status.conditions, "Ready").reason == "Contested"
+
+
+async def test_a_round_long_after_the_last_one_begins_a_new_count():
+    clock, config = VirtualClock(), a_config()
+    contests = Contests(clock)
+    rounds = []
+    for _ in range(4):
+        step = contests.judged(config, taken_back(), entries(config).get(entry_key(taken_back())))
+        config = with_rounds(config, step)
+        rounds.append(step.rounds)
+        await clock.advance(FORGOTTEN + 1)
+    assert rounds == [1, 1, 1, 1]
+
+
+def test_an_edit_of_the_config_begins_a_new_count():
+    contests, config = Contests(VirtualClock()), a_config()
+    for _ in range(2):
+        step = contests.judged(config, taken_back(), entries(config).get(entry_key(taken_back())))
+        config = with_rounds(config, step)
+    edited = msgspec.structs.replace(config, metadata=ObjectMeta(name="one", namespace="shop", generation=2))
+    assert contests.judged(edited, taken_back(), entries(edited)[entry_key(taken_back())]).rounds == 1
+
+
+def a_manager(name, time, fields, **more):
+    return {"manager": name, "time": time, "fieldsV1": fields, **more}
+
+
+@pytest.mark.parametrize(
+    ("entries_", "want"),
+    [
+        pytest.param(
+            [
+                a_manager("kubectl", "2", {"f:metadata": {"f:labels": {"f:other": {}}}}),
+                a_manager("rival", "1", {"f:spec": {"f:template": {"f:spec": {"f:containers": {
+                    'k:{"name":"main"}': {"f:env": {'k:{"name":"A"}': {"f:value": {}}}}}}}}}),
+            ],
+            "rival",
+            id="the one that owns it",
+        ),
+        pytest.param(
+            [a_manager("old", "1", {}), a_manager("new", "2", {}), a_manager("quintet-casconfig", "3", {})],
+            "new",
+            id="nobody owns it: the last that wrote",
+        ),
+        pytest.param(
+            [a_manager("controller-manager", "9", {}, subresource="status"), a_manager("editor", "1", {})],
+            "editor",
+            id="a writer of status is nobody",
+        ),
+        pytest.param([], "", id="nothing is known"),
+    ],
+)  # fmt: skip
+def test_the_other_one_is_named(entries_, want):
+    obj = {"metadata": {"managedFields": entries_}}
+    assert culprit(obj, ["containers/main/env/A"], POD, "quintet-casconfig") == want
+
+
+def a_step(number, state=TargetState.APPLIED):
+    return Step(DEPLOYMENTS, ObjectKey("shop", f"web-{number:04}"), "u", state, policies=("all",))
+
+
+def test_a_status_lists_what_it_may_and_counts_the_rest_with_trouble_first():
+    steps = [*(a_step(number) for number in range(MOST_LISTED + 10)), a_step(9999, TargetState.FAILED)]
+    status = status_of(a_config(), Report(steps, failure="web-9999: no"))
+    assert (len(status.targets), status.targets_not_listed) == (MOST_LISTED, 11)
+    assert (status.targets[0].name, status.targets[0].state) == ("web-9999", TargetState.FAILED)
+    assert (status.matched, status.applied, status.failed, status.summary) == (511, 510, 1, "510/511")
+
+
+def test_a_hindered_config_keeps_what_is_known_of_its_targets():
+    config = with_rounds(a_config(), a_step(1))
+    status = hindered(config, Reason.WAITING, "no source")
+    assert status.targets == config.status.targets
+    assert [(each.type, each.status, each.reason) for each in status.conditions] == [
+        ("Ready", "False", "WaitingForSource"),
+        ("Applied", "False", "WaitingForSource"),
+    ]
+
+
+def test_a_planned_change_shows_lines_and_no_ledger():
+    wish, before = a_wish(), a_deployment()
+    change = planned(plan.decided(wish, found(before)), before, changed(before, wish))
+    assert change.target == "apps/v1/Deployment shop/web"
+    assert change.diff == '+ /spec/template/spec/containers/0/env: [{"name": "A", "value": "1"}]'
+
+
+def test_where_a_config_has_been_is_kept_short():
+    account = ObjectKey("shop", "casconfig")
+    places = [Place(account, DEPLOYMENTS, where, True) for where in ("b", "a", "a")]
+    assert reach_of(places) == (Reach("apps/v1/Deployment", ("a", "b")),)
+    assert reach_of([*places, Place(account, DEPLOYMENTS, "", True)]) == (
+        Reach("apps/v1/Deployment", ("*",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("whole", "name", "want"),
+    [
+        pytest.param(True, "", {"spec"}, id="a target without its status"),
+        pytest.param(False, "", set(), id="only metadata"),
+        pytest.param(True, "web", {"spec", "status"}, id="a source with everything"),
+        pytest.param(False, "web", set(), id="a Secret as a source: its data is not kept, whatever came"),
+    ],
+)
+def test_of_an_object_only_what_matters_is_kept(whole, name, want):
+    place = Place(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", whole, name)
+    obj = {**a_deployment(managedFields=[{"manager": "x"}]), "status": {"replicas": 1}}
+    kept = seen(place, obj).decoded()
+    assert set(kept) - {"apiVersion", "kind", "metadata"} == want
+    assert "managedFields" not in kept["metadata"]
+    assert kept["metadata"]["resourceVersion"] == "7"
+
+
+def test_a_change_of_status_alone_is_no_change():
+    place = Place(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", True)
+    before = seen(place, {**a_deployment(), "status": {"replicas": 1}})
+    after = seen(place, {**a_deployment(resourceVersion="8"), "status": {"replicas": 2}})
+    assert before.body == after.body
+    assert (before.version, after.version) == (7, 8)

@@ -1,0 +1,113 @@
+"""Where a kind has its pod is found from its schema, so that kinds nobody has heard of work too."""
+
+import pytest
+
+from quintet.apis.casconfig.template import pod_place
+from quintet.apis.jsonserver import JSONSERVER, JSONSERVERS
+from quintet.apis.meta import Resource
+from quintet.apis.statefulcluster import STATEFULCLUSTER, STATEFULCLUSTERS
+from quintet.manifests.crd import object_schema
+from quintet.manifests.openapi import committed
+
+TEMPLATE = {"$ref": "#/components/schemas/io.k8s.api.core.v1.PodTemplateSpec"}
+
+
+def kind(group, version, name, **spec):
+    gvk = [{"group": group, "version": version, "kind": name}]
+    return {
+        "type": "object",
+        "x-kubernetes-group-version-kind": gvk,
+        "properties": {"spec": {"type": "object", "properties": spec}},
+    }
+
+
+def document(**kinds):
+    return {"components": {"schemas": {**committed(), **kinds}}}
+
+
+def place(found, group="apps", version="v1", name="Thing"):
+    return pod_place(document(thing=found), Resource(group, version, name, "things"))
+
+
+def test_a_pod_template_behind_references_is_found():
+    assert place(kind("apps", "v1", "Thing", template={"allOf": [TEMPLATE], "default": {}})) == (
+        "spec",
+        "template",
+        "spec",
+    )
+
+
+def test_the_template_of_a_job_template_is_found():
+    job = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"template": TEMPLATE}}}}
+    assert place(kind("batch", "v1", "Thing", jobTemplate=job), "batch") == (
+        "spec",
+        "jobTemplate",
+        "spec",
+        "template",
+        "spec",
+    )
+
+
+def test_an_object_that_is_itself_a_pod_is_known():
+    pod = kind("", "v1", "Pod")
+    pod["properties"]["spec"] = {"allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}]}
+    assert place(pod, "", "v1", "Pod") == ("spec",)
+
+
+@pytest.mark.parametrize(
+    ("declared", "resource", "want"),
+    [
+        (STATEFULCLUSTER, STATEFULCLUSTERS, ("spec", "template", "spec")),
+        (JSONSERVER, JSONSERVERS, None),
+    ],
+    ids=["StatefulCluster has a pod template", "what JsonServer lays over its template is none"],
+)
+def test_kinds_of_ours_are_found_like_any_custom_resource(declared, resource, want):
+    gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    schema = {**object_schema(declared), "x-kubernetes-group-version-kind": [gvk]}
+    assert pod_place(document(it=schema), resource) == want
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"template": {"type": "object"}},
+        {"template": {"type": "string"}},
+        {
+            "template": {
+                "type": "object",
+                "properties": {"spec": {"type": "object", "properties": {"containers": {"type": "object"}}}},
+            }
+        },
+        {
+            "template": {
+                "type": "object",
+                "properties": {
+                    "spec": {
+                        "type": "object",
+                        "properties": {"containers": {"type": "array", "items": {"type": "string"}}},
+                    }
+                },
+            }
+        },
+        {"template": {"$ref": "#/components/schemas/nowhere"}},
+    ],
+    ids=[
+        "no template",
+        "any template",
+        "a text",
+        "containers that are no list",
+        "a list of texts",
+        "a broken reference",
+    ],
+)
+def test_what_only_looks_like_a_pod_template_is_none(spec):
+    assert place(kind("apps", "v1", "Thing", **spec)) is None
+
+
+def test_another_version_or_group_of_the_name_is_another_kind():
+    found = kind("apps", "v1", "Thing", template=TEMPLATE)
+    assert place(found, version="v2") is None
+    assert place(found, group="other") is None
+    assert pod_place({}, Resource("apps", "v1", "Thing", "things")) is None

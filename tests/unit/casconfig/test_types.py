@@ -1,0 +1,80 @@
+"""The fields of a CASConfig as users write them, and what its definition says about them."""
+
+import msgspec
+import pytest
+
+from quintet.apis.casconfig import CASCONFIG, CASConfig, Level, Mode, Policy
+from quintet.apis.lint import problems
+from quintet.manifests.crd import definition, object_schema
+from quintet.manifests.files import MOST_BYTES
+from quintet.manifests.openapi import committed, structural
+from quintet.manifests.text import as_yaml
+
+BY_KUBERNETES = (".containers[*]", ".sidecars[*]", ".mainContainer", ".maincontainer", ".tolerations[*]")
+
+
+def values_schema():
+    spec = object_schema(CASCONFIG)["properties"]["spec"]
+    return spec["properties"]["policies"]["items"]["properties"]["values"]["properties"]
+
+
+def test_the_design_is_there_field_by_field():
+    policy = object_schema(CASCONFIG)["properties"]["spec"]["properties"]["policies"]["items"]["properties"]
+    assert {"name", "values", "include"} <= set(policy)
+    assert set(policy["include"]["properties"]) == {
+        "labels",
+        "annotations",
+        "namespaces",
+        "kinds",
+        "names",
+        "serviceAccounts",
+    }
+    assert set(values_schema()) == {
+        "labels",
+        "annotations",
+        "envs",
+        "containers",
+        "sidecars",
+        "mainContainer",
+        "maincontainer",
+        "tolerations",
+        "from",
+    }
+    assert {"kind", "name", "path", "toType", "toKey"} <= set(values_schema()["from"]["items"]["properties"])
+
+
+@pytest.mark.parametrize("field", ["containers", "sidecars", "mainContainer"])
+def test_containers_have_the_schema_that_kubernetes_gives_them(field):
+    found = values_schema()[field]
+    item = found["items"] if field != "mainContainer" else found
+    theirs = structural(committed(), "io.k8s.api.core.v1.Container")
+    assert item["properties"] == theirs["properties"]
+    assert item["required"] == ["name"]
+    assert "x-kubernetes-preserve-unknown-fields" not in item
+
+
+def test_from_may_be_a_list_or_a_single_one():
+    schema = values_schema()["from"]
+    assert "type" not in schema
+    assert schema["x-kubernetes-preserve-unknown-fields"] is True
+    source = {"kind": "ConfigMap", "name": "c", "path": ".data.x", "toType": "env", "toKey": "X"}
+    for written in (source, [source]):
+        policy = msgspec.convert({"name": "p", "include": {}, "values": {"from": written}}, Policy)
+        assert [each.name for each in policy.values.sources] == ["c"]
+
+
+def test_what_is_left_out_is_the_careful_choice():
+    policy = {"name": "p", "include": {}, "values": {}}
+    spec = msgspec.convert({"spec": {"policies": [policy]}}, CASConfig).spec
+    assert (spec.scope.level, spec.mode, spec.max_targets) == (Level.NAMESPACE, Mode.APPLY, 100)
+    assert spec.policies[0].override is False
+    assert spec.policies[0].include.empty
+
+
+def test_every_field_of_ours_is_described_and_bounded():
+    found = problems(object_schema(CASCONFIG))
+    assert [each for each in found if not any(part in each for part in BY_KUBERNETES)] == []
+
+
+def test_the_definition_is_small_enough_for_kubectl_apply():
+    assert len(as_yaml(definition(CASCONFIG)).encode()) < MOST_BYTES

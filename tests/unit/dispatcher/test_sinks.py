@@ -1,0 +1,149 @@
+"""Events over HTTP to a sink on loopback: connections, refusals, limits."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kit.clock import VirtualClock
+from kit.eventually import eventually_true
+from kit.sink import Sink, a_sink
+from quintet.apis.eventingbackend.addresses import Limits
+from quintet.eventing.dispatcher import sinks as module
+from quintet.eventing.dispatcher.envelope import Outgoing
+from quintet.eventing.dispatcher.policy import Answer
+from quintet.eventing.dispatcher.sinks import Sinks, sink_of
+
+HOST = "orders.shop.svc.cluster.local"
+URL = f"http://{HOST}:8080/events?x=y"
+EVENT = Outgoing({"ce-id": "1", "ce-source": "/shop", "ce-type": "a.b", "ce-specversion": "1.0"}, b"{}")
+
+
+@pytest.fixture
+async def sink() -> AsyncIterator[Sink]:
+    async with a_sink() as listening:
+        yield listening
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+async def sinks(sink: Sink, clock: VirtualClock) -> AsyncIterator[Sinks]:
+    made = Sinks(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
+    yield made
+    made.close()
+
+
+async def test_an_event_is_posted_to_the_path_of_the_url(sinks: Sinks, sink: Sink):
+    assert await sinks.post(URL, EVENT) == Answer(204)
+    (got,) = sink.received
+    assert got.path == "/events?x=y"
+    assert got.headers == EVENT.headers | {"host": f"{HOST}:8080", "content-length": "2"}
+    assert got.body == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("url", "want_origin", "want_start"),
+    [
+        ("http://a.b", ("a.b", 80, False), "POST / HTTP/1.1\r\nhost: a.b\r\n"),
+        ("https://a.b/x", ("a.b", 443, True), "POST /x HTTP/1.1\r\nhost: a.b\r\n"),
+        ("http://a.b:81?q", ("a.b", 81, False), "POST /?q HTTP/1.1\r\nhost: a.b:81\r\n"),
+    ],
+)
+def test_a_url_is_taken_apart(url, want_origin, want_start):
+    assert sink_of(url) == (want_origin, want_start)
+
+
+async def test_a_connection_is_used_again(sinks: Sinks, sink: Sink):
+    for _ in range(3):
+        await sinks.post(URL, EVENT)
+    assert len(sink.connections) == 1
+
+
+async def test_events_at_the_same_time_use_a_connection_each(sinks: Sinks, sink: Sink):
+    sink.hold = asyncio.Event()
+    posting = [asyncio.create_task(sinks.post(URL, EVENT)) for _ in range(4)]
+    await eventually_true(lambda: sink.under_way == 4)
+    sink.hold.set()
+    assert {(await each).status for each in posting} == {204}
+    assert len(sink.connections) == 4
+
+
+async def test_a_connection_that_waited_too_long_is_not_used_again(
+    sinks: Sinks, sink: Sink, clock: VirtualClock
+):
+    await sinks.post(URL, EVENT)
+    (first,) = sink.connections
+    clock.elapsed += module.IDLE_SECONDS
+    await sinks.post(URL, EVENT)
+    await eventually_true(lambda: len(sink.connections) == 1 and first not in sink.connections)
+
+
+async def test_connections_that_nobody_needs_are_ended(sinks: Sinks, sink: Sink, clock: VirtualClock):
+    await sinks.post(URL, EVENT)
+    await clock.advance(2 * module.IDLE_SECONDS)
+    await eventually_true(lambda: not sink.connections)
+
+
+async def test_a_sink_that_ended_its_connections_is_no_failure(sinks: Sinks, sink: Sink):
+    await sinks.post(URL, EVENT)
+    await sink.stop()
+    await sink.start()
+    assert await sinks.post(URL, EVENT) == Answer(204)
+
+
+async def test_a_sink_that_is_away_is_an_answer_and_no_exception(sinks: Sinks, sink: Sink):
+    await sink.stop()
+    answer = await sinks.post(URL, EVENT)
+    assert (answer.status, answer.taken) == (0, False)
+    assert "no connection" in answer.problem
+
+
+async def test_a_sink_that_takes_too_long_is_given_up(sink: Sink, clock: VirtualClock):
+    sink.hold = asyncio.Event()
+    hasty = Sinks(clock, Limits.of(), 0.05, {HOST: ("127.0.0.1", sink.port)})
+    assert await hasty.post(URL, EVENT) == Answer(0, "no answer within 0.05 s")
+    sink.hold.set()
+
+
+async def test_what_is_no_http_is_an_answer_too(clock: VirtualClock):
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 smtp ready\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    made = Sinks(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", server.sockets[0].getsockname()[1])})
+    assert (await made.post(URL, EVENT)).status == 0
+    server.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "[::1]"])
+async def test_a_name_that_leads_to_a_forbidden_address_is_never_called(clock: VirtualClock, address: str):
+    answer = await Sinks(clock, Limits.of(), 5.0).post(f"http://{address}:1/", EVENT)
+    assert answer.status == 0
+    assert "must not be used" in answer.problem
+
+
+async def test_a_name_that_does_not_resolve_is_said(clock: VirtualClock):
+    answer = await Sinks(clock, Limits.of(), 10.0).post("http://nowhere.invalid/", EVENT)
+    assert "nowhere.invalid cannot be resolved" in answer.problem
+
+
+async def test_an_endless_answer_costs_its_connection_but_counts(sinks: Sinks, sink: Sink):
+    sink.extra = b"\r\ncontent-length: 10000000\r\n\r\n" + b"x" * 200_000
+    assert await sinks.post(URL, EVENT) == Answer(204)
+    assert await sinks.post(URL, EVENT) == Answer(204)
+
+
+async def test_the_connections_that_wait_are_bounded(sinks: Sinks, sink: Sink, monkeypatch):
+    monkeypatch.setattr(module, "MOST_IDLE", 2)
+    sink.hold = asyncio.Event()
+    posting = [asyncio.create_task(sinks.post(URL, EVENT)) for _ in range(5)]
+    await eventually_true(lambda: sink.under_way == 5)
+    sink.hold.set()
+    await asyncio.gather(*posting)
+    await eventually_true(lambda: len(sink.connections) == 2)

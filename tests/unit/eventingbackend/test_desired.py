@@ -1,0 +1,183 @@
+"""The pods of a backend and what belongs to them."""
+
+import json
+import re
+
+import pytest
+
+from quintet.apis.eventingbackend import EventingBackend
+from quintet.controllers.eventingbackend import desired, server
+from quintet.controllers.eventingbackend.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
+from quintet.eventing.children import child_name, server_url
+from quintet.eventing.settings import VARIABLE
+from unit.eventingbackend.samples import a_backend, a_config
+
+BUS = a_backend()
+PODS = Pods(image="quintet:1")
+WITH_SECRET = Pods(image="quintet:1", secret="login", secret_version="uid/7")
+
+
+def a_plane(backend: EventingBackend = BUS, **values) -> DataPlane:
+    driver = NatsDriver.__new__(NatsDriver)  # what it wants needs none of its tools
+    return driver.data_plane(backend, a_config(url="nats://nats.example:4222", **values))
+
+
+def pod_of(deployment):
+    return deployment["spec"]["template"]["spec"]
+
+
+def test_every_pod_keeps_the_restricted_profile():
+    plane = a_plane()
+    bodies = [
+        desired.publisher(BUS, plane, PODS, replicas=2),
+        desired.dispatcher(BUS, plane.dispatcher, PODS, replicas=2),
+        server.stateful_set(BUS, a_config(), "nats:1", size="1Gi"),
+    ]
+    for body in bodies:
+        pod = pod_of(body)
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert {"readinessProbe", "livenessProbe", "startupProbe"} <= container.keys()
+
+
+def test_only_dispatchers_speak_to_the_api_server():
+    plane = a_plane()
+    assert pod_of(desired.publisher(BUS, plane, PODS, replicas=2))["automountServiceAccountToken"] is False
+    pod = pod_of(desired.dispatcher(BUS, plane.dispatcher, PODS, replicas=2))
+    assert (pod["automountServiceAccountToken"], pod["serviceAccountName"]) == (True, "bus-dispatcher")
+    rules = desired.role(BUS)["rules"]
+    assert [(rule["resources"], rule["verbs"]) for rule in rules] == [
+        (["subscriptions"], ["get", "list", "watch"]),
+        (["events"], ["create", "patch"]),
+    ]
+
+
+def test_pods_are_told_everything_but_secrets_in_their_environment():
+    plane = a_plane(credentialsSecretRef="login", streamName="orders")
+    container = pod_of(desired.publisher(BUS, plane, WITH_SECRET, replicas=2))["containers"][0]
+    (variable,) = container["env"]
+    assert variable["name"] == VARIABLE
+    told = json.loads(variable["value"])
+    assert told["nats"] == {
+        "url": "nats://nats.example:4222",
+        "stream": "orders",
+        "subjectPrefix": "kyma",
+        "reconnectSeconds": 3.0,
+        "credentials": "/etc/quintet/credentials",
+    }
+    assert container["volumeMounts"] == [
+        {"name": "credentials", "mountPath": "/etc/quintet/credentials", "readOnly": True}
+    ]
+
+
+def test_another_state_of_the_secret_rolls_the_pods_out():
+    plane = a_plane(credentialsSecretRef="login")
+    bodies = [
+        desired.publisher(BUS, plane, Pods(image="i", secret="login", secret_version=version), replicas=2)
+        for version in ("uid/7", "uid/8")
+    ]
+    assert bodies[0]["spec"]["template"] != bodies[1]["spec"]["template"]
+    annotations = bodies[0]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {desired.SECRET_VERSION: "uid/7"}
+
+
+def test_a_pod_goes_only_when_its_successor_is_ready():
+    spec = desired.publisher(BUS, a_plane(), PODS, replicas=2)["spec"]
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert desired.budget(BUS, "publisher-proxy")["spec"]["maxUnavailable"] == 1
+    assert {each["topologyKey"] for each in pod_of({"spec": spec})["topologySpreadConstraints"]} == {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+    }
+
+
+def test_where_an_autoscaler_counts_the_number_of_pods_is_left_out():
+    assert "replicas" not in desired.publisher(BUS, a_plane(), PODS, replicas=None)["spec"]
+    assert desired.publisher(BUS, a_plane(), PODS, replicas=3)["spec"]["replicas"] == 3
+
+
+def test_events_are_published_at_port_80():
+    ports = {port["name"]: port["port"] for port in desired.publisher_service(BUS)["spec"]["ports"]}
+    assert ports == {"http": 80, "metrics": 9090}
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        ({}, "1131Mi"),
+        ({"maxBytes": "100Mi"}, "381Mi"),
+        ({"maxBytes": "1"}, "257Mi"),
+        ({"maxBytes": "-1"}, "10240Mi"),
+        ({"maxBytes": "0"}, "10240Mi"),
+    ],
+    ids=["by default", "small", "tiny", "without a limit", "without a limit, said otherwise"],
+)
+def test_a_claim_holds_the_stream_and_some_more(values, want):
+    assert server.claim_size(a_config(**values)) == want
+
+
+def test_servers_of_a_cluster_know_each_other_and_one_alone_knows_nobody():
+    def arguments(**values) -> list[str]:
+        body = server.stateful_set(BUS, a_config(**values), "nats:1", size="1Gi")
+        assert body["spec"]["replicas"] == values.get("streamReplicas", 1)
+        return list(pod_of(body)["containers"][0]["args"])
+
+    assert "--routes" not in arguments()
+    cluster = arguments(streamReplicas=3)
+    assert cluster[cluster.index("--routes") + 1] == ",".join(
+        f"nats://bus-nats-{number}.bus-nats:6222" for number in range(3)
+    )
+
+
+def test_only_pods_of_the_backend_and_the_operator_come_near_the_server():
+    policy = server.network_policy(BUS, "quintet-system")["spec"]
+    clients, members = policy["ingress"]
+    assert clients["ports"] == [{"port": 4222, "protocol": "TCP"}]
+    label = "eventing.kyma-project.io/backend"
+    assert clients["from"] == [
+        {"podSelector": {"matchLabels": {label: "bus-publisher-proxy"}}},
+        {"podSelector": {"matchLabels": {label: "bus-dispatcher"}}},
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "quintet-system"}}},
+    ]
+    assert members["from"] == [{"podSelector": {"matchLabels": {label: "bus-nats"}}}]
+
+
+def test_an_ordinary_name_is_kept():
+    assert child_name("bus", "publisher-proxy") == "bus-publisher-proxy"
+
+
+@pytest.mark.parametrize("name", ["1st", "a.b", "x" * 253, "a" * 40, "-".join("ab" * 60)])
+def test_every_other_name_of_a_backend_gives_one_that_services_and_labels_may_have(name):
+    made = child_name(name, "publisher-proxy")
+    assert len(made) <= 52
+    assert re.fullmatch("[a-z]([a-z0-9-]*[a-z0-9])?", made)
+    assert made.endswith("-publisher-proxy")
+
+
+def test_different_names_stay_different():
+    names = ["a.b", "a-b", "a.b.c", "a-b.c", "x" * 100, "x" * 101]
+    assert len({child_name(name, "nats") for name in names}) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("url", "want"),
+    [
+        ("", "nats://bus-nats.shop.svc:4222"),
+        ("nats://nats", "nats://nats.shop.svc:4222"),
+        ("nats://nats.other:4333", "nats://nats.other:4333"),
+        ("tls://nats.example.com", "tls://nats.example.com:4222"),
+        ("nats://[2001:db8::1]:4222", "nats://[2001:db8::1]:4222"),
+        ("nats://localhost:4222", "nats://localhost.shop.svc:4222"),
+    ],
+    ids=["none", "one word", "another namespace", "outside", "IPv6", "not this host"],
+)
+def test_a_server_has_one_address_for_operator_and_pods(url, want):
+    config = a_config(url=url) if url else a_config()
+    assert server_url(BUS.key, config) == want

@@ -1,0 +1,80 @@
+"""Every type of the catalog has a driver, and every error a meaning."""
+
+import pytest
+
+from quintet.apis.eventingbackend import CATALOG
+from quintet.controllers.eventingbackend.drivers import DRIVERS
+from quintet.controllers.eventingbackend.drivers.beb import BebDriver
+from quintet.controllers.eventingbackend.drivers.nats import finding_of
+from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
+from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.controllers.eventingbackend.moves import Place, place_of
+from quintet.eventing.settings import DispatcherSettings, NatsSettings, encoded
+from quintet.nats import errors
+from unit.eventingbackend.samples import a_backend, a_config
+
+
+def test_every_type_of_the_catalog_has_a_driver_and_every_driver_a_type():
+    assert {driver.backend.name for driver in DRIVERS} == set(CATALOG)
+    assert len(DRIVERS) == len(CATALOG)
+
+
+def _all(kind: type[errors.NatsError]) -> list[type[errors.NatsError]]:
+    return [kind, *(each for below in kind.__subclasses__() for each in _all(below))]
+
+
+@pytest.mark.parametrize("kind", _all(errors.NatsError), ids=lambda kind: kind.__name__)
+def test_every_error_of_the_client_has_a_meaning_and_no_text_of_the_server(kind):
+    error = kind.__new__(kind, "banner of a stranger")
+    found = finding_of(error, "nats.example:4222")
+    assert not found.ready
+    assert found.message.startswith("nats.example:4222: ")
+    assert "banner" not in found.message
+
+
+def test_stages_are_told_apart():
+    kinds = (
+        errors.Unresolved,
+        errors.Unreachable,
+        errors.CertificateExpired,
+        errors.TlsFailed,
+        errors.LoginRefused,
+        errors.ProtocolError,
+        errors.JetStreamUnavailable,
+    )
+    reasons = {finding_of(kind("x"), "p").reason for kind in kinds}
+    assert len(reasons) == len(kinds)
+
+
+def test_an_event_mesh_needs_publishers_and_no_dispatchers():
+    driver = BebDriver.__new__(BebDriver)  # what it wants needs none of its tools
+    plane = driver.data_plane(a_backend(type="beb"), a_config("beb", secretRef="mesh", qos="AT_MOST_ONCE"))
+    assert plane.dispatcher is None
+    assert (plane.secret, plane.publisher.beb.qos) == ("mesh", "AT_MOST_ONCE")
+
+
+async def test_a_name_without_an_address_is_a_finding():
+    found = await addresses_of("name.invalid", 4222, None)
+    assert isinstance(found, Finding)
+    assert found.reason is Reason.UNRESOLVED
+
+
+def test_where_dispatchers_work_is_read_back_from_what_they_were_told():
+    nats = NatsSettings(url="nats://h:1", stream="s", subject_prefix="p")
+    told = DispatcherSettings(
+        namespace="n",
+        backend="b",
+        event_type_prefix="e",
+        nats=nats,
+        max_in_flight=1,
+        deliver_policy="new",
+        dead_letter_subject="d",
+    )
+    found = place_of(encoded(told), "login", own_url="nats://h:1")
+    assert found == Place("nats://h:1", "s", ("p", "e"), "login", own=True)
+    assert not found.same_stream(Place("nats://h:1", "t"))
+    assert found.same_stream(Place("nats://h:1", "s"))
+    assert not found.same(Place("nats://h:1", "s"))
+    assert found.same(Place("nats://h:1", "s", ("p", "e")))
+    assert place_of("", "", own_url="") is None
+    assert place_of("{}", "", own_url="") is None

@@ -1,0 +1,45 @@
+"""How long a move waits, and for what. What the servers say is in the integration tests."""
+
+from kit.clock import VirtualClock
+from quintet.apis.meta import ObjectKey
+from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.controllers.eventingbackend.moves import Moves, Place
+from quintet.controllers.eventingbackend.probing import Timing
+from quintet.nats.config import ConsumerConfig
+from quintet.nats.errors import Unreachable
+from unit.eventingbackend.samples import a_backend
+
+KEY = ObjectKey("shop", "bus")
+PLACE = Place("nats://old.example:4222", "sap")
+
+
+TWO = [ConsumerConfig(durable_name="a"), ConsumerConfig(durable_name="b")]
+
+
+async def away(key: ObjectKey, place: Place):
+    raise Unreachable("no connection")
+
+
+async def forbidden(key: ObjectKey, place: Place):
+    return Finding(reason=Reason.SECRET_FORBIDDEN, message="no")
+
+
+async def test_subscriptions_that_do_not_come_are_waited_for_only_so_long():
+    clock = VirtualClock()
+    moves = Moves(away, clock, Timing(longest_wait=120))
+    assert await moves.missing(KEY, PLACE, TWO) == 2
+    await clock.advance(119)
+    assert await moves.missing(KEY, PLACE, TWO) == 2
+    await clock.advance(1)
+    assert await moves.missing(KEY, PLACE, TWO) == 0
+
+
+async def test_an_old_server_that_is_away_is_waited_for_only_so_long_and_that_is_told():
+    clock, backend = VirtualClock(), a_backend()
+    moves = Moves(forbidden, clock, Timing(longest_drain=600))
+    assert await moves.left(backend, PLACE) is None
+    await clock.advance(600)
+    assert await moves.left(backend, PLACE) == 0
+    assert moves.end(backend.key) is True
+    assert await moves.left(backend, PLACE) is None, "another move has its own time"
+    assert moves.end(backend.key) is False

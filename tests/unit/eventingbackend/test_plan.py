@@ -1,0 +1,108 @@
+"""What is wanted, what serves, and who may have a stream."""
+
+import pytest
+
+from quintet.controllers.eventingbackend import plan
+from unit.eventingbackend.samples import a_backend, a_config
+
+URL = "nats://nats.example:4222"
+
+
+def test_a_good_spec_is_wanted():
+    found = plan.plan_of(a_backend(maxMessages=5))
+    assert found.faults == ()
+    assert found.wanted.integer("maxMessages") == 5
+    assert found.serving is None
+
+
+def test_with_mistakes_what_served_before_is_asked_for():
+    found = plan.plan_of(a_backend(maxMessages="x", in_use=a_config(maxMessages=7)))
+    assert found.wanted is None
+    assert found.asked.integer("maxMessages") == 7
+
+
+def test_without_a_past_mistakes_leave_nothing_to_ask_for():
+    assert plan.plan_of(a_backend(maxMessages="x")).asked is None
+
+
+def test_a_type_that_is_not_known_is_a_mistake_and_no_crash():
+    found = plan.plan_of(a_backend(type="kafka", in_use=a_config()))
+    assert [fault.config for fault in found.faults] == ["type"]
+    assert found.asked is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        ({"publisherReplicas": 5, "maxInFlightMessages": 9, "publisherRequestTimeout": "9s"}, True),
+        ({"maxBytes": "1Gi"}, False),
+        ({"url": "nats://other.example:4222"}, False),
+        ({"credentialsSecretRef": "login"}, False),
+        ({"deadLetterSubject": "dead"}, False),
+    ],
+)
+def test_only_what_the_server_knows_nothing_of_changes_without_asking_it(values, want):
+    serving = a_config(url=URL)
+    assert plan.proven_already(serving, a_config(**{"url": URL, **values})) is want
+
+
+def test_another_type_is_never_proven_already():
+    assert not plan.proven_already(a_config(), a_config("beb", secretRef="mesh"))
+    assert not plan.proven_already(None, a_config())
+
+
+def claimant(name, created, *, proven=True, **entries):
+    in_use = a_config(url=URL, **entries) if proven else None
+    return a_backend(
+        name, uid=name, created=f"2026-01-0{created}T00:00:00Z", in_use=in_use, url=URL, **entries
+    )
+
+
+def test_the_oldest_backend_keeps_a_stream_and_others_may_share_it_as_it_is():
+    elder, younger = claimant("a", 1, maxMessages=1), claimant("b", 2, maxMessages=2)
+    same = claimant("c", 3, maxMessages=1)
+    everybody = [same, younger, elder]
+    assert plan.elder_rival(elder, everybody) is None
+    assert plan.elder_rival(younger, everybody) is elder
+    assert plan.elder_rival(same, everybody) is None
+
+
+def test_of_two_that_were_made_in_one_second_one_is_older():
+    one, other = claimant("a", 1, maxMessages=1), claimant("b", 1, maxMessages=2)
+    assert plan.elder_rival(one, [one, other]) is None
+    assert plan.elder_rival(other, [one, other]) is one
+
+
+def test_one_that_the_server_never_let_in_claims_nothing():
+    squatter = claimant("a", 1, proven=False, maxMessages=1)
+    assert plan.elder_rival(claimant("b", 2, maxMessages=2), [squatter]) is None
+
+
+def test_one_that_is_being_deleted_claims_nothing():
+    in_use = a_config(url=URL, maxMessages=1)
+    going = a_backend(
+        "a", created="2025-01-01T00:00:00Z", deleting=True, in_use=in_use, url=URL, maxMessages=1
+    )
+    assert plan.elder_rival(claimant("b", 2, maxMessages=2), [going]) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"url": "nats://elsewhere.example:4222"},
+        {"streamName": "other"},
+        {"publisherReplicas": 7},
+    ],
+    ids=["another server", "another stream", "nothing that the stream knows of"],
+)
+def test_those_who_do_not_get_into_each_others_way_are_no_rivals(other):
+    elder = claimant("a", 1, maxMessages=1)
+    younger = a_backend(
+        "b", uid="b", created="2026-02-01T00:00:00Z", **{"url": URL, "maxMessages": 1, **other}
+    )
+    assert plan.elder_rival(younger, [elder, younger]) is None
+
+
+def test_a_server_of_ones_own_is_claimed_by_nobody_else():
+    assert plan.claim_of(a_backend()) is None
+    assert plan.claim_of(a_backend(type="beb", secretRef="mesh")) is None

@@ -1,0 +1,251 @@
+"""What an installation consists of: identities, rights, workloads, and what the operator itself may do."""
+
+import msgspec
+import pytest
+
+from quintet.apis.suite import QuintetSpec
+from quintet.components import COMPONENTS
+from quintet.controllers.suite.parts import BY_KIND, MANAGED_BY, OPERATOR, key_of
+from quintet.manifests.installation import KIAGNOSE, QUINTET, installer, objects
+from quintet.manifests.manager import manager
+from quintet.manifests.operator import a_quintet, operator, operator_rules
+from quintet.manifests.union import grants
+
+ALL = tuple(COMPONENTS.values())
+NAMES = [component.name for component in ALL]
+
+
+def installed(flavour=QUINTET, images=None, **spec):
+    return installer(ALL, flavour)(msgspec.convert(spec, QuintetSpec), images or {})
+
+
+def of_kind(kind, made):
+    return [each for each in made if each["kind"] == kind]
+
+
+def part(made, name):
+    return next(each for each in made.parts if name in each.controllers)
+
+
+def container(part):
+    return part.deployment["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_separate_gives_each_controller_its_own_workload_account_and_rights():
+    made = installed()
+    assert [each.controllers for each in made.parts] == [(name,) for name in NAMES]
+    for each in made.parts:
+        kinds = {body["kind"] for body in each.objects}
+        assert kinds >= {
+            "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service",
+            "PodDisruptionBudget", "NetworkPolicy",
+        }, each.name  # fmt: skip
+        assert {key_of(body).name for body in of_kind("ServiceAccount", each.objects)} == {each.name}
+        spec = each.deployment["spec"]["template"]["spec"]
+        assert spec["serviceAccountName"] == each.name
+        assert f"--controllers={each.controllers[0]}" in container(each)["args"]
+        assert f"--instance={each.name}" in container(each)["args"]
+
+
+def test_a_controller_gets_no_right_of_another():
+    made = installed()
+    rules = [
+        rule for role in of_kind("ClusterRole", part(made, "jsonserver").objects) for rule in role["rules"]
+    ]
+    declared = {
+        (right.group, resource, verb)
+        for right in COMPONENTS["jsonserver"].rights
+        for resource in right.resources
+        for verb in right.verbs
+    }
+    webhooks = {each for each in grants(rules) if each[0] == "admissionregistration.k8s.io"}
+    assert {each[:3] for each in set(grants(rules)) - webhooks} == declared
+    assert {each[3] for each in webhooks} == {"quintet-jsonserver"}
+    assert {each[2] for each in webhooks} == {"get", "patch"}, "what was removed must stay so"
+
+
+def test_combined_is_one_workload_with_the_rights_of_all():
+    made = installed(topology="Combined")
+    (whole,) = made.parts
+    assert (whole.name, whole.controllers) == ("quintet", tuple(NAMES))
+    separate = [body for each in installed().parts for body in of_kind("ClusterRole", each.objects)]
+    others = {
+        each[:3] for body in separate for each in grants(body["rules"]) if "webhookconfig" not in each[1]
+    }
+    ours = {each[:3] for body in of_kind("ClusterRole", whole.objects) for each in grants(body["rules"])}
+    assert others <= ours
+
+
+def test_combined_is_what_config_default_runs_except_for_what_the_operator_adds():
+    (whole,) = installed(topology="Combined").parts
+    (today,) = of_kind("Deployment", manager())
+    pods = [each["spec"]["template"]["spec"] for each in (whole.deployment, today)]
+    for pod in pods:
+        del pod["containers"][0]["args"], pod["containers"][0]["env"]
+    assert pods[0] == pods[1]
+
+
+def test_every_object_is_found_by_the_label_of_the_operator():
+    for made in (installed(), installed(topology="Combined"), installed(KIAGNOSE)):
+        for body in objects(made):
+            assert body["metadata"]["labels"][MANAGED_BY] == OPERATOR, body
+            assert body["kind"] in BY_KIND
+
+
+def test_no_selector_finds_the_pods_of_another_part():
+    made = installed()
+    labels = {
+        each.name: each.deployment["spec"]["template"]["metadata"]["labels"]
+        for each in (*made.parts, *installed(topology="Combined").parts)
+    }
+    (own,) = of_kind("Deployment", operator(ALL))
+    labels["operator"] = own["spec"]["template"]["metadata"]["labels"]
+    for each in made.parts:
+        selector = each.deployment["spec"]["selector"]["matchLabels"]
+        found = [name for name, other in labels.items() if selector.items() <= other.items()]
+        assert found == [each.name]
+
+
+def test_only_the_controllers_that_are_asked_for_are_there():
+    made = installed(controllers=["checkup"])
+    assert [each.name for each in made.parts] == ["quintet-checkup"]
+    assert {key_of(body).name for body in made.definitions} == {
+        "quintets.quintet.dev",
+        "checkups.kiagnose.io",
+    }
+    assert all(key_of(body).name.startswith("checkup-") for body in made.policies)
+
+
+def test_a_controller_that_is_not_offered_is_named():
+    assert installed(KIAGNOSE, controllers=["jsonserver", "checkup"]).unknown == ("jsonserver",)
+
+
+def test_settings_of_one_controller_beat_those_of_all():
+    made = installed(
+        replicas=3,
+        logLevel="Warning",
+        image="q:9",
+        namespaces=["shop"],
+        settings={"checkup": {"replicas": 1, "logLevel": "Debug", "workers": 2,
+                              "resources": {"requests": {"cpu": "1"}}}},
+    )  # fmt: skip
+    checkup, other = part(made, "checkup"), part(made, "jsonserver")
+    assert (checkup.replicas, other.replicas) == (1, 3)
+    assert {"--log-level=debug", "--workers=2", "--namespace=shop"} <= set(container(checkup)["args"])
+    assert {"--log-level=warning", "--namespace=shop"} <= set(container(other)["args"])
+    assert container(checkup)["resources"] == {"requests": {"cpu": "1"}}
+    assert container(other)["resources"]["limits"] == {"memory": "512Mi"}
+    assert checkup.image == other.image == "q:9"
+
+
+def test_settings_of_eventing_become_its_options():
+    made = installed(
+        settings={
+            "eventing": {"configErrors": "Reject", "refusedNetworks": ["10.0.0.0/8"], "natsImage": "nats:1"}
+        }
+    )
+    found = container(part(made, "eventing"))
+    assert {"--eventing-config-errors=Reject", "--eventing-refused-networks=10.0.0.0/8"} <= set(found["args"])
+    assert {"name": "QUINTET_NATS_IMAGE", "value": "nats:1"} in found["env"]
+    assert {"name": "QUINTET_EVENTING_IMAGE", "value": QUINTET.image} in found["env"]
+
+
+def test_every_option_of_a_part_is_one_that_run_knows():
+    from quintet.cli.run import run
+
+    known = {option for parameter in run.params for option in parameter.opts}
+    spec = {
+        "namespaces": ["x"],
+        "settings": {
+            "eventing": {"configErrors": "Warn", "refusedNetworks": ["10.0.0.0/8"],
+                         "allowedNetworks": ["10.1.0.0/16"], "workers": 1}
+        },
+    }  # fmt: skip
+    for each in installed(**spec).parts:
+        used = {argument.partition("=")[0] for argument in container(each)["args"][1:]}
+        assert used <= known
+
+
+def test_an_image_to_go_back_to_beats_the_wanted_one():
+    made = installed(image="q:2", images={"checkup": "q:1"})
+    assert part(made, "checkup").image == "q:1"
+    assert part(made, "jsonserver").image == "q:2"
+
+
+def test_network_policies_can_be_left_out():
+    made = installed(networkPolicies="Disabled")
+    assert of_kind("NetworkPolicy", objects(made)) == []
+
+
+@pytest.mark.parametrize("flavour", [QUINTET, KIAGNOSE], ids=["quintet", "kiagnose"])
+class TestOperator:
+    """The operator that is installed by an administrator."""
+
+    def test_it_holds_everything_that_it_grants(self, flavour):
+        cluster, own = (set(grants(rules)) for rules in operator_rules(ALL, flavour))
+        for topology in ("Separate", "Combined"):
+            made = objects(installed(flavour, topology=topology))
+            for kind, held in (("ClusterRole", cluster), ("Role", cluster | own)):
+                for role in of_kind(kind, made):
+                    for group, resource, verb, name in grants(role["rules"]):
+                        assert {(group, resource, verb, name), (group, resource, verb, "")} & held, role
+
+    def test_it_can_make_neither_rights_out_of_nothing_nor_definitions_go_away(self, flavour):
+        for rules in operator_rules(ALL, flavour):
+            found = list(grants(rules))
+            assert {verb for _, _, verb, _ in found}.isdisjoint({"escalate", "bind"})
+            # Only to be able to grant it: acting as the account that users set up for CASConfigs.
+            acting = [each for each in found if each[2] == "impersonate"]
+            assert all(each[1:] == ("serviceaccounts", "impersonate", "casconfig") for each in acting)
+            assert not [
+                each for each in found if each[1] == "customresourcedefinitions" and each[2] == "delete"
+            ]
+            assert "nodes/proxy" not in {resource for _, resource, _, _ in found}
+
+    def test_it_has_no_right_on_secrets_outside_its_namespace(self, flavour):
+        cluster, own = operator_rules(ALL, flavour)
+        assert "secrets" not in {resource for _, resource, _, _ in grants(cluster)}
+        assert {verb for _, resource, verb, _ in grants(own) if resource == "secrets"} == {
+            "get",
+            "patch",
+            "create",
+        }
+
+    def test_what_is_cluster_wide_is_limited_to_its_own_names(self, flavour):
+        cluster, _ = operator_rules(ALL, flavour)
+        for group, resource, verb, name in grants(cluster):
+            if resource in ("clusterroles", "clusterrolebindings") or group == "admissionregistration.k8s.io":
+                assert name or verb in ("list", "watch", "create"), (group, resource, verb)
+
+
+def test_the_flavour_kiagnose_has_the_names_of_its_design():
+    made = operator(ALL, KIAGNOSE)
+    names = {(each["kind"], *key_of(each)) for each in made}
+    assert names >= {
+        ("Namespace", "", "kiagnose"),
+        ("ServiceAccount", "kiagnose", "kiagnose-operator"),
+        ("ClusterRole", "", "kiagnose-operator"),
+        ("ClusterRoleBinding", "", "kiagnose-operator"),
+        ("Deployment", "kiagnose", "kiagnose-operator"),
+    }
+    assert [each.name for each in installed(KIAGNOSE).parts] == ["kiagnose-checkup-controller"]
+    assert a_quintet(KIAGNOSE)["spec"] == {"controllers": ["checkup"]}
+    assert not [each for each in made if "jsonserver" in each["metadata"]["name"]]
+
+
+def test_nobody_may_write_the_quintet_by_being_an_editor_of_something_else():
+    roles = {each["metadata"]["name"]: each for each in of_kind("ClusterRole", operator(ALL))}
+    for name, role in roles.items():
+        aggregated = [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
+        if aggregated and any(rule["apiGroups"] == ["quintet.dev"] for rule in role["rules"]):
+            verbs = {verb for rule in role["rules"] for verb in rule["verbs"]}
+            assert verbs <= {"get", "list", "watch"}, name
+    assert "quintet-editor" in roles
+
+
+def test_every_kind_has_a_role_to_view_to_edit_and_to_administer():
+    roles = {each["metadata"]["name"] for each in of_kind("ClusterRole", operator(ALL))}
+    for component in ALL:
+        for kind in component.kinds:
+            name = kind.resource.kind.lower()
+            assert {f"{name}-viewer", f"{name}-editor", f"{name}-admin"} <= roles

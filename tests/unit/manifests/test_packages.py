@@ -1,0 +1,124 @@
+"""Chart and bundle are the same installation in other words."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from quintet import __version__
+from quintet.components import COMPONENTS
+from quintet.manifests import helm, olm
+from quintet.manifests.operator import a_quintet, operator, operator_rules
+
+ALL = tuple(COMPONENTS.values())
+
+
+@pytest.fixture(scope="module")
+def chart():
+    return helm.chart(ALL)
+
+
+@pytest.fixture(scope="module")
+def bundle():
+    files = olm.bundle(ALL)
+    return {path: yaml.safe_load(content) for path, content in files.items()}
+
+
+@pytest.fixture(scope="module")
+def service(bundle):
+    return bundle[Path("manifests/quintet.clusterserviceversion.yaml")]
+
+
+def test_no_mark_is_left_in_a_template(chart):
+    assert not [path for path, content in chart.items() if "MARK" in content or "918273645" in content]
+
+
+def test_every_object_of_the_operator_is_in_the_chart(chart):
+    text = chart[helm.CHART / "templates/operator.yaml"]
+    for body in operator(ALL):
+        if body["kind"] not in ("Namespace", "CustomResourceDefinition"):
+            assert f"kind: {body['kind']}\nmetadata:\n  name: {body['metadata']['name']}\n" in text
+
+
+def test_the_default_values_are_right_by_their_own_schema():
+    # The schema is plain enough to be walked: objects, texts, numbers, switches and choices.
+    def check(schema, value, path=""):
+        for name, child in value.items() if isinstance(value, dict) else ():
+            known = schema.get("properties", {})
+            assert name in known or schema.get("additionalProperties") is not False, f"{path}.{name}"
+            if name in known:
+                check(known[name], child, f"{path}.{name}")
+        kinds = {"object": dict, "string": str, "integer": int, "boolean": bool}
+        assert "type" not in schema or isinstance(value, kinds[schema["type"]]), path
+        assert "enum" not in schema or value in schema["enum"], path
+
+    check(helm.values_schema(), helm.values())
+
+
+def test_the_values_of_the_quintet_are_closed():
+    spec = helm.values_schema()["properties"]["quintet"]["properties"]["spec"]
+    assert spec["additionalProperties"] is False
+    assert spec["properties"]["settings"]["properties"]["eventing"]["additionalProperties"] is False
+    assert "x-kubernetes" not in json.dumps(spec)
+
+
+def test_definitions_are_where_helm_never_deletes_them(chart):
+    assert [path.name for path in chart if path.parent.name == "crds"] == ["quintets.quintet.dev.yaml"]
+    templates = [content for path, content in chart.items() if "templates" in path.parts]
+    assert not [content for content in templates if "kind: CustomResourceDefinition" in content]
+
+
+def test_the_bundle_grants_what_every_other_way_grants(service):
+    cluster, own = operator_rules(ALL)
+    strategy = service["spec"]["install"]["spec"]
+    assert strategy["clusterPermissions"] == [{"serviceAccountName": "quintet-operator", "rules": cluster}]
+    assert strategy["permissions"] == [{"serviceAccountName": "quintet-operator", "rules": own}]
+
+
+def test_the_bundle_runs_what_every_other_way_runs(service):
+    (want,) = [body for body in operator(ALL) if body["kind"] == "Deployment"]
+    (deployment,) = service["spec"]["install"]["spec"]["deployments"]
+    assert deployment["spec"] == want["spec"]
+
+
+def test_the_bundle_holds_only_what_a_bundle_may_hold(bundle):
+    kinds = {body["kind"] for path, body in bundle.items() if path.parts[0] == "manifests"}
+    assert kinds == {"ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "Service"}
+
+
+def test_the_bundle_says_all_that_operatorhub_asks_for(service):
+    spec, annotations = service["spec"], service["metadata"]["annotations"]
+    assert service["metadata"]["name"] == f"quintet.v{__version__}"
+    for field in ("displayName", "description", "icon", "version", "maintainers", "provider", "links",
+                  "keywords", "minKubeVersion"):  # fmt: skip
+        assert spec[field], field
+    assert [mode["type"] for mode in spec["installModes"] if mode["supported"]] == ["AllNamespaces"]
+    assert len(spec["installModes"]) == 4
+    assert json.loads(annotations["alm-examples"]) == [a_quintet()]
+    assert b"<svg" in base64.b64decode(spec["icon"][0]["base64data"])
+
+
+def test_the_image_of_a_bundle_says_what_its_metadata_says(bundle):
+    said = bundle[Path("metadata/annotations.yaml")]["annotations"]
+    lines = olm.dockerfile().splitlines()
+    assert [line for line in lines if line.startswith("LABEL ")] == [
+        f"LABEL {name}={value}" for name, value in said.items()
+    ]
+
+
+def test_the_catalog_leads_from_release_to_release():
+    releases = [olm.Release("0.1.0"), olm.Release("0.2.0", replaces="0.1.0")]
+    found = list(yaml.safe_load_all(olm.catalog(ALL, releases)))
+    (channel,) = [each for each in found if each["schema"] == "olm.channel"]
+    assert channel["entries"] == [
+        {"name": "quintet.v0.1.0"},
+        {"name": "quintet.v0.2.0", "replaces": "quintet.v0.1.0"},
+    ]
+    bundles = [each for each in found if each["schema"] == "olm.bundle"]
+    assert [each["name"] for each in bundles] == ["quintet.v0.1.0", "quintet.v0.2.0"]
+    (package,) = [each for each in found if each["schema"] == "olm.package"]
+    assert package["defaultChannel"] == channel["name"]
+    assert "replaces" not in olm.cluster_service_version(ALL, releases[0])["spec"]
+    assert olm.cluster_service_version(ALL, releases[1])["spec"]["replaces"] == "quintet.v0.1.0"

@@ -1,0 +1,104 @@
+"""What the consumer of a Subscription should be, and when it is changed."""
+
+import msgspec
+import pytest
+
+from quintet.apis.eventingbackend import NATS, EventingBackend, EventingBackendSpec, effective
+from quintet.apis.meta import ObjectMeta
+from quintet.apis.subscription import Subscription, SubscriptionConfig, SubscriptionSpec
+from quintet.eventing.consumers import MOST_PULLED, correction, orphans, owner, pulled, somebody_pulls, wanted
+from quintet.nats.config import ConsumerConfig, ConsumerInfo
+
+BACKEND = EventingBackend(
+    metadata=ObjectMeta(name="main", namespace="shop", uid="b1"), spec=EventingBackendSpec(type="nats")
+)
+CONFIG = effective(NATS, {"maxInFlightMessages": 20, "consumerDeliverPolicy": "all"})
+
+
+def a_subscription(in_flight=None, types=("a.b",)):
+    return Subscription(
+        metadata=ObjectMeta(name="orders", namespace="shop", uid="s1"),
+        spec=SubscriptionSpec(sink="", source="commerce", types=types, config=SubscriptionConfig(in_flight)),
+    )
+
+
+def as_kept(config: ConsumerConfig, **other) -> ConsumerConfig:
+    """A consumer as the server shows it: with marks of its own."""
+    return msgspec.structs.replace(
+        config, metadata={**config.metadata, "_nats.ver": "2.15"}, num_replicas=0, **other
+    )
+
+
+WANTED = wanted(a_subscription(), BACKEND, CONFIG)
+
+
+def test_a_consumer_follows_subscription_and_backend():
+    assert WANTED.filter_subjects == ("kyma.commerce.a.b",)
+    assert WANTED.max_ack_pending == 20
+    assert WANTED.deliver_policy == "all"
+    assert (WANTED.ack_policy, WANTED.max_deliver) == ("explicit", -1)
+
+
+@pytest.mark.parametrize("written", [5, "5"])
+def test_what_a_subscription_says_beats_its_backend(written):
+    assert wanted(a_subscription(written), BACKEND, CONFIG).max_ack_pending == 5
+
+
+def test_one_that_is_as_wanted_is_left_alone():
+    assert correction(as_kept(WANTED), WANTED) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"max_ack_pending": 1},
+        {"filter_subjects": ("kyma.commerce.c.d",)},
+        {"ack_wait": 1},
+        {"max_deliver": 3},
+        {"metadata": {}},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_one_that_differs_is_put_right(other):
+    mended = correction(msgspec.structs.replace(as_kept(WANTED), **other), WANTED)
+    assert mended is not None
+    for name in other:
+        assert getattr(mended, name) == getattr(WANTED, name)
+
+
+def test_where_a_consumer_began_cannot_be_changed_and_is_not():
+    found = as_kept(WANTED, deliver_policy="new")
+    assert correction(found, WANTED) is None
+    mended = correction(msgspec.structs.replace(found, max_ack_pending=1), WANTED)
+    assert mended is not None
+    assert mended.deliver_policy == "new"
+
+
+def test_only_consumers_of_this_backend_without_a_subscription_are_orphans():
+    ours = ConsumerInfo(name=WANTED.durable_name, config=as_kept(WANTED))
+    lost = ConsumerInfo(name="lost", config=as_kept(WANTED))
+    of_other = ConsumerInfo(
+        name="other", config=msgspec.structs.replace(WANTED, metadata={"quintet.dev/backend-uid": "b2"})
+    )
+    foreign = ConsumerInfo(name="foreign", config=ConsumerConfig(durable_name="foreign"))
+    found = orphans([ours, lost, of_other, foreign, ConsumerInfo(name="odd")], "b1", {WANTED.durable_name})
+    assert found == ["lost"]
+    assert owner(foreign) == ""
+
+
+@pytest.mark.parametrize(
+    ("info", "want"),
+    [
+        (ConsumerInfo(), False),
+        (ConsumerInfo(num_waiting=1), True),
+        (ConsumerInfo(num_ack_pending=10), False),
+        (ConsumerInfo(num_ack_pending=MOST_PULLED), True),
+    ],
+    ids=["nobody", "somebody asks", "somebody asked before", "somebody has its hands full"],
+)
+def test_whether_somebody_pulls(info, want):
+    assert somebody_pulls(info) is want
+
+
+def test_a_dispatcher_always_asks_for_more_than_it_may_have_up_to_a_bound():
+    assert [pulled(allowed) for allowed in (1, 10, 10_000)] == [4, 22, MOST_PULLED]

@@ -1,0 +1,121 @@
+"""What an administrator reads in the status of the Quintet."""
+
+import pytest
+
+from quintet.apis.meta import ObjectMeta
+from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
+from quintet.controllers.suite.parts import Installation
+from quintet.controllers.suite.rollout import Rollout
+from quintet.controllers.suite.status import Problem, Reason, Seen, status_of, version_of
+from unit.suite.test_rollout import a_part, a_rollout
+
+PART = "quintet-checkup"
+
+
+def said(seen, *, unknown=(), before=(), part=None):
+    quintet = Quintet(
+        metadata=ObjectMeta(name="quintet", generation=3), status=QuintetStatus(components=before)
+    )
+    made = Installation((), (), (part or a_part(),), unknown)
+    return status_of(quintet, made, seen, "1.2.3")
+
+
+def conditions(status):
+    return {each.type: (each.status, each.reason) for each in status.conditions}
+
+
+def test_all_is_well():
+    status = said(Seen({PART: a_rollout()}))
+    assert conditions(status) == {
+        "Available": ("True", "AllControllersServe"),
+        "Progressing": ("False", "Settled"),
+        "Degraded": ("False", "AsWanted"),
+    }
+    assert (status.ready, status.version, status.observed_generation) == ("1/1", "1.2.3", 3)
+    assert status.components == (ComponentStatus(name="checkup", ready=True, version="2", image="q:2"),)
+
+
+def test_a_controller_that_is_rolled_out_serves_while_it_progresses():
+    status = said(
+        Seen({PART: a_rollout(available=1)}), before=(ComponentStatus(name="checkup", image="q:1"),)
+    )
+    assert conditions(status)["Available"][0] == "True"
+    assert conditions(status)["Progressing"] == ("True", "RollingOut")
+    (component,) = status.components
+    assert not component.ready
+    assert component.image == "q:1", "the image to go back to is the one that served before"
+    assert component.message == "rolling out: 2 of 2 pods are new, 1 serve"
+
+
+def test_a_controller_that_has_not_started_does_not_serve():
+    status = said(Seen())
+    assert conditions(status)["Available"] == ("False", "ControllersNotServing")
+    assert status.components[0].message == "not started yet"
+
+
+def test_a_controller_of_the_old_version_waits_for_its_turn():
+    status = said(Seen({PART: a_rollout("q:1")}))
+    assert status.components[0].message == "waits for its turn to run q:2"
+    assert conditions(status)["Progressing"] == ("True", "RollingOut")
+    assert status.ready == "0/1"
+
+
+def test_going_back_is_told_with_both_images():
+    seen = Seen({PART: a_rollout("q:1")}, fallbacks={"checkup": "q:1"}, wanted={"checkup": "q:2"})
+    status = said(seen, part=a_part("q:1"))
+    assert conditions(status)["Degraded"] == ("True", "WentBack")
+    assert conditions(status)["Available"][0] == "True"
+    (component,) = status.components
+    assert component.failed_image == "q:2"
+    assert component.message.startswith("q:2 did not come up, so it went back to q:1")
+
+
+def test_a_first_installation_that_does_not_come_up_has_nothing_to_go_back_to():
+    status = said(Seen({PART: a_rollout(available=0, updated=1, failed=True)}))
+    assert conditions(status)["Degraded"] == ("True", "NotComingUp")
+    assert conditions(status)["Progressing"][0] == "False"
+    assert f"look at the pods of {PART}" in status.components[0].message
+
+
+@pytest.mark.parametrize(
+    ("seen", "want"),
+    [
+        (Seen({PART: a_rollout()}, waiting=("checkups.kiagnose.io",)), ("True", "WaitingForDefinitions")),
+        (Seen({PART: a_rollout()}, removing=("Deployment x/y",)), ("True", "Removing")),
+    ],
+)
+def test_what_is_waited_for_is_progress(seen, want):
+    assert conditions(said(seen))["Progressing"] == want
+
+
+def test_a_problem_is_no_progress_and_says_what_it_is():
+    problem = Problem(Reason.UNSAFE_DEFINITION, "the definition is not changed")
+    status = said(Seen({PART: a_rollout("q:1")}, problems=(problem,)))
+    assert conditions(status)["Progressing"][0] == "False"
+    assert conditions(status)["Degraded"] == ("True", "UnsafeDefinition")
+    assert status.conditions[2].message == "the definition is not changed"
+
+
+def test_a_long_list_of_problems_is_cut():
+    problems = tuple(Problem(Reason.APPLY_FAILED, "x" * 400) for _ in range(9))
+    assert len(said(Seen({PART: Rollout()}, problems=problems)).conditions[2].message) == 1001
+
+
+def test_a_controller_that_this_version_does_not_have_is_named():
+    status = said(Seen({PART: a_rollout()}), unknown=("casconfig",))
+    assert status.ready == "1/2"
+    assert conditions(status)["Degraded"] == ("True", "UnknownController")
+    assert status.components[1].message == "this installation has no such controller"
+
+
+@pytest.mark.parametrize(
+    ("image", "want"),
+    [
+        ("registry:5000/quintet:1.2.3", "1.2.3"),
+        ("registry:5000/quintet:1.2.3@sha256:abc", "1.2.3"),
+        ("registry/quintet@sha256:abc", "sha256:abc"),
+        ("quintet", ""),
+    ],
+)
+def test_the_version_is_what_the_image_says(image, want):
+    assert version_of(image) == want
