@@ -19,6 +19,12 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def exact_cpu_seconds(pid: int) -> float:
+    """The same to the nanosecond, for short runs; threads that have ended do not count."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
 def memory_mb(pid: int, field: str = "VmHWM") -> float:
     """The largest resident size so far (`VmHWM`), or the present one (`VmRSS`); 0 if it is gone."""
     try:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import programs, report
 from benchmarks.contenders import QUINTET, Launch
-from benchmarks.measure import cpu_seconds, load_average, memory_mb, paired_ratio
+from benchmarks.measure import exact_cpu_seconds, load_average, memory_mb, paired_ratio
 from benchmarks.programs import Progress
 from benchmarks.running import Running, running
 from kit.nats import a_nats_server
@@ -127,11 +127,11 @@ async def _turn(go: Path, proxy: Proxy, load: Load, events: int, name: str) -> R
         "-events", str(events), "-size", str(SIZE), "-run", f"{proxy.name}-{name}".replace(" ", "-"),
         f"-structured={str(load.structured).lower()}",
     ])  # fmt: skip
-    before = cpu_seconds(proxy.process.pid)
+    before = exact_cpu_seconds(proxy.process.pid)
     async with running(sender) as client:
         await client.ended()
         answer = json.loads(client.words())
-    used = cpu_seconds(proxy.process.pid) - before
+    used = exact_cpu_seconds(proxy.process.pid) - before
     if answer["failures"]:
         raise RuntimeError(f"{proxy.name} refused {answer['failures']} events: {answer['firstFailure']}")
     return Run(

@@ -122,8 +122,12 @@ async def test_a_thousand_requests_a_second_for_ten_seconds_leave_reconciliation
     before = await measured(lambda made: made == ROUND)
     load = steady(operator.discovery, "/backend/nats", per_second=PER_SECOND, seconds=SECONDS)
     asked = asyncio.create_task(load)
-    during = await measured(lambda made: made > 0 and asked.done())
-    assert await asked == {200: PER_SECOND * SECONDS}, "every single one is answered"
+    try:
+        during = await measured(lambda made: made > 0 and asked.done())
+        assert await asked == {200: PER_SECOND * SECONDS}, "every single one is answered"
+    finally:
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
     after = await measured(lambda made: made == ROUND)
     ratio = during / statistics.mean((before, after))
     with capsys.disabled():

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kit import jsonservers
 from kit.api import Api
 from kit.casconfigs import (
     CONFIG_MAPS,
@@ -33,6 +34,7 @@ from kit.eventually import eventually
 from kit.proxy import FaultProxy
 from kit.widgets import WIDGETS, a_widget
 from quintet.apis.casconfig import CASCONFIGS
+from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.kube.client import PODS, Client
 
@@ -143,6 +145,34 @@ async def test_a_custom_resource_without_pods_takes_labels_and_annotations_alone
     assert plain(await look(casconfigs, namespace, "one", WIDGETS)) == plain(before)
 
 
+async def test_a_jsonserver_is_a_target_and_its_own_children_are_left_to_it(
+    casconfig_operator, casconfigs: Client, api: Api, cluster, namespace
+):
+    await jsonservers.install(casconfigs)
+    rule = {"apiGroups": ["example.com"], "resources": ["jsonservers"], "verbs": [*VERBS]}
+    await bind(api, namespace, rule, name="jsonservers")
+    async with jsonservers.jsonserver_operator(cluster.kubeconfig, namespace=namespace):
+        body = jsonservers.a_jsonserver("app-books")
+        await make(casconfigs, namespace, body, JSONSERVERS)
+        where = ObjectKey(namespace, "app-books")
+        await jsonservers.in_state(casconfigs, where, "Synced")
+        before = await look(casconfigs, namespace, "app-books", JSONSERVERS)
+        include = {"kinds": ["JsonServer", "Deployment"]}
+        policy = a_policy(include=include, labels={"tier": "gold"}, annotations={"note": "ours"})
+        key = await create(casconfigs, namespace, "servers", policy)
+        config = await applied(casconfigs, key, 1)
+        states = {target.kind: (target.state, target.reason) for target in config.status.targets}
+        assert states == {
+            "example.com/v1/JsonServer": ("Applied", ""),
+            "apps/v1/Deployment": ("Skipped", "Controlled"),
+        }
+        seen = await look(casconfigs, namespace, "app-books", JSONSERVERS)
+        assert seen["metadata"]["labels"]["tier"] == "gold"
+        await remove(casconfigs, key)
+        after = await look(casconfigs, namespace, "app-books", JSONSERVERS)
+        assert plain(after) == plain(before)
+
+
 async def test_values_come_in_the_order_of_the_policies_and_the_later_one_wins(
     casconfig_operator, casconfigs: Client, namespace
 ):
@@ -153,6 +183,22 @@ async def test_values_come_in_the_order_of_the_policies_and_the_later_one_wins(
     assert config.status.targets[0].policy == "first,second"
     seen = await look(casconfigs, namespace, "web")
     assert env(template_of(seen), "main") == {"KEPT": "yes", "A": "1", "B": "2"}
+
+
+async def test_without_kinds_every_kind_with_a_pod_template_is_meant_that_the_account_may_see(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    for resource in (DEPLOYMENTS, CRON_JOBS):
+        body = a_workload(resource, "web")
+        body["metadata"]["labels"]["team"] = "shop"
+        await make(casconfigs, namespace, body, resource)
+    configmap = {"metadata": {"name": "web", "labels": {"team": "shop"}}}
+    await make(casconfigs, namespace, {"apiVersion": "v1", "kind": "ConfigMap", **configmap}, CONFIG_MAPS)
+    policy = a_policy(include={"labels": {"team": "shop"}}, annotations={"note": "ours"})
+    key = await create(casconfigs, namespace, "any", policy)
+    config = await applied(casconfigs, key, 2)
+    assert {target.kind for target in config.status.targets} == {"apps/v1/Deployment", "batch/v1/CronJob"}
+    await remove(casconfigs, key)
 
 
 async def test_a_new_target_is_changed_and_one_that_stops_to_match_is_as_it_was(

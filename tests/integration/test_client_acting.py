@@ -122,3 +122,15 @@ async def test_the_right_to_act_as_one_name_is_not_the_right_to_act_as_another(
 def test_a_name_that_is_none_never_becomes_a_header(client: Client, name: str):
     with pytest.raises(ValueError, match="no ServiceAccount"):
         client.acting_as(ObjectKey("default", name))
+
+
+async def test_a_list_of_metadata_alone_comes_page_by_page(client: Client, api: Api, namespace: str):
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    for name in ("one", "two", "three"):
+        await api.create(path, a_configmap(name, text="x" * 1000))
+    pages = client.pages(
+        CONFIG_MAPS, namespace=namespace, labels="made-by=test", page_size=2, metadata_only=True
+    )
+    found = [bytes(raw) for page in [page async for page in pages] for raw in page.items]
+    assert len(found) == 3
+    assert all(b'"labels"' in each and b"xxx" not in each for each in found), found

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kit.dispatchers import DispatcherProcess
 from kit.eventually import eventually
 from kit.nats import a_nats_server
 from kit.sink import Sink, a_sink
@@ -14,17 +15,21 @@ from kit.subscriptions import (
     DEAD_LETTERS,
     DEAD_STREAM,
     IMPATIENT,
+    SERVICES,
     STREAM,
     SUBJECT,
     TYPE,
     Scene,
     a_dispatcher,
     a_scene,
+    a_service,
     install,
     subscription_operator,
 )
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
+from quintet.eventing import consumers
+from quintet.eventing.dispatcher import courier
 from quintet.eventing.dispatcher.policy import Patience
 from quintet.eventing.naming import consumer_name
 from quintet.kube.client import Client
@@ -218,7 +223,10 @@ async def test_events_wait_while_nobody_delivers_and_arrive_afterwards(scene: Sc
     assert sorted(sink.ids) == ["1", "2", "3"]
 
 
-async def test_nothing_is_lost_when_the_server_of_nats_is_killed_under_way(scene: Scene, sink: Sink):
+async def test_nothing_is_lost_when_the_server_of_nats_is_killed_under_way(
+    scene: Scene, sink: Sink, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(consumers, "ACK_SECONDS", 5)
     sink.hold = asyncio.Event()
     async with a_dispatcher(scene, places(scene, sink), Patience(first_retry=0.1)):
         subscription = await scene.subscribe()
@@ -303,3 +311,92 @@ async def test_one_that_is_deleted_is_no_longer_delivered_for_and_leaves_no_cons
         await eventually(gone)
         await scene.publish(1)
         await eventually(lambda: _one(sink))
+
+
+async def test_a_sink_may_take_longer_than_the_server_waits_without_getting_the_event_twice(
+    scene: Scene, sink: Sink, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(consumers, "ACK_SECONDS", 2)
+    monkeypatch.setattr(courier, "SIGN_OF_LIFE_SECONDS", 0.5)
+    sink.hold = asyncio.Event()
+    async with a_dispatcher(scene, places(scene, sink)), a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        await scene.publish(1)
+        await eventually(lambda: _under_way(sink, 1))
+        # The time of the server cannot be moved: three times as long as it would wait.
+        await asyncio.sleep(3 * consumers.ACK_SECONDS)
+        info = await scene.jetstream.consumer_info(STREAM, consumer_name(subscription.metadata))
+        assert (info.num_ack_pending, info.num_redelivered) == (1, 0), info
+        sink.hold.set()
+        await all_acknowledged(scene, subscription)
+    assert sink.ids == ["1"]
+
+
+async def test_a_dispatcher_that_dies_leaves_its_events_to_the_others(
+    scene: Scene, sink: Sink, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(consumers, "ACK_SECONDS", 2)
+    sink.hold = asyncio.Event()
+    dying = DispatcherProcess(scene.settings, cluster.kubeconfig, places(scene, sink))
+    try:
+        subscription = await scene.subscribe()
+        await dying.start()
+        await scene.found("orders", "Delivering")
+        await scene.publish(1, 2, 3)
+        await eventually(lambda: _under_way(sink, 3))
+    finally:
+        await dying.end()
+    sink.hold.set()
+    async with a_dispatcher(scene, places(scene, sink)):
+        await all_acknowledged(scene, subscription)
+    assert set(sink.ids) == {"1", "2", "3"}
+
+
+async def test_one_with_a_mistake_is_not_delivered_for_until_it_is_mended(scene: Scene, sink: Sink):
+    async with a_dispatcher(scene, places(scene, sink)) as dispatcher:
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        await scene.change("orders", sink="http://elsewhere.example.com")
+        await scene.found("orders", "InvalidSpec")
+        await scene.publish(1)
+        assert dispatcher.finding() is None, "nobody else suffers for it"
+        await scene.change("orders", sink=scene.sink)
+        await all_acknowledged(scene, subscription)
+    assert sink.ids == ["1"]
+
+
+async def test_two_subscriptions_to_one_type_get_every_event_each(scene: Scene, sink: Sink):
+    async with a_dispatcher(scene, places(scene, sink)):
+        first = await scene.subscribe("first", sink=scene.sink + "/first")
+        second = await scene.subscribe("second", sink=scene.sink + "/second")
+        for name in ("first", "second"):
+            await scene.found(name, "Delivering")
+        await scene.publish(1, 2)
+        await all_acknowledged(scene, first)
+        await all_acknowledged(scene, second)
+    assert sorted((each.path, each.id) for each in sink.received) == [
+        ("/events/first", "1"), ("/events/first", "2"), ("/events/second", "1"), ("/events/second", "2"),
+    ]  # fmt: skip
+
+
+async def test_nothing_is_sent_to_a_service_that_leads_out_of_the_cluster(
+    scene: Scene, sink: Sink, client: Client
+):
+    host = f"out.{scene.namespace}.svc.cluster.local"
+    await a_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")
+    async with a_dispatcher(scene, {**places(scene, sink), host: ("127.0.0.1", sink.port)}):
+        await scene.subscribe("out", sink=f"http://{host}/out")
+        await scene.subscribe()
+        await scene.found("out", "SinkLeavesCluster")
+        await scene.found("orders", "Delivering")
+        await scene.publish(1)
+        await eventually(lambda: _one(sink))
+        await client.delete(SERVICES, scene.key("out"))
+        await a_service(client, scene.namespace, "out")
+        await scene.found("out", "Delivering")
+        await eventually(lambda: _all_paths(sink, ["/events", "/out"]))
+
+
+def _all_paths(sink: Sink, want: list[str]) -> None:
+    assert [each.path for each in sink.received] == want

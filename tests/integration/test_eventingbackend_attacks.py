@@ -26,6 +26,7 @@ from kit.nats import a_nats_server
 from kit.proxy import FaultProxy
 from kit.quintet import apply
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, EventingBackend, addresses
+from quintet.cli import eventing
 from quintet.components import COMPONENTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
@@ -100,6 +101,21 @@ async def test_what_a_stranger_answers_does_not_get_into_the_status(
         await says(backends, key, "Server speaks no NATS")
         whole = await backends.get(EVENTINGBACKENDS, key, dict)
         assert "topsecret" not in str(whole["status"])
+
+
+async def test_the_addresses_of_the_api_server_are_found_out_at_the_start(backends: Client, api: Api):
+    made = await eventing.options(
+        backends,
+        api.server,
+        system_namespace="system",
+        account="system:quintet",
+        image="i",
+        nats_image="n",
+        refused=(),
+        allowed=(),
+    )
+    assert "is an address of the API server" in made.limits.refusal("127.0.0.1")
+    assert made.account == "system:quintet"
 
 
 async def _as(api: Api, namespace: str, name: str, *rules: dict[str, object]) -> Api:

@@ -15,8 +15,10 @@ from quintet.nats.errors import (
     NoResponders,
     Overloaded,
     PayloadTooLarge,
+    ProtocolError,
     RequestTimeout,
 )
+from quintet.nats.messages import encoded_headers
 from quintet.nats.options import Options
 from quintet.runtime.clock import SystemClock
 
@@ -112,8 +114,23 @@ async def test_a_message_too_large_is_refused_here_and_the_connection_stays(serv
     async with a_client(server) as client:
         with pytest.raises(PayloadTooLarge, match="1048576"):
             client.publish("a", b"x" * (client.info.max_payload + 1))
+        with pytest.raises(PayloadTooLarge, match="1048576"):
+            client.publish("a", b"x" * (client.info.max_payload - 10), {"A": "b" * 20})
+        with pytest.raises(ProtocolError, match="too long"):
+            client.publish("a" * 5000, b"")
         await client.flush(20)
         assert client.connected
+
+
+async def test_the_largest_and_longest_that_we_let_through_a_server_takes(server):
+    async with a_client(server) as client:
+        seen = []
+        client.subscribe("long.>", lambda message: seen.append(len(message.payload)))
+        most = client.info.max_payload - len(encoded_headers({"A": "b"}))
+        client.publish(f"long.{'a' * 3900}", b"x" * most, {"A": "b"}, reply="r" * 10)
+        await client.flush(60)
+
+        assert seen == [most]
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])

@@ -11,6 +11,7 @@ import pytest
 
 from kit.eventually import eventually
 from kit.nats import NatsServer, a_nats_server
+from kit.process import Program
 from kit.publishers import (
     CONFIG,
     STREAM,
@@ -26,6 +27,8 @@ from kit.publishers import (
     settings,
     structured,
 )
+from kit.quintet import COMMAND
+from quintet.eventing.settings import VARIABLE, encoded
 from quintet.nats.errors import StreamNotFound
 
 
@@ -154,6 +157,17 @@ async def test_an_empty_batch_is_fine(publisher: Publisher, stream: Stream):
 async def test_of_a_batch_with_a_mistake_nothing_is_stored(publisher: Publisher, stream: Stream):
     answer = await publisher.ask(batch(members(1), members(""), members(3)))
     assert (answer.status, answer.body) == (400, b"event 2 of 3: id: MUST be a non-empty string")
+    assert await stream.count() == 0
+
+
+async def test_of_a_batch_with_a_type_that_has_no_subject_nothing_is_stored(
+    publisher: Publisher, stream: Stream
+):
+    answer = await publisher.ask(batch(members(1), members(2, type="a..b"), members(3, type="b.")))
+    assert (answer.status, answer.body) == (
+        400,
+        b"event 2 of 3: type: MUST NOT have empty segments after cleaning: a..b, and 1 more failed",
+    )
     assert await stream.count() == 0
 
 
@@ -368,3 +382,15 @@ async def test_headers_count_where_a_server_takes_little(tmp_path: Path):
         assert b"more than NATS takes in a message (2048)" in answer.body, answer
         assert (await publisher.ask(binary(2, b"x" * 1000))).status == 204
         assert not [line for line in publisher.program.log if "lost" in line], publisher.program.log
+
+
+async def test_a_port_that_is_taken_ends_the_process_with_the_reason(
+    publisher: Publisher, server: NatsServer
+):
+    second = Program(
+        str(COMMAND), "publisher-proxy", "--address", f"127.0.0.1:{publisher.port}",
+        environment={VARIABLE: encoded(settings(server.url))},
+    )  # fmt: skip
+    await second.start()
+    assert await second.ended() == 1
+    assert "choose another port" in "\n".join(second.log), second.log

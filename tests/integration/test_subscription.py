@@ -139,6 +139,15 @@ async def test_a_service_that_leads_out_of_the_cluster_is_no_sink(scene: Scene, 
     await a_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")
     await scene.subscribe(sink=f"http://out.{scene.namespace}.svc.cluster.local")
     await scene.found("orders", "SinkLeavesCluster")
+    # Whatever else is wrong: dispatchers go by this reason.
+    await scene.server.kill()
+    await eventually(lambda: _disconnected(scene))
+    await scene.change("orders", config={"maxInFlightMessages": 5})
+    await scene.found("orders", "SinkLeavesCluster")
+
+
+def _disconnected(scene: Scene) -> None:
+    assert not scene.nats.connected
 
 
 async def test_a_consumer_that_somebody_deleted_is_made_again(scene: Scene):

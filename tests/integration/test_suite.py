@@ -23,7 +23,8 @@ from kit.suite import (
 )
 from quintet.controllers.suite.parts import OWNED, key_of
 from quintet.kube.client import Client
-from quintet.manifests.installation import Flavour, installer, objects
+from quintet.manifests.installation import KIAGNOSE, Flavour, in_namespace, installer, objects
+from quintet.manifests.operator import a_quintet
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -174,3 +175,39 @@ async def test_there_can_be_only_one(operator, api: Api):
     body = {"apiVersion": "quintet.dev/v1alpha1", "kind": "Quintet", "metadata": {"name": "another"}}
     with pytest.raises(RefusedError, match="there is one Quintet per cluster, named 'quintet'"):
         await api.create(PATH, {**body, "spec": {}})
+
+
+async def test_a_restart_with_everything_in_place_makes_no_write(
+    api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
+):
+    token = await prepare(api, flavour)
+    try:
+        async with suite_operator(proxy, token, tmp_path, flavour):
+            await wanted(api)
+            await settled(client)
+            await proxy.quiet(1.0)
+        before = len([exchange for exchange in proxy.trace if exchange.request.mutating])
+        async with suite_operator(proxy, token, tmp_path, flavour):
+            await proxy.quiet(2.0)
+        after = [exchange.request for exchange in proxy.trace if exchange.request.mutating][before:]
+        assert after == []
+    finally:
+        await tidy(api, flavour)
+
+
+async def test_the_flavour_kiagnose_installs_the_controller_of_checkups_under_its_own_names(
+    api: Api, client: Client, proxy: FaultProxy, namespace, tmp_path, pretended_node
+):
+    flavour = in_namespace(KIAGNOSE, namespace, "q:1")
+    token = await prepare(api, flavour)
+    try:
+        async with suite_operator(proxy, token, tmp_path, flavour):
+            await api.create(PATH, a_quintet(flavour))
+            quintet = await settled(client)
+            assert [each.name for each in quintet.status.components] == ["checkup"]
+            assert await owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]
+            await wanted(api, controllers=["checkup", "jsonserver"])
+            await with_condition(client, "Degraded", "True", "UnknownController")
+            assert await owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]
+    finally:
+        await tidy(api, flavour)

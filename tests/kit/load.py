@@ -1,6 +1,7 @@
 """Requests at a steady rate, made so that asking costs far less than answering."""
 
 import asyncio
+import contextlib
 from collections import Counter
 
 CONNECTIONS = 10
@@ -24,13 +25,17 @@ async def _ask(port: int, path: str, each: int, ticks: int) -> Counter[int]:
     request = f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode()
     loop = asyncio.get_running_loop()
     due = loop.time()
-    for _ in range(ticks):
-        writer.write(request * each)
-        for _ in range(each):
-            statuses[await _answer(reader)] += 1
-        due += TICK
-        await asyncio.sleep(max(0.0, due - loop.time()))
-    writer.close()
+    try:
+        for _ in range(ticks):
+            writer.write(request * each)
+            for _ in range(each):
+                statuses[await _answer(reader)] += 1
+            due += TICK
+            await asyncio.sleep(max(0.0, due - loop.time()))
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
     return statuses
 
 

@@ -97,7 +97,11 @@ def _check_metadata(metadata: JsonObject, errors: FieldErrors) -> None:
         check_labels(errors, METADATA.child("labels"), metadata["labels"])
 
 
-def _check(schema: JsonObject, value: Any, path: FieldPath, errors: FieldErrors) -> None:
+def _check(
+    schema: JsonObject, value: Any, path: FieldPath, errors: FieldErrors, *, free: bool = False
+) -> None:
+    """`free`: a list around it keeps fields that the schema does not know, and so do its items."""
+    free = free or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     if value is None and schema.get("nullable"):
         return
     if wanted := _wanted(schema, value):
@@ -108,9 +112,9 @@ def _check(schema: JsonObject, value: Any, path: FieldPath, errors: FieldErrors)
     if problem := _problem(schema, value):
         errors.invalid(path, value if not isinstance(value, dict | list) else OMITTED, problem)
     if isinstance(value, dict):
-        _check_object(schema, value, path, errors)
+        _check_object(schema, value, path, errors, free=free)
     elif isinstance(value, list):
-        _check_list(schema, value, path, errors)
+        _check_list(schema, value, path, errors, free=free)
 
 
 def _wanted(schema: JsonObject, value: Any) -> str:
@@ -164,7 +168,9 @@ def _number_problem(schema: JsonObject, number: float) -> str:
     return ""
 
 
-def _check_object(schema: JsonObject, value: JsonObject, path: FieldPath, errors: FieldErrors) -> None:
+def _check_object(
+    schema: JsonObject, value: JsonObject, path: FieldPath, errors: FieldErrors, *, free: bool
+) -> None:
     known, others = schema.get("properties", {}), schema.get("additionalProperties")
     written = {name for name in value if name not in known or not _dropped(known[name], value[name])}
     for name in schema.get("required", ()):
@@ -177,7 +183,7 @@ def _check_object(schema: JsonObject, value: JsonObject, path: FieldPath, errors
         elif isinstance(others, dict):
             if not _dropped(others, child):
                 _check(others, child, path.key(name), errors)
-        elif not (others or schema.get("x-kubernetes-preserve-unknown-fields")):
+        elif not (others or free):
             errors.found.append(_unknown(path.child(str(name)), str(name), known))
 
 
@@ -192,9 +198,11 @@ def _unknown(path: FieldPath, name: str, known: JsonObject) -> FieldError:
     return FieldError(path, Kind.NOT_SUPPORTED, message="there is no such field", next_step=hint)
 
 
-def _check_list(schema: JsonObject, items: Sequence[Any], path: FieldPath, errors: FieldErrors) -> None:
+def _check_list(
+    schema: JsonObject, items: Sequence[Any], path: FieldPath, errors: FieldErrors, *, free: bool
+) -> None:
     for index, item in enumerate(items):
-        _check(schema.get("items", {}), item, path.index(index), errors)
+        _check(schema.get("items", {}), item, path.index(index), errors, free=free)
     seen: list[Any] = []
     for index, mark in _marks(schema, items):
         if mark in seen:

@@ -29,6 +29,7 @@ COMMANDS = {
     "operator": ("quintet.cli.operator", "operator", "Run the operator that installs the controllers."),
     "validate": ("quintet.cli.validate", "validate", "Check manifests without a cluster."),
     "explain": ("quintet.cli.catalog", "explain", "Show what a type of backend can be told."),
+    "why": ("quintet.cli.why", "why", "Say why an object is a target of a CASConfig, or is none."),
     "publisher-proxy": ("quintet.cli.dataplane", "publisher_proxy", "Take events in for an EventingBackend."),
     "dispatcher": ("quintet.cli.dataplane", "dispatcher", "Deliver the events of an EventingBackend."),
     "doctor": ("quintet.cli.doctor", "doctor", "Check whether a cluster can be used, and by you."),

@@ -35,6 +35,8 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')": (
         _named(63, "[a-z]([-a-z0-9]*[a-z0-9])?")
     ),
+    # CASConfig
+    "size(self.metadata.name) <= 50": _named(50, ".*"),
     # StatefulCluster
     "size(self.metadata.name) <= 52 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')": (
         _named(52, "[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -24,6 +24,7 @@ MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
 # Servers that cannot leave the rest out send everything.
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_METADATA_LIST = _METADATA.replace("Metadata;", "MetadataList;")
 
 EVICTION = Resource("policy", "v1", "Eviction", "evictions")
 PODS = Resource("", "v1", "Pod", "pods")
@@ -133,7 +134,7 @@ class Client:
         params = _selection(labels, fields) | {"limit": str(page_size)}
         if resource_version:
             params["resourceVersion"] = resource_version
-        path, accept = _path(resource, namespace), _METADATA if metadata_only else WHOLE
+        path, accept = _path(resource, namespace), _METADATA_LIST if metadata_only else WHOLE
         while True:
             answer = await self._transport.request(
                 "GET", path, params=params, accept=accept, acting_as=self._user

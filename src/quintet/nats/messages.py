@@ -49,4 +49,7 @@ def encoded_headers(headers: Mapping[str, str]) -> bytes:
         raise ProtocolError("a header must not contain a line break")
     if "" in headers or ":" in "".join(headers):
         raise ProtocolError("the name of a header must neither be empty nor contain ':'")
-    return f"NATS/1.0\r\n{lines}\r\n\r\n".encode()
+    try:
+        return f"NATS/1.0\r\n{lines}\r\n\r\n".encode()
+    except UnicodeEncodeError as error:
+        raise ProtocolError("a header contains what is no text") from error

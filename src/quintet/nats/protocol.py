@@ -16,6 +16,8 @@ PING = b"PING\r\n"
 PONG = b"PONG\r\n"
 # A line names subjects and sizes; only INFO is long, and a large cluster makes it longer.
 LONGEST_LINE = 1 << 20
+# A server takes 4096 by default, and ends the connection of whoever sends more: all others would suffer.
+_LONGEST_COMMAND = 4000
 # What NATS itself advises as the most; nobody sends us such events, and a stranger must not fill our memory.
 MOST_PAYLOAD = 8 << 20
 
@@ -168,11 +170,14 @@ def connect(options: Mapping[str, Any]) -> bytes:
 def publish(subject: str, payload: bytes, headers: Mapping[str, str] | None, reply: str) -> bytes:
     """Return a message as it is sent."""
     place = f"{subject} {reply}" if reply else subject
-    if headers:
-        head = encoded_headers(headers)
-        line = f"HPUB {place} {len(head)} {len(head) + len(payload)}\r\n"
-        return b"".join((line.encode(), head, payload, b"\r\n"))
-    return b"".join((f"PUB {place} {len(payload)}\r\n".encode(), payload, b"\r\n"))
+    head = encoded_headers(headers) if headers else b""
+    if head:
+        line = f"HPUB {place} {len(head)} {len(head) + len(payload)}\r\n".encode()
+    else:
+        line = f"PUB {place} {len(payload)}\r\n".encode()
+    if len(line) > _LONGEST_COMMAND:
+        raise ProtocolError(f"the subject is too long: {subject[:60]!r}…")
+    return b"".join((line, head, payload, b"\r\n"))
 
 
 def subscribe(subject: str, queue: str, number: int) -> bytes:

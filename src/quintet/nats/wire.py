@@ -230,7 +230,7 @@ class Wire(asyncio.Protocol):
 def _refused(text: str) -> NatsError | None:
     """Return what an -ERR means for the connection; None if that stays. The protocol has no numbers here."""
     lower = text.lower()
-    if "permissions violation" in lower:
+    if "permissions violation" in lower or "invalid subject" in lower or "invalid publish subject" in lower:
         return None
     if "authorization violation" in lower or "authentication" in lower:
         return LoginRefused(f"NATS refused the login: {text}")

@@ -218,6 +218,15 @@ def test_a_secret_that_came_past_validation_still_becomes_no_label(to_type):
     )
 
 
+def test_a_reference_that_an_earlier_policy_has_set_is_no_foreign_one():
+    source = {**FROM, "kind": "Secret", "path": ".data.password", "toType": "env"}
+    chosen = a_spec(a_policy("one", **{"from": [source]}), a_policy("two", envs={"KEY": "plain"})).policies
+    value = SecretKey("s", "password", "shop")
+    found = wanted(chosen, a_deployment(), {chosen[0].values.sources[0]: value}, TEMPLATE)
+    assert [each.value for each in found.settings] == [{"name": "KEY", "value": "plain"}] * 3
+    assert found.skipped == ()
+
+
 def test_an_object_without_a_pod_template_takes_labels_and_says_what_it_does_not_take():
     service = {"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}}
     found = wanted(policies(labels={"a": "b"}, envs={"E": "1"}, sidecars=[SIDECAR]), service, {}, None)

@@ -111,6 +111,12 @@ def test_without_kinds_every_kind_with_a_pod_template_is_meant():
     assert the_miss({"names": ["web"]}, service).reason == "kinds"
 
 
+def test_without_kinds_a_job_is_not_meant_because_its_pods_cannot_be_changed():
+    job = Candidate(Resource("batch", "v1", "Job", "jobs"), a_deployment(), TEMPLATE)
+    assert the_miss({"names": ["web"]}, job).reason == "kinds"
+    assert the_miss({"names": ["web"], "kinds": ["Job"]}, job) is None
+
+
 def test_pods_without_a_service_account_run_as_default():
     plain = a_deployment()
     del plain["spec"]["template"]["spec"]["serviceAccountName"]

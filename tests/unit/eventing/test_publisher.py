@@ -233,6 +233,9 @@ class Slow:
     def __init__(self) -> None:
         self.waiting: list[Done] = []
 
+    def check(self, event: Event) -> None:
+        Subjects("kyma", "").of(event.source, event.type)
+
     def send(self, event: Event, tracing: object, done: Done) -> None:
         self.waiting.append(done)
 

@@ -59,7 +59,7 @@ def test_what_is_made_or_shipped_along_is_no_other_image(package, path):
 
 def test_requirements_hold_their_hashes_and_no_condition_of_this_machine():
     text = staging._requirements()
-    assert "aiohttp==" in text
+    assert "msgspec==" in text
     assert "--hash=sha256:" in text
     assert ";" not in text
     assert all(line.endswith("\\") for line in text.splitlines() if "==" in line), "a hash was cut off"
@@ -68,7 +68,7 @@ def test_requirements_hold_their_hashes_and_no_condition_of_this_machine():
 def test_packages_fit_the_python_of_the_base(package, tmp_path, monkeypatch):
     context, fetched = tmp_path / "context", tmp_path / "fetched"
     context.mkdir()
-    (fetched / "aiohttp").mkdir(parents=True)
+    (fetched / "msgspec").mkdir(parents=True)
     asked = []
     monkeypatch.setattr(staging, "_installed", lambda *fits: asked.append(fits[:3]) or fetched)
     program = Recorder("sha256:base\n", "3.13 aarch64 41\n")
@@ -77,7 +77,7 @@ def test_packages_fit_the_python_of_the_base(package, tmp_path, monkeypatch):
     assert asked == [("3.13", "aarch64", 41)]
     assert program.commands[0] == ["docker", "build", "--quiet", "--target", "base", str(context)]
     assert program.commands[1][:5] == ["docker", "run", "--rm", "--entrypoint", "python3"]
-    assert sorted(path.name for path in (context / "packages").iterdir()) == ["aiohttp", "quintet"]
+    assert sorted(path.name for path in (context / "packages").iterdir()) == ["msgspec", "quintet"]
 
 
 def test_only_packages_for_that_python_and_c_library_are_taken(tmp_path, monkeypatch):

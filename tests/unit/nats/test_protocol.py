@@ -146,8 +146,13 @@ def test_a_large_message_in_many_pieces_is_joined_once():
     assert events == [Message("a", payload, subscription=1), Ping()]
 
 
+def test_a_subject_that_no_server_would_take_is_refused_here():
+    with pytest.raises(ProtocolError, match="too long"):
+        protocol.publish("a" * 5000, b"", None, "")
+
+
 @pytest.mark.parametrize(
-    "headers", [{"A": "b\r\nC: d"}, {"A": "b\n"}, {"A\r\n": "b"}, {"": "b"}, {"A:": "b"}]
+    "headers", [{"A": "\ud800"}, {"A": "b\r\nC: d"}, {"A": "b\n"}, {"A\r\n": "b"}, {"": "b"}, {"A:": "b"}]
 )
 def test_a_header_cannot_smuggle_another(headers):
     with pytest.raises(ProtocolError):

@@ -1,5 +1,7 @@
 """What is said about a Subscription."""
 
+from datetime import UTC, datetime
+
 import msgspec
 
 from quintet.apis.eventingbackend import EventingBackend, EventingBackendSpec, EventingBackendStatus
@@ -17,6 +19,7 @@ from quintet.controllers.subscription.status import (
     Found,
     Reason,
     Trouble,
+    age,
     backend_trouble,
     deleting,
     invalid,
@@ -117,3 +120,10 @@ def test_one_that_cannot_go_yet_says_what_it_waits_for():
 def test_a_very_long_message_still_fits():
     found = Found(trouble=Trouble(Reason.INVALID_SPEC, "x" * 100_000))
     assert len(status_of(a_subscription(), found).conditions[0].message) == 4096
+
+
+def test_how_long_it_has_been_as_it_is():
+    since = Condition("Ready", "False", "DispatcherNotPulling", "", "2030-01-01T00:00:00Z")
+    known = msgspec.structs.replace(a_subscription(), status=SubscriptionStatus(conditions=(since,)))
+    assert age(known, datetime(2030, 1, 1, 0, 1, tzinfo=UTC)) == 60.0
+    assert age(a_subscription(), datetime(2030, 1, 1, tzinfo=UTC)) == 0.0

@@ -105,7 +105,11 @@ def _criteria(include: Include, candidate: Candidate) -> tuple[tuple[str, str | 
 
 def _kind(include: Include, candidate: Candidate) -> str | None:
     if not include.kinds:
-        return None if candidate.pod is not None else "no kinds are named, and it has no pod template"
+        if candidate.pod is None:
+            return "no kinds are named, and it has no pod template"
+        # One Job among the workloads would make every batch fail; who means Jobs says so.
+        is_job = (candidate.resource.group, candidate.resource.kind) == ("batch", "Job")
+        return "no kinds are named, and the pods of a Job cannot be changed any more" if is_job else None
     if any(kinds.names(text, candidate.resource) for text in include.kinds):
         return None
     return f"its kind is {kinds.as_text(candidate.resource)}, not {_either(include.kinds)}"

@@ -39,7 +39,7 @@ def risks(container: JsonObject, path: FieldPath) -> Iterator[tuple[FieldPath, s
     if context.get("allowPrivilegeEscalation"):
         yield where.child("allowPrivilegeEscalation"), "an injected container must not become root by itself"
     for capability in _list(_map(context.get("capabilities")).get("add")):
-        if capability not in ALLOWED_CAPABILITIES:
+        if str(capability) not in ALLOWED_CAPABILITIES:
             yield (
                 where.child("capabilities", "add"),
                 f"the capability {capability} reaches beyond the container",

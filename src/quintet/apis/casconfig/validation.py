@@ -6,7 +6,7 @@ embed a config. Objects are taken as they came over the wire.
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -48,16 +48,16 @@ def rewritten(obj: JsonObject) -> JsonObject:
     """The object with `maincontainer` as `mainContainer`, and `from` as a list."""
     spec = obj.get("spec")
     policies = spec.get("policies") if isinstance(spec, dict) else None
-    if not isinstance(policies, list):
+    if not isinstance(spec, dict) or not isinstance(policies, list):
         return obj
-    return {**obj, "spec": {**obj["spec"], "policies": [_rewritten_policy(policy) for policy in policies]}}
+    return {**obj, "spec": {**spec, "policies": [_rewritten_policy(policy) for policy in policies]}}
 
 
-def _rewritten_policy(policy: JsonObject) -> JsonObject:
-    values = policy.get("values")
-    if not isinstance(values, dict):
+def _rewritten_policy(policy: Any) -> Any:
+    """What is not of the shape of a policy is left for validation to tell."""
+    values = _values(policy)
+    if not values:
         return policy
-    values = dict(values)
     main = values.pop("maincontainer", None)
     if main is not None:
         values.setdefault("mainContainer", main)
@@ -66,11 +66,17 @@ def _rewritten_policy(policy: JsonObject) -> JsonObject:
     return {**policy, "values": values}
 
 
+def _values(policy: Any) -> JsonObject:
+    found = policy.get("values") if isinstance(policy, dict) else None
+    return dict(found) if isinstance(found, dict) else {}
+
+
 def aliases(obj: JsonObject) -> Iterator[str]:
     """What `rewritten` changes, as warnings."""
-    for index, policy in enumerate((obj.get("spec") or {}).get("policies") or ()):
-        path = SPEC.child("policies").index(index).child("values")
-        values = policy.get("values") or {}
+    spec = obj.get("spec")
+    policies = spec.get("policies") if isinstance(spec, dict) else None
+    for index, policy in enumerate(policies if isinstance(policies, list) else ()):
+        path, values = SPEC.child("policies").index(index).child("values"), _values(policy)
         if "maincontainer" in values:
             yield f"{path}.maincontainer: was rewritten to mainContainer"
         if isinstance(values.get("from"), dict):

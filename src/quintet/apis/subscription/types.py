@@ -13,6 +13,10 @@ from quintet.apis.wellknown import Conditions
 SUBSCRIPTIONS = Resource("eventing.kyma-project.io", "v1alpha2", "Subscription", "subscriptions")
 FINALIZER: Final = "eventing.kyma-project.io/subscription"
 
+READY: Final = "Ready"
+SINK_LEAVES: Final = "SinkLeavesCluster"
+"""The reason of a sink that must not be called. Dispatchers see no Services, so the status tells them."""
+
 MOST_TYPES: Final = 128
 LONGEST_TYPE: Final = 256
 MOST_IN_FLIGHT: Final = 10_000

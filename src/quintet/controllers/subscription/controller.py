@@ -35,7 +35,7 @@ from quintet.runtime.reconcile import Result
 LOOK_AGAIN = 60.0
 """Seconds after which a consumer is looked at though nothing changed: nobody tells us of its end."""
 LOOK_SOON = 3.0
-"""The same while something is missing that comes without telling us."""
+"""The same while something is missing that comes without telling us; later ever less often."""
 LONGEST_FAREWELL = 300.0
 """Seconds that a Subscription waits for a server that is away, before it goes without its consumer."""
 _BY_NAMESPACE = "namespace"
@@ -81,21 +81,24 @@ class SubscriptionController:
         backend = chosen(subscription, self._backends_of(subscription))
         if isinstance(backend, NoBackend):
             return Found(trouble=Trouble(Reason(backend.reason), backend.message)), Result.done()
-        place = self._hands.place(backend)
+        place, sink = self._hands.place(backend), sink_trouble(subscription, self._services)
+        # Dispatchers read this reason, so nothing else may be said instead.
+        leaves = sink if sink is not None and sink.reason is Reason.SINK_LEAVES else None
         if not isinstance(place, Place):
             # Its connection, or its status, brings the key back.
-            return Found(backend, "", said.backend_trouble(backend) or place), Result.after(LOOK_AGAIN)
+            trouble = leaves or said.backend_trouble(backend) or place
+            return Found(backend, "", trouble), Result.after(LOOK_AGAIN)
         try:
             info = await self._hands.ensure(subscription, place)
             await self._leave_others(subscription, backend)
             await self._sweep(place)
         except NatsError as error:
-            return Found(backend, "", said.consumer_failed(backend, str(error))), Result.after(LOOK_SOON)
-        trouble = said.backend_trouble(backend) or sink_trouble(subscription, self._services)
-        if trouble is not None:
-            return Found(backend, info.name, trouble), Result.after(LOOK_AGAIN)
+            failed = said.consumer_failed(backend, str(error))
+            return Found(backend, "", leaves or failed), self._soon(subscription)
+        if waits := leaves or said.backend_trouble(backend) or sink:
+            return Found(backend, info.name, waits), Result.after(LOOK_AGAIN)
         if not somebody_pulls(info):
-            return Found(backend, info.name, said.nobody_pulls(backend)), Result.after(LOOK_SOON)
+            return Found(backend, info.name, said.nobody_pulls(backend)), self._soon(subscription)
         return Found(backend, info.name), Result.after(LOOK_AGAIN)
 
     async def _leave_others(self, subscription: Subscription, backend: EventingBackend) -> None:
@@ -130,7 +133,7 @@ class SubscriptionController:
         if waits_for:
             if self._age(subscription) < LONGEST_FAREWELL:
                 await self._write(subscription, said.deleting(subscription, waits_for))
-                return Result.after(LOOK_SOON)
+                return self._soon(subscription)
             self._leave_behind(subscription, waits_for)
         await finalizers.remove(self._builder.client, SUBSCRIPTIONS, subscription, FINALIZER)
         return Result.done()
@@ -151,6 +154,10 @@ class SubscriptionController:
         consumer = naming.consumer_name(subscription.metadata)
         note = f"The consumer {consumer} could not be removed and is left behind: {waits_for}"
         self._announce(subscription, WARNING, "ConsumerLeftBehind", note)
+
+    def _soon(self, subscription: Subscription) -> Result:
+        age = said.age(subscription, self._builder.clock.now())
+        return Result.after(min(max(age, LOOK_SOON), LOOK_AGAIN))
 
     def _age(self, subscription: Subscription) -> float:
         """Seconds since somebody wanted it gone."""

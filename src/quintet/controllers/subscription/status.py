@@ -1,6 +1,7 @@
 """What to say about a Subscription, from what was seen of its backend, consumer and sink. Pure."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,8 +16,8 @@ from quintet.apis.subscription import (
     SubscriptionStatus,
     event_types,
 )
+from quintet.apis.subscription.types import READY, SINK_LEAVES
 
-READY = "Ready"
 _LONGEST = 4096
 
 
@@ -32,7 +33,7 @@ class Reason(StrEnum):
     CONSUMER_FAILED = "ConsumerFailed"
     NOBODY_PULLS = "DispatcherNotPulling"
     SINK_NOT_FOUND = "SinkNotFound"
-    SINK_LEAVES = "SinkLeavesCluster"
+    SINK_LEAVES = SINK_LEAVES
     DELETING = "ConsumerNotRemoved"
 
 
@@ -98,6 +99,14 @@ def status_of(subscription: Subscription, found: Found) -> SubscriptionStatus:
         backend=_in_use(subscription, found, types),
         conditions=(_ready(subscription, found),),
     )
+
+
+def age(subscription: Subscription, now: datetime) -> float:
+    """Seconds for which it has been as it is; the longer, the less likely another look finds news."""
+    ready = find_condition(subscription.status.conditions, READY)
+    if ready is None or not ready.last_transition_time:
+        return 0.0
+    return (now - datetime.fromisoformat(ready.last_transition_time)).total_seconds()
 
 
 def deleting(subscription: Subscription, waits_for: str) -> SubscriptionStatus:

@@ -120,7 +120,7 @@ class SuiteController:
         await self._define(scope)
         if not (scope.problems or scope.waiting):
             await self._prepare(scope)
-        if not (scope.problems or scope.waiting):
+        if not (scope.problems or scope.waiting or scope.removing):
             await self._clean_up(scope)
             await self._roll_out(scope)
         await self._write_status(scope)
@@ -157,7 +157,7 @@ class SuiteController:
                 else:
                     child = await self._ensure(scope.quintet, body)
                 if child.deleting:
-                    scope.waiting.append(f"{body['kind']} {child.key}")
+                    scope.removing.append(f"{body['kind']} {child.key}")  # made again when it is gone
             except (KubeError, ForeignObject) as error:
                 _note(scope, error)
 

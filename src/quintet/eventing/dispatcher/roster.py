@@ -12,8 +12,9 @@ from typing import Final
 
 import msgspec
 
-from quintet.apis.meta import ObjectKey
+from quintet.apis.meta import ObjectKey, find_condition
 from quintet.apis.subscription import Subscription
+from quintet.apis.subscription.types import READY, SINK_LEAVES
 from quintet.apis.subscription.validation import spec_errors
 from quintet.eventing import naming
 from quintet.eventing.consumers import in_flight, pulled
@@ -96,6 +97,9 @@ class Roster:
     def _is_ours(self, subscription: Subscription) -> bool:
         metadata, status = subscription.metadata, subscription.status
         if metadata.deleting or status.backend.name != self._settings.backend or not status.backend.types:
+            return False
+        ready = find_condition(status.conditions, READY)
+        if ready is not None and ready.reason == SINK_LEAVES:
             return False
         # Checked again here, because what is sent to a sink leaves with the rights of this pod.
         return not spec_errors(msgspec.to_builtins(subscription.spec), metadata.namespace)

@@ -50,6 +50,10 @@ class MeshBackend:
         self._problem: str | None = "no token was fetched yet"
         self.destination = self._events.host
 
+    def check(self, event: Event) -> None:
+        """Raise `NoSubjectError` if no type for EventMesh can be made of it."""
+        self._subjects.of(event.source, event.type)
+
     def send(self, event: Event, tracing: Mapping[str, str], done: Done) -> None:
         """Hand an event over and call back."""
         headers = self._headers(event)

@@ -23,6 +23,7 @@ from quintet.eventing.publisher.answers import (
     refusal,
 )
 from quintet.eventing.publisher.metrics import Metrics
+from quintet.eventing.publisher.subjects import NoSubjectError
 from quintet.web.clock import Clock
 from quintet.web.messages import TEXT, Later, Request, Response
 from quintet.web.server import Limits
@@ -43,6 +44,10 @@ _INTERNAL: Final = 500
 
 class Backend(Protocol):
     """Where events go."""
+
+    def check(self, event: Event) -> None:
+        """Raise if the backend has no place for an event like this one."""
+        ...
 
     def send(self, event: Event, tracing: Mapping[str, str], done: Done) -> None:
         """Hand an event over and call back once; may raise instead."""
@@ -127,10 +132,11 @@ class Proxy:
         return answer
 
     def _batch(self, events: list[Event], tracing: Mapping[str, str], started: float) -> Response | Later:
-        if not events:
-            return self._told(STORED, self._clock.monotonic() - started)
+        errors: list[Exception | None] = [self._misfit(event) for event in events]
+        if not events or any(errors):
+            # Of a batch that its publisher has to mend nothing is stored.
+            return self._told(of_batch(errors), self._clock.monotonic() - started)
         answer = Later()
-        errors: list[Exception | None] = [None] * len(events)
         names = [(event.type, event.source) for event in events]
         left = len(events)
 
@@ -149,6 +155,13 @@ class Proxy:
         for number, event in enumerate(events):
             self._send(event, tracing, functools.partial(settled, number))
         return answer
+
+    def _misfit(self, event: Event) -> NoSubjectError | None:
+        try:
+            self._backend.check(event)
+        except NoSubjectError as error:
+            return error
+        return None
 
     def _send(self, event: Event, tracing: Mapping[str, str], done: Done) -> None:
         self._metrics.in_flight += 1

@@ -52,6 +52,10 @@ class StreamBackend:
         )
         self.destination = self._options.place
 
+    def check(self, event: Event) -> None:
+        """Raise `NoSubjectError` if the stream has no subject for it."""
+        self._subjects.of(event.source, event.type)
+
     def send(self, event: Event, tracing: Mapping[str, str], done: Done) -> None:
         """Store an event and call back; what cannot even be sent raises at once."""
         subject, cleaned = self._subjects.of(event.source, event.type)

@@ -1,0 +1,101 @@
+"""The command why: which policies of a CASConfig have an object as their target, or what it fails by.
+
+Called by `main`. Reads the config and the object with the rights of whoever calls it, and asks the same
+functions as the controller, so that both cannot differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from quintet.apis.casconfig import CASCONFIGS, CASConfig, layers
+from quintet.apis.casconfig.kinds import resolved
+from quintet.apis.casconfig.ledger import LedgerError, has_ledger
+from quintet.apis.casconfig.matching import Candidate, Match, match
+from quintet.apis.casconfig.template import pod_place
+from quintet.apis.meta import JsonObject, ObjectKey
+from quintet.cli import output
+from quintet.kube import config as configuration
+from quintet.kube.client import Client
+from quintet.kube.discovery import catalogue, document
+from quintet.kube.transport import Transport
+
+
+@click.command(epilog="Exit codes: 0 it is a target, 1 it is none or it failed, 2 it was called wrongly.")
+@click.argument("config")
+@click.argument("target", metavar="KIND/NAME")
+@click.option("-n", "--namespace", help="Of the config; default: that of the kubeconfig.")
+@click.option("--target-namespace", help="Of the object; default: that of the config.")
+@click.option("--operator-namespace", default="quintet-system", show_default=True, help="Never a target.")
+@click.option("--kubeconfig", help="Which cluster; default: KUBECONFIG, ~/.kube/config.")
+@click.option("--context", help="Which context of the kubeconfig.")
+@click.option("-o", "--output", "form", type=click.Choice(["text", "json"]), default="text")
+def why(
+    config: str,
+    target: str,
+    namespace: str | None,
+    target_namespace: str | None,
+    operator_namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+    form: str,
+) -> None:
+    """Say why an object is a target of a CASConfig, or by which criterion it is none.
+
+    KIND is Kind or group/version/Kind: `quintet why logging Deployment/books`.
+    """
+    kind, _, name = target.rpartition("/")
+    if not kind or not name:
+        raise click.UsageError(f"{target!r} is not KIND/NAME, such as Deployment/books")
+    found = configuration.load(kubeconfig, context)
+    key = ObjectKey(namespace or found.namespace, config)
+    where = ObjectKey(target_namespace or key.namespace, name)
+    answer, held = asyncio.run(_asked(found, key, kind, where, operator_namespace))
+    if form == "json":
+        output.result_json(
+            {
+                "policies": [policy.name for policy in answer.policies],
+                "misses": [each._asdict() for each in answer.misses],
+                "changed": held,
+            }
+        )
+    else:
+        output.result("\n".join(_lines(key, kind, where, answer, held)))
+    if not answer.policies:
+        raise SystemExit(1)
+
+
+async def _asked(
+    found: configuration.ClusterConfig, key: ObjectKey, kind: str, where: ObjectKey, operator: str
+) -> tuple[Match, bool]:
+    async with Transport(found) as transport:
+        client = Client(transport)
+        config = await client.get(CASCONFIGS, key, CASConfig)
+        meant = resolved(kind, await catalogue(client))
+        if meant.resource is None:
+            raise click.UsageError(meant.problem)
+        resource = meant.resource
+        obj = await client.get(
+            resource, where if resource.namespaced else ObjectKey("", where.name), JsonObject
+        )
+        pod = pod_place(await document(client, resource), resource)
+    try:
+        candidate = Candidate(resource, layers.original(obj), pod)
+    except LedgerError as error:
+        raise click.ClickException(str(error)) from error
+    return match(config.spec, key, candidate, operator), has_ledger(obj, key)
+
+
+def _lines(key: ObjectKey, kind: str, where: ObjectKey, answer: Match, held: bool) -> list[str]:
+    what = f"{kind} {where}"
+    if answer.policies:
+        lines = [f"{what} is a target of CASConfig {key}"]
+    else:
+        lines = [f"{what} is no target of CASConfig {key}"]
+    lines += [f"  policy {policy.name}: matches" for policy in answer.policies]
+    lines += [f"  {each}" for each in answer.misses]
+    if held:
+        lines.append("  it holds something of this config: see its annotation casconfig.openebs.io/…")
+    return lines

@@ -1,0 +1,139 @@
+"""The suite operator in pods, on a node of its own: it installs the controllers, and they work.
+
+The other end-to-end tests run the controllers from config/default, which does not go together with this.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.checkups import a_checkup, furnish
+from e2e.conftest import COMMAND
+from e2e.place import SYSTEM, Place
+from kit.eventually import eventually
+from kit.jsonservers import a_jsonserver
+from quintet.components import COMPONENTS
+from quintet.local import cluster as local
+from quintet.local.cluster import Cluster
+
+pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(900)]
+
+SHOP = "shop"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("suite")))
+        started = local.up("suite", node=True)
+        yield started
+        local.down("suite")
+
+
+def command(own: Cluster, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    argv = [COMMAND, *arguments, "--kubeconfig", str(own.kubeconfig), "--timeout", "400"]
+    return subprocess.run(argv, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def system(own: Cluster) -> Place:
+    """The namespace of the operator, once every controller serves."""
+    place = Place(own, SYSTEM)
+    done = command(own, "install", "--replicas", "1")
+    assert done.returncode == 0, f"{done.stderr}\n{situation(place)}"
+    return place
+
+
+@pytest.fixture(scope="module")
+def shop(system: Place) -> Place:
+    return furnish(system, SHOP)
+
+
+def situation(place: Place) -> str:
+    asked = (("get", "quintets", "-o", "yaml"), ("get", "pods", "-o", "wide"), ("get", "events"))
+    logs = place.run("logs", "-l", "app.kubernetes.io/part-of=quintet", "--tail=20", "--prefix")
+    return "\n".join([*(place.run(*each).stdout for each in asked), logs.stdout])
+
+
+def running(system: Place) -> dict[str, str]:
+    """Account → the controllers that its pod runs."""
+    pods = system.get("pods", "", "-l", "app.kubernetes.io/managed-by=quintet-operator")["items"]
+    return {
+        pod["spec"]["serviceAccountName"]: next(
+            each for each in pod["spec"]["containers"][0]["args"] if each.startswith("--controllers=")
+        )
+        for pod in pods
+        if "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+async def test_every_controller_runs_as_an_account_of_its_own(system: Place):
+    assert running(system) == {f"quintet-{name}": f"--controllers={name}" for name in COMPONENTS}
+    found = system.get("quintets", "quintet")
+    assert {
+        each["name"]: each.get("ready", False) for each in found["status"]["components"]
+    } == dict.fromkeys(COMPONENTS, True), situation(system)
+
+
+async def test_webhooks_lead_to_the_controller_of_the_kind(system: Place):
+    def registered() -> None:
+        for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
+            found = system.get(kind, "quintet-jsonserver").get("webhooks", [])
+            services = {each["clientConfig"]["service"]["name"] for each in found}
+            assert services == {"quintet-jsonserver-webhooks"}, found
+
+    await eventually(registered, within=120)
+
+    def refused() -> None:
+        body = a_jsonserver("app-wrong", config="no json")
+        said = system.at("default").refused("apply", "--dry-run=server", "-f", "-", input=body)
+        assert "Invalid JSON configuration." in said
+
+    await eventually(refused, within=60)
+
+
+async def test_a_jsonserver_and_a_checkup_work(shop: Place):
+    def accepted() -> None:
+        shop.apply(a_jsonserver("app-books", '{"books": []}'))
+
+    await eventually(accepted, within=60)
+    shop.wait_for("app-books", "Ready", 240)
+    shop.apply(a_checkup("hello"))
+    shop.kubectl("wait", "checkup/hello", "--for=condition=Succeeded", "--timeout=240s")
+
+
+async def test_nobody_misses_a_right(system: Place, shop: Place):
+    log = system.kubectl("logs", "-l", "app.kubernetes.io/part-of=quintet", "--tail=-1", "--prefix")
+    refused = [line for line in log.splitlines() if "system:serviceaccount:" in line]
+    assert refused == []
+
+
+async def test_a_controller_that_is_taken_out_blocks_nobody(system: Place, shop: Place):
+    rest = [name for name in COMPONENTS if name != "jsonserver"]
+    system.kubectl(
+        "patch", "quintets", "quintet", "--type=merge", "-p", json.dumps({"spec": {"controllers": rest}})
+    )
+
+    def gone() -> None:
+        assert "quintet-jsonserver" not in running(system)
+        for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration", "clusterrole"):
+            assert system.run("get", kind, "quintet-jsonserver").returncode != 0, kind
+
+    await eventually(gone, within=120)
+    shop.kubectl("annotate", "jsonserver", "app-books", "seen=yes")
+    assert shop.get("jsonserver", "app-books")["metadata"]["annotations"]["seen"] == "yes"
+    assert len(shop.pods("app-books")) == 1, "its pods go on without a controller"
+
+
+async def test_uninstalling_leaves_what_users_made(own: Cluster, system: Place, shop: Place):
+    done = command(own, "uninstall")
+    assert done.returncode == 0, f"{done.stderr}\n{situation(system)}"
+    assert "JsonServer shop/app-books" in done.stderr
+    assert shop.get("jsonserver", "app-books")["spec"]["jsonConfig"] == '{"books": []}'
+
+    def nobody() -> None:
+        assert system.kubectl("get", "pods", "-o", "name") == ""
+
+    await eventually(nobody, within=120)

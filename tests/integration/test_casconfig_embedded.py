@@ -1,0 +1,136 @@
+"""One config inside a JsonServer and inside a StatefulCluster, with their own controllers and no other."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kit.eventually import eventually
+from kit.jsonservers import a_jsonserver, children, in_state, install, jsonserver_operator
+from kit.proxy import FaultProxy
+from kit.statefulclusters import change, claims, create, pods, revisions, settled
+from quintet.apis.jsonserver import JSONSERVERS
+from quintet.apis.jsonserver.types import FINALIZER
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+
+SIDECAR = {"name": "proxy", "image": "proxy:1", "resources": {"limits": {"cpu": "1000m"}}}
+POLICIES = [
+    {
+        "name": "pods",
+        "include": {"kinds": ["Deployment", "Pod"]},
+        "values": {"envs": {"LEVEL": "debug"}, "sidecars": [SIDECAR], "tolerations": [{"key": "batch"}]},
+    },
+    {
+        "name": "cost",
+        "include": {"kinds": ["Service", "Deployment", "PersistentVolumeClaim", "Pod"]},
+        "values": {"labels": {"cost-center": "4711"}},
+    },
+]
+WITH: dict[str, Any] = {"policies": POLICIES}
+
+
+@pytest.fixture(scope="module")
+async def servers(client: Client) -> Client:
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def operator(servers, proxy: FaultProxy, namespace, tmp_path) -> AsyncIterator[None]:
+    async with jsonserver_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        yield
+
+
+@pytest.fixture
+async def app(operator, servers: Client, namespace) -> ObjectKey:
+    """A JsonServer with a config in it, at rest."""
+    body = a_jsonserver("app-configured", casConfig=WITH)
+    body["metadata"]["finalizers"] = [FINALIZER]
+    await servers.create(JSONSERVERS, body, Object, namespace=namespace)
+    key = ObjectKey(namespace, "app-configured")
+    await in_state(servers, key, "Synced")
+    return key
+
+
+def containers(deployment):
+    return {each["name"]: each for each in deployment["spec"]["template"]["spec"]["containers"]}
+
+
+async def test_the_children_of_a_jsonserver_are_born_with_the_values_and_are_written_once(
+    app, servers: Client, proxy: FaultProxy
+):
+    await proxy.quiet(0.5)
+    seen = await children(servers, app)
+    found = containers(seen["Deployment"])
+    assert found["json-server"]["env"] == found["proxy"]["env"] == [{"name": "LEVEL", "value": "debug"}]
+    assert seen["Deployment"]["spec"]["template"]["spec"]["tolerations"] == [{"key": "batch"}]
+    labelled = {
+        kind for kind, child in seen.items() if child["metadata"]["labels"].get("cost-center") == "4711"
+    }
+    assert labelled == {"Service", "Deployment"}
+    assert {child["metadata"].get("generation", 1) for child in seen.values()} == {1}, (
+        "nothing is patched later"
+    )
+
+
+async def test_without_the_config_the_values_leave_the_children(app, servers: Client):
+    await servers.patch(JSONSERVERS, app, {"spec": {"casConfig": None}}, Object)
+    await in_state(servers, app, "Synced")
+
+    async def gone():
+        seen = await children(servers, app)
+        assert list(containers(seen["Deployment"])) == ["json-server"]
+        assert "env" not in containers(seen["Deployment"])["json-server"]
+        assert "tolerations" not in seen["Deployment"]["spec"]["template"]["spec"]
+        assert all("cost-center" not in child["metadata"]["labels"] for child in seen.values())
+
+    await eventually(gone, within=60)
+
+
+async def test_a_config_that_came_past_the_webhooks_and_breaks_the_children_is_told_and_nothing_is_made(
+    operator, servers: Client, namespace
+):
+    broken = {"policies": [{**POLICIES[0], "values": {"mainContainer": {"name": "x", "image": "x:1"}}}]}
+    body = a_jsonserver("app-broken", casConfig=broken)
+    body["metadata"]["finalizers"] = [FINALIZER]
+    await servers.create(JSONSERVERS, body, Object, namespace=namespace)
+    server = await in_state(servers, ObjectKey(namespace, "app-broken"), "Error")
+    assert "spec.casConfig.policies[0].values.mainContainer: Forbidden" in server.status.message
+
+
+async def test_a_config_in_a_statefulcluster_is_rolled_out_as_a_revision_and_leaves_by_another(
+    cluster_operator, pretended_node, clusters: Client, namespace
+):
+    key = await create(clusters, namespace, replicas=2)
+    await settled(clusters, key)
+    plain = [each["spec"] for each in await pods(clusters, namespace)]
+    await change(clusters, key, cluster={"casConfig": WITH})
+    await settled(clusters, key)
+    for pod in await pods(clusters, namespace):
+        assert [each["name"] for each in pod["spec"]["containers"]][-1] == "proxy"
+        assert all({"name": "LEVEL", "value": "debug"} in each["env"] for each in pod["spec"]["containers"])
+        assert pod["metadata"]["labels"]["cost-center"] == "4711"
+    assert len(await revisions(clusters, namespace)) == 2
+    await change(clusters, key, cluster=None)
+    await settled(clusters, key)
+    left = await pods(clusters, namespace)
+    assert [list(map(name_of, pod["spec"]["containers"])) for pod in left] == [
+        list(map(name_of, spec["containers"])) for spec in plain
+    ]
+    assert all("cost-center" not in pod["metadata"]["labels"] for pod in left)
+    assert len(await revisions(clusters, namespace)) == 2, "the first template is a known revision"
+
+
+async def test_new_claims_of_a_statefulcluster_have_the_labels_from_the_start(
+    cluster_operator, pretended_node, clusters: Client, namespace
+):
+    key = await create(clusters, namespace, replicas=1, cluster={"casConfig": WITH})
+    await settled(clusters, key)
+    assert [claim["metadata"]["labels"]["cost-center"] for claim in await claims(clusters, namespace)] == [
+        "4711"
+    ]
+
+
+def name_of(container):
+    return container["name"]

@@ -1,0 +1,217 @@
+"""Watches that come and go with the configs, on the real API server."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kit.api import Api
+from kit.builders import a_configmap
+from kit.casconfigs import CONFIG_MAPS, DEPLOYMENTS, a_deployment, an_account, bind
+from kit.client import connected
+from kit.eventually import eventually
+from kit.proxy import FaultProxy
+from quintet.apis.meta import ObjectKey, Resource
+from quintet.controllers.casconfig.watches import Place, Watches
+from quintet.kube.errors import Forbidden, NotFound
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.queue import WorkQueue
+from quintet.runtime.watch import Patience
+
+QUICK = Patience(first_retry=0.05, last_retry=0.2)
+ONE, OTHER = ObjectKey("shop", "one"), ObjectKey("shop", "other")
+
+
+class Stage:
+    """Watches, and who was woken by them."""
+
+    def __init__(self, client, namespace: str) -> None:
+        self.queue = WorkQueue("test", SystemClock())
+        self.watches = Watches(client, SystemClock(), self.queue, QUICK)
+        self.account = ObjectKey(namespace, "casconfig")
+        self.namespace = namespace
+
+    def place(self, resource: Resource, *, whole: bool = True, name: str = "") -> Place:
+        return Place(self.account, resource, self.namespace, whole, name)
+
+    async def woken(self) -> ObjectKey:
+        async with asyncio.timeout(30):
+            key = await self.queue.get()
+        self.queue.done(key)
+        return key
+
+    async def calm(self) -> None:
+        """Nobody waits, and nobody comes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.3):
+                raise AssertionError(f"{await self.queue.get()} was woken")
+
+
+@pytest.fixture
+async def stage(proxy: FaultProxy, api: Api, namespace: str, tmp_path) -> AsyncIterator[Stage]:
+    async with connected(proxy.write_kubeconfig(tmp_path)) as client:
+        stage = Stage(client, namespace)
+        running = asyncio.create_task(stage.watches.run())
+        yield stage
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def streams(proxy: FaultProxy, resource: str) -> list[Any]:
+    return [each for each in proxy.trace if (each.request.verb, each.request.resource) == ("watch", resource)]
+
+
+async def test_a_config_is_woken_when_all_was_seen_and_by_every_change_after_that(
+    stage: Stage, api, namespace
+):
+    await an_account(api, namespace)
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    await api.create(path, a_configmap("first", a="1"))
+    place = stage.place(CONFIG_MAPS)
+    sight = stage.watches.need(ONE, [place])[place]
+    assert await stage.woken() == ONE
+    assert sight.ready
+    assert "first" in {each.key.name for each in sight.store}
+    await api.create(path, a_configmap("second", a="1"))
+    assert await stage.woken() == ONE
+    await api.delete(f"{path}/second")
+    assert await stage.woken() == ONE
+
+
+async def test_a_change_of_status_wakes_nobody(stage: Stage, api, namespace):
+    await an_account(api, namespace)
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    await api.create(path, a_deployment("web"))
+    place = stage.place(DEPLOYMENTS)
+    sight = stage.watches.need(ONE, [place])[place]
+    await stage.woken()
+    # The Deployment controller has its say about a new one; then it is calm.
+    with contextlib.suppress(TimeoutError):
+        while True:
+            async with asyncio.timeout(1.0):
+                stage.queue.done(await stage.queue.get())
+    before = sight.store.get(ObjectKey(namespace, "web")).version
+    await api.merge(f"{path}/web/status", {"status": {"collisionCount": 3}})
+
+    def seen() -> None:
+        assert sight.store.get(ObjectKey(namespace, "web")).version > before
+
+    await eventually(seen)
+    await stage.calm()
+
+
+async def test_two_configs_share_a_watch_and_the_last_one_ends_it(
+    stage: Stage, proxy: FaultProxy, api, namespace
+):
+    await an_account(api, namespace)
+    place = stage.place(CONFIG_MAPS)
+    first = stage.watches.need(ONE, [place])[place]
+    await stage.woken()
+    assert stage.watches.need(OTHER, [place])[place] is first
+    assert len(streams(proxy, "configmaps")) == 1
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    await api.create(path, a_configmap("news", a="1"))
+    assert {await stage.woken(), await stage.woken()} == {ONE, OTHER}
+    stage.watches.need(ONE, ())
+    await api.create(path, a_configmap("more", a="1"))
+    assert await stage.woken() == OTHER
+    stage.watches.need(OTHER, ())
+    assert len(stage.watches) == 0
+
+    def ended() -> None:
+        assert first.task is not None
+        assert first.task.done()
+
+    await eventually(ended)
+    await api.create(path, a_configmap("late", a="1"))
+    await stage.calm()
+
+
+async def test_only_metadata_is_sent_where_that_is_enough(stage: Stage, api, namespace):
+    await an_account(api, namespace)
+    await api.create(f"/api/v1/namespaces/{namespace}/configmaps", a_configmap("big", text="x" * 10_000))
+    place = stage.place(CONFIG_MAPS, whole=False)
+    sight = stage.watches.need(ONE, [place])[place]
+    await stage.woken()
+    found = sight.store.get(ObjectKey(namespace, "big"))
+    assert len(found.body) < 1000
+    assert found.decoded()["metadata"]["labels"] == {"made-by": "test"}
+    assert found.decoded()["kind"] == "ConfigMap"
+
+
+async def test_a_single_object_is_watched_alone(stage: Stage, api, namespace):
+    await an_account(api, namespace)
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    place = stage.place(CONFIG_MAPS, name="wanted")
+    sight = stage.watches.need(ONE, [place])[place]
+    await stage.woken()
+    assert len(sight.store) == 0
+    await api.create(path, a_configmap("unwanted", a="1"))
+    await stage.calm()
+    await api.create(path, a_configmap("wanted", a="1"))
+    assert await stage.woken() == ONE
+    assert [each.key.name for each in sight.store] == ["wanted"]
+
+
+async def test_what_the_account_may_not_see_is_trouble_of_the_config_and_ends_with_a_binding(
+    stage: Stage, api, namespace
+):
+    place = stage.place(CONFIG_MAPS)
+    sight = stage.watches.need(ONE, [place])[place]
+    assert await stage.woken() == ONE
+    assert isinstance(sight.trouble, Forbidden)
+    assert not sight.ready
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
+    await bind(api, namespace, rule)
+    assert await stage.woken() == ONE
+    assert sight.ready
+
+
+async def test_a_type_that_is_not_served_is_trouble_too(stage: Stage, api, namespace):
+    place = stage.place(Resource("none.quintet.dev", "v1", "Nothing", "nothings"))
+    rule = {"apiGroups": ["none.quintet.dev"], "resources": ["nothings"], "verbs": ["list", "watch"]}
+    await bind(api, namespace, rule)
+    sight = stage.watches.need(ONE, [place])[place]
+    await stage.woken()
+
+    def troubled() -> None:
+        assert isinstance(sight.trouble, NotFound), sight.trouble
+
+    await eventually(troubled)
+
+
+async def test_what_was_written_is_known_before_its_event_comes(stage: Stage, api, namespace):
+    await an_account(api, namespace)
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    await api.create(path, a_configmap("mine", a="1"))
+    place = stage.place(CONFIG_MAPS)
+    stage.watches.need(ONE, [place])
+    await stage.woken()
+    key = ObjectKey(namespace, "mine")
+    answer = await api.merge(f"{path}/mine", {"data": {"a": "2"}})
+    stage.watches.learn(place, answer)
+    known = stage.watches.known(place, key)
+    assert known is not None
+    assert known.version >= int(answer["metadata"]["resourceVersion"])
+    assert known.decoded()["data"] == {"a": "2"}
+
+
+async def test_a_late_answer_does_not_bring_an_object_back_that_is_gone(stage: Stage, api, namespace):
+    await an_account(api, namespace)
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    place = stage.place(CONFIG_MAPS)
+    stage.watches.need(ONE, [place])
+    await stage.woken()
+    answer = await api.create(path, a_configmap("brief", a="1"))
+    await api.delete(f"{path}/brief")
+    await api.create(path, a_configmap("after", a="1"))
+    key = ObjectKey(namespace, "brief")
+
+    def passed() -> None:
+        assert stage.watches.known(place, ObjectKey(namespace, "after")) is not None
+
+    await eventually(passed)
+    stage.watches.learn(place, answer)
+    assert stage.watches.known(place, key) is None

@@ -1,0 +1,66 @@
+"""`quintet why`: the same answer as the controller's, from the command line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, create
+from quintet.apis.meta import Object
+
+COMMAND = Path(sys.executable).parent / "quintet"
+
+
+@pytest.fixture
+async def asked(casconfigs, cluster, namespace):
+    """A config and two Deployments, and the command."""
+    for name, team in (("books", "shop"), ("orders", "billing")):
+        body = a_deployment(name, labels={"team": team})
+        await casconfigs.create(DEPLOYMENTS, body, Object, namespace=namespace)
+    policy = a_policy(
+        "shipper", include={"kinds": ["Deployment"], "labels": {"team": "shop"}}, labels={"x": "y"}
+    )
+    await create(casconfigs, namespace, "logging", policy)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [COMMAND, "why", "--kubeconfig", str(cluster.kubeconfig), "-n", namespace, *arguments]
+        return subprocess.run(argv, capture_output=True, text=True)
+
+    return run
+
+
+async def test_a_target_is_said_to_be_one_by_which_policy(asked, namespace):
+    answer = asked("logging", "Deployment/books")
+    assert answer.stdout == (
+        f"Deployment {namespace}/books is a target of CASConfig {namespace}/logging\n  policy shipper: matches\n"
+    )
+    assert answer.returncode == 0
+
+
+async def test_of_another_object_the_one_criterion_is_named_that_it_fails(asked, namespace):
+    answer = asked("logging", "apps/v1/Deployment/orders")
+    assert "is no target of" in answer.stdout
+    assert "  policy shipper: its label team is 'billing', not 'shop'\n" in answer.stdout
+    assert answer.returncode == 1
+    found = json.loads(asked("logging", "Deployment/orders", "-o", "json").stdout)
+    assert (found["policies"], found["changed"]) == ([], False)
+    assert found["misses"][0]["reason"] == "labels"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        (("logging", "books"), "is not KIND/NAME"),
+        (("logging", "Nothing/books"), "the API server has no kind 'Nothing'"),
+        (("logging", "Deployment/nobody"), "nobody"),
+        (("nothing", "Deployment/books"), "nothing"),
+    ],
+    ids=["no kind", "an unknown kind", "no such object", "no such config"],
+)
+async def test_what_is_not_there_is_said_in_one_line_with_a_next_step(asked, arguments, want):
+    answer = asked(*arguments)
+    assert answer.returncode in (1, 2)
+    assert want in answer.stderr, answer.stderr
+    assert "Traceback" not in answer.stderr

@@ -1,0 +1,157 @@
+"""Every way to install gives the same objects, and the tools of each way have nothing to say against it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from quintet import __version__
+from quintet.components import COMPONENTS
+from quintet.manifests.installation import KIAGNOSE, QUINTET
+from quintet.manifests.operator import a_quintet, operator
+
+ALL = tuple(COMPONENTS.values())
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts/quintet"
+# What no other way has: the namespace comes with Helm's own option, the definition from crds/.
+NOT_TEMPLATED = ("Namespace", "CustomResourceDefinition")
+
+
+def keyed(bodies):
+    return {
+        (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): body
+        for body in bodies
+    }
+
+
+def documents(text):
+    return [body for body in yaml.safe_load_all(text) if body]
+
+
+@pytest.fixture(scope="session")
+def helm(tool, tmp_path_factory):
+    run, home = tool("helm"), tmp_path_factory.mktemp("helm")
+    environment = {f"HELM_{name}_HOME": str(home / name) for name in ("CACHE", "CONFIG", "DATA")}
+
+    def checked(*arguments):
+        return run(*arguments, env={**environment, "PATH": "/usr/bin:/bin", "HOME": str(home)})
+
+    return checked
+
+
+def rendered(helm, *options):
+    argv = ("template", "quintet", str(CHART), "--namespace", QUINTET.namespace, "--include-crds", *options)
+    done = helm(*argv)
+    assert done.returncode == 0, done.stderr
+    return documents(done.stdout)
+
+
+def test_the_chart_gives_what_the_one_file_gives(helm):
+    made = [body for body in rendered(helm) if "helm.sh/hook" not in body["metadata"].get("annotations", {})]
+    want = [*(body for body in operator(ALL) if body["kind"] != "Namespace"), a_quintet()]
+    assert keyed(made) == keyed(want)
+
+
+def test_kustomize_gives_what_the_one_file_gives(cluster, dist):
+    for folder, flavour, name in (
+        ("config/operator", QUINTET, "install.yaml"),
+        ("config/kiagnose", KIAGNOSE, "kiagnose-install.yaml"),
+    ):
+        built = cluster.kubectl("kustomize", str(ROOT / folder))
+        assert built.returncode == 0, built.stderr
+        one_file = documents((dist / name).read_text())
+        assert keyed(documents(built.stdout)) == keyed(one_file) == keyed(operator(ALL, flavour))
+
+
+def test_the_command_prints_what_the_one_file_holds(dist):
+    from click.testing import CliRunner
+
+    from quintet.cli.install import install
+
+    done = CliRunner().invoke(install, ["--dry-run"])
+    assert done.exit_code == 0, done.output
+    want = [*documents((dist / "install.yaml").read_text()), *documents((dist / "quintet.yaml").read_text())]
+    assert keyed(documents(done.stdout)) == keyed(want)
+
+
+def test_helm_has_nothing_against_the_chart(helm):
+    done = helm("lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_archive_of_the_chart_is_one_that_helm_takes(helm, dist):
+    done = helm("template", "quintet", str(dist / f"quintet-{__version__}.tgz"))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["operator.replicas=0", "operator.logLevel=loud", "quintet.spec.topology=Scattered", "quintet.spec.replica=2",
+     "unheard=of"],
+)  # fmt: skip
+def test_a_wrong_value_is_refused(helm, value):
+    done = helm("template", "quintet", str(CHART), "--set", value)
+    assert done.returncode != 0, done.stdout[:200]
+
+
+def test_values_reach_their_place(helm):
+    made = keyed(
+        rendered(
+            helm,
+            "--set=image.repository=registry.example.com/quintet,image.digest=sha256:abc",
+            "--set=operator.replicas=3,operator.logLevel=debug,operator.resources=null",
+            "--set=networkPolicy.enabled=false,serviceMonitor.enabled=true",
+            "--set=quintet.spec.controllers={checkup},quintet.spec.settings.checkup.workers=2",
+        )
+    )
+    deployment = made["Deployment", QUINTET.namespace, "quintet-operator"]["spec"]
+    container = deployment["template"]["spec"]["containers"][0]
+    assert deployment["replicas"] == 3
+    assert container["image"] == "registry.example.com/quintet@sha256:abc"
+    assert "--log-level=debug" in container["args"]
+    assert ("ServiceMonitor", QUINTET.namespace, "quintet-operator") in made
+    assert not [key for key in made if key[0] == "NetworkPolicy"]
+    spec = made["Quintet", "", "quintet"]["spec"]
+    assert spec == {"controllers": ["checkup"], "settings": {"checkup": {"workers": 2}}}
+
+
+def test_the_validators_of_bundles_find_nothing(tool):
+    done = tool("bundle-validate")(str(ROOT / "bundle"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_opm_takes_the_catalog(tool, dist):
+    for folder in (ROOT / "catalog", dist / "catalog"):
+        done = tool("opm")("validate", str(folder))
+        assert done.returncode == 0, done.stderr
+
+
+def test_opm_renders_the_bundle_as_the_catalog_has_it(tool, tmp_path):
+    """The bundle in the catalog is what opm itself makes of the folder."""
+    shutil.copytree(ROOT / "bundle", tmp_path / "bundle")
+    done = tool("opm")("render", "-o", "json", str(tmp_path / "bundle"))
+    assert done.returncode == 0, done.stderr
+    theirs = json.loads(done.stdout)
+    ours = next(
+        body
+        for body in documents((ROOT / "catalog/quintet/catalog.yaml").read_text())
+        if body["schema"] == "olm.bundle"
+    )
+    assert theirs["name"] == ours["name"]
+    for kind in ("olm.package", "olm.gvk"):
+        want, seen = (
+            [each["value"] for each in side["properties"] if each["type"] == kind] for side in (theirs, ours)
+        )
+        assert seen == want
+
+
+def test_the_api_server_takes_every_object_of_every_way(cluster, dist):
+    """Also those of kinds that only Kubernetes itself can check: a dry run on the real one."""
+    bodies = [body for body in documents((dist / "install.yaml").read_text()) if body["kind"] != "Namespace"]
+    for body in bodies:
+        body["metadata"].pop("namespace", None)
+    text = "---\n".join(yaml.safe_dump(body) for body in bodies)
+    done = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)
+    assert done.returncode == 0, done.stderr
