@@ -24,6 +24,7 @@ const request = require('http').request(url, {method, headers: {'content-type': 
   answer.on('data', part => parts.push(part))
   answer.on('end', () => process.stdout.write(answer.statusCode + ' ' + Buffer.concat(parts)))
 })
+request.setTimeout(30000, () => request.destroy(new Error('no answer in 30 s')))
 request.on('error', error => process.stdout.write('0 ' + error.message))
 request.end(body)
 """

@@ -45,14 +45,13 @@ def published(operator: Place) -> None:
 async def test_a_pod_finds_out_which_backends_there_are(host, published, place: Place, client_pod: str):
     async def answered() -> None:
         assert place.ask(client_pod, f"http://{host}/backend") == (200, '["nats","beb"]')
+        status, body = place.ask(client_pod, f"http://{host}/backend/beb")
+        assert (status, json.loads(body)["type"]) == (200, "beb")
+        question = '[{"streamReplicas": 9}]'
+        status, body = place.ask(client_pod, f"http://{host}/backend/nats/validate", "POST", question)
+        assert (status, json.loads(body)["valid"]) == (200, False)
 
-    await eventually(answered, within=60)
-    status, body = place.ask(client_pod, f"http://{host}/backend/beb")
-    assert (status, json.loads(body)["type"]) == (200, "beb")
-    status, body = place.ask(
-        client_pod, f"http://{host}/backend/nats/validate", "POST", '[{"streamReplicas": 9}]'
-    )
-    assert (status, json.loads(body)["valid"]) == (200, False)
+    await eventually(answered, within=120)
 
 
 async def test_mistakes_are_warned_of_by_the_installed_operator(place: Place):

@@ -192,7 +192,7 @@ async def test_what_holds_rights_or_identities_is_never_a_target(
         casconfigs, namespace, "greedy", a_policy(include={"kinds": [kind]}, labels={"x": "y"}),
         scope={"level": "cluster"},
     )  # fmt: skip
-    config = await with_reason(casconfigs, key, "KindNotUsable")
+    config = await with_reason(casconfigs, key, "InvalidSpec")
     assert f"a {FORBIDDEN[kind]} is never a target" in config.status.message
     await remove(casconfigs, key)
 

@@ -20,7 +20,7 @@ from quintet.kube.client import Client
 
 SEQUENCES = int(os.environ.get("QUINTET_UNDO_SEQUENCES", "200"))
 AT_ONCE = 10
-STEPS = 7
+STEPS = 6
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
@@ -83,6 +83,8 @@ class Sequence:
         for name in self.draw.sample(sorted(self.configs), len(self.configs)):
             await remove(self.client, self.configs.pop(name))
         await self.same_as_its_twin()
+        for name in (self.name, self.twin):
+            await self.client.delete(DEPLOYMENTS, ObjectKey(self.namespace, name))
 
     async def act(self, mark: str) -> None:
         choice, name = self.draw.random(), self.draw.choice(("low", "high", "third"))

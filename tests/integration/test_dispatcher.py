@@ -400,3 +400,56 @@ async def test_nothing_is_sent_to_a_service_that_leads_out_of_the_cluster(
 
 def _all_paths(sink: Sink, want: list[str]) -> None:
     assert [each.path for each in sink.received] == want
+
+
+async def test_a_dispatcher_that_gives_the_server_up_ends_so_that_it_is_restarted(
+    scene: Scene, sink: Sink, cluster: Cluster
+):
+    nats = msgspec.structs.replace(scene.settings.nats, max_reconnects=2, reconnect_seconds=0.1)
+    told = msgspec.structs.replace(scene.settings, nats=nats)
+    process = DispatcherProcess(told, cluster.kubeconfig, places(scene, sink))
+    try:
+        await process.start()
+        await scene.server.kill()
+        assert await asyncio.wait_for(process.program.ended(), 60) == 1, process.program.log
+        assert "the backend was given up" in process.program.log[-1], process.program.log
+    finally:
+        await process.end()
+
+
+async def test_a_dispatcher_waits_for_a_server_that_comes_later_and_says_so(
+    scene: Scene, sink: Sink, cluster: Cluster
+):
+    await scene.server.kill()
+    process = DispatcherProcess(scene.settings, cluster.kubeconfig, places(scene, sink))
+    try:
+        await process.program.start()
+
+        async def waits() -> None:
+            answer = await process.get("/readyz")
+            assert answer.status == 503, answer
+            assert b"no connection to NATS" in answer.body, answer
+
+        await eventually(waits, within=60)
+        await scene.server.start()
+        await eventually(process.ready, within=60)
+    finally:
+        await process.end()
+
+
+async def test_credentials_that_cannot_be_used_are_told_in_one_line(
+    scene: Scene, sink: Sink, cluster: Cluster, tmp_path: Path
+):
+    (tmp_path / "nkey").write_text("nonsense")
+    nats = msgspec.structs.replace(scene.settings.nats, credentials=str(tmp_path))
+    told = msgspec.structs.replace(scene.settings, nats=nats)
+    process = DispatcherProcess(told, cluster.kubeconfig, places(scene, sink))
+    try:
+        await process.program.start()
+        assert await asyncio.wait_for(process.program.ended(), 60) == 1
+        assert process.program.log[-1].startswith("Error: the Secret with the credentials: nkey"), (
+            process.program.log
+        )
+        assert "nonsense" not in "".join(process.program.log)
+    finally:
+        await process.end()

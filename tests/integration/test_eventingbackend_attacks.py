@@ -108,7 +108,7 @@ async def test_the_addresses_of_the_api_server_are_found_out_at_the_start(backen
         backends,
         api.server,
         system_namespace="system",
-        account="system:quintet",
+        account="quintet",
         image="i",
         nats_image="n",
         refused=(),

@@ -79,6 +79,8 @@ async def test_the_whole_life_of_an_installation(own, bare):
         again = await quintet(own, "install", "--image", "q:1")
         assert again.returncode == 0, again.stderr
         assert f"Quintet {__version__} is installed in {NAMESPACE}" in again.stdout
+        waited = await quintet(own, "wait")
+        assert "controllers are ready" in waited.stdout, waited.stderr
         await bare.create(SERVERS, SERVER)
         changed = await quintet(own, "upgrade", "--image", "q:1", "--controllers", "jsonserver")
         assert changed.returncode == 0, changed.stderr

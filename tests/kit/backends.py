@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
-from kit.eventually import eventually
+from kit.eventually import NotInTimeError, eventually
 from kit.kinds import define
 from kit.proxy import FaultProxy, matching
 from quintet.apis.eventingbackend import (
@@ -46,6 +46,7 @@ from quintet.runtime.manager import Manager
 if TYPE_CHECKING:
     from kit.proxy.call import Call
 
+PODS = Resource("", "v1", "Pod", "pods")
 IMAGE, NATS_IMAGE = "quintet.local/quintet:test", "quintet.local/nats:test"
 LOOPBACK = addresses.Limits.of(allowed=["127.0.0.0/8"])
 QUICK = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5)
@@ -168,7 +169,10 @@ async def ready(client: Client, key: ObjectKey, *, within: float = 60.0) -> Even
         ]
         return backend
 
-    return await eventually(probe, within=within)
+    try:
+        return await eventually(probe, within=within)
+    except NotInTimeError as error:
+        raise AssertionError(f"{error}\n{await situation(client, key.namespace)}") from error
 
 
 async def says(
@@ -195,6 +199,20 @@ async def children(client: Client, namespace: str) -> dict[tuple[str, str], Json
                 body = msgspec.json.decode(raw)
                 found[resource.kind, body["metadata"]["name"]] = body
     return found
+
+
+async def situation(client: Client, namespace: str) -> str:
+    """What a person would look at first when pods are not there."""
+    lines = [
+        f"{kind} {name}: generation {body['metadata'].get('generation')} {body.get('status')}"
+        for (kind, name), body in (await children(client, namespace)).items()
+        if kind in ("Deployment", "StatefulSet")
+    ]
+    async for page in client.pages(PODS, namespace=namespace):
+        for raw in page.items:
+            pod = msgspec.json.decode(raw)
+            lines.append(f"pod {pod['metadata']['name']}: {pod['status']}")
+    return "\n".join(lines)
 
 
 @contextlib.asynccontextmanager
@@ -306,6 +324,3 @@ async def a_mesh() -> AsyncIterator[MeshDouble]:
 
 def resources(found: Iterable[tuple[str, str]]) -> set[str]:
     return {f"{kind}/{name}" for kind, name in found}
-
-
-PODS = Resource("", "v1", "Pod", "pods")

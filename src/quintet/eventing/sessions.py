@@ -31,10 +31,12 @@ class Sessions:
         self._open: dict[tuple[ObjectKey, str], _Session] = {}
         self.listeners: list[Listener] = []
 
-    def current(self, backend: ObjectKey, url: str) -> Client | None:
-        """The connection of a backend to a server; None if there is none now."""
+    def current(self, backend: ObjectKey, url: str, version: str | None = None) -> Client | None:
+        """The connection of a backend to a server, if there is one (with a version: made with that)."""
         session = self._open.get((backend, url))
-        return session.client if session is not None and session.client.connected else None
+        if session is None or not session.client.connected or version not in (None, session.version):
+            return None
+        return session.client
 
     def urls(self, backend: ObjectKey) -> list[str]:
         """The servers to which a backend has connections."""
@@ -44,17 +46,12 @@ class Sessions:
         """Whether a backend had a connection that is gone."""
         return any(not session.client.connected for (key, _), session in self._open.items() if key == backend)
 
-    def holds(self, backend: ObjectKey, url: str, version: str) -> bool:
-        """Whether there is a connection that was made with this version of the credentials."""
-        session = self._open.get((backend, url))
-        return session is not None and session.client.connected and session.version == version
-
     async def open(self, backend: ObjectKey, options: Options, version: str) -> Client:
         """Connect, or raise why not. A connection with other credentials is replaced only then."""
         place = (backend, options.url)
+        if (current := self.current(backend, options.url, version)) is not None:
+            return current
         known = self._open.get(place)
-        if known is not None and known.client.connected and known.version == version:
-            return known.client
         client = await Client(options, self._clock).__aenter__()
         client.on_change.append(lambda connected: self._changed(place, client))
         self._open[place] = _Session(client, version)

@@ -188,6 +188,25 @@ def test_order_alone_is_no_change():
     assert rewrite.patch == ()
 
 
+def test_a_container_that_is_given_back_has_its_variables_in_their_order():
+    live = a_deployment()
+    container(live, "web")["env"] = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)"}]
+    low = given(
+        live, LOW, mainContainer={"name": "web", "image": "web:2", "env": [{"name": "B", "value": "b"}]}
+    )
+    both = given(low.object, HIGH, envs={"A": "high"}).object
+    assert [each["name"] for each in container(both, "web")["env"]] == ["B", "A"]
+    assert undone(undone(both, LOW).object, HIGH).object == live
+
+
+def test_the_first_container_is_the_first_again():
+    live = a_deployment()
+    low = given(live, LOW, mainContainer={"name": "main", "image": "main:1"}).object
+    both = given(low, HIGH, sidecars=[{"name": "web", "image": "web:2"}]).object
+    assert [each["name"] for each in pod_of(both)["containers"]] == ["main", "log", "web"]
+    assert undone(undone(both, LOW).object, HIGH).object == live
+
+
 def test_the_api_servers_defaults_and_spelling_are_nobodys_edit():
     sidecar = {**SIDECAR, "resources": {"limits": {"cpu": "1000m"}}, "tty": False, "env": []}
     after = given(a_deployment(), LOW, sidecars=[sidecar]).object

@@ -2,14 +2,13 @@
 
 import json
 
+import jsonschema
 import pytest
 from hypothesis import event, given, settings
 
 from quintet.apis.eventingbackend import CATALOG, DataType, config_faults
 from quintet.apis.eventingbackend.discovery import Asked, respond
 from unit.eventingbackend.test_fuzzed_configs import CONFIGS, RIGHT_CONFIGS
-
-jsonschema = pytest.importorskip("jsonschema", reason="run `make setup`: jsonschema is not installed")
 
 MEASURES = (DataType.QUANTITY, DataType.DURATION)
 

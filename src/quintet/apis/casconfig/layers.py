@@ -10,12 +10,20 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from quintet.apis.casconfig.ledger import Entry, Ledger, ledgers, with_ledgers, without_ledgers
-from quintet.apis.casconfig.places import ABSENT, Path, Subject, absolute, arranged, as_text
+from quintet.apis.casconfig.places import ABSENT, Path, Subject, absolute, as_text
 from quintet.apis.casconfig.sameness import same
 from quintet.apis.jsonpatch import diff
 from quintet.apis.meta import JsonObject, ObjectKey
 
 Leave = Callable[[Ledger, Entry], bool]
+
+
+class Found(NamedTuple):
+    """How a value that was set looks on an object."""
+
+    value: Any
+    before: list[str] | None = None
+    """What stands before it, if it is an item of a list."""
 
 
 class Setting(NamedTuple):
@@ -94,7 +102,7 @@ def patched(
         if now.entries:
             written.append(now)
     held = next((ledger.entries for ledger in written if ledger.config == config), ())
-    result = with_ledgers(arranged(subject.object, live), written)
+    result = with_ledgers(subject.object, written)
     lost = stack.lost.get(config, {})
     return Rewrite(
         _guarded(live, diff(live, result)),
@@ -127,7 +135,7 @@ class _Stack:
         self.ledgers = ledgers(live)
         self.lost: dict[ObjectKey, dict[Path, Any]] = {}
         """By config: what does not hold what was set, and what it holds."""
-        self._as_found: dict[tuple[ObjectKey, Path], Any] = {}
+        self._as_found: dict[tuple[ObjectKey, Path], Found] = {}
 
     def take_off(self, leave: Leave = lambda ledger, entry: False) -> Subject:
         """The object without any layer.
@@ -145,7 +153,7 @@ class _Stack:
                     if path is None or not _goes_anyway(entry, found) or leave(ledger, entry):
                         continue
                 if found is not ABSENT:
-                    self._as_found[ledger.config, entry.path] = found
+                    self._as_found[ledger.config, entry.path] = Found(found, subject.before(path))
                 _restore(subject, path, entry)
         return subject
 
@@ -163,10 +171,10 @@ class _Stack:
         lost = self.lost.get(ledger.config, {})
         entries: list[Entry] = []
         for entry in ledger.entries:
-            found = self._as_found.get((ledger.config, entry.path), ABSENT)
-            if entry.path not in lost or found is not ABSENT:
+            found = self._as_found.get((ledger.config, entry.path))
+            if entry.path not in lost or found is not None:
                 setting = Setting(entry.path, entry.now, entry.at)
-                entries += _lay(subject, ledger.pod, setting, found)
+                entries += _lay(subject, ledger.pod, setting, found or Found(entry.now))
         return tuple(entries)
 
     def lay(
@@ -175,15 +183,15 @@ class _Stack:
         """Set values; returns what is to be written down about those that could be set."""
         entries: list[Entry] = []
         for setting in settings:
-            found = self._as_found.get((config, setting.path), ABSENT)
+            found = self._as_found.get((config, setting.path), Found(setting.value))
             # As the server has it, if that is what is meant: its defaults are no difference.
-            value = found if same(setting.path, found, setting.value) else setting.value
-            entries += _lay(subject, pod, setting, value)
+            value = found.value if same(setting.path, found.value, setting.value) else setting.value
+            entries += _lay(subject, pod, setting, Found(value, found.before))
         return tuple(entries)
 
 
-def _lay(subject: Subject, pod: Path | None, setting: Setting, value: Any) -> Iterable[Entry]:
-    """Set `value`, which is how the setting looks on this object."""
+def _lay(subject: Subject, pod: Path | None, setting: Setting, looks: Found) -> Iterable[Entry]:
+    """Set a value as it looks on this object, and in a list where it stood: order alone is no change."""
     path = absolute(setting.path, pod)
     if path is None:
         return
@@ -193,7 +201,8 @@ def _lay(subject: Subject, pod: Path | None, setting: Setting, value: Any) -> It
             subject.remove(path)
             yield Entry(setting.path, was, ABSENT, at)
         return
-    made = subject.put(path, value, setting.at)
+    stood = subject.index_after(path, looks.before) if looks.before is not None else None
+    made = subject.put(path, looks.value, setting.at if stood is None else stood)
     if made is not None:
         yield Entry(setting.path, was, setting.value, setting.at if at is None else at, made)
 

@@ -114,6 +114,19 @@ class Subject:
         holder = self.get(path[:-1])
         return _at_item(holder, path[-2], path[-1]) if isinstance(holder, list) else None
 
+    def before(self, path: Path) -> list[str] | None:
+        """What stands before an item in its list; None for what is in no list, or not there."""
+        index = self.index(path)
+        items = self.get(path[:-1])
+        return None if index is None else [identity(path[-2], item) for item in items[:index]]
+
+    def index_after(self, path: Path, names: list[str]) -> int | None:
+        """Where in its list an item stands that comes after these; None if none of them is there."""
+        if not names:
+            return 0
+        found = [self.index((*path[:-1], name)) for name in names]
+        return max((index + 1 for index in found if index is not None), default=None)
+
     def put(self, path: Path, value: Any, at: int | None = None) -> int | None:
         """Set a value; a new item goes to the end of its list, or to `at`.
 
@@ -168,19 +181,3 @@ def _at(node: Any, field: str, step: str) -> Any:
 def _at_item(items: list[Any], field: str, step: str) -> int | None:
     # From the back: of two variables of one name, Kubernetes takes the last.
     return next((at for at in reversed(range(len(items))) if identity(field, items[at]) == step), None)
-
-
-def arranged(new: Any, live: Any, field: str = "") -> Any:
-    """`new` with the items that `live` has too in the order of `live`: order alone is no change."""
-    if new is live:
-        return new
-    if isinstance(new, dict) and isinstance(live, dict):
-        return {key: arranged(value, live.get(key), key) for key, value in new.items()}
-    if not (isinstance(new, list) and isinstance(live, list) and field in IDENTITIES):
-        return new
-    theirs = {identity(field, item): item for item in live}
-    ours = {identity(field, item): arranged(item, theirs.get(identity(field, item))) for item in new}
-    if len(theirs) != len(live) or len(ours) != len(new):
-        return new
-    in_order = iter([name for name in theirs if name in ours])
-    return [ours[next(in_order)] if name in theirs else item for name, item in ours.items()]

@@ -7,8 +7,9 @@ stops the batch, and those before it get back what they had.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import JsonObject
@@ -89,9 +90,7 @@ class Hands:
             while waiting and not outcome.failures:
                 await self._take(waiting.pop(), again, outcome)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(waiting))):
-                group.create_task(work())
+        await _together(work, min(AT_ONCE, len(waiting)))
         return outcome
 
     async def each(self, tasks: Iterable[Task], again: Again) -> Outcome:
@@ -103,9 +102,7 @@ class Hands:
             while waiting:
                 await self._take(waiting.pop(), again, outcome)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(waiting))):
-                group.create_task(work())
+        await _together(work, min(AT_ONCE, len(waiting)))
         return outcome
 
     def found(self, task: Task) -> Found | None:
@@ -192,6 +189,17 @@ class Hands:
         return _as_before(task.step, again(found_in(task.place, task.pod, live)))
 
 
+async def _together(work: Callable[[], Coroutine[Any, Any, None]], count: int) -> None:
+    """Several workers; what ends one of them (the lease is lost) ends all, and is raised as it is."""
+    tasks = [asyncio.create_task(work()) for _ in range(count)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def found_in(place: Place, pod: Path | None, obj: JsonObject) -> Found:
     """An object as decisions want it, from whatever the server answered."""
     if place.whole:
@@ -201,10 +209,14 @@ def found_in(place: Place, pod: Path | None, obj: JsonObject) -> Found:
 
 
 def _as_before(first: Step, now: Step | None) -> Step | None:
-    """A step decided anew, with what the object had before: a write whose answer was lost is ours too."""
+    """A step decided anew, with what the object had before the first attempt, and the rounds there were.
+
+    A write whose answer was lost is ours too: what it set is not what was there before.
+    """
     if now is None or now.uid != first.uid:
         return now
-    return replace(now, before=first.before, held=first.held)
+    rounds = first.rounds + (bool(now.retaken) and not first.retaken)
+    return replace(now, before=first.before, held=first.held, rounds=rounds)
 
 
 def _decided_on(step: Step) -> str:

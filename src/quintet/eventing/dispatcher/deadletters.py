@@ -30,6 +30,30 @@ ANSWER: Final = "Quintet-Answer"
 log = logging.getLogger(__name__)
 
 
+class Silence:
+    """Says now and then how often something happened, instead of each time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._said: dict[ObjectKey, float] = {}
+        self._unsaid: dict[ObjectKey, int] = {}
+
+    def broken(self, key: ObjectKey, now: float) -> int:
+        """It happened once more: how often since that was said last, or 0 if it is too early to say so."""
+        count = self._unsaid.get(key, 0) + 1
+        if key in self._said and now - self._said[key] < self._seconds:
+            self._unsaid[key] = count
+            return 0
+        self._said[key] = now
+        self._unsaid[key] = 0
+        return count
+
+    def forget(self, key: ObjectKey) -> None:
+        """Nothing more is said about it."""
+        self._said.pop(key, None)
+        self._unsaid.pop(key, None)
+
+
 class DeadLetters:
     """Keeps events on one subject of the server."""
 
@@ -38,8 +62,7 @@ class DeadLetters:
         self._subject = subject
         self._recorder = recorder
         self._clock = clock
-        self._said: dict[ObjectKey, float] = {}
-        self._unsaid: dict[ObjectKey, int] = {}
+        self._silence = Silence(QUIET_SECONDS)
 
     async def keep(self, subscription: Subscription, delivery: Delivery, answer: Answer) -> None:
         """Keep an event; raises `NatsError` if the server does not confirm that it has it."""
@@ -62,17 +85,13 @@ class DeadLetters:
 
     def forget(self, key: ObjectKey) -> None:
         """The Subscription is gone."""
-        self._said.pop(key, None)
-        self._unsaid.pop(key, None)
+        self._silence.forget(key)
 
     def _announce(self, subscription: Subscription, tries: int, answer: Answer) -> None:
-        key, now = subscription.key, self._clock.monotonic()
-        count = self._unsaid.get(key, 0) + 1
-        if key in self._said and now - self._said[key] < QUIET_SECONDS:
-            self._unsaid[key] = count
+        key = subscription.key
+        count = self._silence.broken(key, self._clock.monotonic())
+        if not count:
             return
-        self._said[key] = now
-        self._unsaid[key] = 0
         what = f"{count} events" if count > 1 else "an event"
         note = (
             f"{what} could not be delivered to {subscription.spec.sink} in {tries} tries (last: {answer}); "

@@ -170,7 +170,7 @@ class Dispatcher:
             await nats.wait_closed()
         finally:
             sinks.close()
-        raise nats.failure or Closed("the connection was closed")
+        raise Closed(str(nats.failure or "the connection was closed"))
 
     async def _connected(self) -> NatsClient:
         """A client that was connected once; from then on it connects again by itself."""

@@ -132,6 +132,9 @@ class NatsDriver(Driver):
                 credentials, version = from_secret(secret.data), secret.version
             except errors.CredentialsError as error:
                 return Finding(reason=Reason.SECRET_MALFORMED, message=f"Secret {secret_name}, key {error}")
+        known = self._tools.sessions.current(key, url, version)
+        if known is not None:
+            return known, version
         where = endpoint(url)
         addresses = await addresses_of(where.host, where.port, None if own else self._tools.limits)
         if isinstance(addresses, Finding):
