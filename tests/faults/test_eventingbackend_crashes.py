@@ -29,7 +29,8 @@ from quintet.apis.meta import ObjectKey
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 
-AT_ONCE = 6
+AT_ONCE = 4
+PATIENCE = 300.0
 NAME = "bus"
 WANTED = {
     f"{kind}/{NAME}-{part}"
@@ -82,9 +83,9 @@ async def tell(client: Client, namespace: str, nats: NatsServer) -> None:
     """The story: a backend is made, changed and deleted."""
     stream = its_stream(namespace, nats)
     key = await create(client, namespace, NAME, **stream, maxMessages=10)
-    await ready(client, key, within=90)
+    await ready(client, key, within=PATIENCE)
     await change(client, key, **stream, maxMessages=20, publisherRequestTimeout="9s")
-    await ready(client, key, within=90)
+    await ready(client, key, within=PATIENCE)
     assert resources(await children(client, namespace)) == WANTED
     async with jetstream_of(nats.url) as jetstream:
         assert (await jetstream.stream_info(namespace)).config.max_msgs == 20
@@ -97,7 +98,7 @@ async def nothing_left(client: Client, namespace: str) -> None:
         assert not await exists(client, EVENTINGBACKENDS, ObjectKey(namespace, NAME))
         assert await children(client, namespace) == {}
 
-    await eventually(gone, within=90)
+    await eventually(gone, within=PATIENCE)
 
 
 async def keep_running(operator: Program) -> None:
@@ -165,7 +166,7 @@ EVERY = {"refused by a server in trouble": 4, "the answer is lost": 2}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_the_end_is_the_same_whatever_happens_to_a_write(
     fault, writes, backends: Client, nats, cluster, api, tmp_path
 ):
@@ -184,7 +185,7 @@ async def test_the_end_is_the_same_whatever_happens_to_a_write(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_nothing_is_left_at_whatever_stage_it_is_deleted(
     writes, backends: Client, nats, cluster, api, tmp_path
 ):
@@ -198,7 +199,7 @@ async def test_nothing_is_left_at_whatever_stage_it_is_deleted(
 
             injected = proxy.inject(Before(delete), at_write=number)
             story = asyncio.create_task(tell(backends, namespace, nats))
-            hit = asyncio.create_task(injected.hit(within=120.0))
+            hit = asyncio.create_task(injected.hit(within=PATIENCE))
             await asyncio.wait([story, hit], return_when=asyncio.FIRST_COMPLETED)
             story.cancel()
             hit.cancel()
@@ -214,7 +215,7 @@ async def test_an_operator_that_starts_again_writes_nothing_where_all_is_well(
 ):
     async with a_stage(api, cluster.kubeconfig, tmp_path) as (namespace, proxy, operator):
         key = await create(backends, namespace, NAME, **its_stream(namespace, nats))
-        await ready(backends, key, within=90)
+        await ready(backends, key, within=PATIENCE)
         await proxy.quiet(1.0)
         before, mark = await get(backends, key), proxy.trace.mark()
         operator.kill()

@@ -142,7 +142,7 @@ class Sequence:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_the_object_is_as_others_left_it_after_any_sequence(
     casconfig_operator, casconfigs: Client, api: Api, namespace
 ):

@@ -61,7 +61,7 @@ async def test_a_lost_connection_is_told_and_not_offered(nats, sessions: Session
         assert told == [BUS]
         assert sessions.lost(BUS)
 
-    await eventually(lost)
+    await eventually(lost, within=90)
     assert sessions.current(BUS, nats.url) is None
     with pytest.raises(Unreachable):
         await sessions.open(BUS, as_user(nats, "a", "1"), "v1")

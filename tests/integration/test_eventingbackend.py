@@ -259,7 +259,7 @@ async def test_new_credentials_are_tried_before_pods_get_them(
         async def rolled_out() -> None:
             assert await version() != before
 
-        await eventually(rolled_out, within=60)
+        await eventually(rolled_out, within=90)
         await ready(backends, key)
     witness.assert_truth()
 
@@ -275,9 +275,9 @@ async def test_a_stream_that_somebody_edited_is_put_back(operator, backends: Cli
         async def back() -> None:
             assert (await jetstream.stream_info("orders")).config == made
 
-        await eventually(back)
+        await eventually(back, within=90)
         await jetstream.delete_stream("orders")
-        await eventually(back)
+        await eventually(back, within=90)
     await ready(backends, key)
 
 
@@ -310,7 +310,7 @@ async def test_a_deleted_backend_takes_its_children_along_and_leaves_the_stream(
         assert await children(backends, namespace) == {}
         assert not await exists(backends, EVENTINGBACKENDS, key)
 
-    await eventually(gone)
+    await eventually(gone, within=90)
     async with jetstream_of(nats.url) as jetstream:
         config = (await jetstream.stream_info("sap")).config
     assert "quintet.dev/backend" not in (config.metadata or {}), "the stream is still claimed"
@@ -324,4 +324,4 @@ async def test_a_name_of_any_form_is_served(operator, backends: Client, nats, na
     async def probe() -> None:
         assert (await get(backends, ObjectKey(namespace, name))).status.eventing_ready
 
-    await eventually(probe, within=60)
+    await eventually(probe, within=90)

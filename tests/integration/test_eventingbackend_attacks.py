@@ -73,7 +73,7 @@ async def test_an_address_is_refused_before_anybody_connects(url, strict, backen
         # A number is no name of one word for us, so it leads nowhere.
         assert reasons & {"Server address refused", "Server name not resolved"}, found.status
 
-    await eventually(refused)
+    await eventually(refused, within=90)
     assert await children(backends, namespace) == {}
 
 
@@ -177,7 +177,7 @@ async def in_force(user: Api, path: str) -> None:
         assert said.startswith("403"), said
         assert "you need the right to get that Secret" in said
 
-    await eventually(refused)
+    await eventually(refused, within=90)
 
 
 async def test_a_user_without_a_right_on_a_secret_cannot_have_it_sent_anywhere(
@@ -260,7 +260,7 @@ async def test_the_operator_reads_secrets_only_where_it_was_allowed_to_and_says_
                 async for page in backends.pages(EVENTINGBACKENDS, namespace=namespace):
                     assert page.items == ()
 
-            await eventually(gone)
+            await eventually(gone, within=90)
         secrets = [e for e in proxy.trace if e.request.resource == "secrets" and e.request.verb != "get"]
         assert secrets == [], "a Secret was listed or watched"
     finally:

@@ -113,7 +113,7 @@ async def test_backends_of_one_name_in_two_namespaces_do_not_know_each_other(
         async def gone() -> None:
             assert not await exists(backends, EVENTINGBACKENDS, ObjectKey(first, "one"))
 
-        await eventually(gone)
+        await eventually(gone, within=90)
         await ready(backends, ObjectKey(second, "one"))
 
 
@@ -157,7 +157,7 @@ async def test_another_type_is_not_claimed_to_be_ready_before_it_is(
         async def no_dispatcher() -> None:
             assert "Deployment/any-dispatcher" not in resources(await children(backends, namespace))
 
-        await eventually(no_dispatcher)
+        await eventually(no_dispatcher, within=90)
         assert (await get(backends, key)).status.backend_type == "beb"
         await change(backends, key, url=nats.url)
         assert (await ready(backends, key)).status.backend_type == "nats"
@@ -192,7 +192,7 @@ async def test_a_move_to_another_server_loses_nothing_on_the_way(
             found = condition(await get(backends, key), "Publisher Proxy Ready")
             assert "1 more Subscriptions listen" in found.message, found
 
-        await eventually(waits_for_subscriptions, within=60)
+        await eventually(waits_for_subscriptions, within=90)
         assert nats.url in await told("publisher-proxy"), "publishers went where nobody listens"
         async with jetstream_of(new.url) as there:
             await there.create_or_update_consumer("sap", consumer)
@@ -202,7 +202,7 @@ async def test_a_move_to_another_server_loses_nothing_on_the_way(
             found = condition(await get(backends, key), "Subscription Controller Ready")
             assert "delivers 1 events that are left in stream sap" in found.message, found
 
-        await eventually(publishers_are_there, within=60)
+        await eventually(publishers_are_there, within=90)
         assert nats.url in await told("dispatcher"), "dispatchers left an event behind"
         await here.purge_stream("sap")  # as good as delivered
         await ready(backends, key)
@@ -230,7 +230,7 @@ async def test_other_subjects_are_published_only_when_they_are_listened_to_and_o
             assert "1 more Subscriptions listen" in found.message, found
             assert await subjects() == ("new.>", "old.>")
 
-        await eventually(both, within=60)
+        await eventually(both, within=90)
         found = (await children(backends, namespace))["Deployment", "any-publisher-proxy"]
         assert '"subjectPrefix":"old"' in str(found["spec"]["template"]["spec"]["containers"][0]["env"])
         wanted = consumers.wanted(subscription, await get(backends, key), effective(NATS, values))
@@ -240,7 +240,7 @@ async def test_other_subjects_are_published_only_when_they_are_listened_to_and_o
         async def only_new() -> None:
             assert await subjects() == ("new.>",)
 
-        await eventually(only_new)
+        await eventually(only_new, within=90)
     witness.assert_truth()
 
 
@@ -304,7 +304,7 @@ async def test_a_backend_stays_while_subscriptions_use_it_and_says_which(
     async def gone() -> None:
         assert not await exists(backends, EVENTINGBACKENDS, key)
 
-    await eventually(gone)
+    await eventually(gone, within=90)
     assert await exists(backends, SUBSCRIPTIONS, other)
 
 
@@ -339,7 +339,7 @@ async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_
     async def put_back() -> None:
         assert await replicas() == 2
 
-    await eventually(put_back)
+    await eventually(put_back, within=90)
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "any-publisher-proxy"}
     body = {"metadata": {"name": "any"}, "spec": {"scaleTargetRef": target, "maxReplicas": 9}}
     await api.create(scalers, body)
@@ -349,7 +349,7 @@ async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_
     await proxy.quiet(2.0)
     assert await replicas() == 4, "the operator fights with the autoscaler"
     await api.delete(f"{scalers}/any")
-    await eventually(put_back)
+    await eventually(put_back, within=90)
 
 
 async def test_a_child_that_somebody_else_made_is_left_alone_and_named(
@@ -368,7 +368,7 @@ async def test_a_child_that_somebody_else_made_is_left_alone_and_named(
         found = condition(await get(backends, key), "Publisher Proxy Ready")
         assert "exists and is not controlled by this object" in found.message, found
 
-    await eventually(named)
+    await eventually(named, within=90)
     seen = await backends.get(desired.SERVICES, ObjectKey(namespace, "any-publisher-proxy"), dict)
     assert [port["port"] for port in seen["spec"]["ports"]] == [1234]
 
@@ -391,7 +391,7 @@ async def test_every_change_of_a_condition_is_an_event(operator, backends: Clien
             ("Warning", "ServerNotReached"),
         }, found
 
-    await eventually(told)
+    await eventually(told, within=90)
 
 
 async def test_a_backend_without_url_gets_a_server_with_a_claim(
@@ -411,7 +411,7 @@ async def test_a_backend_without_url_gets_a_server_with_a_claim(
         claim = found["StatefulSet", "any-nats"]["spec"]["volumeClaimTemplates"][0]["spec"]
         assert claim["resources"]["requests"]["storage"] == "381Mi"
 
-    await eventually(made)
+    await eventually(made, within=90)
     await says(backends, key, "Server name not resolved")
     await change(backends, key, maxBytes="1Gi", streamReplicas=3)
     found = await says(backends, key, "Server cannot be changed")

@@ -158,7 +158,7 @@ def condition(backend: EventingBackend, type_: str = "Backend Ready") -> Conditi
     return found
 
 
-async def ready(client: Client, key: ObjectKey, *, within: float = 60.0) -> EventingBackend:
+async def ready(client: Client, key: ObjectKey, *, within: float = 120.0) -> EventingBackend:
     """The backend, once every part of it is ready for its present spec."""
 
     async def probe() -> EventingBackend:
@@ -176,7 +176,7 @@ async def ready(client: Client, key: ObjectKey, *, within: float = 60.0) -> Even
 
 
 async def says(
-    client: Client, key: ObjectKey, reason: str, *, within: float = 60.0, type_: str = "Backend Ready"
+    client: Client, key: ObjectKey, reason: str, *, within: float = 120.0, type_: str = "Backend Ready"
 ) -> Condition:
     """The condition, once it speaks of the present spec and gives this reason."""
 

@@ -70,13 +70,13 @@ def metrics_service(process: Process) -> JsonObject:
 
 
 def service_monitor(process: Process) -> JsonObject:
-    """For clusters with the operator of Prometheus."""
+    """For clusters with the operator of Prometheus: one for this process and all that belong with it."""
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
         "metadata": process.metadata(),
         "spec": {
-            "selector": {"matchLabels": process.selector},
+            "selector": {"matchLabels": {PART_OF: "quintet"}},
             "endpoints": [{"port": "metrics", "path": "/metrics", "interval": "30s"}],
         },
     }

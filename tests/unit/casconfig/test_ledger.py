@@ -19,7 +19,7 @@ from quintet.apis.casconfig.ledger import (
 from quintet.apis.casconfig.types import LONGEST_NAME
 from quintet.apis.casconfig.undo import undone
 from quintet.apis.meta import ObjectKey
-from unit.casconfig.objects import LOW, TEMPLATE, a_deployment, given
+from unit.casconfig.objects import HIGH, LOW, TEMPLATE, a_deployment, container, given, pod_of
 
 
 def written(obj, config=LOW):
@@ -106,7 +106,9 @@ def test_a_forged_ledger_is_refused_by_name_and_leads_nowhere(obj):
 
 def test_a_ledger_has_a_bound_and_the_message_says_what_to_do():
     huge = {f"k{number}": "x" * 60_000 for number in range(2)}
-    with pytest.raises(LedgerTooLargeError, match=f"shop/low .* {LARGEST} are allowed; set less"):
+    with pytest.raises(
+        LedgerTooLargeError, match=f"config low changes takes .* {LARGEST} are allowed; set less"
+    ):
         given(a_deployment(), LOW, annotations=huge)
 
 
@@ -114,6 +116,31 @@ def test_annotations_of_an_object_have_a_bound_too():
     live = a_deployment(annotations={f"k{number}": "x" * 60_000 for number in range(4)})
     with pytest.raises(LedgerTooLargeError, match="annotations would have more than"):
         given(live, LOW, annotations={"a": "x" * 30_000})
+
+
+def test_undo_has_no_bound_because_what_it_reveals_was_there_before():
+    live = a_deployment()
+    container(live, "web")["args"] = ["x" * 70_000]
+    small = given(live, HIGH, labels={"a": "b"}).object
+    text = small["metadata"]["annotations"][annotation(HIGH, "shop")]
+    ledger = json.loads(text)
+    ledger["set"]["containers/web"] = {"was": container(live, "web"), "at": 0}
+    small["metadata"]["annotations"][annotation(HIGH, "shop")] = json.dumps(ledger)
+    pod_of(small)["containers"] = pod_of(small)["containers"][1:]
+    below = a_ledger_of(LOW, small)
+    assert undone(undone(below, LOW).object, HIGH).object == live
+
+
+def a_ledger_of(config, obj):
+    body = {"of": str(config), "layer": 0, "set": {"labels/app": {"was": "web", "is": "web"}}}
+    metadata = obj["metadata"]
+    return {
+        **obj,
+        "metadata": {
+            **metadata,
+            "annotations": {**metadata["annotations"], annotation(config, "shop"): json.dumps(body)},
+        },
+    }
 
 
 def test_an_object_without_ledgers_is_not_copied():

@@ -18,7 +18,7 @@ from quintet.apis.meta import JsonObject, ObjectKey
 Leave = Callable[[Ledger, Entry], bool]
 
 
-class Found(NamedTuple):
+class _Found(NamedTuple):
     """How a value that was set looks on an object."""
 
     value: Any
@@ -102,7 +102,8 @@ def patched(
         if now.entries:
             written.append(now)
     held = next((ledger.entries for ledger in written if ledger.config == config), ())
-    result = with_ledgers(subject.object, written)
+    # What is taken back must fit, whatever it reveals: only what is set has a bound.
+    result = with_ledgers(subject.object, written, bounded=bool(wanted))
     lost = stack.lost.get(config, {})
     return Rewrite(
         _guarded(live, diff(live, result)),
@@ -135,7 +136,7 @@ class _Stack:
         self.ledgers = ledgers(live)
         self.lost: dict[ObjectKey, dict[Path, Any]] = {}
         """By config: what does not hold what was set, and what it holds."""
-        self._as_found: dict[tuple[ObjectKey, Path], Found] = {}
+        self._as_found: dict[tuple[ObjectKey, Path], _Found] = {}
 
     def take_off(self, leave: Leave = lambda ledger, entry: False) -> Subject:
         """The object without any layer.
@@ -153,7 +154,7 @@ class _Stack:
                     if path is None or not _goes_anyway(entry, found) or leave(ledger, entry):
                         continue
                 if found is not ABSENT:
-                    self._as_found[ledger.config, entry.path] = Found(found, subject.before(path))
+                    self._as_found[ledger.config, entry.path] = _Found(found, subject.before(path))
                 _restore(subject, path, entry)
         return subject
 
@@ -174,7 +175,7 @@ class _Stack:
             found = self._as_found.get((ledger.config, entry.path))
             if entry.path not in lost or found is not None:
                 setting = Setting(entry.path, entry.now, entry.at)
-                entries += _lay(subject, ledger.pod, setting, found or Found(entry.now))
+                entries += _lay(subject, ledger.pod, setting, found or _Found(entry.now))
         return tuple(entries)
 
     def lay(
@@ -183,14 +184,14 @@ class _Stack:
         """Set values; returns what is to be written down about those that could be set."""
         entries: list[Entry] = []
         for setting in settings:
-            found = self._as_found.get((config, setting.path), Found(setting.value))
+            found = self._as_found.get((config, setting.path), _Found(setting.value))
             # As the server has it, if that is what is meant: its defaults are no difference.
             value = found.value if same(setting.path, found.value, setting.value) else setting.value
-            entries += _lay(subject, pod, setting, Found(value, found.before))
+            entries += _lay(subject, pod, setting, _Found(value, found.before))
         return tuple(entries)
 
 
-def _lay(subject: Subject, pod: Path | None, setting: Setting, looks: Found) -> Iterable[Entry]:
+def _lay(subject: Subject, pod: Path | None, setting: Setting, looks: _Found) -> Iterable[Entry]:
     """Set a value as it looks on this object, and in a list where it stood: order alone is no change."""
     path = absolute(setting.path, pod)
     if path is None:

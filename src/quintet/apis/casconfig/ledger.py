@@ -101,8 +101,8 @@ def without_ledgers(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": {**rest, "annotations": kept} if kept else rest}
 
 
-def with_ledgers(obj: JsonObject, written: list[Ledger]) -> JsonObject:
-    """An object with these and no others. Raises `LedgerTooLargeError`."""
+def with_ledgers(obj: JsonObject, written: list[Ledger], *, bounded: bool = True) -> JsonObject:
+    """An object with these and no others. Raises `LedgerTooLargeError` if there are bounds."""
     bare = without_ledgers(obj)
     if not written:
         return bare
@@ -110,11 +110,8 @@ def with_ledgers(obj: JsonObject, written: list[Ledger]) -> JsonObject:
     namespace = metadata.get("namespace", "")
     added = {annotation(ledger.config, namespace): _encoded(ledger) for ledger in written}
     annotations = {**(metadata.get("annotations") or {}), **added}
-    if sum(len(key) + len(value.encode()) for key, value in annotations.items()) > LARGEST_ANNOTATIONS:
-        raise LedgerTooLargeError(
-            f"with what was there before written down, the annotations would have more than "
-            f"{LARGEST_ANNOTATIONS} bytes"
-        )
+    if bounded:
+        _check_sizes(annotations)
     return {**bare, "metadata": {**metadata, "annotations": annotations}}
 
 
@@ -123,13 +120,22 @@ def _encoded(ledger: Ledger) -> str:
     if ledger.pod is not None:
         body["pod"] = ".".join(ledger.pod)
     body["set"] = {as_text(entry.path): _encoded_entry(entry) for entry in ledger.entries}
-    text = msgspec.json.encode(body).decode()
-    if len(text.encode()) > LARGEST:
+    return msgspec.json.encode(body).decode()
+
+
+def _check_sizes(annotations: dict[str, str]) -> None:
+    sizes = {key: len(key) + len(value.encode()) for key, value in annotations.items()}
+    for key, size in sizes.items():
+        if key.startswith(PREFIX) and size > LARGEST:
+            raise LedgerTooLargeError(
+                f"what config {key.removeprefix(PREFIX)} changes takes {size} bytes to write down, and "
+                f"{LARGEST} are allowed; set less in one config"
+            )
+    if sum(sizes.values()) > LARGEST_ANNOTATIONS:
         raise LedgerTooLargeError(
-            f"what config {ledger.config} changes takes {len(text.encode())} bytes to write down, and "
-            f"{LARGEST} are allowed; set less in one config"
+            "with what was there before written down, the annotations would have more than "
+            f"{LARGEST_ANNOTATIONS} bytes"
         )
-    return text
 
 
 def _encoded_entry(entry: Entry) -> JsonObject:

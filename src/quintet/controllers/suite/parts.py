@@ -87,8 +87,3 @@ def resource_of(body: JsonObject) -> Resource:
 def key_of(body: JsonObject) -> ObjectKey:
     """Where an object is to be."""
     return ObjectKey(body["metadata"].get("namespace", ""), body["metadata"]["name"])
-
-
-def with_images(part: Part, images: Images) -> str:
-    """The image that a part is to run: the wanted one, or the one to go back to."""
-    return next((images[name] for name in part.controllers if name in images), part.image)

@@ -1,0 +1,123 @@
+"""Refusals, aliases and warnings of CASConfigs through `quintet run --webhooks url`, as kubectl shows them.
+
+The operator of these tests is the whole program, as it is run on a developer's machine.
+"""
+
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kit.api import Api
+from kit.casconfigs import (
+    DEPLOYMENTS,
+    a_config,
+    a_deployment,
+    a_policy,
+    an_account,
+    applied,
+    get,
+    plain,
+    remove,
+)
+from kit.process import Program
+from kit.quintet import apply, run_with_webhooks
+from quintet.apis.casconfig import FINALIZER
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+
+
+@pytest.fixture(scope="module")
+async def webhooks(casconfigs: Client, cluster) -> AsyncIterator[Program]:
+    program = await run_with_webhooks(cluster.kubeconfig, "casconfig")
+    try:
+        yield program
+    finally:
+        program.signal(signal.SIGTERM)
+        assert await program.ended() == 0, "\n".join(program.log)
+
+
+def written(*policies: Any, **spec: Any) -> dict[str, Any]:
+    """As a user writes it."""
+    body = a_config("asked", *policies, **spec)
+    del body["metadata"]["finalizers"]
+    return body
+
+
+async def test_the_example_of_the_design_is_taken_as_it_stands_and_applied(
+    webhooks, cluster, casconfigs: Client, api: Api, namespace
+):
+    """With `maincontainer`, and `from` as a single object, as the design writes them."""
+    await an_account(api, namespace)
+    await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
+    settings = {"metadata": {"name": "settings"}, "data": {"level": "low"}}
+    await api.create(f"/api/v1/namespaces/{namespace}/configmaps", settings)
+    before = await casconfigs.get(DEPLOYMENTS, ObjectKey(namespace, "web"), dict[str, Any])
+    source = {
+        "kind": "ConfigMap",
+        "name": "settings",
+        "path": ".data.level",
+        "toType": "env",
+        "toKey": "LEVEL",
+    }
+    main = {"name": "main", "image": "quintet.local/other:2"}
+    done = apply(cluster, namespace, written(a_policy(maincontainer=main, **{"from": source})))
+    assert done.returncode == 0, done.stderr
+    assert "Warning: spec.policies[0].values.maincontainer: was rewritten to mainContainer" in done.stderr
+    assert "Warning: spec.policies[0].values.from: was rewritten to a list of one" in done.stderr
+    key = ObjectKey(namespace, "asked")
+    stored = await get(casconfigs, key)
+    assert stored.metadata.finalizers == (FINALIZER,), "held from the first moment"
+    assert stored.spec.policies[0].values.main_container is not None
+    assert stored.spec.policies[0].values.maincontainer is None
+    await applied(casconfigs, key, 1)
+    seen = await casconfigs.get(DEPLOYMENTS, ObjectKey(namespace, "web"), dict[str, Any])
+    first = seen["spec"]["template"]["spec"]["containers"][0]
+    assert (first["image"], first["env"]) == ("quintet.local/other:2", [{"name": "LEVEL", "value": "low"}])
+    await remove(casconfigs, key)
+    after = await casconfigs.get(DEPLOYMENTS, ObjectKey(namespace, "web"), dict[str, Any])
+    assert plain(after) == plain(before)
+
+
+SECRET = {"kind": "Secret", "name": "db", "path": ".data.password", "toKey": "password"}
+PRIVILEGED = {"name": "x", "image": "x", "securityContext": {"privileged": True}}
+REFUSED = [
+    pytest.param(a_policy(include={"names": []}, labels={"a": "b"}), "an empty include matches nothing", id="empty include"),
+    pytest.param(a_policy(include={"kinds": ["Secret"]}, labels={"a": "b"}), "is never a target", id="Secrets"),
+    pytest.param(a_policy(include={"kinds": ["RoleBinding"]}, labels={"a": "b"}), "is never a target", id="RBAC"),
+    pytest.param(a_policy(**{"from": [{**SECRET, "toType": "label"}]}), "must not become a label", id="a Secret into a label"),
+    pytest.param(a_policy(sidecars=[PRIVILEGED]), "a privileged container owns the node", id="a privileged sidecar"),
+    pytest.param(a_policy(sidecars=[{"name": "x", "image": "x", "serviceAccountName": "admin"}]), "serviceAccountName", id="a sidecar with an account"),
+    pytest.param(a_policy(annotations={"casconfig.openebs.io/other": "{}"}), "is not for configs", id="a forged ledger"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("policy", "sentence"), REFUSED)
+async def test_an_attack_is_refused_with_its_reason(policy, sentence, webhooks, cluster, namespace):
+    done = apply(cluster, namespace, written(policy))
+    assert done.returncode != 0, done.stdout
+    assert sentence in done.stderr
+
+
+async def test_a_container_is_checked_field_by_field(webhooks, cluster, namespace):
+    done = apply(
+        cluster, namespace, written(a_policy(sidecars=[{"name": "x", "image": "x", "imagePullPolicy": 5}]))
+    )
+    assert done.returncode != 0
+    assert "imagePullPolicy" in done.stderr
+
+
+@pytest.mark.parametrize("most", [0, -1, 100_001])
+async def test_a_limit_that_is_none_is_refused(most, webhooks, cluster, namespace):
+    done = apply(cluster, namespace, written(a_policy(labels={"a": "b"}), maxTargets=most))
+    assert done.returncode != 0
+    assert "maxTargets" in done.stderr
+
+
+async def test_policies_that_overlap_are_warned_of(webhooks, cluster, namespace):
+    done = apply(
+        cluster, namespace, written(a_policy("one", envs={"A": "1"}), a_policy("two", envs={"A": "2"}))
+    )
+    assert done.returncode == 0, done.stderr
+    assert "policies one and two may have the same targets and both set variable A: two wins" in done.stderr
