@@ -26,7 +26,6 @@ BUNDLE, CATALOG = Path("bundle"), Path("catalog/quintet")
 PACKAGE = "quintet"
 CHANNELS, DEFAULT_CHANNEL = ("candidate",), "candidate"
 OLDEST_KUBERNETES = "1.32.0"
-BUNDLE_IMAGE = f"{IMAGE.rpartition(':')[0]}-bundle"
 HOME = "https://quintet.dev"
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 40"><g fill="#2f5d8a">'
@@ -105,7 +104,8 @@ def catalog(components: Sequence[Component], releases: Sequence[Release] = ()) -
         {"schema": "olm.channel", "package": PACKAGE, "name": name, "entries": entries} for name in CHANNELS
     ]
     documents += [_offered(components, release) for release in offered]
-    return as_yaml(*documents)
+    # What stands before the first separator is a document of its own to opm.
+    return HEADER + as_yaml(*documents).removeprefix(HEADER).removeprefix("---\n")
 
 
 def hub_settings() -> str:
@@ -260,7 +260,7 @@ def _offered(components: Sequence[Component], release: Release) -> JsonObject:
         "schema": "olm.bundle",
         "package": PACKAGE,
         "name": release.name,
-        "image": f"{BUNDLE_IMAGE}:v{release.version}",
+        "image": "",
         "properties": properties,
         "relatedImages": [{"name": "quintet", "image": release.image}],
     }

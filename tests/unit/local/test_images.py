@@ -8,7 +8,7 @@ import pytest
 from quintet import __version__
 from quintet.local import builders, images, staging
 from quintet.local.builders import Buildah, Engine
-from quintet.manifests import manager
+from quintet.manifests import process
 
 
 class Recorder:
@@ -34,7 +34,7 @@ def package(tmp_path, monkeypatch):
 
 
 def test_the_manifests_run_the_image_that_is_built():
-    assert images.QUINTET == manager.IMAGE == f"quintet.local/quintet:{__version__}"
+    assert images.QUINTET == process.IMAGE == f"quintet.local/quintet:{__version__}"
 
 
 def test_a_change_of_the_source_is_another_image(package):
