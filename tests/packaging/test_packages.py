@@ -194,8 +194,10 @@ def test_the_validators_of_bundles_would_find_something(tool, tmp_path):
     shutil.copytree(ROOT / "bundle", broken)
     path = broken / "manifests/quintet.clusterserviceversion.yaml"
     service = yaml.safe_load(path.read_text())
-    del service["spec"]["displayName"]
+    service["metadata"]["annotations"]["categories"] = "Unheard of"
+    del service["spec"]["provider"]
     path.write_text(yaml.safe_dump(service))
     done = tool("bundle-validate")(str(broken))
     assert done.returncode == 1
-    assert "displayName" in done.stdout
+    assert "Unheard of" in done.stdout
+    assert "csv.Spec.Provider.Name not specified" in done.stdout
