@@ -15,7 +15,9 @@ from quintet.kube.config import load
 from quintet.kube.transport import Transport
 
 if TYPE_CHECKING:
+    from kit.backends import Witness
     from kit.kubelet import PretendedNode
+    from kit.nats import NatsServer
     from quintet.local.cluster import Cluster
     from quintet.runtime.manager import Manager
 
@@ -139,6 +141,43 @@ async def casconfig_operator(
     await an_account(api, namespace)
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as manager:
         yield manager
+
+
+@pytest.fixture(scope="session")
+async def backends(client: Client) -> Client:
+    """The same client, once the API server serves EventingBackends and Subscriptions."""
+    from kit.backends import install
+
+    await install(client)
+    return client
+
+
+@pytest.fixture
+async def witness(backends: Client, proxy: FaultProxy) -> "Witness":
+    """Compares every status that claims to be ready with what is there at that moment."""
+    from kit.backends import Witness
+
+    return Witness(backends, proxy)
+
+
+@pytest.fixture
+async def backend_operator(
+    witness: "Witness", proxy: FaultProxy, pretended_node: "PretendedNode", namespace: str, tmp_path: Path
+) -> AsyncIterator[None]:
+    """A controller of EventingBackends for the namespace of the test, whose pods only pretend."""
+    from kit.backends import an_operator
+
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        yield
+
+
+@pytest.fixture
+async def nats(tmp_path: Path) -> "AsyncIterator[NatsServer]":
+    """A NATS server with JetStream, for this test alone."""
+    from kit.nats import a_nats_server
+
+    async with a_nats_server(tmp_path / "nats") as server:
+        yield server
 
 
 @pytest.fixture

@@ -29,13 +29,13 @@ from kit.casconfigs import (
     with_reason,
 )
 from kit.cluster import fresh_namespace
+from kit.crashes import ANSWER_LOST, FAULTS, KILLED_AFTER, KILLED_BEFORE, TROUBLE, at_writes, keep_running
 from kit.process import Program
-from kit.proxy import Answer, DropReply, FaultProxy, KillAfterCommit, KillBefore
+from kit.proxy import FaultProxy
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.kube.client import Client
 
 TESTS = Path(__file__).parent.parent
-AT_ONCE = 4
 NAMES = ("a", "b", "c")
 PATIENT = 120.0
 
@@ -96,13 +96,6 @@ STORIES = {"success": tell_of_success, "refusal": tell_of_refusal}
 Story = Callable[[Client, Api, str], Awaitable[None]]
 
 
-async def keep_running(operator: Program) -> None:
-    """What a kubelet does."""
-    while True:
-        await operator.ended()
-        await operator.start()
-
-
 @contextlib.asynccontextmanager
 async def a_stage(
     client: Client, api: Api, kubeconfig: Path, scratch: Path
@@ -139,28 +132,21 @@ async def writes(casconfigs: Client, cluster, tmp_path_factory) -> dict[str, int
     return found
 
 
-FAULTS: dict[str, Callable[[Program], Any]] = {
-    "killed before the write": lambda operator: KillBefore(operator.kill),
-    "killed after the commit": lambda operator: KillAfterCommit(operator.kill),
-    "the answer is lost": lambda operator: DropReply(),
-    "refused by a server in trouble": lambda operator: Answer(503, "ServiceUnavailable"),
-}
 # To be refused is to have written nothing, which the kill before each write shows already.
-EVERY = {"refused by a server in trouble": 3}
+EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 1, TROUBLE: 3}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
+@pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(900)
 async def test_all_targets_or_none_whatever_happens_to_a_write(
     fault, story, writes, casconfigs: Client, cluster, api, tmp_path
 ):
-    slots, told = asyncio.Semaphore(AT_ONCE), STORIES[story]
+    told = STORIES[story]
 
     async def one(number: int) -> None:
-        stage = a_stage(casconfigs, api, cluster.kubeconfig, tmp_path)
-        async with slots, stage as (namespace, proxy, operator):
+        async with a_stage(casconfigs, api, cluster.kubeconfig, tmp_path) as (namespace, proxy, operator):
             injected = proxy.inject(FAULTS[fault](operator), at_write=number)
             try:
                 await told(casconfigs, api, namespace)
@@ -169,6 +155,4 @@ async def test_all_targets_or_none_whatever_happens_to_a_write(
             # How many targets were changed before one refused is a matter of luck.
             assert injected.hits or len(proxy.trace.writes()) < number, f"\n{proxy.trace}"
 
-    async with asyncio.TaskGroup() as group:
-        for number in range(1, writes[story] + 1, EVERY.get(fault, 1)):
-            group.create_task(one(number))
+    await at_writes(range(1, writes[story] + 1, EVERY[fault]), one)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,10 @@ import pytest
 from kit.api import Api
 from kit.checkups import CHILD_TYPES, PASSED, PlayedPod, an_account, create, pods, with_verdict
 from kit.cluster import fresh_namespace
+from kit.crashes import ANSWER_LOST, FAULTS, KILLED_AFTER, KILLED_BEFORE, TROUBLE, at_writes, keep_running
 from kit.eventually import eventually
 from kit.process import Program
-from kit.proxy import Answer, Before, DropReply, FaultProxy, KillAfterCommit, KillBefore, matching
+from kit.proxy import Before, FaultProxy, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.checkup.contract import RUN_LABEL
 from quintet.apis.meta import Object, ObjectKey
@@ -27,7 +28,6 @@ from quintet.controllers.checkup import desired
 from quintet.kube.client import Client
 from quintet.kube.errors import KubeError, NotFound
 
-AT_ONCE = 4
 NAME = "crashed"
 COMMAND = Path(sys.executable).parent / "quintet"
 
@@ -95,13 +95,6 @@ async def nothing_left(client: Client, namespace: str) -> None:
     await eventually(gone, within=60.0)
 
 
-async def keep_running(operator: Program) -> None:
-    """What a kubelet does."""
-    while True:
-        await operator.ended()
-        await operator.start()
-
-
 @contextlib.asynccontextmanager
 async def a_stage(
     client: Client, api: Api, kubeconfig: Path, scratch: Path
@@ -135,30 +128,12 @@ async def writes(checkups: Client, cluster, tmp_path_factory) -> int:
         return len(proxy.trace.writes())
 
 
-async def at_writes(numbers: range, plan: Callable[[int], "asyncio.Future[None]"]) -> None:
-    slots = asyncio.Semaphore(AT_ONCE)
-
-    async def one(number: int) -> None:
-        async with slots:
-            await plan(number)
-
-    async with asyncio.TaskGroup() as group:
-        for number in numbers:
-            group.create_task(one(number))
-
-
-FAULTS = {
-    "killed before the write": lambda operator: KillBefore(operator.kill),
-    "killed after the commit": lambda operator: KillAfterCommit(operator.kill),
-    "the answer is lost": lambda operator: DropReply(),
-    "refused by a server in trouble": lambda operator: Answer(503, "ServiceUnavailable"),
-}
 # To be refused is to have written nothing, which the kill before each write shows already.
-EVERY = {"refused by a server in trouble": 3}
+EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 1, TROUBLE: 3}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
+@pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(900)
 async def test_one_job_for_each_run_and_the_right_verdict_whatever_happens_to_a_write(
     fault, writes, checkups: Client, cluster, api, tmp_path
@@ -173,7 +148,7 @@ async def test_one_job_for_each_run_and_the_right_verdict_whatever_happens_to_a_
             made = [e for e in proxy.trace.writes(matching("create", "jobs")) if e.status == 201]
             assert len(made) == 2, f"write {number} {fault}: not one Job for each run\n{proxy.trace}"
 
-    await at_writes(range(1, writes + 1, EVERY.get(fault, 1)), plan)
+    await at_writes(range(1, writes + 1, EVERY[fault]), plan)
 
 
 @pytest.mark.slow

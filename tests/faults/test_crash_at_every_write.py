@@ -11,10 +11,10 @@ import pytest
 
 from kit.api import Api
 from kit.cluster import fresh_namespace
+from kit.crashes import FAULTS, keep_running
 from kit.eventually import eventually
 from kit.operators import an_operator
-from kit.process import Program
-from kit.proxy import Answer, DropReply, FaultProxy, KillAfterCommit, KillBefore
+from kit.proxy import FaultProxy
 from kit.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
@@ -58,13 +58,6 @@ async def tell(client: Client, namespace: str) -> None:
     await gone(client, key)
 
 
-async def keep_running(operator: Program) -> None:
-    """What a kubelet does."""
-    while True:
-        await operator.ended()
-        await operator.start()
-
-
 @pytest.fixture(scope="module")
 async def writes(widgets, cluster, tmp_path_factory) -> int:
     """How many writes the story takes when nothing goes wrong."""
@@ -81,16 +74,6 @@ async def writes(widgets, cluster, tmp_path_factory) -> int:
         ]
         assert len(creates) == 3, f"\n{proxy.trace}"
         return len(proxy.trace.writes())
-
-
-FAULTS = {
-    "killed before the write": lambda operator: KillBefore(operator.kill),
-    "killed after the commit": lambda operator: KillAfterCommit(operator.kill),
-    "the answer is lost": lambda operator: DropReply(),
-    "refused with a conflict": lambda operator: Answer(409, "Conflict"),
-    "refused for overload": lambda operator: Answer(429, "TooManyRequests", retry_after=1),
-    "refused by a server in trouble": lambda operator: Answer(503, "ServiceUnavailable"),
-}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))

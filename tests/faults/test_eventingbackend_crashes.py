@@ -8,28 +8,28 @@ made ready by a pretended node.
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.api import Api
-from kit.backends import change, children, create, get, install, jetstream_of, ready, resources
+from kit.backends import change, children, create, get, jetstream_of, ready, resources
 from kit.cluster import fresh_namespace
+from kit.crashes import ANSWER_LOST, FAULTS, KILLED_AFTER, KILLED_BEFORE, TROUBLE, at_writes, keep_running
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.nats import NatsServer, a_nats_server
 from kit.objects import exists
 from kit.process import Program
-from kit.proxy import Answer, Before, DropReply, FaultProxy, KillAfterCommit, KillBefore
+from kit.proxy import Before, FaultProxy
 from kit.quintet import COMMAND
 from quintet.apis.eventingbackend import EVENTINGBACKENDS
 from quintet.apis.meta import ObjectKey
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 
-AT_ONCE = 4
 PATIENCE = 300.0
 NAME = "bus"
 WANTED = {
@@ -67,12 +67,6 @@ async def nats(tmp_path_factory) -> AsyncIterator[NatsServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-async def backends(client: Client) -> Client:
-    await install(client)
-    return client
-
-
 def its_stream(namespace: str, nats: NatsServer) -> dict[str, Any]:
     """A stream for each namespace on the one server; few pods, because there are many runs."""
     places = {"url": nats.url, "streamName": namespace, "streamSubjectPrefix": namespace}
@@ -99,13 +93,6 @@ async def nothing_left(client: Client, namespace: str) -> None:
         assert await children(client, namespace) == {}
 
     await eventually(gone, within=PATIENCE)
-
-
-async def keep_running(operator: Program) -> None:
-    """What a kubelet does."""
-    while True:
-        await operator.ended()
-        await operator.start()
 
 
 @contextlib.asynccontextmanager
@@ -142,30 +129,12 @@ async def writes(backends: Client, nats, cluster, tmp_path_factory) -> int:
         return len(proxy.trace.writes())
 
 
-async def at_writes(numbers: range, plan: Callable[[int], "asyncio.Future[None]"]) -> None:
-    slots = asyncio.Semaphore(AT_ONCE)
-
-    async def one(number: int) -> None:
-        async with slots:
-            await plan(number)
-
-    async with asyncio.TaskGroup() as group:
-        for number in numbers:
-            group.create_task(one(number))
-
-
-FAULTS = {
-    "killed before the write": lambda operator: KillBefore(operator.kill),
-    "killed after the commit": lambda operator: KillAfterCommit(operator.kill),
-    "the answer is lost": lambda operator: DropReply(),
-    "refused by a server in trouble": lambda operator: Answer(503, "ServiceUnavailable"),
-}
 # To be refused is to have written nothing, and a lost answer is a kill after the commit without the kill.
-EVERY = {"refused by a server in trouble": 4, "the answer is lost": 2}
+EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 2, TROUBLE: 4}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
+@pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(1800)
 async def test_the_end_is_the_same_whatever_happens_to_a_write(
     fault, writes, backends: Client, nats, cluster, api, tmp_path
@@ -181,7 +150,7 @@ async def test_the_end_is_the_same_whatever_happens_to_a_write(
                 f"write {number} {fault}: something was made twice\n{proxy.trace}"
             )
 
-    await at_writes(range(1, writes + 1, EVERY.get(fault, 1)), plan)
+    await at_writes(range(1, writes + 1, EVERY[fault]), plan)
 
 
 @pytest.mark.slow

@@ -13,10 +13,20 @@ import pytest
 
 from kit.api import Api
 from kit.cluster import fresh_namespace
+from kit.crashes import (
+    ANSWER_LOST,
+    CONFLICT,
+    FAULTS,
+    KILLED_AFTER,
+    KILLED_BEFORE,
+    TROUBLE,
+    at_writes,
+    keep_running,
+)
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.process import Program
-from kit.proxy import Answer, DropReply, FaultProxy, KillAfterCommit, KillBefore
+from kit.proxy import FaultProxy
 from kit.statefulclusters import a_cluster, claims, claims_of, get, names, pods, revisions
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
@@ -89,13 +99,6 @@ def an_operator(kubeconfig: Path, namespace: str) -> Program:
     return Program(*argv, environment={"PYTHONPATH": str(TESTS)})
 
 
-async def keep_running(operator: Program) -> None:
-    """What a kubelet does."""
-    while True:
-        await operator.ended()
-        await operator.start()
-
-
 async def run(client: Client, api: Api, kubeconfig: Path, folder: Path, prepare) -> FaultProxy:
     """The story with an operator that is started again whenever it dies; `prepare` sets the fault."""
     async with (
@@ -133,26 +136,16 @@ async def writes(clusters, cluster, tmp_path_factory) -> int:
     return len(proxy.trace.writes())
 
 
-FAULTS = {
-    "killed before the write": lambda operator: KillBefore(operator.kill),
-    "killed after the commit": lambda operator: KillAfterCommit(operator.kill),
-    "the answer is lost": lambda operator: DropReply(),
-    "refused with a conflict": lambda operator: Answer(409, "Conflict"),
-    "refused by a server in trouble": lambda operator: Answer(503, "ServiceUnavailable"),
-}
 # To be refused is to have written nothing, which the kill before each write shows already.
-EVERY = {"refused with a conflict": 3, "refused by a server in trouble": 3}
-AT_ONCE = 4
+EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 1, CONFLICT: 3, TROUBLE: 3}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
+@pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(900)
 async def test_the_end_is_the_same_whatever_happens_to_a_write(
     fault, writes, clusters, cluster, api, tmp_path
 ):
-    slots = asyncio.Semaphore(AT_ONCE)
-
     async def at(number: int) -> None:
         def prepare(proxy: FaultProxy, operator: Program):
             hit = proxy.inject(FAULTS[fault](operator), at_write=number)
@@ -173,9 +166,6 @@ async def test_the_end_is_the_same_whatever_happens_to_a_write(
 
         folder = tmp_path / str(number)
         folder.mkdir()
-        async with slots:
-            await run(clusters, api, cluster.kubeconfig, folder, prepare)
+        await run(clusters, api, cluster.kubeconfig, folder, prepare)
 
-    async with asyncio.TaskGroup() as group:
-        for number in range(1, writes + 1, EVERY.get(fault, 1)):
-            group.create_task(at(number))
+    await at_writes(range(1, writes + 1, EVERY[fault]), at)

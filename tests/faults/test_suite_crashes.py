@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kit.api import Api
+from kit.crashes import keep_running
 from kit.kubelet import PretendedNode
 from kit.process import Program
 from kit.proxy import DropReply, FaultProxy, KillAfterCommit, changes_state
@@ -22,13 +23,6 @@ from quintet.manifests.installation import installer, objects
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ALL = tuple(COMPONENTS.values())
 MOST_WRITES = 80
-
-
-async def keep_running(operator: Program) -> None:
-    """What a kubelet does."""
-    while True:
-        await operator.ended()
-        await operator.start()
 
 
 @contextlib.asynccontextmanager

@@ -1,22 +1,18 @@
 """EventingBackends against real NATS servers: from cold, after trouble, and as the published examples say."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 
 from kit.backends import (
-    Witness,
     a_backend,
     a_secret,
-    an_operator,
     change,
     children,
     condition,
     create,
     get,
-    install,
     jetstream_of,
     ready,
     resources,
@@ -33,31 +29,8 @@ from quintet.kube.client import Client
 from quintet.local.certificates import Authority
 
 
-@pytest.fixture(scope="module")
-async def backends(client: Client) -> Client:
-    await install(client)
-    return client
-
-
-@pytest.fixture
-async def witness(backends: Client, proxy: FaultProxy) -> Witness:
-    return Witness(backends, proxy)
-
-
-@pytest.fixture
-async def operator(witness, proxy: FaultProxy, pretended_node, namespace, tmp_path) -> AsyncIterator[None]:
-    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
-        yield
-
-
-@pytest.fixture
-async def nats(tmp_path) -> AsyncIterator[NatsServer]:
-    async with a_nats_server(tmp_path / "nats") as server:
-        yield server
-
-
 async def test_the_published_example_becomes_ready_as_published(
-    operator, witness, backends: Client, nats, namespace
+    backend_operator, witness, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", maxInFlightMessages=10, url=nats.url)
     status = (await ready(backends, key)).status
@@ -72,7 +45,9 @@ async def test_the_published_example_becomes_ready_as_published(
     witness.assert_truth()
 
 
-async def test_every_child_is_there_and_belongs_to_the_backend(operator, backends: Client, nats, namespace):
+async def test_every_child_is_there_and_belongs_to_the_backend(
+    backend_operator, backends: Client, nats, namespace
+):
     key = await create(backends, namespace, "any", url=nats.url)
     backend = await ready(backends, key)
     found = await children(backends, namespace)
@@ -93,7 +68,7 @@ async def test_every_child_is_there_and_belongs_to_the_backend(operator, backend
 
 
 async def test_nothing_is_written_once_everything_is_as_wanted(
-    operator, backends: Client, proxy: FaultProxy, nats, namespace
+    backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
@@ -102,7 +77,7 @@ async def test_nothing_is_written_once_everything_is_as_wanted(
 
 
 async def test_the_columns_show_conditions_whose_names_hold_spaces(
-    operator, backends: Client, cluster, nats, namespace
+    backend_operator, backends: Client, cluster, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
@@ -116,7 +91,7 @@ async def test_the_columns_show_conditions_whose_names_hold_spaces(
 
 
 async def test_mistakes_are_shown_as_published_while_the_last_good_configuration_serves(
-    operator, witness, backends: Client, nats, namespace
+    backend_operator, witness, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
     before = await ready(backends, key)
@@ -147,7 +122,7 @@ async def test_mistakes_are_shown_as_published_while_the_last_good_configuration
 
 
 async def test_a_backend_that_never_had_a_good_configuration_serves_nothing(
-    operator, backends: Client, namespace
+    backend_operator, backends: Client, namespace
 ):
     key = await create(backends, namespace, "any", maxInFlightMessages="ten")
     await says(backends, key, "The provided spec.config has validation errors")
@@ -157,7 +132,7 @@ async def test_a_backend_that_never_had_a_good_configuration_serves_nothing(
 
 
 async def test_a_server_that_is_started_later_is_found(
-    operator, witness, backends: Client, proxy: FaultProxy, namespace, tmp_path
+    backend_operator, witness, backends: Client, proxy: FaultProxy, namespace, tmp_path
 ):
     server = NatsServer(tmp_path / "later")
     key = await create(backends, namespace, "any", url=server.url)
@@ -173,7 +148,7 @@ async def test_a_server_that_is_started_later_is_found(
 
 
 async def test_a_server_that_was_killed_is_missed_at_once_and_found_again(
-    operator, witness, backends: Client, proxy: FaultProxy, nats, namespace
+    backend_operator, witness, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
@@ -189,14 +164,16 @@ async def test_a_server_that_was_killed_is_missed_at_once_and_found_again(
     ]  # fmt: skip
 
 
-async def test_a_server_without_jetstream_is_told_apart(operator, backends: Client, namespace, tmp_path):
+async def test_a_server_without_jetstream_is_told_apart(
+    backend_operator, backends: Client, namespace, tmp_path
+):
     async with a_nats_server(tmp_path / "plain", jetstream=False) as server:
         key = await create(backends, namespace, "any", url=server.url)
         await says(backends, key, "JetStream not available")
 
 
 async def test_a_wrong_credential_is_told_and_the_right_one_makes_it_ready(
-    operator, witness, backends: Client, namespace, tmp_path
+    backend_operator, witness, backends: Client, namespace, tmp_path
 ):
     users = {"authorization": {"user": "operator", "password": "right"}}
     async with a_nats_server(tmp_path / "closed", users) as server:
@@ -222,7 +199,7 @@ async def test_a_wrong_credential_is_told_and_the_right_one_makes_it_ready(
     ids=["expired", "of another name", "good"],
 )
 async def test_a_certificate_is_judged_by_its_time_and_name(
-    hosts, days, want, operator, backends: Client, namespace, tmp_path
+    hosts, days, want, backend_operator, backends: Client, namespace, tmp_path
 ):
     authority = Authority.create(tmp_path / "pki")
     certificate, signer = authority.issue(
@@ -236,7 +213,7 @@ async def test_a_certificate_is_judged_by_its_time_and_name(
 
 
 async def test_new_credentials_are_tried_before_pods_get_them(
-    operator, witness, backends: Client, namespace, tmp_path
+    backend_operator, witness, backends: Client, namespace, tmp_path
 ):
     users = {"authorization": {"users": [{"user": "a", "password": "1"}, {"user": "b", "password": "2"}]}}
     async with a_nats_server(tmp_path / "closed", users) as server:
@@ -264,7 +241,7 @@ async def test_new_credentials_are_tried_before_pods_get_them(
     witness.assert_truth()
 
 
-async def test_a_stream_that_somebody_edited_is_put_back(operator, backends: Client, nats, namespace):
+async def test_a_stream_that_somebody_edited_is_put_back(backend_operator, backends: Client, nats, namespace):
     key = await create(backends, namespace, "any", url=nats.url, streamName="orders", maxMessages=1000)
     await ready(backends, key)
     async with jetstream_of(nats.url) as jetstream:
@@ -282,14 +259,14 @@ async def test_a_stream_that_somebody_edited_is_put_back(operator, backends: Cli
 
 
 async def test_a_stream_that_the_server_refuses_is_told_with_its_words(
-    operator, backends: Client, nats, namespace
+    backend_operator, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url, streamReplicas=3)
     found = await says(backends, key, "Stream refused by the server")
     assert "replicas > 1 not supported in non-clustered mode" in found.message
 
 
-async def test_a_changed_limit_reaches_the_stream(operator, backends: Client, nats, namespace):
+async def test_a_changed_limit_reaches_the_stream(backend_operator, backends: Client, nats, namespace):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
     await change(backends, key, url=nats.url, maxMessagesPerSubject=7, maxBytes="10Mi")
@@ -300,7 +277,7 @@ async def test_a_changed_limit_reaches_the_stream(operator, backends: Client, na
 
 
 async def test_a_deleted_backend_takes_its_children_along_and_leaves_the_stream(
-    operator, backends: Client, nats, namespace
+    backend_operator, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
@@ -316,7 +293,7 @@ async def test_a_deleted_backend_takes_its_children_along_and_leaves_the_stream(
     assert "quintet.dev/backend" not in (config.metadata or {}), "the stream is still claimed"
 
 
-async def test_a_name_of_any_form_is_served(operator, backends: Client, nats, namespace):
+async def test_a_name_of_any_form_is_served(backend_operator, backends: Client, nats, namespace):
     name = "1." + "very-long-name." * 8 + "x"
     body = a_backend(name, url=nats.url)
     await backends.create(EVENTINGBACKENDS, body, Object, namespace=namespace)

@@ -17,7 +17,6 @@ from kit.backends import (
     children,
     create,
     get,
-    install,
     ready,
     says,
 )
@@ -34,12 +33,6 @@ from quintet.manifests.rbac import offered_roles, operator_roles
 
 EVENTING = COMPONENTS["eventing"]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-
-
-@pytest.fixture(scope="module")
-async def backends(client: Client) -> Client:
-    await install(client)
-    return client
 
 
 @pytest.fixture

@@ -1,11 +1,6 @@
 """Several backends side by side, in one and in two namespaces; switches from one to another; who may go."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from kit.backends import (
-    Witness,
     a_mesh,
     a_secret,
     a_subscription,
@@ -15,7 +10,6 @@ from kit.backends import (
     condition,
     create,
     get,
-    install,
     jetstream_of,
     ready,
     resources,
@@ -25,7 +19,7 @@ from kit.backends import (
 from kit.cluster import fresh_namespace
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
-from kit.nats import NatsServer, a_nats_server
+from kit.nats import a_nats_server
 from kit.objects import exists
 from kit.proxy import FaultProxy
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
@@ -37,31 +31,8 @@ from quintet.kube.client import Client
 from quintet.nats.config import StreamConfig
 
 
-@pytest.fixture(scope="module")
-async def backends(client: Client) -> Client:
-    await install(client)
-    return client
-
-
-@pytest.fixture
-async def witness(backends: Client, proxy: FaultProxy) -> Witness:
-    return Witness(backends, proxy)
-
-
-@pytest.fixture
-async def operator(witness, proxy: FaultProxy, pretended_node, namespace, tmp_path) -> AsyncIterator[None]:
-    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
-        yield
-
-
-@pytest.fixture
-async def nats(tmp_path) -> AsyncIterator[NatsServer]:
-    async with a_nats_server(tmp_path / "nats") as server:
-        yield server
-
-
 async def test_two_nats_and_one_beb_are_ready_side_by_side_in_one_namespace(
-    operator, witness, backends: Client, nats, namespace
+    backend_operator, witness, backends: Client, nats, namespace
 ):
     async with a_mesh() as mesh:
         await a_secret(backends, namespace, "mesh", **mesh.secret())
@@ -118,7 +89,7 @@ async def test_backends_of_one_name_in_two_namespaces_do_not_know_each_other(
 
 
 async def test_each_stage_of_a_beb_backend_has_a_reason_of_its_own(
-    operator, witness, backends: Client, namespace
+    backend_operator, witness, backends: Client, namespace
 ):
     async with a_mesh() as mesh:
         key = await create(backends, namespace, "mesh", "beb", secretRef="some-secret")
@@ -141,7 +112,7 @@ async def test_each_stage_of_a_beb_backend_has_a_reason_of_its_own(
 
 
 async def test_another_type_is_not_claimed_to_be_ready_before_it_is(
-    operator, witness, backends: Client, proxy: FaultProxy, nats, namespace
+    backend_operator, witness, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     async with a_mesh() as mesh:
         key = await create(backends, namespace, "any", url=nats.url)
@@ -169,7 +140,7 @@ async def test_another_type_is_not_claimed_to_be_ready_before_it_is(
 
 
 async def test_a_move_to_another_server_loses_nothing_on_the_way(
-    operator, witness, backends: Client, nats, namespace, tmp_path
+    backend_operator, witness, backends: Client, nats, namespace, tmp_path
 ):
     """Listen there → publish there → deliver what is left here → deliver there."""
     key = await create(backends, namespace, "any", url=nats.url)
@@ -211,7 +182,7 @@ async def test_a_move_to_another_server_loses_nothing_on_the_way(
 
 
 async def test_other_subjects_are_published_only_when_they_are_listened_to_and_old_ones_are_kept_until_then(
-    operator, witness, backends: Client, nats, namespace
+    backend_operator, witness, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url, streamSubjectPrefix="old")
     await ready(backends, key)
@@ -245,7 +216,7 @@ async def test_other_subjects_are_published_only_when_they_are_listened_to_and_o
 
 
 async def test_the_older_of_two_backends_keeps_the_stream_that_both_want(
-    operator, backends: Client, proxy: FaultProxy, nats, namespace
+    backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     elder = await create(backends, namespace, "elder", url=nats.url, maxMessages=10)
     await ready(backends, elder)
@@ -265,7 +236,7 @@ async def test_the_older_of_two_backends_keeps_the_stream_that_both_want(
 
 
 async def test_one_server_under_two_names_is_still_one_server(
-    operator, backends: Client, namespace, tmp_path
+    backend_operator, backends: Client, namespace, tmp_path
 ):
     async with a_nats_server(tmp_path / "everywhere", {"host": "0.0.0.0"}) as server:
         elder = await create(backends, namespace, "elder", url=server.url, maxMessages=10)
@@ -278,7 +249,9 @@ async def test_one_server_under_two_names_is_still_one_server(
             assert (await jetstream.stream_info("sap")).config.max_msgs == 10
 
 
-async def test_a_stream_of_somebody_else_is_not_taken_over(operator, backends: Client, nats, namespace):
+async def test_a_stream_of_somebody_else_is_not_taken_over(
+    backend_operator, backends: Client, nats, namespace
+):
     async with jetstream_of(nats.url) as jetstream:
         await jetstream.create_stream(StreamConfig(name="sap", subjects=("theirs.>",)))
         key = await create(backends, namespace, "any", url=nats.url)
@@ -288,7 +261,7 @@ async def test_a_stream_of_somebody_else_is_not_taken_over(operator, backends: C
 
 
 async def test_a_backend_stays_while_subscriptions_use_it_and_says_which(
-    operator, backends: Client, nats, namespace
+    backend_operator, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
@@ -309,7 +282,7 @@ async def test_a_backend_stays_while_subscriptions_use_it_and_says_which(
 
 
 async def test_a_deleted_namespace_takes_everything_with_it(
-    operator, backends: Client, cluster, nats, namespace
+    backend_operator, backends: Client, cluster, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
@@ -324,7 +297,7 @@ async def test_a_deleted_namespace_takes_everything_with_it(
 
 
 async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_goes(
-    operator, backends: Client, api, proxy: FaultProxy, nats, namespace
+    backend_operator, backends: Client, api, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
@@ -353,7 +326,7 @@ async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_
 
 
 async def test_a_child_that_somebody_else_made_is_left_alone_and_named(
-    operator, backends: Client, nats, namespace
+    backend_operator, backends: Client, nats, namespace
 ):
     theirs = {
         "apiVersion": "v1",
@@ -373,7 +346,9 @@ async def test_a_child_that_somebody_else_made_is_left_alone_and_named(
     assert [port["port"] for port in seen["spec"]["ports"]] == [1234]
 
 
-async def test_every_change_of_a_condition_is_an_event(operator, backends: Client, api, nats, namespace):
+async def test_every_change_of_a_condition_is_an_event(
+    backend_operator, backends: Client, api, nats, namespace
+):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
     await nats.kill()
@@ -395,7 +370,7 @@ async def test_every_change_of_a_condition_is_an_event(operator, backends: Clien
 
 
 async def test_a_backend_without_url_gets_a_server_with_a_claim(
-    operator, witness, backends: Client, namespace
+    backend_operator, witness, backends: Client, namespace
 ):
     """What answers in the pod is tested on a real node; here nothing does, and that is said."""
     key = await create(backends, namespace, "any", maxBytes="100Mi")

@@ -15,7 +15,7 @@ import uvloop
 
 from quintet import __version__
 from quintet.apis.meta import ObjectKey
-from quintet.cli.addresses import Address
+from quintet.cli.process import process_options
 from quintet.components import COMPONENTS
 from quintet.controllers.suite import controller as suite
 from quintet.kube import config
@@ -29,25 +29,12 @@ from quintet.runtime.manager import Manager
 
 
 @click.command(epilog="Exit codes: 0 asked to stop, 1 it failed, 2 it was called wrongly.")
-@click.option("--kubeconfig", help="Which cluster; default: KUBECONFIG, the pod's own, ~/.kube/config.")
-@click.option("--context", help="Which context of the kubeconfig.")
 @click.option("--flavour", type=click.Choice(list(FLAVOURS)), default=QUINTET.name, show_default=True)
 @click.option(
     "--image", envvar="QUINTET_IMAGE", default="", help="What controllers run unless told otherwise."
 )
-@click.option("--leader-elect/--no-leader-elect", default=None, help="Default: only in a pod.")
 @click.option("--system-namespace", envvar="POD_NAMESPACE", help="Where the controllers are installed.")
-@click.option(
-    "--health-address",
-    type=Address(),
-    default="127.0.0.1:8081",
-    show_default=True,
-    help="/healthz, /readyz, /metrics.",
-)
-@click.option(
-    "--log-format", type=click.Choice(["json", "text"]), default=None, help="Default: json in a pod."
-)
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+@process_options
 def operator(
     kubeconfig: str | None,
     context: str | None,

@@ -21,6 +21,7 @@ from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors
 from quintet.apis.meta import ObjectKey
 from quintet.cli import eventing
 from quintet.cli.addresses import Address
+from quintet.cli.process import process_options
 from quintet.components import COMPONENTS, INSTANCE, Component, Settings, webhook_service
 from quintet.kube import config
 from quintet.kube.client import Client
@@ -86,8 +87,6 @@ class _Names(click.ParamType[tuple[str, ...]]):
 
 @click.command(epilog="Exit codes: 0 asked to stop, 1 it failed, 2 it was called wrongly.")
 @click.option("--controllers", type=_Names(), default=",".join(COMPONENTS), show_default=True)
-@click.option("--kubeconfig", help="Which cluster; default: KUBECONFIG, the pod's own, ~/.kube/config.")
-@click.option("--context", help="Which context of the kubeconfig.")
 @click.option("--namespace", default="", help="Look at one namespace only; default: all.")
 @click.option(
     "--instance",
@@ -96,16 +95,8 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="The name of the installation's part that this process is a replica of: of its lease, its account "
     "and its webhooks.",
 )
-@click.option("--leader-elect/--no-leader-elect", default=None, help="Default: only in a pod.")
 @click.option(
     "--system-namespace", envvar="POD_NAMESPACE", help="Where the lease and the certificates are kept."
-)
-@click.option(
-    "--health-address",
-    type=Address(),
-    default="127.0.0.1:8081",
-    show_default=True,
-    help="/healthz, /readyz, /metrics.",
 )
 @click.option(
     "--webhooks",
@@ -162,10 +153,7 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="Where an EventingBackend may be all the same.",
 )
 @click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 64), help="Per controller.")
-@click.option(
-    "--log-format", type=click.Choice(["json", "text"]), default=None, help="Default: json in a pod."
-)
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+@process_options
 def run(log_format: str | None, log_level: str, **options: object) -> None:
     """Run controllers and their webhooks until SIGTERM or Ctrl-C.
 

@@ -4,8 +4,6 @@ Called by `controller`. What comes of it is a `Rollout` or what is in the way; e
 may mend are kept for the end, so that one failed child does not keep the others from being made.
 """
 
-import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 from quintet.apis.eventingbackend import Effective, EventingBackend, Standing
@@ -15,9 +13,10 @@ from quintet.controllers.eventingbackend.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.findings import Finding, Reason
 from quintet.controllers.eventingbackend.status import Rollout, standing_of
 from quintet.controllers.eventingbackend.watching import Sources
+from quintet.controllers.settling import settled, waits_for_others
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, child_name
-from quintet.kube.errors import ApiError, Forbidden, KubeError, WriteFenced
-from quintet.runtime.apply import Children, ForeignObject
+from quintet.kube.errors import ApiError
+from quintet.runtime.apply import Children
 from quintet.runtime.ownership import Child
 
 _SERVER_TYPES = (server.STATEFUL_SETS, desired.SERVICES, server.NETWORK_POLICIES, desired.BUDGETS)
@@ -132,12 +131,12 @@ class Hands:
     async def _ensure_all(self, *wanted: tuple[Resource, JsonObject]) -> list[Child[Any]] | Standing:
         """All of them, the last one last; or what to say if one could not be made."""
         first = [self._children.ensure(self._backend, *each) for each in wanted[:-1]]
-        results = await _settled(*first)
+        results = await settled(*first)
         errors = [result for result in results if isinstance(result, Exception)]
         if not errors:
-            results += await _settled(self._children.ensure(self._backend, *wanted[-1]))
+            results += await settled(self._children.ensure(self._backend, *wanted[-1]))
             errors = [result for result in results if isinstance(result, Exception)]
-        self.failures += (error for error in errors if not _waits_for_others(error))
+        self.failures += (error for error in errors if not waits_for_others(error))
         if errors:
             text = errors[0].message if isinstance(errors[0], ApiError) else str(errors[0])
             return Standing("False", message=text)
@@ -146,16 +145,3 @@ class Hands:
             text = "an object is still being deleted; it is made again when it is gone"
             return Standing("False", message=text)
         return made
-
-
-def _waits_for_others(error: Exception) -> bool:
-    """Whether trying again soon is pointless: a foreign object has to go, or the namespace is going."""
-    return isinstance(error, ForeignObject) or (isinstance(error, Forbidden) and error.namespace_terminating)
-
-
-async def _settled(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]:
-    results = await asyncio.gather(*work, return_exceptions=True)
-    for result in results:
-        if isinstance(result, WriteFenced) or not isinstance(result, Child | KubeError | ForeignObject):
-            raise result
-    return list(results)  # type: ignore[arg-type]  # all others were raised above

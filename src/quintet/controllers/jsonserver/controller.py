@@ -4,7 +4,6 @@ Called by `runtime.controller` with a key. The phases: look → hold (finalizer)
 data → apply the children → read the data back → write the status.
 """
 
-import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
@@ -27,7 +26,8 @@ from quintet.controllers.jsonserver.status import (
     verify_again,
     wants_verification,
 )
-from quintet.kube.errors import ApiError, Forbidden, KubeError, WriteFenced
+from quintet.controllers.settling import settled, waits_for_others
+from quintet.kube.errors import ApiError
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.builder import Builder
@@ -79,16 +79,16 @@ class JsonServerController:
 
     async def _apply(self, server: JsonServer) -> tuple[Problem | None, Rollout, list[Exception]]:
         # The data first: pods that start before it would serve what was there before.
-        results = await _settled(self._ensure(server, desired.CONFIG_MAPS, desired.config_map(server)))
+        results = await settled(self._ensure(server, desired.CONFIG_MAPS, desired.config_map(server)))
         if not isinstance(results[0], Exception):
-            results += await _settled(
+            results += await settled(
                 self._ensure(server, desired.SERVICES, desired.service(server)),
                 self._ensure(server, desired.DEPLOYMENTS, desired.deployment(server, self._image)),
             )
         errors = [result for result in results if isinstance(result, Exception)]
         children = [result for result in results if isinstance(result, Child)]
         rollout = children[-1].state if len(children) == 3 else Rollout()
-        retry = [error for error in errors if not _waits_for_others(error)]
+        retry = [error for error in errors if not waits_for_others(error)]
         return _problem(errors, children), rollout, retry
 
     def _ensure(self, server: JsonServer, resource: Resource, body: JsonObject) -> Awaitable[Child[Any]]:
@@ -173,20 +173,6 @@ def _problem(errors: list[Exception], children: list[Child[Any]]) -> Problem | N
             Reason.BEING_DELETED, "a child is still being deleted; it is made again when it is gone"
         )
     return None
-
-
-def _waits_for_others(error: Exception) -> bool:
-    """Whether trying again soon is pointless: a foreign object has to go, or the namespace is going."""
-    return isinstance(error, ForeignObject) or (isinstance(error, Forbidden) and error.namespace_terminating)
-
-
-async def _settled(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]:
-    """All results or failures, so that one failed child does not keep the others from being made."""
-    results = await asyncio.gather(*work, return_exceptions=True)
-    for result in results:
-        if isinstance(result, WriteFenced) or not isinstance(result, Child | KubeError | ForeignObject):
-            raise result
-    return list(results)  # type: ignore[arg-type]  # all others were raised above
 
 
 def _stuck(server: JsonServer, problem: Problem | None, rollout: Rollout) -> bool:
