@@ -16,16 +16,7 @@ demo: setup ## Bring up an embedded cluster and show a JsonServer become pods th
 	@$(BIN)/quintet demo
 
 .PHONY: test
-test: check unit images ## Everything CI runs: checks, unit, integration, fault and end-to-end tests
-	@$(MAKE) --no-print-directory --jobs=2 tests-on-control-planes tests-on-nodes
-
-# Pods take their time while the processors are idle: the tests on a node run beside the others.
-.PHONY: tests-on-control-planes tests-on-nodes
-tests-on-control-planes:
-	@$(MAKE) --no-print-directory integration 2>&1 | sed -u 's/^/[control plane] /'
-	@$(MAKE) --no-print-directory faults 2>&1 | sed -u 's/^/[control plane] /'
-tests-on-nodes:
-	@$(MAKE) --no-print-directory e2e 2>&1 | sed -u 's/^/[node] /'
+test: check unit integration faults e2e ## Everything CI runs: checks, unit, integration, fault and end-to-end tests
 
 ##@ Develop
 

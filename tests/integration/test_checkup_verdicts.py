@@ -167,11 +167,11 @@ async def test_a_name_that_no_image_can_have_ends_it_at_once(checkup_operator, c
 
 
 async def test_a_pod_that_finds_no_node(checkup_operator, checkups: Client, namespace):
-    """The control plane has no node at all, and its scheduler says so."""
+    """The control plane has no node that takes pods, and its scheduler says so."""
     key = await create(checkups, namespace, "nowhere", timeout=2)
     status = (await with_verdict(checkups, key, "InfraError")).status
     assert status.reason == "Unschedulable"
-    assert "no nodes available" in status.message
+    assert "finds no node" in status.message
     assert status.evidence.events, "the scheduler's words are kept"
 
 

@@ -62,6 +62,9 @@ async def all_acknowledged(scene: Scene, subscription: Subscription) -> None:
     async def probe() -> None:
         info = await scene.jetstream.consumer_info(STREAM, consumer_name(subscription.metadata))
         assert (info.num_pending, info.num_ack_pending) == (0, 0), info
+        # A consumer may not have noticed yet what the stream keeps already.
+        kept = (await scene.jetstream.stream_info(STREAM)).state.messages
+        assert kept == 0, f"{kept} events are still kept for somebody"
 
     await eventually(probe, within=60)
 

@@ -244,17 +244,18 @@ async def test_a_stale_cache_neither_removes_nor_makes_a_pod_too_many(web, proxy
     hold = proxy.hold("pods")
     await change(clusters, web, replicas=1)
 
+    async def staying() -> list[str]:
+        found = await pods(clusters, namespace)
+        return names([pod for pod in found if not pod["metadata"].get("deletionTimestamp")])
+
     async def one_left() -> None:
-        found = [
-            pod for pod in await pods(clusters, namespace) if not pod["metadata"].get("deletionTimestamp")
-        ]
-        assert len(found) == 1
+        assert len(await staying()) == 1
 
     await eventually(one_left)
-    kept = names(await pods(clusters, namespace))
+    kept = await staying()
     await clusters.patch(STATEFULCLUSTERS, web, {"metadata": {"labels": {"look": "again"}}}, Object)
     await proxy.quiet(1.5)
-    assert names(await pods(clusters, namespace)) == kept, "removed a second one on a stale cache"
+    assert await staying() == kept, "removed a second one on a stale cache"
     hold.release()
     await settled(clusters, web)
     assert len(await pods(clusters, namespace)) == 1
