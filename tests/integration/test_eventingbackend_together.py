@@ -316,7 +316,14 @@ async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "any-publisher-proxy"}
     body = {"metadata": {"name": "any"}, "spec": {"scaleTargetRef": target, "maxReplicas": 9}}
     await api.create(scalers, body)
-    await api.merge(f"{scaled}/scale", {"spec": {"replicas": 4}})
+
+    async def scaled_to_four() -> None:
+        """As an autoscaler does: again and again. The operator may not have heard of it at first."""
+        await api.merge(f"{scaled}/scale", {"spec": {"replicas": 4}})
+        await proxy.quiet(1.0)
+        assert await replicas() == 4
+
+    await eventually(scaled_to_four, within=90)
     await change(backends, key, url=nats.url, publisherRequestTimeout="9s")
     await ready(backends, key)
     await proxy.quiet(2.0)

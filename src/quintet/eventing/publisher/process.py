@@ -53,7 +53,7 @@ async def serve(settings: PublisherSettings, options: Options, clock: Clock) -> 
     numbers = Server(_shown(metrics, proxy), Limits(body_bytes=1024, connections=20), clock)
     asked = asyncio.Event()
     # What is loaded stays, and events leave no cycles: looking for some at every few hundred
-    # objects is 3 % of the work.
+    # objects would be a few percent of the work.
     gc.freeze()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     with _signals(asked):
