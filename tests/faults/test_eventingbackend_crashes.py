@@ -68,9 +68,9 @@ async def nats(tmp_path_factory) -> AsyncIterator[NatsServer]:
 
 
 def its_stream(namespace: str, nats: NatsServer) -> dict[str, Any]:
-    """A stream for each namespace on the one server; few pods, because there are many runs."""
+    """A stream for each namespace on the one server; small and with few pods, because there are many runs."""
     places = {"url": nats.url, "streamName": namespace, "streamSubjectPrefix": namespace}
-    return {**places, "publisherReplicas": 1, "dispatcherReplicas": 1}
+    return {**places, "maxBytes": "1Mi", "publisherReplicas": 1, "dispatcherReplicas": 1}
 
 
 async def tell(client: Client, namespace: str, nats: NatsServer) -> None:
