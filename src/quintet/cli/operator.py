@@ -6,23 +6,17 @@ Called by `main`. What it does begins in `controllers.suite.controller`; what it
 
 from __future__ import annotations
 
-import asyncio
-import secrets
-import socket
-
 import click
-import uvloop
 
 from quintet import __version__
 from quintet.apis.meta import ObjectKey
-from quintet.cli.process import process_options
+from quintet.cli.process import elects, identity, process_options, run_process
 from quintet.components import COMPONENTS
 from quintet.controllers.suite import controller as suite
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
 from quintet.manifests.installation import FLAVOURS, QUINTET, Flavour, in_namespace, installer
-from quintet.observe import logging as logs
 from quintet.observe.health import HealthServer
 from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
@@ -47,25 +41,23 @@ def operator(
     log_level: str,
 ) -> None:
     """Bring about what the object `quintets/quintet` asks for, until SIGTERM or Ctrl-C."""
-    logs.set_up(log_format or ("json" if config.in_pod() else "text"), log_level)
     chosen = FLAVOURS[flavour]
     placed = in_namespace(chosen, system_namespace or chosen.namespace, image)
-    elect = leader_elect if leader_elect is not None else config.in_pod()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(config.load(kubeconfig, context), placed, elect, health_address))
+    work = _run(config.load(kubeconfig, context), placed, elects(leader_elect), health_address)
+    run_process(work, log_format, log_level)
 
 
 async def _run(
     found: config.ClusterConfig, flavour: Flavour, elect: bool, health_address: tuple[str, int]
 ) -> None:
-    clock, identity = SystemClock(), f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    clock = SystemClock()
     async with Transport(found) as transport:
         client = Client(transport)
         await client.version()  # a wrong address or a missing right is said now, in one line
         manager = Manager(
             client,
             clock,
-            identity,
+            identity(),
             lease=ObjectKey(flavour.namespace, flavour.operator) if elect else None,
             namespace=flavour.namespace,
             health=HealthServer(*health_address, clock),

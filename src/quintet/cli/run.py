@@ -6,27 +6,22 @@ controllers do begins in `components`.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import secrets
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import uvloop
 
 from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors
 from quintet.apis.meta import ObjectKey
 from quintet.cli import eventing
 from quintet.cli.addresses import Address
-from quintet.cli.process import process_options
+from quintet.cli.process import elects, identity, process_options, run_process
 from quintet.components import COMPONENTS, INSTANCE, Component, Settings, webhook_service
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
-from quintet.observe import logging as logs
 from quintet.observe.health import HealthServer
 from quintet.runtime.clock import Clock, SystemClock
 from quintet.runtime.manager import Manager
@@ -160,17 +155,15 @@ def run(log_format: str | None, log_level: str, **options: object) -> None:
     In a pod it elects a leader and is reached through the Service `quintet-webhooks`; on a
     developer's machine it runs alone, and with `--webhooks url` registers itself while it runs.
     """
-    logs.set_up(log_format or ("json" if config.in_pod() else "text"), log_level)
-    # TLS and sockets in C take a tenth less of our time, and less memory (docs/adr/0012).
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(Options(**options)))  # type: ignore[arg-type]  # click has checked them
+    work = _run(Options(**options))  # type: ignore[arg-type]  # click has checked them
+    run_process(work, log_format, log_level)
 
 
 async def _run(options: Options) -> None:
     found = config.load(options.kubeconfig, options.context)
-    clock, identity = SystemClock(), f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    clock = SystemClock()
     system = options.system_namespace or found.namespace
-    elect = options.leader_elect if options.leader_elect is not None else config.in_pod()
+    elect = elects(options.leader_elect)
     components = [COMPONENTS[name] for name in options.controllers]
     health = HealthServer(*options.health_address, clock)
     async with Transport(found) as transport:
@@ -179,7 +172,7 @@ async def _run(options: Options) -> None:
         manager = Manager(
             client,
             clock,
-            identity,
+            identity(),
             lease=ObjectKey(system, options.instance) if elect else None,
             namespace=options.namespace,
             health=health,
