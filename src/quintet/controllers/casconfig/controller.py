@@ -27,6 +27,7 @@ from quintet.controllers.casconfig.announce import Announcer
 from quintet.controllers.casconfig.batch import Batch
 from quintet.controllers.casconfig.batch import Result as Done
 from quintet.controllers.casconfig.contests import Contests, entries, entry_key
+from quintet.controllers.casconfig.failures import Failures
 from quintet.controllers.casconfig.kinds import Kinds
 from quintet.controllers.casconfig.managers import culprit
 from quintet.controllers.casconfig.plan import Found, Reason, Step, Target, Wish
@@ -49,7 +50,7 @@ from quintet.runtime.manager import Manager
 from quintet.runtime.reconcile import Result
 
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
-_FIRST_RETRY, _LAST_RETRY = 5.0, 600.0
+_UNDO_AGAIN = 5.0
 # So many objects are decided on before others get their turn.
 _AT_A_TIME = 50
 
@@ -64,7 +65,7 @@ class CASConfigController:
         self._operator = operator
         self._contests = Contests(builder.clock)
         self._announcer = Announcer(builder.events)
-        self._failures: dict[ObjectKey, tuple[int, int]] = {}
+        self._failures = Failures()
         self._previews: dict[ObjectKey, tuple[object, Report]] = {}
         self._settled = Settled()
 
@@ -113,10 +114,12 @@ class CASConfigController:
             nonlocal noted
             noted = await self._mark(config, reach, several)
 
-        done = await batch.run(mark, _failing(config, tasks))
+        failing = _failing(config, tasks) | self._failures.targets(config.key)
+        done = await batch.run(mark, failing)
+        after = self._next(config, done)
         await self._write(noted, self._status(config, tasks, done))
         self._announcer.targets(config, done)
-        return self._next(config, done)
+        return after
 
     async def _decided(self, config: CASConfig, wish: Wish, survey: Survey) -> list[Task]:
         """Every object that the config has something to do with, and what is to be done to it."""
@@ -204,7 +207,7 @@ class CASConfigController:
                 return await self._release(config)
             text = f"before this config goes, its changes are undone: {survey.problem.message}"
             await self._write(config, hindered(config, Reason.UNDOING, text))
-            return Result.after(_FIRST_RETRY)
+            return Result.after(_UNDO_AGAIN)
         tasks = []
         for place, seen in survey.objects():
             found = Found(place.resource, survey.pods.get(place.resource), seen.decoded())
@@ -273,21 +276,17 @@ class CASConfigController:
             self._announcer.config(config, status)
 
     def _next(self, config: CASConfig, done: Done) -> Result:
-        """When to look again: nobody tells us when a refusal would be none any more."""
         if not done.failure:
-            self._failures.pop(config.key, None)
+            self._failures.forget(config.key)
             return Result.done()
-        generation, times = self._failures.get(config.key, (config.metadata.generation, 0))
-        if generation != config.metadata.generation:
-            times = 0
-        self._failures[config.key] = (config.metadata.generation, times + 1)
-        return Result.after(min(_FIRST_RETRY * 2.0 ** min(times, 16), _LAST_RETRY))
+        self._failures.record(config.key, config.metadata.generation, done.failing)
+        return Result.after(self._failures.retry(config.key))
 
     def _forget(self, key: ObjectKey) -> None:
         self._surveyor.forget(key)
         self._contests.forget(key)
         self._settled.forget(key)
-        self._failures.pop(key, None)
+        self._failures.forget(key)
         self._previews.pop(key, None)
 
 

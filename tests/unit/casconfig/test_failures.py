@@ -1,0 +1,32 @@
+"""What is remembered of a config that could not be applied."""
+
+from quintet.apis.meta import ObjectKey, Resource
+from quintet.controllers.casconfig.failures import Failures
+
+CONFIG = ObjectKey("shop", "config")
+TARGET = (Resource("apps", "v1", "Deployment", "deployments"), ObjectKey("shop", "web"))
+
+
+def test_what_refused_last_is_known_until_it_succeeds():
+    failures = Failures()
+    assert failures.targets(CONFIG) == frozenset()
+    failures.record(CONFIG, 1, {TARGET})
+    assert failures.targets(CONFIG) == {TARGET}
+    failures.forget(CONFIG)
+    assert failures.targets(CONFIG) == frozenset()
+
+
+def test_each_vain_try_doubles_the_wait_up_to_ten_minutes():
+    failures, waits = Failures(), []
+    for _ in range(9):
+        failures.record(CONFIG, 1, {TARGET})
+        waits.append(failures.retry(CONFIG))
+    assert waits == [5, 10, 20, 40, 80, 160, 320, 600, 600]
+
+
+def test_an_edited_config_begins_with_a_short_wait():
+    failures = Failures()
+    for _ in range(4):
+        failures.record(CONFIG, 1, {TARGET})
+    failures.record(CONFIG, 2, {TARGET})
+    assert failures.retry(CONFIG) == 5
