@@ -18,6 +18,7 @@ from benchmarks.measure import load_average
 from benchmarks.plane import fresh
 from benchmarks.programs import Progress
 from benchmarks.running import clock
+from kit import accounts
 from kit.api import Api
 from kit.cluster import fresh_namespace
 from kit.dispatchers import DispatcherProcess
@@ -63,7 +64,10 @@ async def run(count: int, events: int, progress: Progress) -> tuple[Held, list[D
         api = await stack.enter_async_context(Api.connect(plane.cluster.kubeconfig))
         namespace = await stack.enter_async_context(fresh_namespace(api))
         await install(plane.scene.client)
-        scene = await stack.enter_async_context(a_scene(plane.scene.client, namespace, server))
+        accounts.install(plane.cluster)
+        scene = await stack.enter_async_context(
+            a_scene(plane.scene.client, namespace, server, plane.cluster.kubeconfig)
+        )
         await stack.enter_async_context(subscription_operator(plane.cluster.kubeconfig, scene))
         sink = Sink(keep=lambda request: None)
         await sink.start()
@@ -77,7 +81,7 @@ async def run(count: int, events: int, progress: Progress) -> tuple[Held, list[D
         progress(f"  {count} Subscriptions with {TYPES} types each, load {load_average()}")
         await _subscribe(scene, count - len(IN_FLIGHT))
         places = {scene.host: ("127.0.0.1", sink.port)}
-        dispatcher = DispatcherProcess(scene.settings, plane.cluster.kubeconfig, places)
+        dispatcher = DispatcherProcess(scene.settings, scene.kubeconfig, places)
         stack.push_async_callback(dispatcher.end)
         held = await _held(dispatcher, count)
         report.keep_details("dispatcher", asdict(held))

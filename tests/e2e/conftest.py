@@ -12,6 +12,7 @@ import pytest
 
 from e2e.place import SYSTEM, Place, install
 from e2e.traces import CLUSTER, Traces
+from kit.recording import keep, recording
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster, prepare
 
@@ -77,8 +78,9 @@ def node(node_state: Path, before: Traces) -> Iterator[Cluster]:
     """One cluster with a real node for all tests; the test of `down` is the last to use it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(node_state))
-        started = local.up(CLUSTER, node=True)
+        started = local.up(CLUSTER, node=True, audited=recording())
         yield started
+        keep(started)
         local.down(CLUSTER)
 
 

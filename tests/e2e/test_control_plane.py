@@ -15,7 +15,7 @@ import pytest
 
 from e2e.conftest import COMMAND, IS_ROOT
 from e2e.traces import processes
-from quintet.local import build
+from quintet.local import build, versions
 from quintet.local.cluster import down, load, up
 from quintet.local.errors import LocalError
 from quintet.local.toolchain import find_go
@@ -39,7 +39,11 @@ def test_up_answers_in_json_and_a_kubectl_of_the_user_works_with_it(quintet, sta
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     assert set(found) == {"name", "kubeconfig", "server", "version", "node"}
-    assert (found["name"], found["node"], found["version"]) == ("default", None, f"v{build.KUBERNETES}")
+    assert (found["name"], found["node"], found["version"]) == (
+        "default",
+        None,
+        f"v{versions.find().release}",
+    )
     kubectl = load("default").programs / "kubectl"
     said = subprocess.run(
         [kubectl, "--kubeconfig", found["kubeconfig"], "get", "--raw", "/readyz"],
@@ -79,6 +83,16 @@ def test_a_second_up_changes_nothing_and_answers_the_same(quintet, state):
     second = quintet("up", "-o", "json")
     assert second.stdout == first.stdout
     assert {each.name: each.pid for each in load("default").processes()} == pids
+
+
+def test_a_cluster_that_runs_keeps_its_version_and_says_so_to_whoever_wants_another(quintet, state):
+    assert quintet("up").returncode == 0
+    other = next(name for name in versions.VERSIONS if name != versions.find().name)
+    answer = quintet("up", "--kubernetes", other)
+    assert answer.returncode == 1
+    assert f"cluster default already runs, with Kubernetes v{versions.find().release}" in answer.stderr
+    assert "quintet down --name default" in answer.stderr
+    assert quintet("up").returncode == 0, "any version will do"
 
 
 @pytest.mark.parametrize("victim", sorted(PROGRAMS))
@@ -265,6 +279,12 @@ def _run_as_nobody(home: Path) -> None:
     demo = run("demo")
     assert demo.returncode == 0, demo.stderr
     assert "app-my-server   Synced   False" in demo.stdout, demo.stdout
+    # A config needs no pod to change Deployments, and to change them back.
+    assert "books, orders: as they were, to the letter" in demo.stdout, demo.stdout
+    rows = {
+        line.split()[0] for line in demo.stdout.partition("WHAT WAS SEEN")[2].splitlines() if line.strip()
+    }
+    assert {"JsonServer", "Checkup", "CASConfig", "EventingBackend", "StatefulCluster"} <= rows, demo.stdout
     assert "No pod runs, because a node needs root on Linux" in demo.stdout
     nothing_left(home / "state")
 

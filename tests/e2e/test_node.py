@@ -12,6 +12,8 @@ import pytest
 
 from e2e.conftest import COMMAND
 from e2e.traces import CLUSTER, Traces, processes
+from kit.recording import keep
+from quintet.components import COMPONENTS
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
 
@@ -180,6 +182,7 @@ def test_the_api_server_of_a_node_can_be_killed_and_started_again(hello):
 
 
 def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node_state, before, monkeypatch):
+    keep(hello)
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
     during = Traces.of(node_state).added_since(before)
     assert {"processes", "networks", "cgroups", "files"} <= set(during), during
@@ -194,26 +197,63 @@ def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node
 
 
 @pytest.mark.slow
-def test_the_demo_shows_an_answer_and_stops_what_it_started(quintet, state, monkeypatch):
+@pytest.mark.timeout(1200)
+def test_the_demo_shows_every_kind_at_work_and_stops_what_it_started(quintet, state, monkeypatch):
     monkeypatch.delenv("KUBECONFIG", raising=False)
     answer = quintet("demo")
-    assert answer.returncode == 0, answer.stderr
+    assert answer.returncode == 0, f"{answer.stderr}\n{answer.stdout}"
+    for name in COMPONENTS:  # each controller, with an account of its own
+        assert re.search(rf"^ +quintet-{name} +quintet-{name} +1$", answer.stdout, re.MULTILINE), name
     assert '"name": "Person A"' in answer.stdout, answer.stdout
-    assert re.search(r"app-my-server +Synced +True +2 ", answer.stdout), answer.stdout
+    assert re.search(r"cluster-basics +Passed", answer.stdout), answer.stdout
+    assert "books, orders: as they were, to the letter" in answer.stdout, answer.stdout
+    sent, arrived = (
+        re.search(r"ce-id: (\S+)'", answer.stdout),
+        re.search(r"(\S+) order.created.v1", answer.stdout),
+    )
+    assert sent is not None, answer.stdout
+    assert arrived is not None, answer.stdout
+    assert sent[1] == arrived[1], answer.stdout
+    put, got = re.findall(r"hello-[0-9a-f]{6}", answer.stdout)
+    assert put == got
+    assert "Everything that the demo started is stopped again." in answer.stdout
     assert (processes(state), list(state.iterdir())) == ([], [])
 
 
 @pytest.mark.slow
-def test_the_demo_runs_on_the_cluster_that_kubeconfig_names(quintet, state, monkeypatch):
+@pytest.mark.timeout(1200)
+def test_the_demo_leaves_the_cluster_that_kubeconfig_names_as_it_was(quintet, state, monkeypatch):
     other = local.up("other", node=True)
+    kinds = "namespaces,crds,clusterroles,clusterrolebindings,validatingwebhookconfigurations"
+    everything = ("get", f"{kinds},validatingadmissionpolicies,persistentvolumes", "-A", "-o", "name")
+    before = other.kubectl(*everything).stdout
     monkeypatch.setenv("KUBECONFIG", str(other.kubeconfig))
-    answer = quintet("demo")
-    assert answer.returncode == 0, answer.stderr
+    answer = quintet("demo", "--only", "jsonserver,eventing")
+    assert answer.returncode == 0, f"{answer.stderr}\n{answer.stdout}"
     assert '"name": "Person A"' in answer.stdout, answer.stdout
+    assert "Checkup" not in answer.stdout, "it was not asked for"
     assert local.names() == ["other"]
-    for left in ("namespace/quintet-demo", "namespace/quintet-system", "crd/jsonservers.example.com"):
-        assert other.kubectl("get", left).returncode == 1, left
-    assert "quintet" not in other.kubectl("get", "validatingwebhookconfigurations,clusterroles").stdout
+    eventually(lambda: other.kubectl(*everything).stdout == before, "the cluster is as it was", seconds=120)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_demo_that_is_asked_to_end_stops_what_it_started(state, monkeypatch):
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    running = subprocess.Popen(
+        [COMMAND, "demo"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stderr is not None
+    said = []
+    for line in running.stderr:
+        said.append(line)
+        if "installing Quintet" in line:
+            running.terminate()
+            break
+    rest = running.communicate()[1]
+    assert running.returncode == 130, "".join(said) + rest
+    assert rest.endswith("stopped\n"), rest
+    assert (processes(state), list(state.iterdir())) == ([], [])
 
 
 @pytest.mark.slow

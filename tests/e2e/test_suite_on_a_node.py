@@ -12,8 +12,10 @@ import pytest
 from e2e.checkups import a_checkup, furnish
 from e2e.conftest import COMMAND
 from e2e.place import SYSTEM, Place
+from e2e.runtime import Runtime
 from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver
+from kit.recording import keep, recording
 from quintet.components import COMPONENTS
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
@@ -27,8 +29,9 @@ SHOP = "shop"
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("suite")))
-        started = local.up("suite", node=True)
+        started = local.up("suite", node=True, audited=recording())
         yield started
+        keep(started)
         local.down("suite")
 
 
@@ -104,6 +107,34 @@ async def test_a_jsonserver_and_a_checkup_work(shop: Place):
     shop.kubectl("wait", "checkup/hello", "--for=condition=Succeeded", "--timeout=240s")
 
 
+async def test_when_the_leader_is_killed_another_goes_on(own: Cluster, system: Place, shop: Place):
+    """Killed without a word, so that its lease has to run out."""
+    settings = {"spec": {"settings": {"jsonserver": {"replicas": 2}}}}
+    system.kubectl("patch", "quintets", "quintet", "--type=merge", "-p", json.dumps(settings))
+
+    def two() -> None:
+        status = system.get("deployment", "quintet-jsonserver")["status"]
+        assert (status["replicas"], status.get("availableReplicas")) == (2, 2), situation(system)
+
+    await eventually(two, within=240)
+    before = system.get("lease", "quintet-jsonserver")["spec"]
+    pod = system.get("pod", before["holderIdentity"].rpartition("-")[0])
+    Runtime(own).kill_container(pod["status"]["containerStatuses"][0]["containerID"])
+
+    def changed() -> None:
+        shop.kubectl("patch", "jsonserver", "app-books", "--type=merge", "-p", '{"spec": {"replicas": 2}}')
+
+    await eventually(changed, within=120)
+
+    def gone_on() -> None:
+        lease = system.get("lease", "quintet-jsonserver")["spec"]
+        assert lease["leaseTransitions"] == before["leaseTransitions"] + 1, lease
+        assert lease["holderIdentity"] != before["holderIdentity"], lease
+        assert len(shop.pods("app-books")) == 2, situation(system)
+
+    await eventually(gone_on, within=240)
+
+
 async def test_nobody_misses_a_right(system: Place, shop: Place):
     log = system.kubectl("logs", "-l", "app.kubernetes.io/part-of=quintet", "--tail=-1", "--prefix")
     refused = [line for line in log.splitlines() if "system:serviceaccount:" in line]
@@ -118,13 +149,19 @@ async def test_a_controller_that_is_taken_out_blocks_nobody(system: Place, shop:
 
     def gone() -> None:
         assert "quintet-jsonserver" not in running(system)
-        for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration", "clusterrole"):
+        for kind in (
+            "mutatingwebhookconfiguration",
+            "validatingwebhookconfiguration",
+            "clusterrole",
+            "lease",
+        ):
             assert system.run("get", kind, "quintet-jsonserver").returncode != 0, kind
+        assert system.run("get", "secret", "quintet-jsonserver-webhook-certs").returncode != 0
 
     await eventually(gone, within=120)
     shop.kubectl("annotate", "jsonserver", "app-books", "seen=yes")
     assert shop.get("jsonserver", "app-books")["metadata"]["annotations"]["seen"] == "yes"
-    assert len(shop.pods("app-books")) == 1, "its pods go on without a controller"
+    assert len(shop.pods("app-books")) == 2, "its pods go on without a controller"
 
 
 async def test_uninstalling_leaves_what_users_made(own: Cluster, system: Place, shop: Place):

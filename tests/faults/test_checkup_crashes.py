@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.accounts import context
 from kit.api import Api
 from kit.checkups import CHILD_TYPES, PASSED, PlayedPod, an_account, create, pods, with_verdict
 from kit.cluster import fresh_namespace
@@ -38,6 +39,7 @@ async def an_operator(kubeconfig: Path, namespace: str) -> AsyncIterator[Program
     program = Program(
         str(COMMAND), "run", "--controllers", "checkup", "--kubeconfig", str(kubeconfig),
         "--namespace", namespace, "--health-address", "127.0.0.1:0", "--no-leader-elect",
+        "--context", context("checkup"),
     )  # fmt: skip
     await program.start()
     try:

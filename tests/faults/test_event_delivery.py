@@ -136,13 +136,13 @@ async def place(client: Client, cluster: Cluster, namespace: str, tmp_path: Path
     await sink.start()
     async with (
         a_nats_server(tmp_path / "nats") as server,
-        a_scene(client, namespace, server) as scene,
+        a_scene(client, namespace, server, cluster.kubeconfig) as scene,
         subscription_operator(cluster.kubeconfig, scene),
         a_publisher(settings(server.url), leave=0.5) as first,
         a_publisher(settings(server.url), leave=0.5) as second,
     ):
         places = {scene.host: ("127.0.0.1", sink.port)}
-        dispatchers = [DispatcherProcess(scene.settings, cluster.kubeconfig, places) for _ in range(2)]
+        dispatchers = [DispatcherProcess(scene.settings, scene.kubeconfig, places) for _ in range(2)]
         await scene.subscribe("ordered", types=[ORDERED], config={"maxInFlightMessages": 1})
         await scene.subscribe("many", types=[MANY], config={"maxInFlightMessages": 100})
         try:

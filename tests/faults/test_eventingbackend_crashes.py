@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kit.accounts import context
 from kit.api import Api
 from kit.backends import change, children, create, get, jetstream_of, ready, resources
 from kit.cluster import fresh_namespace
@@ -50,7 +51,7 @@ async def an_operator(kubeconfig: Path, namespace: str) -> AsyncIterator[Program
     program = Program(
         str(COMMAND), "run", "--controllers", "eventing", "--kubeconfig", str(kubeconfig),
         "--namespace", namespace, "--health-address", "127.0.0.1:0", "--discovery-address", "127.0.0.1:0",
-        "--no-leader-elect", "--eventing-allowed-networks", "127.0.0.0/8",
+        "--context", context("eventing"), "--no-leader-elect", "--eventing-allowed-networks", "127.0.0.0/8",
     )  # fmt: skip
     await program.start()
     try:

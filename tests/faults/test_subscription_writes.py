@@ -45,7 +45,7 @@ async def a_stage(
         Api.connect(cluster.kubeconfig) as api,
         fresh_namespace(api) as namespace,
         FaultProxy(cluster.kubeconfig) as proxy,
-        a_scene(client, namespace, server) as scene,
+        a_scene(client, namespace, server, cluster.kubeconfig) as scene,
         subscription_operator(proxy.write_kubeconfig(folder), scene),
     ):
         yield scene, proxy

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import aiohttp
 import pytest
 
+from kit.accounts import context
 from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver, in_state
 from kit.kinds import define
@@ -44,6 +45,7 @@ async def operator(client: Client, cluster) -> AsyncIterator[Operator]:
     discovery, health = free_port(), free_port()
     program = Program(
         str(COMMAND), "run", "--kubeconfig", str(cluster.kubeconfig), "--controllers", "jsonserver,eventing",
+        "--context", context("jsonserver", "eventing"),
         "--health-address", f"127.0.0.1:{health}", "--discovery-address", f"127.0.0.1:{discovery}",
     )  # fmt: skip
     await program.start()

@@ -29,11 +29,9 @@ from kit.cluster import fresh_namespace
 from kit.eventually import eventually
 from kit.proxy import FaultProxy
 from quintet.apis.meta import Object, ObjectKey
-from quintet.components import COMPONENTS
 from quintet.controllers.casconfig.rbac import DEMANDS, RIGHTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
-from quintet.manifests.rbac import operator_roles
 
 SEE = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
 
@@ -58,31 +56,12 @@ def test_the_controller_has_no_right_on_targets_and_acts_as_one_name_only():
     assert all("*" not in (*right.resources, right.group) for right in RIGHTS)
 
 
-@pytest.fixture
-async def as_installed(casconfigs: Client, api: Api, namespace):
-    """The roles of an installation with this controller alone, and the token of its account."""
-    path, name = f"/apis/{RBAC}/v1", f"casconfig-only-{namespace}"
-    role = next(each for each in operator_roles([COMPONENTS["casconfig"]]) if each["kind"] == "ClusterRole")
-    role["metadata"]["name"] = name
-    await api.create(f"{path}/clusterroles", role)
-    await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "operator"}})
-    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": namespace}
-    ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
-    binding = {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]}
-    await api.create(f"{path}/clusterrolebindings", binding)
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/operator/token", asked)
-    yield token["status"]["token"]
-    await api.delete(f"{path}/clusterrolebindings/{name}")
-    await api.delete(f"{path}/clusterroles/{name}")
-
-
 async def test_a_whole_life_needs_no_more_than_the_declared_rights(
-    as_installed, casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
+    casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
     await an_account(api, namespace)
     before = await casconfigs.create(DEPLOYMENTS, a_deployment("web"), dict[str, Any], namespace=namespace)
-    kubeconfig = proxy.write_kubeconfig(tmp_path, token=as_installed)
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with operator(kubeconfig, namespace=namespace):
         key = await create(casconfigs, namespace, "modest", a_policy(envs={"X": "1"}))
         await applied(casconfigs, key, 1)

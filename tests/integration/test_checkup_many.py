@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kit.accounts import context
 from kit.checkups import PASSED, PlayedPod, an_account, create, pods
 from kit.eventually import eventually
 from kit.process import Program
@@ -56,6 +57,7 @@ async def test_two_hundred_at_once_take_a_bounded_number_of_requests_each_and_no
         program = Program(
             str(COMMAND), "run", "--controllers", "checkup", "--namespace", namespace,
             "--kubeconfig", str(proxy.write_kubeconfig(tmp_path)), "--health-address", "127.0.0.1:0",
+            "--context", context("checkup"),
         )  # fmt: skip
         await program.start()
         try:

@@ -24,12 +24,10 @@ from kit.objects import exists
 from kit.proxy import Answer, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, Resource
-from quintet.components import COMPONENTS
 from quintet.controllers.checkup import desired
 from quintet.controllers.checkup.rbac import DEMANDS, RIGHTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
-from quintet.manifests.rbac import operator_roles
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -216,34 +214,11 @@ async def test_the_controller_holds_exactly_what_it_grants():
     assert all("*" not in right.resources for right in RIGHTS)
 
 
-@pytest.fixture
-async def as_installed(checkups: Client, api: Api, cluster, namespace, tmp_path):
-    """The roles of an installation with the Checkup controller alone, and a kubeconfig as its account."""
-    made = []
-    path = "/apis/rbac.authorization.k8s.io/v1"
-    role = next(body for body in operator_roles([COMPONENTS["checkup"]]) if body["kind"] == "ClusterRole")
-    name = f"checkup-only-{namespace}"
-    role["metadata"]["name"] = name
-    await api.create(f"{path}/clusterroles", role)
-    made.append(f"{path}/clusterroles/{name}")
-    await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "operator"}})
-    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": namespace}
-    ref = {"apiGroup": desired.RBAC, "kind": "ClusterRole", "name": name}
-    binding = {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]}
-    await api.create(f"{path}/clusterrolebindings", binding)
-    made.append(f"{path}/clusterrolebindings/{name}")
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/operator/token", asked)
-    yield token["status"]["token"]
-    for one in made:
-        await api.delete(one)
-
-
 async def test_a_whole_life_needs_no_more_than_the_declared_rights(
-    as_installed, checkups: Client, proxy, namespace, tmp_path
+    checkups: Client, proxy, namespace, tmp_path
 ):
     await an_account(checkups, namespace)
-    kubeconfig = proxy.write_kubeconfig(tmp_path, token=as_installed)
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with an_operator(kubeconfig, namespace=namespace):
         good = await create(checkups, namespace, "good")
         await passes(checkups, good)

@@ -82,6 +82,12 @@ async def test_pages_together_hold_every_object_once(client: Client, namespace: 
     assert len({page.metadata.resource_version for page in pages}) == 1, "all pages are of one moment"
 
 
+@pytest.mark.parametrize("metadata_only", [True, False])
+async def test_an_empty_list_is_a_page_without_items(client: Client, namespace: str, metadata_only: bool):
+    pages = client.pages(BUDGETS, namespace=namespace, metadata_only=metadata_only)
+    assert [page.items async for page in pages] == [()]
+
+
 async def test_a_list_can_be_narrowed_by_fields_and_asked_of_the_cache(client: Client, basket: ConfigMap):
     async def narrowed() -> None:
         chosen = client.pages(

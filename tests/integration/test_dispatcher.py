@@ -42,7 +42,7 @@ async def scene(client: Client, cluster: Cluster, namespace: str, tmp_path: Path
     await install(client)
     async with (
         a_nats_server(tmp_path / "nats") as server,
-        a_scene(client, namespace, server) as made,
+        a_scene(client, namespace, server, cluster.kubeconfig) as made,
         subscription_operator(cluster.kubeconfig, made),
     ):
         yield made
@@ -341,7 +341,7 @@ async def test_a_dispatcher_that_dies_leaves_its_events_to_the_others(
 ):
     monkeypatch.setattr(consumers, "ACK_SECONDS", 2)
     sink.hold = asyncio.Event()
-    dying = DispatcherProcess(scene.settings, cluster.kubeconfig, places(scene, sink))
+    dying = DispatcherProcess(scene.settings, scene.kubeconfig, places(scene, sink))
     try:
         subscription = await scene.subscribe()
         await dying.start()
@@ -410,7 +410,7 @@ async def test_a_dispatcher_that_gives_the_server_up_ends_so_that_it_is_restarte
 ):
     nats = msgspec.structs.replace(scene.settings.nats, max_reconnects=2, reconnect_seconds=0.1)
     told = msgspec.structs.replace(scene.settings, nats=nats)
-    process = DispatcherProcess(told, cluster.kubeconfig, places(scene, sink))
+    process = DispatcherProcess(told, scene.kubeconfig, places(scene, sink))
     try:
         await process.start()
         await scene.server.kill()
@@ -424,7 +424,7 @@ async def test_a_dispatcher_waits_for_a_server_that_comes_later_and_says_so(
     scene: Scene, sink: Sink, cluster: Cluster
 ):
     await scene.server.kill()
-    process = DispatcherProcess(scene.settings, cluster.kubeconfig, places(scene, sink))
+    process = DispatcherProcess(scene.settings, scene.kubeconfig, places(scene, sink))
     try:
         await process.program.start()
 
@@ -446,7 +446,7 @@ async def test_credentials_that_cannot_be_used_are_told_in_one_line(
     (tmp_path / "nkey").write_text("nonsense")
     nats = msgspec.structs.replace(scene.settings.nats, credentials=str(tmp_path))
     told = msgspec.structs.replace(scene.settings, nats=nats)
-    process = DispatcherProcess(told, cluster.kubeconfig, places(scene, sink))
+    process = DispatcherProcess(told, scene.kubeconfig, places(scene, sink))
     try:
         await process.program.start()
         assert await asyncio.wait_for(process.program.ended(), 60) == 1

@@ -233,7 +233,12 @@ async def test_the_operator_reads_secrets_only_where_it_was_allowed_to_and_says_
     try:
         async with (
             a_nats_server(tmp_path / "closed", users) as server,
-            an_operator(proxy.write_kubeconfig(tmp_path, token=token), namespace=namespace, account=account),
+            an_operator(
+                proxy.write_kubeconfig(tmp_path, token=token),
+                namespace=namespace,
+                account=account,
+                context=None,
+            ),
         ):
             await a_secret(backends, namespace, "login", username="operator", password="right")
             key = await create(backends, namespace, "any", url=server.url, credentialsSecretRef="login")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.accounts import context
 from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver, install
 from kit.process import Program
@@ -46,7 +47,7 @@ async def test_each_takes_four_writes_and_no_read_and_then_there_is_silence(
         kubeconfig = str(proxy.write_kubeconfig(tmp_path))
         program = Program(
             str(quintet), "run", "--kubeconfig", kubeconfig, "--controllers", "jsonserver", "--namespace", namespace,
-            "--health-address", "127.0.0.1:0",
+            "--health-address", "127.0.0.1:0", "--context", context("jsonserver"),
         )  # fmt: skip
         await program.start()
         try:

@@ -48,7 +48,7 @@ async def scene(
     monkeypatch.setattr(controller, "LOOK_SOON", 0.5)
     async with (
         a_nats_server(tmp_path / "nats") as server,
-        a_scene(client, namespace, server) as made,
+        a_scene(client, namespace, server, cluster.kubeconfig) as made,
         subscription_operator(cluster.kubeconfig, made),
     ):
         yield made

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
+from kit.accounts import context as context_of
 from kit.eventually import NotInTimeError, eventually
 from kit.kinds import define
 from kit.proxy import FaultProxy, matching
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from kit.proxy.call import Call
 
 PODS = Resource("", "v1", "Pod", "pods")
+CONTEXT = context_of("eventing")
 IMAGE, NATS_IMAGE = "quintet.local/quintet:test", "quintet.local/nats:test"
 LOOPBACK = addresses.Limits.of(allowed=["127.0.0.0/8"])
 QUICK = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5)
@@ -129,11 +131,12 @@ async def an_operator(
     limits: addresses.Limits = LOOPBACK,
     timing: Timing = QUICK,
     account: str = "quintet-system:quintet",
+    context: str | None = CONTEXT,
     **options: Any,
 ) -> AsyncIterator[Sessions]:
     """An operator in this process, stopped on the way out."""
     made = Options(image=IMAGE, nats_image=NATS_IMAGE, limits=limits, timing=timing, account=account)
-    async with Transport(config.load(str(kubeconfig))) as transport:
+    async with Transport(config.load(str(kubeconfig), context)) as transport:
         clock = SystemClock()
         manager = Manager(Client(transport), clock, f"test-{secrets.token_hex(3)}", **options)
         sessions = Sessions(clock)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from kit.accounts import context as context_of
 from kit.api import Api
 from kit.eventually import eventually
 from kit.kinds import define, operating
@@ -38,6 +39,7 @@ EVERYTHING = (
     {"apiGroups": [""], "resources": ["configmaps", "services", "pods"], "verbs": [*VERBS]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]},
 )
+CONTEXT = context_of("casconfig")
 IMAGE = "quintet.local/none:1"
 
 
@@ -241,16 +243,16 @@ def plain(obj: JsonObject) -> JsonObject:
 
 @contextlib.asynccontextmanager
 async def casconfig_operator(
-    kubeconfig: Path, *, operator: str = "", **options: Any
+    kubeconfig: Path, *, operator: str = "", context: str | None = CONTEXT, **options: Any
 ) -> AsyncIterator[Manager]:
     """An operator in this process, stopped on the way out; `operator` is the namespace it says it is in."""
     build = functools.partial(controller.build, operator=operator)
-    async with operating(kubeconfig, build, **options) as manager:
+    async with operating(kubeconfig, build, context=context, **options) as manager:
         yield manager
 
 
 async def _serve(kubeconfig: str, namespace: str) -> None:
-    async with Transport(config.load(kubeconfig)) as transport:
+    async with Transport(config.load(kubeconfig, CONTEXT)) as transport:
         manager = Manager(Client(transport), SystemClock(), "operator", namespace=namespace)
         controller.build(manager)
         await manager.run()

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from kit.accounts import context as context_of
 from kit.eventually import eventually
 from kit.kinds import define, operating
 from quintet.apis.checkup import CHECKUP, CHECKUPS, Checkup
@@ -28,6 +29,7 @@ from quintet.runtime.manager import Manager
 ROOT = Path(__file__).parent.parent.parent
 ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 CHILD_TYPES = (desired.CONFIG_MAPS, desired.ROLES, desired.ROLE_BINDINGS, desired.JOBS)
+CONTEXT = context_of("checkup")
 IMAGE = "quintet.local/checkup-echo:1"
 ACCOUNT = "echo"
 QUICK = Limits(start=2.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=10.0)
@@ -65,11 +67,12 @@ async def create(client: Client, namespace: str, name: str, **spec: Any) -> Obje
 
 
 @contextlib.asynccontextmanager
-async def an_operator(kubeconfig: Path, *, limits: Limits = QUICK, **options: Any) -> AsyncIterator[Manager]:
+async def an_operator(
+    kubeconfig: Path, *, limits: Limits = QUICK, context: str | None = CONTEXT, **options: Any
+) -> AsyncIterator[Manager]:
     """An operator in this process, stopped on the way out."""
-    async with operating(
-        kubeconfig, functools.partial(controller.build, limits=limits), **options
-    ) as manager:
+    build = functools.partial(controller.build, limits=limits)
+    async with operating(kubeconfig, build, context=context, **options) as manager:
         yield manager
 
 

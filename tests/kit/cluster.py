@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from kit import accounts
 from kit.api import Api
+from kit.recording import keep, recording
 from quintet.local.cluster import Cluster, down, up
 
 
@@ -21,10 +23,12 @@ def control_plane(state: Path) -> Iterator[Cluster]:
     """A control plane that is gone afterwards, whatever happens inside."""
     name = f"test-{os.getpid()}"
     with _state_in(state):
-        cluster = up(name)
+        cluster = up(name, audited=recording())
     try:
+        accounts.install(cluster)
         yield cluster
     finally:
+        keep(cluster)
         with _state_in(state):
             down(name)
 

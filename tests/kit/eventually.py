@@ -34,6 +34,7 @@ async def eventually(probe: Callable[[], Any], *, within: float = 30.0) -> Any:
     deadline = loop.time() + within
     pause = FIRST_PAUSE
     attempts = 0
+    seen = "nothing before that"
     while True:
         attempts += 1
         try:
@@ -41,11 +42,14 @@ async def eventually(probe: Callable[[], Any], *, within: float = 30.0) -> Any:
                 return await _call(probe)
         except Exception as error:
             if patience.expired() and isinstance(error, TimeoutError):
-                raise NotInTimeError(f"the probe itself was still waiting after {within:g} s") from error
+                raise NotInTimeError(
+                    f"the probe itself was still waiting after {within:g} s; {seen}"
+                ) from error
             if loop.time() + pause > deadline:
                 raise NotInTimeError(
                     f"not within {within:g} s ({attempts} attempts); last seen: {_describe(error)}"
                 ) from error
+            seen = f"seen before that: {_describe(error)}"
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, LONGEST_PAUSE)
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from kit.accounts import context as context_of
 from kit.eventually import eventually
 from kit.kinds import define, operating
 from quintet.apis.jsonserver import JSONSERVER, JSONSERVERS, JsonServer
@@ -17,6 +18,7 @@ from quintet.runtime.manager import Manager
 
 ROOT = Path(__file__).parent.parent.parent
 CHILD_TYPES = (desired.CONFIG_MAPS, desired.SERVICES, desired.DEPLOYMENTS)
+CONTEXT = context_of("jsonserver")
 IMAGE = "quintet.local/json-server:0.17.4"
 PEOPLE = '{\n  "people": [\n    {"id": 1, "name": "Person A"},\n    {"id": 2, "name": "Person B"}\n  ]\n}\n'
 
@@ -42,12 +44,11 @@ async def not_here(url: str) -> tuple[bytes | None, str]:
 
 @contextlib.asynccontextmanager
 async def jsonserver_operator(
-    kubeconfig: Path, *, read_back: ReadBack = not_here, **options: Any
+    kubeconfig: Path, *, read_back: ReadBack = not_here, context: str | None = CONTEXT, **options: Any
 ) -> AsyncIterator[Manager]:
     """An operator in this process, stopped on the way out."""
-    async with operating(
-        kubeconfig, functools.partial(controller.build, image=IMAGE, read_back=read_back), **options
-    ) as manager:
+    build = functools.partial(controller.build, image=IMAGE, read_back=read_back)
+    async with operating(kubeconfig, build, context=context, **options) as manager:
         yield manager
 
 

@@ -33,10 +33,10 @@ async def define(client: Client, kind: CustomResource) -> None:
 
 @contextlib.asynccontextmanager
 async def operating(
-    kubeconfig: Path, build: Callable[[Manager], object], **options: Any
+    kubeconfig: Path, build: Callable[[Manager], object], *, context: str | None, **options: Any
 ) -> AsyncIterator[Manager]:
-    """An operator in this process, stopped on the way out."""
-    async with Transport(config.load(str(kubeconfig))) as transport:
+    """An operator in this process, stopped on the way out; who it is, a context of the kubeconfig says."""
+    async with Transport(config.load(str(kubeconfig), context)) as transport:
         manager = Manager(Client(transport), SystemClock(), f"test-{secrets.token_hex(3)}", **options)
         build(manager)
         task = asyncio.create_task(manager.run())

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kit.accounts import context
 from kit.eventually import eventually
 from kit.process import Program
 from quintet.local.cluster import Cluster
@@ -24,7 +25,8 @@ async def run_with_webhooks(kubeconfig: Path, *controllers: str, options: tuple[
     """`quintet run --webhooks url` with some controllers, once it is ready."""
     health = free_port()
     program = Program(
-        str(COMMAND), "run", "--kubeconfig", str(kubeconfig), "--controllers", ",".join(controllers),
+        str(COMMAND), "run", "--kubeconfig", str(kubeconfig), "--context", context(*controllers),
+        "--controllers", ",".join(controllers),
         "--webhooks", "url",
         "--webhook-port", str(free_port()), "--health-address", f"127.0.0.1:{health}",
         "--discovery-address", "127.0.0.1:0", *options,

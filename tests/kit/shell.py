@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```sh ([a-z-]+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 class Shell:
     """The shell blocks of a page that have a name: ```sh name."""
 
-    def __init__(self, cluster: Cluster, namespace: str, page: Path, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, page: Path, folder: Path, **variables: str) -> None:
         self.blocks = dict(BLOCK.findall(page.read_text()))
         (folder / "kubectl").symlink_to(cluster.programs / "kubectl")
         config = yaml.safe_load(Path(cluster.kubeconfig).read_text())
@@ -27,6 +27,7 @@ class Shell:
             "PATH": f"{folder}:{os.environ['PATH']}",
             "HOME": str(folder),
             "KUBECONFIG": str(folder / "kubeconfig"),
+            **variables,
         }
 
     async def run(self, block: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from kit.accounts import context as context_of
 from kit.eventually import eventually
 from kit.kinds import define, operating
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
@@ -25,6 +26,7 @@ from quintet.kube.transport import Transport
 from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 
+CONTEXT = context_of("statefulcluster")
 LABELS = {"app": "web"}
 
 
@@ -70,9 +72,11 @@ def a_claim_template(name: str, size: str = "1Mi") -> JsonObject:
 
 
 @contextlib.asynccontextmanager
-async def statefulcluster_operator(kubeconfig: Path, **options: Any) -> AsyncIterator[Manager]:
+async def statefulcluster_operator(
+    kubeconfig: Path, *, context: str | None = CONTEXT, **options: Any
+) -> AsyncIterator[Manager]:
     """An operator in this process, stopped on the way out."""
-    async with operating(kubeconfig, controller.build, **options) as manager:
+    async with operating(kubeconfig, controller.build, context=context, **options) as manager:
         yield manager
 
 
@@ -149,7 +153,7 @@ def claims_of(pod: JsonObject) -> list[str]:
 
 
 async def _serve(kubeconfig: str, namespace: str) -> None:
-    async with Transport(config.load(kubeconfig)) as transport:
+    async with Transport(config.load(kubeconfig, CONTEXT)) as transport:
         manager = Manager(Client(transport), SystemClock(), "operator", namespace=namespace)
         controller.build(manager)
         await manager.run()

@@ -8,11 +8,14 @@ import asyncio
 import contextlib
 import functools
 import secrets
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kit.accounts import context, write_kubeconfig_for
+from kit.api import Api
 from kit.eventually import eventually
 from kit.kinds import define, operating
 from kit.nats import NatsServer
@@ -26,12 +29,15 @@ from quintet.apis.eventingbackend import (
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS, Subscription
+from quintet.controllers.eventingbackend import desired
 from quintet.controllers.subscription import controller
 from quintet.eventing.dispatcher.policy import Patience
 from quintet.eventing.dispatcher.process import Dispatcher
 from quintet.eventing.sessions import Sessions
 from quintet.eventing.settings import DispatcherSettings, NatsSettings
 from quintet.kube.client import Client
+from quintet.kube.config import load
+from quintet.kube.transport import Transport
 from quintet.nats.client import Client as NatsClient
 from quintet.nats.jetstream import JetStream, StreamConfig
 from quintet.nats.options import Options
@@ -74,6 +80,8 @@ class Scene:
     server: NatsServer
     nats: NatsClient
     sessions: Sessions
+    kubeconfig: Path
+    """As the account of dispatchers."""
     dispatchers: list[Dispatcher] = field(default_factory=list)
 
     @property
@@ -139,7 +147,7 @@ class Scene:
 
 async def a_backend(
     client: Client, namespace: str, url: str, name: str = BACKEND, type_: str = "nats", **labels: str
-) -> None:
+) -> EventingBackend:
     """An EventingBackend that says it is ready."""
     config = effective(NATS, {"url": url})
     body: JsonObject = {
@@ -157,6 +165,22 @@ async def a_backend(
         "effectiveConfig": entries if type_ == "nats" else [],
     }
     await client.patch(EVENTINGBACKENDS, made.key, {"status": status}, Object, subresource="status")
+    return made
+
+
+async def an_account(client: Client, kubeconfig: Path, backend: EventingBackend) -> str:
+    """What the controller of backends makes for dispatchers; a token for them."""
+    for resource, make in (
+        (desired.SERVICE_ACCOUNTS, desired.account),
+        (desired.ROLES, desired.role),
+        (desired.ROLE_BINDINGS, desired.role_binding),
+    ):
+        await client.create(resource, make(backend), Object, namespace=backend.metadata.namespace)
+    name = desired.account(backend)["metadata"]["name"]
+    path = f"/api/v1/namespaces/{backend.metadata.namespace}/serviceaccounts/{name}/token"
+    async with Api.connect(kubeconfig) as api:
+        made = await api.create(path, {"spec": {"expirationSeconds": 24 * 3600}})
+    return str(made["status"]["token"])
 
 
 async def a_service(client: Client, namespace: str, name: str = SERVICE, **spec: Any) -> None:
@@ -170,23 +194,30 @@ async def a_service(client: Client, namespace: str, name: str = SERVICE, **spec:
 
 
 @contextlib.asynccontextmanager
-async def a_scene(client: Client, namespace: str, server: NatsServer) -> AsyncIterator[Scene]:
+async def a_scene(
+    client: Client, namespace: str, server: NatsServer, kubeconfig: Path
+) -> AsyncIterator[Scene]:
     """A backend with its streams, a Service as the sink, and a connection of the operator."""
     clock = SystemClock()
-    async with NatsClient(Options(server.url, name="test", reconnect_seconds=0.5), clock) as nats:
+    async with contextlib.AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scene-")))
+        options = Options(server.url, name="test", reconnect_seconds=0.5)
+        nats = await stack.enter_async_context(NatsClient(options, clock))
         jetstream = JetStream(nats)
         await jetstream.create_stream(
             StreamConfig(name=STREAM, subjects=("kyma.>",), retention="interest", discard="new")
         )
         await jetstream.create_stream(StreamConfig(name=DEAD_STREAM, subjects=(DEAD_LETTERS,)))
-        await a_backend(client, namespace, server.url)
+        backend = await a_backend(client, namespace, server.url)
         await a_service(client, namespace)
+        token = await an_account(client, kubeconfig, backend)
         sessions = Sessions(clock)
         await sessions.open(
             ObjectKey(namespace, BACKEND), Options(server.url, name="operator", reconnect_seconds=0.5), "1"
         )
         try:
-            yield Scene(client, namespace, server, nats, sessions)
+            own = write_kubeconfig_for(token, kubeconfig, folder / "dispatcher.kubeconfig")
+            yield Scene(client, namespace, server, nats, sessions, own)
         finally:
             await sessions.close()
 
@@ -195,7 +226,7 @@ async def a_scene(client: Client, namespace: str, server: NatsServer) -> AsyncIt
 async def subscription_operator(kubeconfig: Path, scene: Scene) -> AsyncIterator[None]:
     """The controller of Subscriptions, for one namespace."""
     build = functools.partial(controller.build, sessions=scene.sessions)
-    async with operating(kubeconfig, build, namespace=scene.namespace):
+    async with operating(kubeconfig, build, context=context("eventing"), namespace=scene.namespace):
         yield
 
 
@@ -204,10 +235,21 @@ async def a_dispatcher(
     scene: Scene, places: Mapping[str, tuple[str, int]], patience: Patience = IMPATIENT
 ) -> AsyncIterator[Dispatcher]:
     """A dispatcher in this process, once it is ready; stopped on the way out."""
+    async with (
+        Transport(load(str(scene.kubeconfig))) as transport,
+        _dispatching(scene, Client(transport), places, patience) as dispatcher,
+    ):
+        yield dispatcher
+
+
+@contextlib.asynccontextmanager
+async def _dispatching(
+    scene: Scene, kube: Client, places: Mapping[str, tuple[str, int]], patience: Patience
+) -> AsyncIterator[Dispatcher]:
     clock = SystemClock()
     dispatcher = Dispatcher(
         settings=scene.settings,
-        kube=scene.client,
+        kube=kube,
         clock=clock,
         identity=f"test-{secrets.token_hex(3)}",
         health=HealthServer("127.0.0.1", 0, clock),

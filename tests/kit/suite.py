@@ -101,7 +101,7 @@ async def suite_operator_at(
 ) -> AsyncIterator[Manager]:
     """The operator in this process, as whoever a kubeconfig is for."""
     build = functools.partial(controller.build, install=installer(ALL, flavour), version=version)
-    async with operating(kubeconfig, build, namespace=flavour.namespace) as manager:
+    async with operating(kubeconfig, build, context=None, namespace=flavour.namespace) as manager:
         yield manager
 
 

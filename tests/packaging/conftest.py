@@ -5,19 +5,25 @@ Where there is no Go, or a module cannot be had, the tests that need the tool ar
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from quintet.local.paths import cache_directory
-from quintet.manifests.release import main
+from quintet.local.cluster import prepare
+from quintet.local.paths import cache_directory, locked
+from quintet.release.__main__ import main
 
 TOOLS = Path(__file__).parent / "tools"
-TAGS = {"opm": "containers_image_openpgp"}
+TAGS = {"olm": "containers_image_openpgp", "opm": "containers_image_openpgp"}
+# Tool → the module whose definitions it needs beside it, and where they are in there.
+DEFINITIONS = {"olm": ("github.com/operator-framework/api", "crds")}
+IS_ROOT = platform.system() == "Linux" and os.geteuid() == 0
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -34,35 +40,79 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             _build(folder.name)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what a node needs, if one is needed; where none can run, skip with the reason."""
+    for_node = [item for item in session.items if item.get_closest_marker("node")]
+    if not IS_ROOT:
+        for item in for_node:
+            item.add_marker(pytest.mark.skip(reason="a node needs root on Linux"))
+    elif for_node and not session.config.option.collectonly:
+        prepare(node=True, progress=lambda line: sys.stderr.write(f"{line}\n"))
+
+
 def _kept(name: str) -> Path:
     content = b"".join(path.read_bytes() for path in sorted((TOOLS / name).iterdir()))
     return cache_directory() / f"tool-{name}-{hashlib.sha256(content).hexdigest()[:16]}" / name
 
 
 def _build(name: str) -> None:
-    go, folder, kept = shutil.which("go"), TOOLS / name, _kept(name)
+    go, product = shutil.which("go"), _kept(name).parent
     if go is None:
         _missing[name] = f"{name} is built with Go, which is not here"
         return
-    target = "." if (folder / "main.go").exists() else "tool"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    argv = [go, "build", "-trimpath", f"-tags={TAGS.get(name, '')}", "-o", f"{kept.parent}{os.sep}", target]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True)
-    if done.returncode != 0:
-        _missing[name] = f"{name} cannot be built here: {done.stderr[-300:]}"
+    with locked(product.with_name(f"{product.name}.lock")):
+        if _kept(name).exists():
+            return
+        with tempfile.TemporaryDirectory(dir=product.parent, suffix=".unfinished") as unfinished:
+            built = Path(unfinished) / "built"
+            built.mkdir()
+            try:
+                _compile(go, name, built)
+            except subprocess.CalledProcessError as error:
+                _missing[name] = f"{name} cannot be built here: {error.stderr[-300:]}"
+                return
+            shutil.rmtree(product, ignore_errors=True)
+            built.rename(product)
+
+
+def _compile(go: str, name: str, target: Path) -> None:
+    def run(*arguments: str) -> str:
+        argv = [go, *arguments]
+        done = subprocess.run(argv, cwd=TOOLS / name, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    what = "." if (TOOLS / name / "main.go").exists() else "tool"
+    run("build", "-trimpath", f"-tags={TAGS.get(name, '')}", "-o", f"{target}{os.sep}", what)
+    if name in DEFINITIONS:
+        module, folder = DEFINITIONS[name]
+        run("mod", "download", module)
+        source = Path(run("list", "-m", "-f", "{{.Dir}}", module)) / folder
+        (target / folder).mkdir()
+        for path in sorted(source.glob("*.yaml")):
+            (target / folder / path.name).write_bytes(path.read_bytes())
 
 
 @pytest.fixture(scope="session")
-def tool() -> Callable[[str], Run]:
+def program() -> Callable[[str], Path]:
+    """Where a tool is, by its name."""
+
+    def of(name: str) -> Path:
+        if name in _missing:
+            pytest.skip(_missing[name])
+        return _kept(name)
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def tool(program: Callable[[str], Path]) -> Callable[[str], Run]:
     """Call a tool by its name."""
 
     def of(name: str) -> Run:
-        if name in _missing:
-            pytest.skip(_missing[name])
-        program = str(_kept(name))
+        path = str(program(name))
 
         def run(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
-            return subprocess.run([program, *arguments], capture_output=True, text=True, **options)  # type: ignore[call-overload, no-any-return]
+            return subprocess.run([path, *arguments], capture_output=True, text=True, **options)  # type: ignore[call-overload, no-any-return]
 
         return run
 
@@ -75,5 +125,17 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from quintet import __version__
 
     folder = tmp_path_factory.mktemp("dist")
-    assert main([__version__, "--output", str(folder)]) == 0
+    assert main([__version__, "--output", str(folder), "--only", "manifests"]) == 0
     return folder
+
+
+@pytest.fixture(scope="session")
+def helm(tool: Callable[[str], Run], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Helm, which keeps what it remembers out of the home directory."""
+    run, home = tool("helm"), tmp_path_factory.mktemp("helm")
+    environment = {f"HELM_{name}_HOME": str(home / name) for name in ("CACHE", "CONFIG", "DATA")}
+
+    def at_home(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return run(*arguments, env={**environment, "PATH": "/usr/bin:/bin", "HOME": str(home)})
+
+    return at_home

@@ -1,4 +1,7 @@
-"""Every way to install gives the same objects, and the tools of each way have nothing to say against it."""
+"""The tools of each way to install have nothing to say against ours, and Helm gives the same objects.
+
+What needs no such tool is in `integration/test_installation_files.py`.
+"""
 
 import base64
 import json
@@ -10,15 +13,13 @@ import yaml
 
 from quintet import __version__
 from quintet.components import COMPONENTS
-from quintet.manifests.installation import KIAGNOSE, QUINTET
+from quintet.manifests.installation import QUINTET
 from quintet.manifests.operator import a_quintet, operator
 
 ALL = tuple(COMPONENTS.values())
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/quintet"
 QUINTET_PATH = "/apis/quintet.dev/v1alpha1/quintets/quintet"
-# What no other way has: the namespace comes with Helm's own option, the definition from crds/.
-NOT_TEMPLATED = ("Namespace", "CustomResourceDefinition")
 
 
 def keyed(bodies):
@@ -32,17 +33,6 @@ def documents(text):
     return [body for body in yaml.safe_load_all(text) if body]
 
 
-@pytest.fixture(scope="session")
-def helm(tool, tmp_path_factory):
-    run, home = tool("helm"), tmp_path_factory.mktemp("helm")
-    environment = {f"HELM_{name}_HOME": str(home / name) for name in ("CACHE", "CONFIG", "DATA")}
-
-    def checked(*arguments):
-        return run(*arguments, env={**environment, "PATH": "/usr/bin:/bin", "HOME": str(home)})
-
-    return checked
-
-
 def rendered(helm, *options):
     argv = ("template", "quintet", str(CHART), "--namespace", QUINTET.namespace, "--include-crds", *options)
     done = helm(*argv)
@@ -54,28 +44,6 @@ def test_the_chart_gives_what_the_one_file_gives(helm):
     made = [body for body in rendered(helm) if "helm.sh/hook" not in body["metadata"].get("annotations", {})]
     want = [*(body for body in operator(ALL) if body["kind"] != "Namespace"), a_quintet()]
     assert keyed(made) == keyed(want)
-
-
-def test_kustomize_gives_what_the_one_file_gives(cluster, dist):
-    for folder, flavour, name in (
-        ("config/operator", QUINTET, "install.yaml"),
-        ("config/kiagnose", KIAGNOSE, "kiagnose-install.yaml"),
-    ):
-        built = cluster.kubectl("kustomize", str(ROOT / folder))
-        assert built.returncode == 0, built.stderr
-        one_file = documents((dist / name).read_text())
-        assert keyed(documents(built.stdout)) == keyed(one_file) == keyed(operator(ALL, flavour))
-
-
-def test_the_command_prints_what_the_one_file_holds(dist):
-    from click.testing import CliRunner
-
-    from quintet.cli.install import install
-
-    done = CliRunner().invoke(install, ["--dry-run"])
-    assert done.exit_code == 0, done.output
-    want = [*documents((dist / "install.yaml").read_text()), *documents((dist / "quintet.yaml").read_text())]
-    assert keyed(documents(done.stdout)) == keyed(want)
 
 
 def test_helm_has_nothing_against_the_chart(helm):
@@ -158,16 +126,6 @@ def test_opm_renders_the_bundle_as_the_catalog_has_it(tool, tmp_path):
         )
         assert sorted(seen) == sorted(want), kind
     assert (theirs["image"], theirs["relatedImages"]) == (ours["image"], ours["relatedImages"])
-
-
-def test_the_api_server_takes_every_object_of_every_way(cluster, dist):
-    """Also those of kinds that only Kubernetes itself can check: a dry run on the real one."""
-    bodies = [body for body in documents((dist / "install.yaml").read_text()) if body["kind"] != "Namespace"]
-    for body in bodies:
-        body["metadata"].pop("namespace", None)
-    text = "---\n".join(yaml.safe_dump(body) for body in bodies)
-    done = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)
-    assert done.returncode == 0, done.stderr
 
 
 async def test_helm_installs_changes_and_removes_it_and_definitions_stay(helm, cluster, api, namespace):

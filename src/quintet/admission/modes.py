@@ -17,12 +17,13 @@ from quintet.admission.review import Admission
 from quintet.admission.server import AdmissionServer
 from quintet.admission.sources import Files, MemoryStore, SecretStore, SelfMade, secret_name
 from quintet.admission.webhooks import Webhooks
-from quintet.apis.meta import JsonObject, ObjectKey
+from quintet.apis.meta import JsonObject, ObjectKey, OwnerReference
 from quintet.kube.client import Client
 from quintet.runtime.clock import Clock
 
 PORT = 9443
-DRAIN = 3.0
+# Until every node has taken a pod that ends out of the Service, also on a busy cluster.
+DRAIN = 5.0
 
 
 def by_service(
@@ -34,12 +35,13 @@ def by_service(
     service: ObjectKey,
     port: int = PORT,
     name: str = NAME,
+    owner: OwnerReference | None = None,
 ) -> Webhooks:
     """In the cluster, with certificates of our own in a Secret that all replicas share.
 
-    `name` tells the configurations and the Secret of several processes apart.
+    `name` tells the configurations and the Secret of several processes apart; the Secret goes with `owner`.
     """
-    store = SecretStore(client, ObjectKey(service.namespace, secret_name(name)))
+    store = SecretStore(client, ObjectKey(service.namespace, secret_name(name)), owner)
     endpoint = Endpoint(at=ByService(*service), name=name)
     return Webhooks(
         AdmissionServer(admissions, clock, port=port),

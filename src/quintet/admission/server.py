@@ -94,6 +94,10 @@ class AdmissionServer:
         """Begin to serve; returns the port, which matters when any free one was asked for."""
         return await self._server.start(*self._address, tls=self._tls)
 
+    def drain(self) -> None:
+        """Answer on, and have the API server connect anew: it is led elsewhere by then."""
+        self._server.drain()
+
     async def stop(self) -> None:
         """Answer what has been asked, then serve no more."""
         await self._server.stop(GRACE)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from quintet.admission.certs import Policy, State, advanced
-from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
+from quintet.apis.meta import JsonObject, Object, ObjectKey, OwnerReference, Resource
 from quintet.kube.client import Client
 from quintet.kube.errors import Conflict, NotFound
 
@@ -81,12 +81,20 @@ class Secret(Object, frozen=True):
     data: dict[str, str] | None = None
 
 
-class SecretStore:
-    """For all replicas. Labels and keys that others put on the Secret stay."""
+class LeftBehind(Exception):
+    """What is there belongs to an installation before ours, and is about to be removed with it."""
 
-    def __init__(self, client: Client, key: ObjectKey) -> None:
+
+class SecretStore:
+    """For all replicas. Labels and keys that others put on the Secret stay.
+
+    A Secret that is made here belongs to `owner` and goes with it.
+    """
+
+    def __init__(self, client: Client, key: ObjectKey, owner: OwnerReference | None = None) -> None:
         self._client = client
         self._key = key
+        self._owner = owner
         self._known: frozenset[str] = frozenset()
 
     async def read(self) -> tuple[dict[str, bytes], str]:
@@ -95,6 +103,11 @@ class SecretStore:
             secret = await self._client.get(SECRETS, self._key, Secret)
         except NotFound:
             return {}, ""
+        owners = {each.uid for each in secret.metadata.owner_references}
+        if self._owner is not None and owners and self._owner.uid not in owners:
+            raise LeftBehind(
+                f"Secret {self._key} belongs to an account that is gone; waiting for its removal"
+            )
         self._known = frozenset(secret.data or {})
         data = {name: _decoded(value) for name, value in (secret.data or {}).items()}
         return data, secret.metadata.resource_version
@@ -102,8 +115,10 @@ class SecretStore:
     async def write(self, data: dict[str, bytes], version: str) -> None:
         """Create or change the Secret."""
         encoded: JsonObject = {name: base64.b64encode(value).decode() for name, value in data.items()}
-        metadata = {"name": self._key.name, "namespace": self._key.namespace}
+        metadata: JsonObject = {"name": self._key.name, "namespace": self._key.namespace}
         if not version:
+            if self._owner is not None:
+                metadata["ownerReferences"] = [self._owner]
             body: JsonObject = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
             body |= {"type": "kubernetes.io/tls", "data": encoded}
             await self._client.create(SECRETS, body, Object, namespace=self._key.namespace)

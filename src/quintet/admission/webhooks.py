@@ -57,6 +57,7 @@ class Webhooks:
             keeping = asyncio.create_task(self._keep(), name="webhooks")
             yield port
             if self._drain:
+                self._server.drain()
                 await self._clock.sleep(self._drain)
         finally:
             if keeping is not None:

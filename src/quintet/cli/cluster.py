@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quintet.cli import output
-from quintet.local import cluster
+from quintet.local import cluster, versions
 from quintet.local.errors import LocalError
 from quintet.local.paths import DEFAULT_NAME
 
@@ -27,22 +27,35 @@ name_option = click.option(
     show_envvar=True,
     help="Which cluster; several can run side by side.",
 )
+kubernetes_option = click.option(
+    "--kubernetes",
+    type=click.Choice(list(versions.VERSIONS)),
+    envvar=versions.VARIABLE,
+    show_envvar=True,
+    help=f"Which version of Kubernetes; {versions.DEFAULT.name} if none is named.",
+)
 
 
 @click.command(epilog="Exit codes: 0 it runs, 1 it failed, 2 it was called wrongly.")
 @name_option
 @click.option("--node", is_flag=True, help="Also start a real node, on which pods run (Linux, as root).")
+@kubernetes_option
 @click.option("--durable", is_flag=True, help="Have etcd write through to the disk; slower.")
+@click.option("--audit", is_flag=True, help="Keep a log of who asked the API server for what.")
 @click.option(
     "-o", "output_format", type=click.Choice(["json"]), help="Print the answer for a program to read."
 )
-def up(name: str, node: bool, durable: bool, output_format: str | None) -> None:
+def up(
+    name: str, node: bool, kubernetes: str | None, durable: bool, audit: bool, output_format: str | None
+) -> None:
     """Start an embedded Kubernetes cluster.
 
     The first time builds Kubernetes from its Go modules, which takes about ten minutes;
     afterwards a start takes seconds. If the cluster already runs, only the answer is printed.
     """
-    started = cluster.up(name, node=node, durable=durable, progress=output.progress)
+    started = cluster.up(
+        name, node=node, kubernetes=kubernetes, durable=durable, audited=audit, progress=output.progress
+    )
     if output_format == "json":
         output.result_json(started.summary())
     else:
@@ -51,9 +64,10 @@ def up(name: str, node: bool, durable: bool, output_format: str | None) -> None:
 
 @click.command(epilog="Exit codes: 0 it is built, 1 it failed, 2 it was called wrongly.")
 @click.option("--node", is_flag=True, help="Also what a node needs: its runtime, name server and images.")
-def build(node: bool) -> None:
+@kubernetes_option
+def build(node: bool, kubernetes: str | None) -> None:
     """Build what a cluster needs, without starting one; done once, then kept in the cache."""
-    cluster.prepare(node=node, progress=output.progress)
+    cluster.prepare(node=node, progress=output.progress, kubernetes=kubernetes)
 
 
 @click.command(epilog="Exit codes: 0 nothing of it is left, 1 it failed, 2 it was called wrongly.")
@@ -105,12 +119,14 @@ def _split(arguments: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 def _describe(started: Cluster) -> str:
     flag = "" if started.name == DEFAULT_NAME else f" --name {started.name}"
+    audited = (f"audit log   {started.audit_log}",) if started.audit_log else ()
     return "\n".join(
         (
             f"cluster     {started.name}, Kubernetes {started.version}",
             f"server      {started.server}",
             f"node        {started.node or 'none (add one with --node)'}",
             f"kubeconfig  {started.kubeconfig}",
+            *audited,
             "",
             f"next        export KUBECONFIG={started.kubeconfig}",
             f"            quintet kubectl{flag and flag + ' --'} get all --all-namespaces",

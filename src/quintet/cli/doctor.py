@@ -20,7 +20,6 @@ import click
 from quintet.apis.meta import Resource, Struct
 from quintet.cli import output
 from quintet.cli.explain import explain
-from quintet.components import CUSTOM_RESOURCES
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.errors import ConfigError, KubeError
@@ -205,6 +204,9 @@ class _Examination:
 
     async def _permissions(self, client: Client, found: ClusterConfig, username: str) -> list[Finding]:
         """Nobody needs all rights: only somebody who can neither install nor use it has a problem."""
+        # They come with every controller: whoever asks for help need not wait for these.
+        from quintet.components import CUSTOM_RESOURCES
+
         own = tuple(each.resource for each in CUSTOM_RESOURCES)
         denied_install, denied_use = await asyncio.gather(
             _denied(client, INSTALLED, ""), _denied(client, own, found.namespace)

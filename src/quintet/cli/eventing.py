@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from quintet import __version__
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.controllers.eventingbackend.options import Options
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from quintet.kube.client import Client
 
-IMAGE = f"quintet.local/quintet:{__version__}"
-NATS_IMAGE = "quintet.local/nats:2.15.2"
 _ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 _API_SERVERS = ObjectKey("default", "kubernetes")
 

@@ -1,35 +1,26 @@
 """The commands install, upgrade and uninstall: the suite operator comes, changes and goes.
 
-Called by `main`. What is installed is decided in `manifests.operator`, how it is done in `installing`.
+Called by `main`; goes on to `suite`, which does the work. That is imported when it is called: it knows
+every controller, and whoever asks for help need not wait for them.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quintet import __version__
 from quintet.cli import output
-from quintet.cli.installing import Installing, Lost, NotDone, own
-from quintet.components import COMPONENTS
-from quintet.kube import config
-from quintet.kube.client import Client
-from quintet.kube.transport import Transport
-from quintet.manifests.installation import FLAVOURS, QUINTET, Flavour, in_namespace
-from quintet.manifests.operator import a_quintet, operator
-from quintet.manifests.text import as_yaml
-from quintet.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from quintet.apis.meta import JsonObject
-    from quintet.apis.resources import CustomResource
+    from quintet.cli.installing import Installing
 
 EXIT_CODES = "Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly."
-SHOWN = 20
-_COMPONENTS = tuple(COMPONENTS.values())
+# As the components and flavours are called; a test compares them.
+CONTROLLERS = ("jsonserver", "eventing", "statefulcluster", "casconfig", "checkup")
+FLAVOURS = ("quintet", "kiagnose")
 C = TypeVar("C", bound=Callable[..., Any])
 
 
@@ -37,7 +28,7 @@ def _where(command: C) -> C:
     for option in (
         click.option("--kubeconfig", metavar="PATH", help="The kubeconfig to use instead of the usual one."),
         click.option("--context", metavar="NAME", help="The context to use instead of the current one."),
-        click.option("--flavour", type=click.Choice(list(FLAVOURS)), default=QUINTET.name, show_default=True),
+        click.option("--flavour", type=click.Choice(FLAVOURS), default=FLAVOURS[0], show_default=True),
         click.option("--namespace", "-n", help="Where the operator lives; default: that of the flavour."),
         click.option("--timeout", default=300.0, show_default=True, help="Seconds to wait for anything."),
     ):
@@ -50,7 +41,7 @@ def _what(command: C) -> C:
         click.option("--image", default="", help="The image of the operator and its controllers."),
         click.option(
             "--controllers",
-            type=click.Choice(list(COMPONENTS)),
+            type=click.Choice(CONTROLLERS),
             multiple=True,
             help="Which controllers run; may be given several times; default: all.",
         ),
@@ -74,11 +65,13 @@ def install(**options: Any) -> None:
     What is there already is brought to this version, so the command may be called again. With --dry-run it
     prints the objects for `kubectl apply -f -`.
     """
-    flavour, spec = _flavour(options), _spec(options)
+    from quintet.cli import suite
+
+    flavour, spec = suite.chosen(options["flavour"], options["namespace"], options["image"]), _spec(options)
     if options["dry_run"]:
-        output.result(as_yaml(*operator(_COMPONENTS, flavour), a_quintet(flavour, spec)))
+        output.result(suite.as_text(flavour, spec))
         return
-    _with(options, lambda hands: _install(hands, flavour, spec, wait=options["wait"]))
+    _with(options, lambda hands: suite.install(hands, flavour, spec, wait=options["wait"]))
 
 
 @click.command(epilog=EXIT_CODES)
@@ -90,11 +83,13 @@ def upgrade(**options: Any) -> None:
     Definitions first; one whose change could break objects is refused before anything is written. Then the
     operator, which rolls the controllers out one by one and goes back where one does not come up.
     """
-    flavour, spec = _flavour(options), _spec(options)
+    from quintet.cli import suite
+
+    flavour, spec = suite.chosen(options["flavour"], options["namespace"], options["image"]), _spec(options)
     if options["dry_run"]:
-        output.result(as_yaml(*operator(_COMPONENTS, flavour)))
+        output.result(suite.as_text(flavour))
         return
-    _with(options, lambda hands: _upgrade(hands, flavour, spec, wait=options["wait"]))
+    _with(options, lambda hands: suite.upgrade(hands, flavour, spec, wait=options["wait"]))
 
 
 @click.command(epilog=EXIT_CODES)
@@ -108,100 +103,19 @@ def uninstall(delete_data: bool, yes: bool, dry_run: bool, **options: Any) -> No
     Definitions and every object that users made stay, and so do the roles to see and delete these. With
     --delete-data all of that goes too: first it is listed, and you are asked.
     """
-    flavour = _flavour({**options, "image": ""})
-    _with(options, lambda hands: _uninstall(hands, flavour, delete_data, yes=yes, dry_run=dry_run))
+    from quintet.cli import suite
+
+    flavour = suite.chosen(options["flavour"], options["namespace"])
+    _with(options, lambda hands: suite.uninstall(hands, flavour, delete_data, yes=yes, dry_run=dry_run))
 
 
 @click.command(epilog=EXIT_CODES)
 @_where
 def wait(**options: Any) -> None:
     """Wait until every controller of the installation serves, of whatever version the operator is."""
-    _with(options, _wait)
+    from quintet.cli import suite
 
-
-async def _wait(hands: Installing) -> None:
-    quintet = await hands.until_available("")
-    output.result(f"Quintet {quintet.status.version}: {quintet.status.ready} controllers are ready.")
-
-
-async def _install(hands: Installing, flavour: Flavour, spec: JsonObject, *, wait: bool) -> None:
-    await hands.refuse_unsafe(_kinds(flavour))
-    await hands.apply(operator(_COMPONENTS, flavour))
-    await hands.ask(a_quintet(flavour, spec), changed=bool(spec))
-    if not wait:
-        output.result("Quintet is being installed. Look: kubectl get quintets quintet")
-        return
-    quintet = await hands.until_available(__version__)
-    ready = ", ".join(each.name for each in quintet.status.components)
-    output.result(
-        f"Quintet {__version__} is installed in {flavour.namespace}: {ready}.\nNext: kubectl get quintets,"
-        " then kubectl apply -f one of config/samples"
-    )
-
-
-async def _upgrade(hands: Installing, flavour: Flavour, spec: JsonObject, *, wait: bool) -> None:
-    before = await hands.installed()
-    if before is None:
-        raise NotDone("there is no Quintet in this cluster", "quintet install")
-    await _install(hands, flavour, spec, wait=wait)
-    output.result(f"It was {before.status.version or 'of an unknown version'} before.")
-
-
-async def _uninstall(
-    hands: Installing, flavour: Flavour, delete_data: bool, *, yes: bool, dry_run: bool
-) -> None:
-    kinds = _kinds(flavour)
-    losses = await hands.losses(kinds)
-    bodies = operator(_COMPONENTS, flavour)
-    _tell(losses, delete_data=delete_data)
-    if dry_run:
-        for body in bodies if delete_data else own(bodies):
-            output.result(f"would delete {body['kind']} {body['metadata']['name']}")
-        return
-    if delete_data and losses and not yes:
-        click.confirm("Delete all of these for ever?", abort=True, err=True)
-    if delete_data:
-        await hands.delete_data(losses)
-    if await hands.installed() is not None:
-        await hands.delete_quintet(flavour.namespace)
-    if delete_data:
-        await hands.delete(
-            [body for body in bodies if body["kind"] not in ("CustomResourceDefinition", "Namespace")]
-        )
-        await hands.delete_definitions(kinds)
-        await hands.delete_namespace(flavour.namespace)
-        output.result("Quintet is gone, and so is everything that was made with it.")
-    else:
-        await hands.delete(own(bodies))
-        output.result(
-            f"Quintet is gone. Definitions, {_counted(losses)} and namespace {flavour.namespace} stay; "
-            "`quintet uninstall --delete-data` removes them, `quintet install` takes them on again."
-        )
-
-
-def _tell(losses: list[Lost], *, delete_data: bool) -> None:
-    if not losses:
-        return
-    output.progress("These objects of users will be lost:" if delete_data else "These objects of users stay:")
-    for lost in losses:
-        for key in lost.keys[:SHOWN]:
-            output.progress(f"  {lost.kind.kind} {key}")
-        if len(lost.keys) > SHOWN:
-            output.progress(f"  and {len(lost.keys) - SHOWN} more of {lost.kind.plural}")
-
-
-def _counted(losses: list[Lost]) -> str:
-    count = sum(len(lost.keys) for lost in losses)
-    return f"{count} object{'' if count == 1 else 's'} of users"
-
-
-def _kinds(flavour: Flavour) -> list[CustomResource]:
-    return [kind for component in flavour.offered(_COMPONENTS) for kind in component.kinds]
-
-
-def _flavour(options: dict[str, Any]) -> Flavour:
-    chosen = FLAVOURS[options["flavour"]]
-    return in_namespace(chosen, options["namespace"] or chosen.namespace, options["image"])
+    _with(options, suite.wait)
 
 
 def _spec(options: dict[str, Any]) -> JsonObject:
@@ -214,6 +128,14 @@ def _spec(options: dict[str, Any]) -> JsonObject:
 
 
 def _with(options: dict[str, Any], work: Callable[[Installing], Coroutine[Any, Any, None]]) -> None:
+    import asyncio
+
+    from quintet.cli.installing import Installing
+    from quintet.kube import config
+    from quintet.kube.client import Client
+    from quintet.kube.transport import Transport
+    from quintet.runtime.clock import SystemClock
+
     async def connected() -> None:
         found = config.load(options["kubeconfig"], options["context"])
         async with Transport(found) as transport:

@@ -33,7 +33,7 @@ COMMANDS = {
     "publisher-proxy": ("quintet.cli.dataplane", "publisher_proxy", "Take events in for an EventingBackend."),
     "dispatcher": ("quintet.cli.dataplane", "dispatcher", "Deliver the events of an EventingBackend."),
     "doctor": ("quintet.cli.doctor", "doctor", "Check whether a cluster can be used, and by you."),
-    "demo": ("quintet.cli.demo", "demo", "Show a JsonServer become pods that serve its data."),
+    "demo": ("quintet.cli.demo", "demo", "Install Quintet and show one working object of each kind."),
 }
 
 

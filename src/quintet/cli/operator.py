@@ -14,11 +14,13 @@ from quintet.cli.process import elects, identity, process_options, run_process
 from quintet.components import COMPONENTS
 from quintet.controllers.suite import controller as suite
 from quintet.kube import config
+from quintet.kube.account import own_account
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
 from quintet.manifests.installation import FLAVOURS, QUINTET, Flavour, in_namespace, installer
 from quintet.observe.health import HealthServer
 from quintet.runtime.clock import SystemClock
+from quintet.runtime.leader import Terms
 from quintet.runtime.manager import Manager
 
 
@@ -54,11 +56,13 @@ async def _run(
     async with Transport(found) as transport:
         client = Client(transport)
         await client.version()  # a wrong address or a missing right is said now, in one line
+        owner = await own_account(client, flavour.namespace) if config.in_pod() else None
         manager = Manager(
             client,
             clock,
             identity(),
             lease=ObjectKey(flavour.namespace, flavour.operator) if elect else None,
+            terms=Terms(owner=owner),
             namespace=flavour.namespace,
             health=HealthServer(*health_address, clock),
         )

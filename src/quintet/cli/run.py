@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quintet import imagenames
 from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors
 from quintet.apis.meta import ObjectKey
 from quintet.cli import eventing
@@ -20,20 +21,22 @@ from quintet.cli.addresses import Address
 from quintet.cli.process import elects, identity, process_options, run_process
 from quintet.components import COMPONENTS, INSTANCE, Component, Settings, webhook_service
 from quintet.kube import config
+from quintet.kube.account import own_account
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
 from quintet.observe.health import HealthServer
 from quintet.runtime.clock import Clock, SystemClock
+from quintet.runtime.leader import Terms
 from quintet.runtime.manager import Manager
 
 if TYPE_CHECKING:
     from quintet.admission.review import Admission
     from quintet.admission.webhooks import Webhooks
+    from quintet.apis.meta import OwnerReference
     from quintet.controllers.eventingbackend.options import Options as EventingOptions
 
 # Where OLM puts them.
 CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
-JSON_SERVER_IMAGE = "quintet.local/json-server:0.17.4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,10 @@ class _Names(click.ParamType[tuple[str, ...]]):
     "--inject-ca-from", default="", help="With files: namespace/name of the Certificate of cert-manager."
 )
 @click.option(
-    "--json-server-image", envvar="QUINTET_JSON_SERVER_IMAGE", default=JSON_SERVER_IMAGE, show_default=True
+    "--json-server-image",
+    envvar="QUINTET_JSON_SERVER_IMAGE",
+    default=imagenames.JSON_SERVER,
+    show_default=True,
 )
 @click.option(
     "--eventing-config-errors",
@@ -133,8 +139,10 @@ class _Names(click.ParamType[tuple[str, ...]]):
     show_default=True,
     help="/backend: which types of backend there are and what they can be told.",
 )
-@click.option("--eventing-image", envvar="QUINTET_EVENTING_IMAGE", default=eventing.IMAGE, show_default=True)
-@click.option("--nats-image", envvar="QUINTET_NATS_IMAGE", default=eventing.NATS_IMAGE, show_default=True)
+@click.option(
+    "--eventing-image", envvar="QUINTET_EVENTING_IMAGE", default=imagenames.QUINTET, show_default=True
+)
+@click.option("--nats-image", envvar="QUINTET_NATS_IMAGE", default=imagenames.NATS, show_default=True)
 @click.option(
     "--eventing-refused-networks",
     type=eventing.Networks(),
@@ -169,11 +177,13 @@ async def _run(options: Options) -> None:
     async with Transport(found) as transport:
         client = Client(transport)
         await client.version()  # a wrong address or a missing right is said now, in one line
+        owner = await own_account(client, system) if config.in_pod() else None
         manager = Manager(
             client,
             clock,
             identity(),
             lease=ObjectKey(system, options.instance) if elect else None,
+            terms=Terms(owner=owner),
             namespace=options.namespace,
             health=health,
         )
@@ -181,7 +191,7 @@ async def _run(options: Options) -> None:
         for component in components:
             component.start(manager, settings)
         admissions = [each for component in components for each in _admissions(component, settings)]
-        webhooks = _webhooks(options, admissions, client, manager, clock, system)
+        webhooks = _webhooks(options, admissions, client, manager, clock, system, owner)
         async with contextlib.AsyncExitStack() as stack:
             for component in components:
                 if component.serve is not None:
@@ -230,6 +240,7 @@ def _webhooks(
     manager: Manager,
     clock: Clock,
     system: str,
+    owner: OwnerReference | None,
 ) -> Webhooks | None:
     name, port = options.instance, options.webhook_port
     service = ObjectKey(system, webhook_service(name))
@@ -241,7 +252,7 @@ def _webhooks(
     match mode:
         case "service":
             return modes.by_service(
-                admissions, client, manager.client, clock, service=service, port=port, name=name
+                admissions, client, manager.client, clock, service=service, port=port, name=name, owner=owner
             )
         case "url":
             return modes.by_url(admissions, client, clock, host=options.webhook_host, port=port)

@@ -1,26 +1,22 @@
 """The command why: which policies of a CASConfig have an object as their target, or what it fails by.
 
 Called by `main`. Reads the config and the object with the rights of whoever calls it, and asks the same
-functions as the controller, so that both cannot differ.
+functions as the controller, so that both cannot differ. What it needs for that is imported when it is
+called: whoever asks for help need not wait.
 """
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
-from quintet.apis.casconfig import CASCONFIGS, CASConfig, layers
-from quintet.apis.casconfig.kinds import resolved
-from quintet.apis.casconfig.ledger import LedgerError, has_ledger
-from quintet.apis.casconfig.matching import Candidate, Match, match
-from quintet.apis.casconfig.template import pod_place
-from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.cli import output
-from quintet.kube import config as configuration
-from quintet.kube.client import Client
-from quintet.kube.discovery import catalogue, document
-from quintet.kube.transport import Transport
+
+if TYPE_CHECKING:
+    from quintet.apis.casconfig.matching import Match
+    from quintet.apis.meta import ObjectKey
+    from quintet.kube.config import ClusterConfig
 
 
 @click.command(epilog="Exit codes: 0 it is a target, 1 it is none or it failed, 2 it was called wrongly.")
@@ -46,6 +42,11 @@ def why(
 
     KIND is Kind or group/version/Kind: `quintet why logging Deployment/books`.
     """
+    import asyncio
+
+    from quintet.apis.meta import ObjectKey
+    from quintet.kube import config as configuration
+
     kind, _, name = target.rpartition("/")
     if not kind or not name:
         raise click.UsageError(f"{target!r} is not KIND/NAME, such as Deployment/books")
@@ -68,8 +69,18 @@ def why(
 
 
 async def _asked(
-    found: configuration.ClusterConfig, key: ObjectKey, kind: str, where: ObjectKey, operator: str
+    found: ClusterConfig, key: ObjectKey, kind: str, where: ObjectKey, operator: str
 ) -> tuple[Match, bool]:
+    from quintet.apis.casconfig import CASCONFIGS, CASConfig, layers
+    from quintet.apis.casconfig.kinds import resolved
+    from quintet.apis.casconfig.ledger import LedgerError, has_ledger
+    from quintet.apis.casconfig.matching import Candidate, match
+    from quintet.apis.casconfig.template import pod_place
+    from quintet.apis.meta import JsonObject, ObjectKey
+    from quintet.kube.client import Client
+    from quintet.kube.discovery import catalogue, document
+    from quintet.kube.transport import Transport
+
     async with Transport(found) as transport:
         client = Client(transport)
         config = await client.get(CASCONFIGS, key, CASConfig)

@@ -44,6 +44,12 @@ class Page(Struct, frozen=True):
     items: tuple[msgspec.Raw, ...] = ()
 
 
+class _Listed(Struct, frozen=True):
+    metadata: ListMeta = ListMeta()
+    # An empty list of metadata comes as null.
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
 class WatchEvent(Struct, frozen=True):
     """One line of a watch; the object is still bytes."""
 
@@ -139,7 +145,8 @@ class Client:
             answer = await self._transport.request(
                 "GET", path, params=params, accept=accept, acting_as=self._user
             )
-            page = _decode(f"GET {path}", answer, Page)
+            listed = _decode(f"GET {path}", answer, _Listed)
+            page = Page(listed.metadata, listed.items or ())
             yield page
             if not page.metadata.continue_:
                 return

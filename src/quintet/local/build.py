@@ -1,7 +1,7 @@
-"""Builds the cluster's programs from the Go module beside this file, once per user.
+"""Builds the cluster's programs from the Go sources beside this file, once per user and version.
 
 Called by `cluster`, `node` and `images`. A product is kept in the cache under the hash
-of the module's files, so that a fresh clone, a second cluster and CI use it again.
+of the files it is made from, so that a fresh clone, a second cluster and CI use it again.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import subprocess
 import tempfile
 import time
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local.errors import LocalError, explain_os_error
 from quintet.local.paths import cache_directory, locked
 from quintet.local.toolchain import find_go
+from quintet.local.versions import DEFAULT, SOURCES, Version, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-MODULE = Path(__file__).parent / "kube"
-KUBERNETES = "1.37.0"
 STAMP = "k8s.io/component-base/version"
 PROGRAMS = (
     "etcd",
@@ -41,19 +41,19 @@ ROOM = 6 * 2**30
 REPORT_EVERY = 10.0
 
 
-def kubernetes(progress: Callable[[str], None]) -> Path:
+def kubernetes(progress: Callable[[str], None], version: str | None = None) -> Path:
     """Return the directory that holds every program of Kubernetes and etcd under its own name."""
-    return _product(".", "kube", PROGRAMS, progress)
+    return _product(_Program("kube", ".", find(version), PROGRAMS), progress)
 
 
 def dns(progress: Callable[[str], None]) -> Path:
     """Return the directory that holds the cluster's name server, `dns`."""
-    return _product("./dns", "dns", (), progress)
+    return _product(_Program("dns", "./dns"), progress)
 
 
 def pause(progress: Callable[[str], None]) -> Path:
     """Return the directory that holds `pause`, the static binary of the sandbox image."""
-    return _product("./pause", "pause", (), progress)
+    return _product(_Program("pause", "./pause"), progress)
 
 
 def content_hash(directory: Path, *extra: str, without: Sequence[str] = ()) -> str:
@@ -69,24 +69,37 @@ def content_hash(directory: Path, *extra: str, without: Sequence[str] = ()) -> s
     return digest.hexdigest()[:16]
 
 
-def _product(package: str, name: str, links: tuple[str, ...], progress: Callable[[str], None]) -> Path:
-    key = content_hash(MODULE, platform.system(), platform.machine())
-    product = cache_directory() / f"{name}-{key}"
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """One Go program: its name and package, the version whose modules it needs, and its other names."""
+
+    name: str
+    package: str
+    version: Version = DEFAULT
+    links: tuple[str, ...] = ()
+
+    def key(self) -> str:
+        """A hash of all that it is made from."""
+        locks = self.version.locks
+        replaced = ("go.mod", "go.sum") if locks else ()
+        return content_hash(SOURCES, platform.system(), platform.machine(), *locks, without=replaced)
+
+
+def _product(program: _Program, progress: Callable[[str], None]) -> Path:
+    product = cache_directory() / f"{program.name}-{program.key()}"
     if product.is_dir():
         return product
     try:
-        with locked(cache_directory() / f"{name}-{key}.lock"):
+        with locked(product.with_name(f"{product.name}.lock")):
             # Whoever held the lock before us may have built it.
             if not product.is_dir():
-                _build(package, name, links, product, progress)
+                _build(program, product, progress)
     except OSError as error:
         raise explain_os_error(error) from error
     return product
 
 
-def _build(
-    package: str, name: str, links: tuple[str, ...], product: Path, progress: Callable[[str], None]
-) -> None:
+def _build(program: _Program, product: Path, progress: Callable[[str], None]) -> None:
     go = find_go(progress)
     # We hold the lock: what lies here unfinished is from a build that was killed.
     for left in product.parent.glob(f"{product.name}-*.unfinished"):
@@ -94,13 +107,14 @@ def _build(
     unfinished = Path(tempfile.mkdtemp(prefix=f"{product.name}-", suffix=".unfinished", dir=product.parent))
     try:
         started = time.monotonic()
-        progress(f"building {name} with {go} (the first time takes about ten minutes)")
-        _compile(go, package, unfinished / name, progress)
-        for link in links:
-            (unfinished / link).symlink_to(name)
+        said = f"{program.name} (Kubernetes {program.version.release})"
+        progress(f"building {said} with {go} (the first time takes about ten minutes)")
+        _compile(go, program, unfinished / program.name, progress)
+        for link in program.links:
+            (unfinished / link).symlink_to(program.name)
         unfinished.chmod(0o755)
         unfinished.rename(product)
-        progress(f"built {name} in {time.monotonic() - started:.0f} s: {product}")
+        progress(f"built {said} in {time.monotonic() - started:.0f} s: {product}")
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -117,16 +131,33 @@ def environment() -> dict[str, str]:
     }
 
 
-def _compile(go: Path, package: str, output: Path, progress: Callable[[str], None]) -> None:
-    major, minor, _ = KUBERNETES.split(".")
-    stamps = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
+def _command(go: Path, program: _Program, output: Path) -> list[str]:
+    release = program.version.release
+    major, minor, _ = release.split(".")
+    stamps = {"gitVersion": f"v{release}", "gitMajor": major, "gitMinor": minor}
     flags = "-s -w " + " ".join(f"-X {STAMP}.{key}={value}" for key, value in stamps.items())
-    command = [str(go), "build", "-v", "-trimpath", "-ldflags", flags, "-o", str(output), package]
+    modules = f"-modfile={program.version.modfile}"
+    return [
+        str(go),
+        "build",
+        "-v",
+        "-trimpath",
+        modules,
+        "-ldflags",
+        flags,
+        "-o",
+        str(output),
+        program.package,
+    ]
+
+
+def _compile(go: Path, program: _Program, output: Path, progress: Callable[[str], None]) -> None:
+    command = _command(go, program, output)
     lines: deque[str] = deque(maxlen=50)
     started = reported = time.monotonic()
     compiled = 0
     with subprocess.Popen(
-        command, cwd=MODULE, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        command, cwd=SOURCES, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     ) as build:
         assert build.stderr is not None
         try:
@@ -140,10 +171,10 @@ def _compile(go: Path, package: str, output: Path, progress: Callable[[str], Non
             build.kill()
             raise
     if build.returncode != 0:
-        raise _failure(list(lines), output)
+        raise _failure(list(lines), output, program.version)
 
 
-def _failure(lines: list[str], output: Path) -> LocalError:
+def _failure(lines: list[str], output: Path, version: Version = DEFAULT) -> LocalError:
     """Turn the compiler's last words into one line and the step that helps."""
     text = "\n".join(lines)
     if "no space left on device" in text:
@@ -158,5 +189,6 @@ def _failure(lines: list[str], output: Path) -> LocalError:
         )
     reason = next((line for line in lines if ":" in line and not line.startswith("#")), text[-200:])
     return LocalError(
-        f"building from {MODULE} failed: {reason}", f"run `go build ./...` in {MODULE} to see all of it"
+        f"building from {SOURCES} with {version.modfile} failed: {reason}",
+        f"run `go build -modfile={version.modfile} .` in {SOURCES} to see all of it",
     )

@@ -14,13 +14,13 @@ import secrets
 import shutil
 import subprocess
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quintet.local import build, controlplane
+from quintet.local import audit, build, controlplane, versions
 from quintet.local.api import Api
-from quintet.local.certificates import Authority, kubeconfig, write_kubeconfig
 from quintet.local.errors import LocalError, explain_os_error
 from quintet.local.guard import attempt_of, guarded
 from quintet.local.paths import cluster_directory, clusters_directory, locked, remove_if_empty
@@ -70,6 +70,11 @@ class Cluster:
     def ca(self) -> Path:
         """The certificate of the authority that signed everything here."""
         return self.directory / "pki/ca.crt"
+
+    @property
+    def audit_log(self) -> Path | None:
+        """Who asked for what, if it was started to note that."""
+        return self.directory / audit.LOG if audit.kept(self.directory) else None
 
     @property
     def port(self) -> int:
@@ -132,6 +137,8 @@ class Cluster:
         not_after: datetime.datetime | None = None,
     ) -> tuple[Path, Path]:
         """Sign a client certificate for a user and groups; return its certificate and key files."""
+        from quintet.local.certificates import Authority
+
         until = not_after or datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=valid_days)
         file_name = f"client-{secrets.token_hex(6)}"
         return Authority.load(self.directory / "pki").issue(
@@ -145,6 +152,8 @@ class Cluster:
         not_after: datetime.datetime | None = None,
     ) -> Path:
         """Write a kubeconfig for a user of its own; what it may do is up to RBAC."""
+        from quintet.local.certificates import kubeconfig, write_kubeconfig
+
         certificate, key = self.certificate(common_name, organizations, not_after=not_after)
         path = certificate.with_suffix(".kubeconfig")
         write_kubeconfig(path, kubeconfig(self.server, self.ca, certificate, key))
@@ -157,31 +166,37 @@ def up(
     node: bool = False,
     progress: Callable[[str], None] | None = None,
     durable: bool = False,
+    audited: bool = False,
+    kubernetes: str | None = None,
 ) -> Cluster:
     """Start the cluster, or return the one that already runs; nothing stays behind if it fails."""
     report = progress or _quiet
-    cluster_directory(name)  # a bad name is said before ten minutes of building
-    programs = prepare(node=node, progress=report)
+    running = partial(_running, name, node=node, audited=audited, kubernetes=kubernetes)
+    # A bad name, and a running cluster of another version, are said before ten minutes of building.
+    if found := running():
+        return found
+    programs = prepare(node=node, progress=report, kubernetes=kubernetes)
     try:
         with locked(_lock(name)):
-            running = load(name)
-            if running is not None and running.healthy():
-                return _as_asked(running, node=node)
-            return _start(name, programs, node=node, durable=durable, report=report)
+            if found := running():
+                return found
+            wanted = controlplane.Wanted(name, programs, node, durable, audited)
+            return _start(wanted, report)
     except OSError as error:
         raise explain_os_error(error) from error
     finally:
         remove_if_empty(clusters_directory(), clusters_directory().parent)
 
 
-def prepare(*, node: bool, progress: Callable[[str], None]) -> Path:
+def prepare(*, node: bool, progress: Callable[[str], None], kubernetes: str | None = None) -> Path:
     """Build what a cluster needs, if the cache does not have it; return the folder of programs."""
+    versions.find(kubernetes)  # an unknown one is said before anything is built
     if node:
         from quintet.local.node import Parts, require
 
         require()
         Parts.find(progress)
-    return build.kubernetes(progress)
+    return build.kubernetes(progress, kubernetes)
 
 
 def down(name: str, *, only_attempt: str | None = None) -> bool:
@@ -220,10 +235,10 @@ def load(name: str) -> Cluster | None:
     return Cluster(**stored)
 
 
-def _start(name: str, programs: Path, *, node: bool, durable: bool, report: Callable[[str], None]) -> Cluster:
+def _start(wanted: controlplane.Wanted, report: Callable[[str], None]) -> Cluster:
     for remaining in reversed(range(PORT_RACES)):
         try:
-            return _attempt_start(name, programs, node=node, durable=durable, report=report)
+            return _attempt_start(wanted, report)
         except LocalError as error:
             # Between choosing a free port and listening on it another process may take it.
             if remaining == 0 or "address already in use" not in error.message:
@@ -231,9 +246,8 @@ def _start(name: str, programs: Path, *, node: bool, durable: bool, report: Call
     raise AssertionError("unreachable")
 
 
-def _attempt_start(
-    name: str, programs: Path, *, node: bool, durable: bool, report: Callable[[str], None]
-) -> Cluster:
+def _attempt_start(wanted: controlplane.Wanted, report: Callable[[str], None]) -> Cluster:
+    name, programs = wanted.name, wanted.programs
     directory = cluster_directory(name)
     attempt = secrets.token_hex(8)
     if directory.exists():
@@ -243,13 +257,14 @@ def _attempt_start(
         try:
             directory.mkdir(mode=0o700, parents=True)
             (directory / "attempt").write_text(attempt)
-            if node:
+            if wanted.node:
                 from quintet.local.node import start_with_node
 
-                layout, node_name = start_with_node(name, directory, programs, durable=durable, report=report)
+                layout, node_name = start_with_node(wanted, directory, report)
             else:
                 etcd, peer, api = controlplane.free_ports(3)
-                layout = controlplane.Layout(directory, programs, etcd, peer, api, api, durable=durable)
+                layout = controlplane.Layout(directory, programs, etcd, peer, api, api)
+                layout = replace(layout, durable=wanted.durable, audited=wanted.audited)
                 node_name = None
                 report(f"starting the control plane of cluster {name}")
                 controlplane.prepare(layout)
@@ -281,12 +296,21 @@ def _store(name: str, layout: Layout, node: str | None) -> Cluster:
     return cluster
 
 
-def _as_asked(cluster: Cluster, *, node: bool) -> Cluster:
+def _running(name: str, *, node: bool, audited: bool, kubernetes: str | None) -> Cluster | None:
+    """The cluster of that name if it is well; one of another sort than asked for is an error."""
+    cluster = load(name)
+    if cluster is None or not cluster.healthy():
+        return None
+    lacks = None
     if node and cluster.node is None:
-        raise LocalError(
-            f"cluster {cluster.name} already runs, without a node",
-            f"quintet down --name {cluster.name}, or choose another --name",
-        )
+        lacks = "without a node"
+    elif audited and cluster.audit_log is None:
+        lacks = "without an audit log"
+    elif versions.asked(kubernetes) and cluster.version != f"v{versions.find(kubernetes).release}":
+        lacks = f"with Kubernetes {cluster.version}"
+    if lacks:
+        step = f"quintet down --name {name}, or choose another --name"
+        raise LocalError(f"cluster {name} already runs, {lacks}", step)
     return cluster
 
 

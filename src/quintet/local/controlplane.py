@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quintet.local import audit
 from quintet.local.api import Api
-from quintet.local.certificates import CLIENTS, Authority, kubeconfig, write_kubeconfig
 from quintet.local.errors import LocalError
 from quintet.local.process import Process, wait_until
 
@@ -30,6 +30,17 @@ PORTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for: which programs, and how they are to be run."""
+
+    name: str
+    programs: Path
+    node: bool = False
+    durable: bool = False
+    audited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Where a control plane lives: its folder, programs, addresses, and how a command enters its network."""
 
@@ -42,6 +53,7 @@ class Layout:
     outer_port: int
     node_address: str | None = None
     durable: bool = False
+    audited: bool = False
     enter: tuple[str, ...] = ()
     cgroup: Path | None = None
 
@@ -112,6 +124,11 @@ def _first_outgoing_port() -> int:
 
 def prepare(layout: Layout) -> None:
     """Make the certificates and the kubeconfigs of every component."""
+    # Cryptography takes longer to import than most commands do: they should not wait for it.
+    from quintet.local.certificates import CLIENTS, Authority, kubeconfig, write_kubeconfig
+
+    if layout.audited:
+        audit.prepare(layout.directory)
     authority = Authority.create(layout.pki)
     hosts = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1"]
     hosts += ["kubernetes.default.svc.cluster.local", FIRST_SERVICE_ADDRESS]
@@ -128,6 +145,8 @@ def prepare(layout: Layout) -> None:
 
 def component_kubeconfig(layout: Layout, name: str) -> Path:
     """Write the kubeconfig by which a component speaks to the API server from the inside."""
+    from quintet.local.certificates import kubeconfig, write_kubeconfig
+
     path = layout.pki / f"{name}.kubeconfig"
     files = layout.pki / "ca.crt", layout.pki / f"{name}.crt", layout.pki / f"{name}.key"
     write_kubeconfig(path, kubeconfig(f"https://127.0.0.1:{layout.api_port}", *files))
@@ -224,7 +243,7 @@ def _apiserver(layout: Layout) -> list[str]:
     else:
         # A loopback address is refused as an endpoint, and without pods nobody needs one.
         flags |= {"bind-address": "127.0.0.1", "endpoint-reconciler-type": "none"}
-    return _flags(flags)
+    return _flags(flags | (audit.flags(layout.directory) if layout.audited else {}))
 
 
 def _component(layout: Layout, name: str) -> list[str]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quintet import __version__
-from quintet.local import build, staging
+from quintet.imagenames import JSON_SERVER, NATS, QUINTET
+from quintet.local import bases, build, staging
+from quintet.local.archives import rewrite
 from quintet.local.builders import Builder, builders
 from quintet.local.errors import LocalError, explain_os_error
 from quintet.local.paths import cache_directory, locked, shipped
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PAUSE = "quintet.local/pause:1"
-JSON_SERVER = "quintet.local/json-server:0.17.4"
-NATS = "quintet.local/nats:2.15.2"
-QUINTET = f"quintet.local/quintet:{__version__}"
 ECHO = "quintet.local/checkups/echo:1"
 ECHO_CONFIGMAP = "quintet.local/checkups/echo-configmap:1"
 CLUSTER_BASICS = "quintet.local/checkups/cluster-basics:1"
@@ -49,9 +47,9 @@ class Image:
     bare: bool = False
 
     @property
-    def base(self) -> tuple[str, ...]:
-        """What its base is made of."""
-        return (*self.packages, "bare") if self.bare else self.packages
+    def base(self) -> str:
+        """Names what its base is made of."""
+        return bases.recipe(self.packages, bare=self.bare) if self.packages else ""
 
     @property
     def kept_as(self) -> str:
@@ -65,15 +63,16 @@ class Image:
 
 
 _LIBRARY = staging.Folder("images/checkups/lib")
-_SHELL = ("coreutils", "dash", "mawk", "openssl")
-_PYTHON = ("dash", "python3")
+# What a person who looks around in a container finds, and what says which Debian it is.
+_TOOLS = ("base-files", "coreutils", "dash", "libc-bin")
+_PYTHON = (*_TOOLS, "python3")
 
 IMAGES = (
     Image(PAUSE, "pause", content=staging.Pause()),
-    Image(JSON_SERVER, "json-server", ("ca-certificates", "nodejs"), staging.Npm()),
-    Image(NATS, "nats", ("ca-certificates",), staging.Go()),
-    Image(QUINTET, "quintet", ("python3",), staging.Python()),
-    Image(ECHO, "checkups/echo", _SHELL, _LIBRARY, bare=True),
+    Image(JSON_SERVER, "json-server", (*_TOOLS, "nodejs"), staging.Npm(), bare=True),
+    Image(NATS, "nats", _TOOLS, staging.Go(), bare=True),
+    Image(QUINTET, "quintet", (*_PYTHON, "ca-certificates"), staging.Python(), bare=True),
+    Image(ECHO, "checkups/echo", (*_TOOLS, "mawk", "openssl"), _LIBRARY, bare=True),
     Image(ECHO_CONFIGMAP, "checkups/echo-configmap", _PYTHON, _LIBRARY, bare=True),
     Image(CLUSTER_BASICS, "checkups/cluster-basics", _PYTHON, _LIBRARY, bare=True),
 )
@@ -90,7 +89,7 @@ def archives(progress: Callable[[str], None]) -> list[Path]:
 def archive(image: Image, progress: Callable[[str], None]) -> Path:
     """Return the archive of one image, building it if it is not in the cache."""
     key = build.content_hash(
-        image.directory, image.reference, *image.base, image.content.digest(), without=BY_HAND
+        image.directory, image.reference, image.base, image.content.digest(), without=BY_HAND
     )
     kept = cache_directory() / "images" / f"{image.kept_as}-{key}.tar"
     with locked(kept.with_suffix(".lock")):
@@ -123,7 +122,9 @@ def _build_with(
     shutil.copytree(image.directory, context, ignore=shutil.ignore_patterns(*BY_HAND))
     image.content.stage(context, builder, progress)
     _readable(context)
-    builder.save(builder.build(context, tag=image.reference), image.reference, product)
+    saved = context.with_name(f"{context.name}.tar")
+    builder.save(builder.build(context, tag=image.reference), image.reference, saved)
+    rewrite(saved, product)
 
 
 def _readable(context: Path) -> None:

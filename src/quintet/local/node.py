@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from quintet.local.controlplane import Layout
+    from quintet.local.controlplane import Layout, Wanted
 
 ADDRESS = "192.168.255.2"
 ETCD_PORT, PEER_PORT = 2379, 2380
@@ -77,14 +77,13 @@ def require() -> None:
         )
 
 
-def start_with_node(
-    name: str, directory: Path, programs: Path, *, durable: bool, report: Callable[[str], None]
-) -> tuple[Layout, str]:
+def start_with_node(wanted: Wanted, directory: Path, report: Callable[[str], None]) -> tuple[Layout, str]:
     """Start the control plane and a node; return the layout and the node's name once it is Ready."""
-    node = f"quintet-{name}"
+    node = f"quintet-{wanted.name}"
     parts = Parts.find(report)
-    report(f"starting the control plane and a node of cluster {name}")
-    layout = _namespace(directory, programs, durable=durable)
+    report(f"starting the control plane and a node of cluster {wanted.name}")
+    layout = _namespace(directory, wanted.programs)
+    layout = replace(layout, durable=wanted.durable, audited=wanted.audited)
     controlplane.prepare(layout)
     controlplane.start(layout)
     containerd = _containerd(layout, parts.runtime)
@@ -108,7 +107,7 @@ def clear(directory: Path) -> None:
     Group((directory / "cgroup").read_text()).clear()
 
 
-def _namespace(directory: Path, programs: Path, *, durable: bool) -> Layout:
+def _namespace(directory: Path, programs: Path) -> Layout:
     group = group_of(directory)
     # Noted before it is made, so that a crash in between leaves nothing unknown.
     (directory / "cgroup").write_text(group.name)
@@ -145,7 +144,6 @@ def _namespace(directory: Path, programs: Path, *, durable: bool) -> Layout:
         namespace.API_PORT,
         port,
         node_address=ADDRESS,
-        durable=durable,
         enter=("nsenter", f"--net={place}/net", f"--mount={place}/mnt", "--"),
         cgroup=group.system,
     )

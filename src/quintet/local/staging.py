@@ -15,14 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from quintet import __version__
 from quintet.local import build
-from quintet.local.builders import Builder, run
+from quintet.local.commands import run
 from quintet.local.packages import install
 from quintet.local.paths import cache_directory, locked, shipped
 from quintet.local.toolchain import find_go
+from quintet.local.versions import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from quintet.local.builders import Builder
 
 PACKAGE = Path(__file__).parents[1]
 # Made from the source, or shipped for commands that never run in a pod.
@@ -78,7 +82,7 @@ class Pause:
 
     def digest(self) -> str:
         """By its source."""
-        return build.content_hash(build.MODULE / "pause")
+        return build.content_hash(SOURCES / "pause")
 
     def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
         """Build it with Go."""
@@ -127,6 +131,10 @@ class Python:
         packages = context / "packages"
         shutil.copytree(_installed(version, machine, int(libc), progress), packages)
         shutil.copytree(PACKAGE, packages / "quintet", ignore=shutil.ignore_patterns(*LEFT_OUT))
+        # As an installer would: whoever asks what is in the image finds us beside the others.
+        described = packages / f"quintet-{__version__}.dist-info"
+        described.mkdir()
+        (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: quintet\nVersion: {__version__}\n")
 
 
 def _requirements() -> str:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from quintet import __version__
+from quintet import __version__, imagenames
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET as KIND
+from quintet.apis.suite import Topology
 from quintet.components import Component
 from quintet.manifests import process as processes
 from quintet.manifests.crd import definition
@@ -27,6 +28,8 @@ PACKAGE = "quintet"
 CHANNELS, DEFAULT_CHANNEL = ("candidate",), "candidate"
 OLDEST_KUBERNETES = "1.32.0"
 HOME = "https://quintet.dev"
+SCORECARD = "scorecard-test:v1.42.0"
+"""The tests of the Operator SDK's scorecard. Where a cluster finds them is up to whoever runs them."""
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 40"><g fill="#2f5d8a">'
     + "".join(
@@ -43,9 +46,24 @@ Quintet is five operators in one product.
 * **CASConfig**: configuration injected into other resources, and undone again.
 * **Checkup**: diagnostic jobs with results.
 
-Create one object of the kind `Quintet` named `quintet`: it says which controllers run. Removing a controller,
-the Quintet or this operator never removes a definition or an object of a user.
+## Before you begin
+
+Install it for all namespaces. Nothing else is needed: certificates of webhooks are made and renewed by the
+controllers themselves.
+
+## After the installation
+
+Create one object of the kind `Quintet` named `quintet`: it says which controllers run. The operator brings
+their definitions, rights, webhooks and pods, and keeps them up to date when a new version comes.
+
+## Removing it
+
+Delete the Quintet first, and then this operator. Neither this nor taking out a controller ever removes a
+definition or an object of a user.
 """
+_FIELD = "urn:alm:descriptor:com.tectonic.ui"
+_MADE = ("Deployment", "Service", "ServiceAccount", "ClusterRole", "CustomResourceDefinition")
+_CONDITIONS = "urn:alm:descriptor:io.kubernetes.conditions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +75,18 @@ class Release:
     replaces: str = ""
     """The version before, if there is one."""
     created: str = "2026-11-15T00:00:00Z"
+    scorecard: str = SCORECARD
 
     @property
     def name(self) -> str:
         """What a bundle of this version is called."""
         return f"{PACKAGE}.v{self.version}"
+
+    @property
+    def images(self) -> list[JsonObject]:
+        """All that pods run unless users say otherwise: what a cluster without a way out has to mirror."""
+        named = {"json-server": imagenames.JSON_SERVER, "nats": imagenames.NATS, "quintet": self.image}
+        return [{"name": name, "image": image} for name, image in named.items()]
 
 
 def bundle(components: Sequence[Component], release: Release | None = None) -> dict[Path, str]:
@@ -72,7 +97,7 @@ def bundle(components: Sequence[Component], release: Release | None = None) -> d
         Path("manifests") / f"{PACKAGE}.clusterserviceversion.yaml": version,
         Path("manifests") / f"{KIND.resource.qualified}.crd.yaml": as_yaml(definition(KIND)),
         Path("metadata") / "annotations.yaml": as_yaml({"annotations": annotations()}),
-        Path("tests/scorecard") / "config.yaml": as_yaml(_scorecard()),
+        Path("tests/scorecard") / "config.yaml": as_yaml(_scorecard(chosen.scorecard)),
     }
     for body in beside(components):
         name = f"{body['metadata']['name']}.{body['kind'].lower()}.yaml"
@@ -152,7 +177,7 @@ def cluster_service_version(components: Sequence[Component], release: Release) -
         ],
         "customresourcedefinitions": {"owned": [_owned()]},
         "install": {"strategy": "deployment", "spec": _strategy(components, release)},
-        "relatedImages": [{"name": "quintet", "image": release.image}],
+        "relatedImages": release.images,
     }
     if release.replaces:
         spec["replaces"] = f"{PACKAGE}.v{release.replaces}"
@@ -205,10 +230,11 @@ def _service_annotations(release: Release) -> dict[str, str]:
         "categories": "Developer Tools, Application Runtime, Streaming & Messaging, Monitoring",
         "containerImage": release.image,
         "createdAt": release.created,
-        "description": "Five operators in one product",
+        "description": "Mock APIs, eventing, stateful clusters, injected configuration and checkups.",
         "repository": HOME,
         "support": "Quintet maintainers",
-        "operators.operatorframework.io/suggested-namespace": QUINTET.namespace,
+        "operatorframework.io/initialization-resource": json.dumps(a_quintet(), indent=2),
+        "operatorframework.io/suggested-namespace": QUINTET.namespace,
     }
 
 
@@ -219,21 +245,26 @@ def _owned() -> JsonObject:
         "version": KIND.resource.version,
         "displayName": "Quintet",
         "description": "Which controllers run in this cluster, and how.",
-        "resources": [
-            {"kind": "Deployment", "name": "", "version": "v1"},
-            {"kind": "Service", "name": "", "version": "v1"},
-            {"kind": "CustomResourceDefinition", "name": "", "version": "v1"},
-        ],
+        "resources": [{"kind": kind, "name": "", "version": "v1"} for kind in _MADE],
         "specDescriptors": [
-            {"path": "controllers", "displayName": "Controllers", "description": "Which run; left out: all."},
-            {"path": "topology", "displayName": "Topology", "description": "Separate, or Combined."},
-            {"path": "replicas", "displayName": "Replicas", "description": "Pods of each controller."},
+            _descriptor("controllers", "Which run; left out: all."),
+            _descriptor(
+                "topology", "Separate, or Combined.", *(f"{_FIELD}:select:{each}" for each in Topology)
+            ),
+            _descriptor("replicas", "Pods of each controller.", f"{_FIELD}:podCount"),
         ],
         "statusDescriptors": [
-            {"path": "ready", "displayName": "Ready", "description": "Controllers that are ready."},
-            {"path": "conditions", "displayName": "Conditions", "description": "How it is doing."},
+            _descriptor("ready", "Controllers that are ready."),
+            _descriptor("version", "The version of the operator."),
+            _descriptor("conditions", "How it is doing.", _CONDITIONS),
         ],
     }
+
+
+def _descriptor(path: str, description: str, *looks: str) -> JsonObject:
+    """How a console shows a field."""
+    found: JsonObject = {"path": path, "displayName": path.capitalize(), "description": description}
+    return {**found, "x-descriptors": list(looks)} if looks else found
 
 
 def _entry(release: Release) -> JsonObject:
@@ -262,7 +293,7 @@ def _offered(components: Sequence[Component], release: Release) -> JsonObject:
         "name": release.name,
         "image": "",
         "properties": properties,
-        "relatedImages": [{"name": "quintet", "image": release.image}],
+        "relatedImages": release.images,
     }
 
 
@@ -274,11 +305,11 @@ def _icon() -> str:
     return base64.b64encode(_ICON.encode()).decode()
 
 
-def _scorecard() -> JsonObject:
+def _scorecard(image: str) -> JsonObject:
     def test(entrypoint: str, suite: str, name: str) -> JsonObject:
         return {
             "entrypoint": ["scorecard-test", entrypoint],
-            "image": "quay.io/operator-framework/scorecard-test:v1.42.0",
+            "image": image,
             "labels": {"suite": suite, "test": name},
         }
 

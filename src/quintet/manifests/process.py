@@ -6,14 +6,14 @@ Called by `manager` and `installation`. Every pod keeps the rules of the profile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from quintet import __version__
+from quintet import imagenames
 from quintet.apis.meta import JsonObject
 from quintet.components import INSTANCE, webhook_service
 from quintet.manifests.discovery import PORT as DISCOVERY
 from quintet.manifests.discovery import discovery
 from quintet.manifests.rbac import SYSTEM_NAMESPACE
 
-IMAGE = f"quintet.local/quintet:{__version__}"
+IMAGE = imagenames.QUINTET
 NAME, PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
 HEALTH, WEBHOOKS = 8081, 9443
 RESOURCES: Mapping[str, Mapping[str, str]] = {
@@ -88,6 +88,8 @@ def deployment(process: Process) -> JsonObject:
     spec: JsonObject = {
         "replicas": process.replicas,
         "selector": {"matchLabels": process.selector},
+        # A pod leaves when another serves in its place: webhooks are never away.
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
         "template": {"metadata": {"labels": labels}, "spec": _pod(process)},
     }
     if process.progress_seconds is not None:
@@ -131,7 +133,7 @@ def _service(process: Process, name: str, ports: list[JsonObject]) -> JsonObject
 def _pod(process: Process) -> JsonObject:
     return {
         "serviceAccountName": process.name,
-        "terminationGracePeriodSeconds": 20,
+        "terminationGracePeriodSeconds": 30,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": 65532,

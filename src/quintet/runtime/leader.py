@@ -10,7 +10,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, Struct
+from quintet.apis.meta import JsonObject, Object, ObjectKey, ObjectMeta, OwnerReference, Resource, Struct
 from quintet.kube.client import Client
 from quintet.kube.errors import Conflict, KubeError, NotFound
 from quintet.observe import metrics
@@ -44,6 +44,8 @@ class Terms:
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry: float = 2.0
+    owner: OwnerReference | None = None
+    """To whom the Lease belongs, and with whom it goes."""
 
 
 class Leader:
@@ -104,17 +106,15 @@ class Leader:
         try:
             if self._lease is None or not self.holds():
                 await self._observe(started)
-            if self._lease is None:
-                body = self._body(self._identity, self.terms.duration)
-                self._remember(
-                    await self._client.create(LEASES, body, Lease, namespace=self._key.namespace), started
-                )
-            elif self._taken_by_other(started):
+            if self._taken_by_other(started):
                 self._renewed_at = float("-inf")
                 return False
+            body = self._body(self._identity, self.terms.duration)
+            if self._lease is None:
+                taken = await self._client.create(LEASES, body, Lease, namespace=self._key.namespace)
             else:
-                body = self._body(self._identity, self.terms.duration)
-                self._remember(await self._client.replace(LEASES, self._key, body, Lease), started)
+                taken = await self._client.replace(LEASES, self._key, body, Lease)
+            self._remember(taken, started)
         except (Conflict, NotFound):
             self._lease = None  # somebody else was faster, or deleted it: look again
             return False
@@ -136,22 +136,23 @@ class Leader:
         self._lease = lease
 
     def _taken_by_other(self, now: float) -> bool:
-        spec = self._lease.spec if self._lease is not None else LeaseSpec()
-        if not spec.holder_identity or spec.holder_identity == self._identity:
-            return False
-        return now - self._observed_at < (spec.lease_duration_seconds or self.terms.duration)
+        found, owner = self._lease or Lease(), self.terms.owner
+        owners = {each.uid for each in found.metadata.owner_references}
+        if owner is not None and owners and owner.uid not in owners:
+            return True  # of an installation before ours: it goes, and must not take our leadership along
+        others = found.spec.holder_identity not in (None, "", self._identity)
+        return others and now - self._observed_at < (found.spec.lease_duration_seconds or self.terms.duration)
 
     def _body(self, holder: str, duration: float) -> JsonObject:
         now = micro_timestamp(self._clock.now())
-        old = self._lease.spec if self._lease is not None else LeaseSpec()
+        ours = ObjectMeta(owner_references=(self.terms.owner,) if self.terms.owner else ())
+        old, seen = (self._lease.spec, self._lease.metadata) if self._lease else (LeaseSpec(), ours)
         same = old.holder_identity == holder
-        metadata: JsonObject = {"name": self._key.name, "namespace": self._key.namespace}
-        if self._lease is not None:
-            metadata["resourceVersion"] = self._lease.metadata.resource_version
+        own = {"ownerReferences": seen.owner_references, "resourceVersion": seen.resource_version}
         return {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": metadata,
+            "metadata": {"name": self._key.name, "namespace": self._key.namespace, **own},
             "spec": {
                 "holderIdentity": holder,
                 "leaseDurationSeconds": max(1, int(duration)),

@@ -196,7 +196,7 @@ class Conversation(asyncio.Protocol):
             return
         close = (
             not request.keep_alive
-            or (self._server.stopping and not self._line and not self._reader.receiving)
+            or (self._server.draining and not self._line and not self._reader.receiving)
             or (bool(response.headers) and response.headers.get("Connection") == "close")
         )
         bodiless = request.method == "HEAD"

@@ -60,6 +60,7 @@ class Server:
         self.clock = clock
         self.conversations: set[Conversation] = set()
         self.stopping = False
+        self.draining = False
         self.buffered = 0
         self._listener: asyncio.Server | None = None
         self._timer: Timer | None = None
@@ -80,11 +81,15 @@ class Server:
         )
         return int(self._listener.sockets[0].getsockname()[1])
 
+    def drain(self) -> None:
+        """Serve on, but let each client go with its next answer: others answer it from then on."""
+        self.draining = True
+
     async def stop(self, grace: float = 10.0) -> None:
         """Take nothing new, finish what was begun, then close; after the grace period close anyhow."""
         if self._listener is None:
             return
-        self.stopping = True
+        self.stopping = self.draining = True
         self._listener.close()
         for conversation in list(self.conversations):
             conversation.wind_up()

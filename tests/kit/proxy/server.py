@@ -20,6 +20,7 @@ import aiohttp
 import yaml
 from aiohttp import web
 
+from kit import accounts
 from kit.proxy.call import Call, Lines
 from kit.proxy.certificate import LOOPBACK, serving_certificate
 from kit.proxy.faults import Fault, Refuse, StreamFault
@@ -98,8 +99,11 @@ class FaultProxy:
         self._scratch.cleanup()
 
     def write_kubeconfig(self, directory: Path, *, token: str | None = None) -> Path:
-        """A kubeconfig that leads through the proxy, as `token`'s owner or as the proxy's own identity."""
-        config = {
+        """A kubeconfig that leads through the proxy, as `token`'s owner or as the proxy's own identity.
+
+        Its other contexts are those of the kubeconfig that the proxy was started with.
+        """
+        config: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "proxy",
@@ -115,6 +119,7 @@ class FaultProxy:
             ],
             "users": [{"name": "proxy", "user": {"token": token or PLACEHOLDER}}],
         }
+        accounts.add_contexts(config, accounts.tokens(yaml.safe_load(self._kubeconfig.read_text())))
         path = directory / f"through-proxy-{self.url.rpartition(':')[2]}.kubeconfig"
         path.write_text(yaml.safe_dump(config, sort_keys=False))
         return path

@@ -138,6 +138,32 @@ async def test_a_process_outside_takes_its_registration_away_and_one_inside_leav
         assert trust.removed == want
 
 
+async def test_at_the_end_it_answers_on_for_a_while_and_ends_each_connection_with_the_answer():
+    clock, trust, enough = VirtualClock(), Trust(), asyncio.Event()
+    ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def live() -> None:
+        async with webhooks(clock, trust, drain=5).running() as port:
+            ports.set_result(port)
+            await enough.wait()
+
+    life = asyncio.create_task(live())
+    url = f"https://127.0.0.1:{await ports}{VALIDATE}"
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=trusting(trust.bundles[-1]))
+    ) as session:
+        async with session.post(url, json=a_review(text="x")) as answer:
+            assert (answer.status, answer.headers.get("Connection")) == (200, None)
+        enough.set()
+        await clock.advance(4)
+        async with session.post(url, json=a_review(text="x")) as answer:
+            assert (answer.status, answer.headers.get("Connection")) == (200, "close")
+        await clock.advance(2)
+        await life
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.post(url, json=a_review(text="x"))
+
+
 async def test_who_becomes_the_leader_registers_within_a_second():
     clock, trust = VirtualClock(), Trust()
     trust.fenced = True

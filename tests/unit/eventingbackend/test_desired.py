@@ -54,7 +54,7 @@ def test_only_dispatchers_speak_to_the_api_server():
     assert (pod["automountServiceAccountToken"], pod["serviceAccountName"]) == (True, "bus-dispatcher")
     rules = desired.role(BUS)["rules"]
     assert [(rule["resources"], rule["verbs"]) for rule in rules] == [
-        (["subscriptions"], ["get", "list", "watch"]),
+        (["subscriptions"], ["list", "watch"]),
         (["events"], ["create", "patch"]),
     ]
 

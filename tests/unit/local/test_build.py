@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from quintet.local import build
+from quintet.local import build, versions
 from quintet.local.build import _failure, content_hash
 from quintet.local.errors import explain_os_error
 
@@ -61,9 +61,10 @@ def test_a_full_disk_is_said_in_plain_words():
 
 
 def test_a_product_in_the_cache_needs_no_go(monkeypatch, tmp_path):
+    monkeypatch.delenv(versions.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build, "find_go", lambda _: pytest.fail("looked for Go"))
-    key = content_hash(build.MODULE, build.platform.system(), build.platform.machine())
+    key = content_hash(versions.SOURCES, build.platform.system(), build.platform.machine())
     (tmp_path / f"quintet/kube-{key}").mkdir(parents=True)
     assert build.kubernetes(pytest.fail).name == f"kube-{key}"
 

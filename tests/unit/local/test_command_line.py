@@ -79,3 +79,20 @@ def test_help_imports_nothing_heavy():
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert answer.stderr.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["up", "down", "build", "install", "upgrade", "uninstall", "wait", "why", "explain", "demo", "doctor"],
+)
+def test_help_of_a_command_does_not_wait_for_the_controllers(command):
+    script = (
+        f"import sys; sys.argv = ['quintet', '{command}', '--help']\n"
+        "from quintet.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'cryptography', 'quintet.components', 'quintet.manifests', 'quintet.controllers'}\n"
+        "print(heavy & set(sys.modules), file=sys.stderr)"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr.strip()) == (0, "set()")

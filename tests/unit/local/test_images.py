@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quintet import __version__
-from quintet.local import builders, images, staging
+from quintet.local import bases, builders, images, staging
 from quintet.local.builders import Buildah, Engine
 from quintet.manifests import process
 
@@ -77,7 +77,8 @@ def test_packages_fit_the_python_of_the_base(package, tmp_path, monkeypatch):
     assert asked == [("3.13", "aarch64", 41)]
     assert program.commands[0] == ["docker", "build", "--quiet", "--target", "base", str(context)]
     assert program.commands[1][:5] == ["docker", "run", "--rm", "--entrypoint", "python3"]
-    assert sorted(path.name for path in (context / "packages").iterdir()) == ["msgspec", "quintet"]
+    staged = sorted(path.name for path in (context / "packages").iterdir())
+    assert staged == ["msgspec", "quintet", f"quintet-{__version__}.dist-info"]
 
 
 def test_only_packages_for_that_python_and_c_library_are_taken(tmp_path, monkeypatch):
@@ -152,7 +153,14 @@ def test_archives_that_were_not_used_of_late_are_removed(tmp_path):
 
 def test_an_image_in_a_folder_of_a_folder_is_kept_beside_the_others():
     image = images.Image("quintet.local/a/b:1", "a/b", ("dash",), bare=True)
-    assert (image.kept_as, image.base) == ("a-b", ("dash", "bare"))
+    assert image.kept_as == "a-b"
+
+
+@pytest.mark.parametrize("other", [("dash",), ("dash", "tar")])
+def test_another_base_is_another_image(other):
+    image = images.Image("quintet.local/a:1", "a", ("dash",), bare=True)
+    assert images.Image("quintet.local/a:1", "a", other).base != image.base
+    assert images.Image("quintet.local/a:1", "a").base == ""
 
 
 def test_a_shared_folder_is_staged_under_its_own_name_and_its_content_counts(tmp_path, monkeypatch):
@@ -179,10 +187,10 @@ def test_a_bare_base_holds_the_named_packages_only(tmp_path, monkeypatch):
         return ""
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(builders, "run", build)
-    monkeypatch.setattr(builders, "_release", lambda: "bookworm")
-    bare = builders._base(("dash",), lambda _: None, bare=True)
-    usual = builders._base(("dash",), lambda _: None, bare=False)
+    monkeypatch.setattr(bases, "run", build)
+    monkeypatch.setattr(bases, "release", lambda: "bookworm")
+    bare = bases.base(("dash",), lambda _: None, bare=True)
+    usual = bases.base(("dash",), lambda _: None, bare=False)
     assert bare != usual
     variants = [command[1] for command in program.commands if command[0] == "mmdebstrap"]
     assert variants == ["--variant=extract", "--variant=minbase"]

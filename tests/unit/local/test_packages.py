@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from quintet.local import builders, images, packages
+from quintet.local import bases, images, packages
 from quintet.local.errors import LocalError
 
 
@@ -50,8 +50,8 @@ def test_a_base_image_takes_only_the_sources_of_its_own_release(monkeypatch):
         "http://mirror.invalid/debian/ bookworm main\n"
         "http://vendor.invalid/apt/ cloud-bookworm main\n"
     )
-    monkeypatch.setattr(builders, "run", lambda _: targets)
-    assert builders._sources("bookworm").splitlines() == [
+    monkeypatch.setattr(bases, "run", lambda _: targets)
+    assert bases._sources("bookworm").splitlines() == [
         "deb http://mirror.invalid/debian/ bookworm main",
         "deb http://mirror.invalid/debian-security/ bookworm-security main",
     ]

@@ -47,6 +47,13 @@ def test_separate_gives_each_controller_its_own_workload_account_and_rights():
         assert f"--instance={each.name}" in container(each)["args"]
 
 
+def test_a_pod_leaves_only_when_another_serves_in_its_place():
+    deployments = [each.deployment for each in installed().parts] + of_kind("Deployment", operator(ALL))
+    for each in deployments:
+        rolling = each["spec"]["strategy"]["rollingUpdate"]
+        assert rolling == {"maxSurge": 1, "maxUnavailable": 0}, each["metadata"]["name"]
+
+
 def test_a_controller_gets_no_right_of_another():
     made = installed()
     rules = [

@@ -96,8 +96,28 @@ def test_the_bundle_says_all_that_operatorhub_asks_for(service):
         assert spec[field], field
     assert [mode["type"] for mode in spec["installModes"] if mode["supported"]] == ["AllNamespaces"]
     assert len(spec["installModes"]) == 4
-    assert json.loads(annotations["alm-examples"]) == [a_quintet()]
+    assert tuple(map(int, spec["minKubeVersion"].split("."))) <= (1, 32, 0)
+    examples = json.loads(annotations["alm-examples"])
+    assert examples == [a_quintet()]
+    assert {each["kind"] for each in examples} == {
+        each["kind"] for each in spec["customresourcedefinitions"]["owned"]
+    }
     assert b"<svg" in base64.b64decode(spec["icon"][0]["base64data"])
+
+
+def test_a_console_asks_for_the_quintet_after_the_installation(service):
+    annotations = service["metadata"]["annotations"]
+    assert json.loads(annotations["operatorframework.io/initialization-resource"]) == a_quintet()
+    assert annotations["operatorframework.io/suggested-namespace"] == "quintet-system"
+
+
+def test_the_bundle_names_every_image_that_pods_run_by_default(service):
+    from quintet.cli.run import run
+
+    defaults = {each.name: each.default for each in run.params if each.name.endswith("_image")}
+    assert sorted(defaults) == ["eventing_image", "json_server_image", "nats_image"]
+    assert {each["image"] for each in service["spec"]["relatedImages"]} == set(defaults.values())
+    assert service["metadata"]["annotations"]["containerImage"] in defaults.values()
 
 
 def test_the_image_of_a_bundle_says_what_its_metadata_says(bundle):

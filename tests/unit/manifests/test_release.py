@@ -1,25 +1,27 @@
-"""A release: complete, the same every time, and of the version that the source says."""
+"""Files of an installation in a release: complete, and the same every time."""
 
-import hashlib
 import io
 import tarfile
 from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from quintet import __version__
+from quintet.cli.install import install
 from quintet.components import COMPONENTS
 from quintet.manifests.installation import KIAGNOSE
+from quintet.manifests.olm import Release
 from quintet.manifests.operator import operator
-from quintet.manifests.release import archive, main, release
+from quintet.manifests.release import archive, release
 
 ALL = tuple(COMPONENTS.values())
 
 
 @pytest.fixture(scope="module")
 def made():
-    return release(ALL, "aiohttp==1 \\\n --hash=sha256:" + "a" * 64)
+    return release(ALL)
 
 
 def documents(content):
@@ -29,6 +31,13 @@ def documents(content):
 def test_one_file_installs_what_every_other_way_installs(made):
     assert documents(made[Path("install.yaml")]) == operator(ALL)
     assert documents(made[Path("kiagnose-install.yaml")]) == operator(ALL, KIAGNOSE)
+
+
+def test_the_command_prints_what_the_one_file_holds(made):
+    done = CliRunner().invoke(install, ["--dry-run"])
+    assert done.exit_code == 0, done.output
+    want = [*documents(made[Path("install.yaml")]), *documents(made[Path("quintet.yaml")])]
+    assert [body for body in documents(done.stdout) if body] == want
 
 
 def test_it_is_laid_out_as_operatorhub_wants_it(made):
@@ -43,6 +52,16 @@ def test_it_is_laid_out_as_operatorhub_wants_it(made):
     }
 
 
+def test_the_bundle_can_be_built_where_it_lies(made):
+    copied = [
+        line.split()[1]
+        for line in made[Path("bundle/bundle.Dockerfile")].decode().splitlines()
+        if line.startswith("COPY")
+    ]
+    for folder in copied:
+        assert [path for path in made if path.is_relative_to(Path("bundle") / folder)], folder
+
+
 def test_the_chart_unpacks_into_one_folder(made):
     with tarfile.open(fileobj=io.BytesIO(made[Path(f"quintet-{__version__}.tgz")])) as packed:
         names = packed.getnames()
@@ -50,35 +69,17 @@ def test_the_chart_unpacks_into_one_folder(made):
     assert {name.split("/")[0] for name in names} == {"quintet"}
 
 
-def test_every_file_has_its_sum(made):
-    sums = dict(reversed(line.split("  ")) for line in made[Path("SHA256SUMS")].decode().splitlines())
-    others = {path: content for path, content in made.items() if path.name != "SHA256SUMS"}
-    assert sums == {path.as_posix(): hashlib.sha256(content).hexdigest() for path, content in others.items()}
-
-
 def test_a_second_time_gives_the_same_bytes(made):
-    assert release(ALL, "aiohttp==1 \\\n --hash=sha256:" + "a" * 64) == made
+    assert release(ALL) == made
+
+
+def test_the_tests_of_the_scorecard_come_from_where_one_says():
+    path = Path("bundle/tests/scorecard/config.yaml")
+    (config,) = documents(release(ALL, Release(scorecard="registry.example.com/scorecard:1"))[path])
+    (stage,) = config["stages"]
+    assert {test["image"] for test in stage["tests"]} == {"registry.example.com/scorecard:1"}
 
 
 def test_an_archive_does_not_depend_on_the_order_of_its_files():
     files = {Path("b"): b"2", Path("a"): b"1"}
     assert archive(files) == archive(dict(reversed(files.items())))
-
-
-def test_a_version_that_is_not_in_the_source_is_refused(tmp_path, capsys):
-    assert main(["9.9.9", "--output", str(tmp_path)]) == 1
-    assert "next step: change it in src/quintet/__init__.py" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_debians_packages_come_out_of_the_archive_of_a_base(tmp_path):
-    base, requirements = tmp_path / "base.tar", tmp_path / "runtime.txt"
-    requirements.write_text("aiohttp==1\n")
-    with tarfile.open(base, "w") as packed:
-        content = b"Package: dash\nStatus: install ok installed\nVersion: 1\n"
-        entry = tarfile.TarInfo("./var/lib/dpkg/status")
-        entry.size = len(content)
-        packed.addfile(entry, io.BytesIO(content))
-    arguments = ["--output", str(tmp_path), "--requirements", str(requirements), "--base", str(base)]
-    assert main([__version__, *arguments]) == 0
-    assert "pkg:deb/debian/dash@1" in (tmp_path / "sbom.cdx.json").read_text()

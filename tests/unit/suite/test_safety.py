@@ -73,12 +73,6 @@ def test_nothing_is_unsafe_about_no_change():
             id="a rule is new",
         ),
         pytest.param(
-            a_definition(**{"x-kubernetes-preserve-unknown-fields": True}),
-            a_definition(properties={"a": {"type": "string"}}),
-            f"{PLACE}.spec: fields that it does not name are no longer kept",
-            id="free-form becomes a list of fields",
-        ),
-        pytest.param(
             a_definition(properties={"a": {"type": "array", "items": {"type": "string", "maxLength": 9}}}),
             a_definition(properties={"a": {"type": "array", "items": {"type": "string", "maxLength": 8}}}),
             f"{PLACE}.spec.a[]: maxLength is tightened from 9 to 8",
@@ -126,17 +120,47 @@ def test_a_change_that_only_loosens_is_safe(old, new):
     assert unsafe_changes(old, new) == []
 
 
-def changed(change):
-    new = copy.deepcopy(with_field())
+def changed(change, before=None):
+    old = copy.deepcopy(before or with_field())
+    new = copy.deepcopy(old)
     change(new["spec"])
-    return unsafe_changes(with_field(), new)
+    return unsafe_changes(old, new)
+
+
+def two_versions(**second):
+    """A definition whose objects are stored as v1; v2 is beside it."""
+    made = with_field()
+    v1 = made["spec"]["versions"][0]
+    made["spec"]["versions"].append({**copy.deepcopy(v1), "name": "v2", "storage": False, **second})
+    made["status"] = {"storedVersions": ["v1"]}
+    return made
+
+
+def drop(name):
+    def change(spec):
+        spec["versions"] = [each for each in spec["versions"] if each["name"] != name]
+
+    return change
+
+
+SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+HOOK = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
 
 
 @pytest.mark.parametrize(
     ("change", "want"),
     [
+        (lambda spec: spec.update(group="other.com"), "spec.group: changes from example.com to other.com"),
         (lambda spec: spec.update(scope="Cluster"), "spec.scope: changes from Namespaced to Cluster"),
         (lambda spec: spec["names"].update(kind="Other"), "spec.names.kind: changes from Thing to Other"),
+        (
+            lambda spec: spec["names"].update(plural="others"),
+            "spec.names.plural: changes from things to others",
+        ),
+        (
+            lambda spec: spec["names"].update(listKind="Things"),
+            "spec.names.listKind: changes from the usual one to Things",
+        ),
         (lambda spec: spec["versions"][0].update(name="v2"), "versions[v1]: is removed"),
         (lambda spec: spec["versions"][0].update(served=False), "versions[v1]: is no longer served"),
         (
@@ -153,5 +177,97 @@ def test_what_surrounds_the_schema_must_stay(change, want):
     assert changed(change) == [want]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda spec: spec["names"].update(shortNames=["th"], categories=["all"], singular="a-thing"),
+        lambda spec: spec["names"].update(listKind="ThingList"),
+        lambda spec: spec["versions"][0].update(additionalPrinterColumns=[{"name": "A", "jsonPath": ".spec.a"}]),
+        lambda spec: spec["versions"][0].update(deprecated=True, deprecationWarning="use v2"),
+        lambda spec: spec["versions"][0]["selectableFields"].append({"jsonPath": ".spec.b"}),
+        lambda spec: spec.update(conversion={"strategy": "None"}),
+        lambda spec: spec.update(conversion=HOOK),
+    ],
+    ids=[
+        "names that only people use",
+        "the usual name of a list",
+        "columns",
+        "a version is deprecated",
+        "one more selectable field",
+        "what is the default anyway",
+        "a conversion for versions to come",
+    ],
+)  # fmt: skip
+def test_what_no_object_and_no_address_depends_on_may_change(change):
+    assert changed(change) == []
+
+
+def test_short_names_that_are_gone_harm_no_object():
+    old = with_field()
+    old["spec"]["names"]["shortNames"] = ["th"]
+    assert unsafe_changes(old, with_field()) == []
+
+
+def test_a_field_that_is_scaled_must_stay_the_one():
+    old, new = with_field(), with_field()
+    old["spec"]["versions"][0]["subresources"]["scale"] = SCALE
+    new["spec"]["versions"][0]["subresources"]["scale"] = {**SCALE, "specReplicasPath": ".spec.size"}
+    place = "versions[v1].subresources.scale.specReplicasPath"
+    assert unsafe_changes(old, new) == [f"{place}: changes from .spec.replicas to .spec.size"]
+
+
+def test_objects_of_an_old_definition_that_kept_everything_would_be_pruned():
+    old = with_field()
+    old["spec"]["preserveUnknownFields"] = True
+    want = ["spec.preserveUnknownFields: fields that no schema names are no longer kept"]
+    assert unsafe_changes(old, with_field()) == want
+
+
 def test_a_version_beside_the_old_one_is_safe():
-    assert changed(lambda spec: spec["versions"].append({**spec["versions"][0], "name": "v2"})) == []
+    add = lambda spec: spec["versions"].append({**spec["versions"][0], "name": "v2", "storage": False})  # noqa: E731
+    assert changed(add) == []
+
+
+def test_a_new_version_without_a_conversion_must_take_what_is_stored():
+    def add(spec):
+        narrower = with_field(maxLength=5)["spec"]["versions"][0]
+        spec["versions"].append({**narrower, "name": "v2", "storage": False})
+
+    place = "versions[v2].schema.spec.a"
+    why = "for objects stored as v1, and no conversion is given"
+    assert changed(add) == [f"{place}: maxLength is tightened from nothing to 5, {why}"]
+    # A webhook can make of them what the new version wants.
+    assert changed(lambda spec: (add(spec), spec.update(conversion=HOOK))) == []
+
+
+def test_a_version_that_nobody_uses_may_go():
+    assert changed(drop("v2"), two_versions(served=False)) == []
+
+
+def test_a_version_in_which_objects_may_be_stored_must_stay():
+    old = two_versions(served=False)
+    old["status"]["storedVersions"].append("v2")
+    want = "versions[v2]: is removed, and status.storedVersions says that objects may be stored in it"
+    assert changed(drop("v2"), old) == [want]
+
+
+def test_a_version_that_is_served_must_stay_even_if_nothing_is_stored_in_it():
+    assert changed(drop("v2"), two_versions()) == ["versions[v2]: is removed"]
+
+
+def test_another_version_may_become_the_one_that_objects_are_stored_in():
+    def switch(spec):
+        for each in spec["versions"]:
+            each["storage"] = not each["storage"]
+
+    assert changed(switch, two_versions()) == []
+
+
+def test_a_conversion_between_versions_must_stay():
+    old = two_versions()
+    old["spec"]["conversion"] = HOOK
+    want = ["spec.conversion: objects are no longer converted between versions"]
+    assert changed(lambda spec: spec.update(conversion={"strategy": "None"}), old) == want
+    assert changed(lambda spec: spec.pop("conversion"), old) == want
+    other = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1", "v2"]}}
+    assert changed(lambda spec: spec.update(conversion=other), old) == []

@@ -248,6 +248,19 @@ async def test_stopping_lets_work_finish_and_takes_nothing_new():
         await asyncio.wait_for(stopping, 30)
 
 
+async def test_draining_answers_everybody_and_lets_each_go_with_the_answer():
+    async with a_server(echo) as place:
+        old, idle = await place.connect(), await place.connect()
+        assert "connection" not in (await old.ask(get("/1"))).headers
+        place.server.drain()
+        last = await old.ask(get("/2"))
+        assert (last.body, last.headers["connection"]) == (b"GET /2? ", "close")
+        assert await old.rest() == b""
+        new = await place.connect()
+        assert (await new.ask(get("/3"))).body == b"GET /3? ", "whoever still comes is answered"
+        assert (await idle.ask(get("/4"))).body == b"GET /4? ", "who was silent is not cut off"
+
+
 async def test_stopping_does_not_wait_longer_than_the_grace_period():
     async def handler(request):
         await asyncio.Event().wait()

@@ -9,7 +9,7 @@ from quintet.apis.meta import Resource
 from quintet.controllers.rights import Demand, Offer, Right
 
 RIGHTS = (
-    Right("openebs.io", ("casconfigs",), ("get", "list", "watch"), "to see what is asked for"),
+    Right("openebs.io", ("casconfigs",), ("list", "watch"), "to see what is asked for"),
     Right("openebs.io", ("casconfigs",), ("patch",), "to add and remove the finalizer"),
     Right("openebs.io", ("casconfigs/status",), ("patch",), "to say what became of it"),
     Right(

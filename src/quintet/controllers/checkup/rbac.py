@@ -13,7 +13,7 @@ _CHILD = ("get", "list", "watch", "create", "patch", "delete")
 _PODS = Resource("", "v1", "Pod", "pods")
 
 RIGHTS = (
-    Right("kiagnose.io", ("checkups",), ("get", "list", "watch"), "to see what is asked for"),
+    Right("kiagnose.io", ("checkups",), ("list", "watch"), "to see what is asked for"),
     Right("kiagnose.io", ("checkups",), ("patch",), "to add and remove the finalizer"),
     Right("kiagnose.io", ("checkups/status",), ("patch",), "to say what became of it"),
     Right("kiagnose.io", ("checkups/finalizers",), ("update",), "to own children that block its deletion"),

@@ -32,7 +32,7 @@ SELECTOR: Final = "app.kubernetes.io/managed-by=quintet,app.kubernetes.io/name=e
 BACKEND_LABEL: Final = "eventing.kyma-project.io/backend"
 SECRET_VERSION: Final = "eventing.kyma-project.io/secret-version"
 """On the pods: which state of the Secret they run with. A version tells nothing about the content."""
-DISPATCHER_VERBS: Final = ("get", "list", "watch")
+DISPATCHER_VERBS: Final = ("list", "watch")
 EVENT_VERBS: Final = ("create", "patch")
 
 HTTP_PORT: Final = 8080

@@ -13,7 +13,7 @@ _CHILD = ("get", "list", "watch", "create", "patch", "delete")
 _GROUP = EVENTINGBACKENDS.group
 
 RIGHTS = (
-    Right(_GROUP, ("eventingbackends",), ("get", "list", "watch"), "to see what is asked for"),
+    Right(_GROUP, ("eventingbackends",), ("list", "watch"), "to see what is asked for"),
     Right(_GROUP, ("eventingbackends",), ("patch",), "to add and remove the finalizer"),
     Right(_GROUP, ("eventingbackends/status",), ("patch",), "to say what became of it"),
     Right(_GROUP, ("eventingbackends/finalizers",), ("update",), "to own children that block its deletion"),

@@ -5,7 +5,7 @@ from quintet.apis.meta import Resource
 from quintet.controllers.rights import Demand, Right
 
 RIGHTS = (
-    Right("example.com", ("jsonservers",), ("get", "list", "watch"), "to see what is asked for"),
+    Right("example.com", ("jsonservers",), ("list", "watch"), "to see what is asked for"),
     Right("example.com", ("jsonservers",), ("patch",), "to add and remove the finalizer"),
     Right("example.com", ("jsonservers/status",), ("patch",), "to say what became of it"),
     Right("example.com", ("jsonservers/finalizers",), ("update",), "to own children that block its deletion"),

@@ -5,7 +5,7 @@ from quintet.apis.statefulcluster import STATEFULCLUSTERS
 from quintet.controllers.rights import Demand, Right
 
 RIGHTS = (
-    Right("enge.me", ("statefulclusters",), ("get", "list", "watch"), "to see what is asked for"),
+    Right("enge.me", ("statefulclusters",), ("list", "watch"), "to see what is asked for"),
     Right("enge.me", ("statefulclusters/status",), ("patch",), "to say what became of it"),
     Right("enge.me", ("statefulclusters/finalizers",), ("update",), "to own pods that block its deletion"),
     Right("", ("pods",), ("get", "list", "watch", "create", "patch", "delete"), "the replicas"),

@@ -7,9 +7,7 @@ that on Subscriptions: a sink is a Service of their own namespace.
 from quintet.controllers.rights import Right
 
 RIGHTS = (
-    Right(
-        "eventing.kyma-project.io", ("subscriptions",), ("get", "list", "watch"), "to see what is asked for"
-    ),
+    Right("eventing.kyma-project.io", ("subscriptions",), ("list", "watch"), "to see what is asked for"),
     Right("eventing.kyma-project.io", ("subscriptions",), ("patch",), "to add and remove the finalizer"),
     Right("eventing.kyma-project.io", ("subscriptions/status",), ("patch",), "to say what became of it"),
     Right("eventing.kyma-project.io", ("eventingbackends",), ("list", "watch"), "to know who delivers"),

@@ -8,7 +8,7 @@ from quintet.apis.suite import QUINTETS
 from quintet.controllers.rights import Right
 
 RIGHTS = (
-    Right(QUINTETS.group, ("quintets",), ("get", "list", "watch"), "to see what is asked for"),
+    Right(QUINTETS.group, ("quintets",), ("list", "watch"), "to see what is asked for"),
     Right(QUINTETS.group, ("quintets/status",), ("patch",), "to say what became of it"),
     Right(QUINTETS.group, ("quintets/finalizers",), ("update",), "to own what it makes"),
     Right("events.k8s.io", ("events",), ("create", "patch"), "to tell administrators what happened"),

@@ -1,147 +1,102 @@
 """Whether a definition may be changed while objects of it are there. Pure.
 
-A change is unsafe if an object that was right before could be wrong after it, or could lose something:
-a version or field is gone, a bound is tighter, a rule or a required field is new, a default is another.
-Loosening is always safe. The same questions are asked by the second generation of OLM.
+A change is unsafe if an object that was right before could be wrong after it, or could lose something,
+or if a program that worked with the kind no longer could. What surrounds the schemas is compared here,
+the schemas themselves in `schemas`. The same questions are asked by the second generation of OLM.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from typing import Any, Final
 
 from quintet.apis.meta import JsonObject
+from quintet.controllers.suite.schemas import incompatible, said
 
-_UPPER: Final = ("maximum", "maxLength", "maxItems", "maxProperties")
-_LOWER: Final = ("minimum", "minLength", "minItems", "minProperties")
-# A new value of these cannot be compared with the old one, so any is taken for tighter.
-_EXACT: Final = ("pattern", "format", "multipleOf", "exclusiveMinimum", "exclusiveMaximum", "uniqueItems")
-_SHAPE: Final = (
-    "type",
-    "x-kubernetes-list-type",
-    "x-kubernetes-list-map-keys",
-    "x-kubernetes-map-type",
-    "x-kubernetes-int-or-string",
-    "x-kubernetes-embedded-resource",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-)
-_KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
-_RULES: Final = "x-kubernetes-validations"
+_NO_CONVERSION: Final = "None"
 
 
 def unsafe_changes(old: JsonObject, new: JsonObject) -> list[str]:
-    """What is unsafe about putting one definition in the place of another, each as `path: what`."""
-    return [*_frame(old["spec"], new["spec"]), *_versions(old["spec"], new["spec"])]
+    """What is unsafe about putting one definition in the place of another, each as `path: what`.
+
+    Short names, categories, columns, the singular and the order of versions may change: nothing that
+    is stored, and no address, depends on them.
+    """
+    stored = old.get("status", {}).get("storedVersions") or ()
+    return [*_frame(old["spec"], new["spec"]), *_versions(old["spec"], new["spec"], stored)]
 
 
 def _frame(old: JsonObject, new: JsonObject) -> Iterator[str]:
     for name in ("group", "scope"):
         if old[name] != new[name]:
             yield f"spec.{name}: changes from {old[name]} to {new[name]}"
-    for name in ("kind", "plural"):
-        if old["names"][name] != new["names"][name]:
-            yield f"spec.names.{name}: changes from {old['names'][name]} to {new['names'][name]}"
+    before, after = _names(old["names"]), _names(new["names"])
+    for name in before:
+        if before[name] != after[name]:
+            yield f"spec.names.{name}: changes from {before[name]} to {after[name]}"
+    if old.get("preserveUnknownFields") and not new.get("preserveUnknownFields"):
+        yield "spec.preserveUnknownFields: fields that no schema names are no longer kept"
+    if _conversion(old) != _conversion(new) == _NO_CONVERSION and len(old["versions"]) > 1:
+        yield "spec.conversion: objects are no longer converted between versions"
 
 
-def _versions(old: JsonObject, new: JsonObject) -> Iterator[str]:
+def _names(names: JsonObject) -> JsonObject:
+    # The usual name of a list follows the kind, and is not said as a change of its own.
+    listed = names.get("listKind", f"{names['kind']}List")
+    usual = listed == f"{names['kind']}List"
+    return {
+        "kind": names["kind"],
+        "plural": names["plural"],
+        "listKind": "the usual one" if usual else listed,
+    }
+
+
+def _conversion(spec: JsonObject) -> str:
+    return str(spec.get("conversion", {}).get("strategy", _NO_CONVERSION))
+
+
+def _versions(old: JsonObject, new: JsonObject, stored: Any) -> Iterator[str]:
     offered = {version["name"]: version for version in new["versions"]}
     for version in old["versions"]:
         name, place = version["name"], f"versions[{version['name']}]"
-        if name not in offered:
+        if name in offered:
+            yield from _version(version, offered[name], place)
+        elif version["served"]:
             yield f"{place}: is removed"
-            continue
-        if version["served"] and not offered[name]["served"]:
-            yield f"{place}: is no longer served"
-        yield from _served(version, offered[name], place)
+        elif name in stored or version["storage"]:
+            yield f"{place}: is removed, and status.storedVersions says that objects may be stored in it"
+    if _conversion(new) == _NO_CONVERSION:
+        yield from _added_versions(old["versions"], offered)
 
 
-def _served(old: JsonObject, new: JsonObject, place: str) -> Iterator[str]:
-    for name in old.get("subresources", {}):
-        if name not in new.get("subresources", {}):
+def _added_versions(old: list[JsonObject], offered: dict[str, JsonObject]) -> Iterator[str]:
+    """Without a conversion every object is read by the schema of the new version too, as it is stored."""
+    known = {version["name"] for version in old}
+    before = next(version for version in old if version["storage"])
+    for name, version in offered.items():
+        if name not in known:
+            place = f"versions[{name}].schema"
+            for finding in incompatible(_schema_of(before), _schema_of(version), place):
+                yield f"{finding}, for objects stored as {before['name']}, and no conversion is given"
+
+
+def _version(old: JsonObject, new: JsonObject, place: str) -> Iterator[str]:
+    if old["served"] and not new["served"]:
+        yield f"{place}: is no longer served"
+    given = new.get("subresources", {})
+    for name, before in old.get("subresources", {}).items():
+        if name not in given:
             yield f"{place}.subresources.{name}: is removed"
+            continue
+        for field in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath"):
+            if field in before and before[field] != given[name].get(field):
+                change = f"changes from {before[field]} to {said(given[name].get(field))}"
+                yield f"{place}.subresources.{name}.{field}: {change}"
     selectable = {each["jsonPath"] for each in new.get("selectableFields", ())}
     for each in old.get("selectableFields", ()):
         if each["jsonPath"] not in selectable:
             yield f"{place}.selectableFields: {each['jsonPath']} is removed"
-    before, after = (version["schema"]["openAPIV3Schema"] for version in (old, new))
-    yield from (f"{place}.{finding}" for finding in _schema(before, after, "schema"))
+    yield from incompatible(_schema_of(old), _schema_of(new), f"{place}.schema")
 
 
-_Check = Callable[[JsonObject, JsonObject, str], Iterable[str]]
-
-
-def _schema(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
-    yield from chain.from_iterable(check(old, new, path) for check in _CHECKS)
-    for name, child in old.get("properties", {}).items():
-        if name in new.get("properties", {}):
-            yield from _schema(child, new["properties"][name], f"{path}.{name}")
-    for name, mark in (("items", "[]"), ("additionalProperties", "[*]")):
-        before, after = old.get(name), new.get(name)
-        if isinstance(before, dict) and isinstance(after, dict):
-            yield from _schema(before, after, f"{path}{mark}")
-
-
-def _shape(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
-    for name in _SHAPE:
-        if old.get(name) != new.get(name):
-            yield f"{path}: {name} changes from {_said(old.get(name))} to {_said(new.get(name))}"
-    if old.get("nullable") and not new.get("nullable"):
-        yield f"{path}: null is no longer allowed"
-
-
-def _fields(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
-    keeps = new.get(_KEEPS) or new.get("additionalProperties")
-    if not keeps:
-        for name in old.get("properties", {}):
-            if name not in new.get("properties", {}):
-                yield f"{path}.{name}: the field is removed"
-        if old.get(_KEEPS) or old.get("additionalProperties"):
-            yield f"{path}: fields that it does not name are no longer kept"
-    for name in new.get("required", ()):
-        if name not in old.get("required", ()) and "default" not in new.get("properties", {}).get(name, {}):
-            yield f"{path}.{name}: the field is now required"
-
-
-def _bounds(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
-    for names, tighter in ((_UPPER, _less), (_LOWER, _more)):
-        for name in names:
-            if name in new and (name not in old or tighter(new[name], old[name])):
-                yield f"{path}: {name} is tightened from {_said(old.get(name))} to {new[name]}"
-    for name in _EXACT:
-        if new.get(name) and new[name] != old.get(name):
-            yield f"{path}: {name} is tightened from {_said(old.get(name))} to {new[name]}"
-    if "enum" in new:
-        gone = [value for value in old.get("enum", ()) if value not in new["enum"]]
-        if "enum" not in old:
-            yield f"{path}: only some values are allowed now"
-        elif gone:
-            yield f"{path}: no longer allows {', '.join(map(_said, gone))}"
-
-
-def _less(new: float, old: float) -> bool:
-    return new < old
-
-
-def _more(new: float, old: float) -> bool:
-    return new > old
-
-
-def _defaults(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
-    if old.get("default") != new.get("default"):
-        yield f"{path}: the default changes from {_said(old.get('default'))} to {_said(new.get('default'))}"
-
-
-def _rules(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
-    known = {rule["rule"] for rule in old.get(_RULES, ())}
-    for rule in new.get(_RULES, ()):
-        if rule["rule"] not in known:
-            yield f"{path}: the rule `{rule['rule']}` is new"
-
-
-def _said(value: Any) -> str:
-    return "nothing" if value is None else str(value)
-
-
-_CHECKS: Final[tuple[_Check, ...]] = (_shape, _fields, _bounds, _defaults, _rules)
+def _schema_of(version: JsonObject) -> JsonObject:
+    schema: JsonObject = version["schema"]["openAPIV3Schema"]
+    return schema

@@ -1,0 +1,200 @@
+"""Which objects that fit one structural schema would not fit another, or would lose something. Pure.
+
+Called by `safety`. Loosening is safe. What cannot be compared is taken for tighter, and so is
+a change of a keyword that is not known here. For a field that a schema does not name it
+matters what becomes of it: it is checked by `additionalProperties`, kept as it is, or dropped.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from itertools import chain
+from typing import Any, Final
+
+from quintet.apis.meta import JsonObject
+
+_KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
+_RULES: Final = "x-kubernetes-validations"
+_KEYS: Final = "x-kubernetes-list-map-keys"
+_LENGTHS: Final = ("minLength", "minItems", "minProperties")
+_LIMITS: Final = ("maxLength", "maxItems", "maxProperties")
+_SHAPE: Final[JsonObject] = {
+    "type": None,
+    "x-kubernetes-list-type": "atomic",
+    "x-kubernetes-map-type": "granular",
+    "x-kubernetes-int-or-string": False,
+    "x-kubernetes-embedded-resource": False,
+}
+"""What must stay, and what its absence means."""
+_WORDS: Final = frozenset(("description", "title", "example", "externalDocs"))
+_COMPARED: Final = _WORDS.union(
+    _SHAPE, _LENGTHS, _LIMITS, (_KEEPS, _RULES, _KEYS),
+    ("properties", "additionalProperties", "items", "required", "nullable", "default", "enum"),
+    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "format"),
+    ("allOf", "anyOf", "oneOf", "not", "uniqueItems"),
+)  # fmt: skip
+_WIDER: Final = (("int32", "int64"), ("float", "double"))
+_ANYTHING: Final[JsonObject] = {_KEEPS: True}
+"""The schema of what is neither checked nor dropped."""
+_TEXT: Final[JsonObject] = {"type": "string"}
+_OBJECT_META: Final[JsonObject] = {"name": _TEXT, "generateName": _TEXT}
+
+
+def incompatible(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    """What is wrong with the new schema of a whole object, each as `path: what`."""
+    return _schema(_whole(old), _whole(new), path)
+
+
+def said(value: Any) -> str:
+    """A value in a message."""
+    return "nothing" if value is None else str(value)
+
+
+def _whole(schema: JsonObject) -> JsonObject:
+    """With the fields that every object has, whether or not the schema names them."""
+    named = schema.get("properties", {})
+    meta = named.get("metadata", {})
+    inside = {**_OBJECT_META, **meta.get("properties", {})}
+    metadata = {"type": "object", **meta, "properties": inside, _KEEPS: True}
+    return {**schema, "properties": {"apiVersion": _TEXT, "kind": _TEXT, **named, "metadata": metadata}}
+
+
+def _schema(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    if old == new:
+        return
+    if new == _ANYTHING:
+        yield from _defaults(old, new, path)
+    elif old.get("type") != new.get("type"):
+        yield from _shape(old, new, path)
+        return  # what else differs follows from that
+    else:
+        yield from chain.from_iterable(check(old, new, path) for check in _CHECKS)
+    yield from _fields(old, new, path)
+    if "items" in old or "items" in new:
+        yield from _schema(_items(old), _items(new), f"{path}[]")
+
+
+def _unnamed(schema: JsonObject) -> JsonObject | None:
+    """The schema of a field that is not named; None if such a field is dropped."""
+    found = schema.get("additionalProperties", False)
+    if found is not False:
+        return {} if found is True else found
+    return _ANYTHING if schema.get(_KEEPS) else None
+
+
+def _items(schema: JsonObject) -> JsonObject:
+    found: JsonObject = schema.get("items", _ANYTHING if schema.get(_KEEPS) else {})
+    return found
+
+
+def _fields(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    known, given = old.get("properties", {}), new.get("properties", {})
+    for name in dict.fromkeys((*known, *given)):
+        before, after = known.get(name, _unnamed(old)), given.get(name, _unnamed(new))
+        if before is not None and after is None:
+            yield f"{path}.{name}: the field is removed"
+        elif before is not None and after is not None:
+            yield from _schema(before, after, f"{path}.{name}")
+    before, after = _unnamed(old), _unnamed(new)
+    if before is not None and after is None:
+        yield f"{path}: fields that it does not name are no longer kept"
+    elif before is not None and after is not None:
+        yield from _schema(before, after, f"{path}[*]")
+
+
+def _required(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    given = new.get("properties", {})
+    for name in new.get("required", ()):
+        if name not in old.get("required", ()) and "default" not in given.get(name, {}):
+            yield f"{path}.{name}: the field is now required"
+    for name, field in given.items() if "maxProperties" in new else ():
+        if "default" in field and name not in old.get("properties", {}):
+            yield f"{path}.{name}: its default could make one field more than maxProperties allows"
+
+
+def _shape(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    for name, absent in _SHAPE.items():
+        before, after = old.get(name, absent), new.get(name, absent)
+        if before != after:
+            yield f"{path}: {name} changes from {said(before)} to {said(after)}"
+    if set(old.get(_KEYS, ())) != set(new.get(_KEYS, ())):
+        yield f"{path}: {_KEYS} changes from {said(old.get(_KEYS))} to {said(new.get(_KEYS))}"
+    if old.get("nullable") and not new.get("nullable"):
+        yield f"{path}: null is no longer allowed"
+    for name in sorted((old.keys() | new.keys()) - _COMPARED):
+        if old.get(name) != new.get(name):
+            yield f"{path}: {name} changes, and whether that is safe is not known"
+
+
+def _bounds(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    tightened = [name for name in _LENGTHS if new.get(name, 0) > old.get(name, 0)]
+    tightened += [name for name in _LIMITS if name in new and new[name] < old.get(name, float("inf"))]
+    for name, exclusive, sign in (("minimum", "exclusiveMinimum", -1), ("maximum", "exclusiveMaximum", 1)):
+        # A bound that is not reached lies a little inside one of the same number that is.
+        ends = [
+            (sign * each[name], not each.get(exclusive)) if name in each else (float("inf"), True)
+            for each in (old, new)
+        ]
+        if ends[1] < ends[0]:
+            same = old.get(name) == new.get(name)
+            tightened.append(exclusive if same else name)
+    for name in tightened:
+        yield f"{path}: {name} is tightened from {said(old.get(name))} to {new[name]}"
+
+
+def _values(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    for name in ("pattern", "format", "multipleOf", "uniqueItems"):
+        if new.get(name) and new[name] != old.get(name) and not _eased(name, old.get(name), new[name]):
+            yield f"{path}: {name} is tightened from {said(old.get(name))} to {new[name]}"
+    if "enum" in new:
+        gone = [value for value in old.get("enum", ()) if value not in new["enum"]]
+        if "enum" not in old:
+            yield f"{path}: only some values are allowed now"
+        elif gone:
+            yield f"{path}: no longer allows {', '.join(map(said, gone))}"
+
+
+def _eased(name: str, before: Any, after: Any) -> bool:
+    if before is None:
+        return False
+    if name == "multipleOf":
+        return Decimal(str(before)) % Decimal(str(after)) == 0
+    return name == "format" and (before, after) in _WIDER
+
+
+def _choices(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    """Schemas of a value beside its own: fewer of `allOf` and more of `anyOf` are looser."""
+    if any(each not in old.get("allOf", ()) for each in new.get("allOf", ())):
+        yield f"{path}: allOf demands more"
+    if "anyOf" in new and ("anyOf" not in old or any(each not in new["anyOf"] for each in old["anyOf"])):
+        yield f"{path}: anyOf offers less"
+    for name in ("oneOf", "not"):
+        if name in new and new[name] != old.get(name):
+            yield f"{path}: {name} changes"
+
+
+def _defaults(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    if old.get("default") != new.get("default"):
+        yield f"{path}: the default changes from {said(old.get('default'))} to {said(new.get('default'))}"
+
+
+def _rules(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    known = {_demand(rule) for rule in old.get(_RULES, ())}
+    for rule in new.get(_RULES, ()):
+        if _demand(rule) not in known:
+            yield f"{path}: the rule `{rule['rule']}` is new"
+
+
+def _demand(rule: JsonObject) -> tuple[str, bool]:
+    """What a rule checks and, for one about changes, whether it holds for new objects as well."""
+    return rule["rule"], bool(rule.get("optionalOldSelf"))
+
+
+_CHECKS: Final[tuple[Callable[[JsonObject, JsonObject, str], Iterable[str]], ...]] = (
+    _shape,
+    _required,
+    _bounds,
+    _values,
+    _choices,
+    _defaults,
+    _rules,
+)

@@ -1,0 +1,10 @@
+"""How the images of this version are called: every default that names an image is one of these.
+
+Read by `cli`, `manifests` and `local.images`, which builds them.
+"""
+
+from quintet import __version__
+
+QUINTET = f"quintet.local/quintet:{__version__}"
+JSON_SERVER = "quintet.local/json-server:0.17.4"
+NATS = "quintet.local/nats:2.15.2"

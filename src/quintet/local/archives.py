@@ -1,0 +1,114 @@
+"""Reads archives of images (OCI layout in a tar file), and writes them without times and owners.
+
+Called by `images` after a build, and by `release`, which says what is in them.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Any
+
+from quintet.local.errors import LocalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# In a layer: this file of the layers below is gone; everything that they have in this folder is gone.
+_GONE, _ALL_GONE = ".wh.", ".wh..wh..opq"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One regular file in a layer of an image; its content can be read until the next one is asked for."""
+
+    path: str
+    mode: int
+    content: IO[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Says that a file or folder of the layers below is not in the image."""
+
+    path: str
+
+
+class Archive:
+    """An image in an open archive."""
+
+    def __init__(self, packed: tarfile.TarFile, name: str) -> None:
+        self._packed, self._name = packed, name
+        entries = self._json("index.json")["manifests"]
+        if len(entries) != 1:
+            raise self._unreadable("it holds several images")
+        self.digest: str = entries[0]["digest"]
+        """Of the manifest: what a registry knows the image by."""
+        self._manifest = self._json(self._blob(self.digest))
+
+    @property
+    def size(self) -> int:
+        """Bytes that are fetched where nothing of it is there yet."""
+        return sum(part["size"] for part in (self._manifest["config"], *self._manifest["layers"]))
+
+    def members(self) -> Iterator[Member | Gone]:
+        """Every regular file of every layer, the lowest layer first; a later one of the same path counts."""
+        for layer in self._manifest["layers"]:
+            with tarfile.open(fileobj=self._open(self._blob(layer["digest"])), mode="r:*") as files:
+                for entry in files:
+                    yield from _member(files, entry)
+
+    def _json(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.load(self._open(name))
+        return found
+
+    def _open(self, name: str) -> IO[bytes]:
+        try:
+            found = self._packed.extractfile(name)
+        except KeyError:
+            found = None
+        if found is None:
+            raise self._unreadable(f"it has no {name}")
+        return found
+
+    def _unreadable(self, why: str) -> LocalError:
+        return LocalError(
+            f"{self._name} is no archive of one image in OCI layout: {why}",
+            "remove it and build the image again, with buildah, podman or docker 25 or newer",
+        )
+
+    @staticmethod
+    def _blob(digest: str) -> str:
+        return f"blobs/{digest.replace(':', '/')}"
+
+
+def _member(files: tarfile.TarFile, entry: tarfile.TarInfo) -> Iterator[Member | Gone]:
+    path = PurePosixPath("/", entry.name).relative_to("/")
+    if path.name == _ALL_GONE:
+        yield Gone(str(path.parent))
+    elif path.name.startswith(_GONE):
+        yield Gone(str(path.with_name(path.name.removeprefix(_GONE))))
+    elif entry.isfile() and (content := files.extractfile(entry)) is not None:
+        yield Member(str(path), entry.mode, content)
+    elif not entry.isdir():
+        yield Gone(str(path))  # a link or device has taken its place
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Archive]:
+    """Open the archive of an image."""
+    with tarfile.open(path) as packed:
+        yield Archive(packed, path.name)
+
+
+def rewrite(source: Path, target: Path) -> None:
+    """Write an archive again so that the same image is the same file: sorted, without times and owners."""
+    with tarfile.open(source) as packed, tarfile.open(target, "w", format=tarfile.USTAR_FORMAT) as written:
+        for entry in sorted((each for each in packed if not each.isdir()), key=lambda each: each.name):
+            plain = tarfile.TarInfo(entry.name.removeprefix("./"))
+            plain.size, plain.mode = entry.size, 0o644
+            plain.type, plain.linkname = entry.type, entry.linkname
+            written.addfile(plain, packed.extractfile(entry) if entry.isfile() else None)

@@ -1,0 +1,71 @@
+"""File systems for images to be built on: Debian packages of the machine's own release, without a registry.
+
+Called by `builders` for buildah. The same packages give the same bytes: mmdebstrap clamps times, and
+`images/base/finish` removes what is of the building machine. Which versions Debian has is Debian's to say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quintet.local.commands import run
+from quintet.local.errors import LocalError
+from quintet.local.paths import cache_directory, locked, shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def recipe(packages: Sequence[str], *, bare: bool) -> str:
+    """Name what a base is made of: another name is another base."""
+    words = ("bare" if bare else "usual", *packages, _finish().read_text(encoding="utf-8"))
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+
+
+def base(packages: Sequence[str], progress: Callable[[str], None], *, bare: bool) -> Path:
+    """Return a file system of the machine's own Debian release with these packages; `bare`: these alone."""
+    name = release()
+    # `extract` unpacks packages and what they depend on, and runs no script of theirs.
+    variant, stage = ("extract", "extract") if bare else ("minbase", "customize")
+    archive = cache_directory() / "images" / f"base-{name}-{recipe(packages, bare=bare)}.tar"
+    with locked(archive.with_suffix(".lock")):
+        if not archive.exists():
+            progress(f"making a base image of Debian {name} with {', '.join(packages)} (half a minute)")
+            with tempfile.TemporaryDirectory(dir=archive.parent, suffix=".unfinished") as unfinished:
+                sources = Path(unfinished) / "sources.list"
+                sources.write_text(_sources(name))
+                product = Path(unfinished) / "base.tar"
+                hook = f'--{stage}-hook=sh {shlex.quote(str(_finish()))} "$1"'
+                command = ["mmdebstrap", f"--variant={variant}", f"--include={','.join(packages)}", hook]
+                run([*command, name, str(product), str(sources)])
+                product.rename(archive)
+    return archive
+
+
+def _finish() -> Path:
+    return shipped("images/base/finish")
+
+
+def release() -> str:
+    """Return the code name of the machine's own Debian release."""
+    lines = Path("/etc/os-release").read_text().splitlines()
+    names = (line.partition("=")[2].strip('"') for line in lines if line.startswith("VERSION_CODENAME="))
+    found = next(names, "")
+    if not found:
+        raise LocalError(
+            "this is no Debian release with a code name", "install docker or podman to build images"
+        )
+    return found
+
+
+def _sources(name: str) -> str:
+    """Return the machine's own package sources for its release, without what others added to it."""
+    form = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
+    command = ["apt-get", "indextargets", "--format", form, "Created-By: Packages"]
+    wanted = {name, f"{name}-updates", f"{name}-security"}
+    targets = (line.split() for line in dict.fromkeys(run(command).splitlines()))
+    return "".join(f"deb {uri} {suite} {part}\n" for uri, suite, part in targets if suite in wanted)

@@ -1,0 +1,117 @@
+"""`python -m quintet.release VERSION`: write a release below `dist`.
+
+`make release` calls it from the root of the repository. `manifests.release` says what the files of an
+installation are; `packages` builds the Python package, `images` the images and says what is in them.
+The same source, on a machine with the same packages of Debian, gives the same bytes.
+"""
+
+import argparse
+import hashlib
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from quintet import __version__
+from quintet.components import COMPONENTS
+from quintet.local.errors import LocalError
+from quintet.manifests.olm import SCORECARD, Release
+from quintet.manifests.release import release
+from quintet.release import images, packages
+
+SUMS = "SHA256SUMS"
+PARTS = ("manifests", "python", "images")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the release; returns the exit code."""
+    options = _options(arguments)
+    if options.version != __version__:
+        sys.stderr.write(
+            f"the source is of version {__version__}, not {options.version}\n"
+            "next step: change it in src/quintet/__init__.py, run `make generate`, commit, and try again\n"
+        )
+        return 1
+    try:
+        _write(options)
+    except LocalError as error:
+        sys.stderr.write(f"{error.message}\nnext step: {error.next_step}\n")
+        return 1
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m quintet.release")
+    parser.add_argument("version", help="must be the one in src/quintet/__init__.py")
+    parser.add_argument("--replaces", default="", help="the version before")
+    parser.add_argument("--output", type=Path, default=Path("dist"))
+    parser.add_argument("--root", type=Path, default=Path(), help="the root of the repository")
+    parser.add_argument("--scorecard-image", default="", help="where your clusters find scorecard-test")
+    parser.add_argument("--only", choices=PARTS, action="append", help="write these parts alone")
+    return parser.parse_args(arguments)
+
+
+def _write(options: argparse.Namespace) -> None:
+    wanted = options.only or [part for part in PARTS if part != "images" or _can_build()]
+    output: Path = options.output
+    _clear(output)
+    written: list[Path] = []
+
+    def file(path: Path, content: bytes | Path) -> None:
+        target = output / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path):
+            shutil.copyfile(content, target)
+        else:
+            target.write_bytes(content)
+        written.append(path)
+        sys.stdout.write(f"wrote {target}\n")
+
+    requirements = (options.root / "requirements/runtime.txt").read_text(encoding="utf-8")
+    if "manifests" in wanted:
+        offered = Release(replaces=options.replaces, scorecard=options.scorecard_image or SCORECARD)
+        for path, content in release(tuple(COMPONENTS.values()), offered).items():
+            file(path, content)
+    if "python" in wanted:
+        packages.write(options.root, requirements, file)
+    if "images" in wanted:
+        images.write(requirements, file, _progress)
+    file(Path(SUMS), _sums(output, written))
+
+
+def _can_build() -> bool:
+    """Whether images can be built here; says so if not."""
+    why = images.unbuildable()
+    if why:
+        sys.stderr.write(f"left out: images, their SBOMs and images.json: {why}\n")
+    return not why
+
+
+def _clear(output: Path) -> None:
+    """Remove what a release before wrote here: no file may be there that no sum speaks of."""
+    sums = output / SUMS
+    if sums.is_file():
+        for line in sums.read_text(encoding="utf-8").splitlines():
+            listed = output / line.partition("  ")[2]
+            if not listed.resolve().is_relative_to(output.resolve()):
+                raise LocalError(
+                    f"{sums} names {listed}, outside of {output}", f"remove {sums} and try again"
+                )
+            listed.unlink(missing_ok=True)
+        sums.unlink()
+
+
+def _sums(output: Path, written: Sequence[Path]) -> bytes:
+    lines = []
+    for path in sorted(written):
+        with (output / path).open("rb") as content:
+            lines.append(f"{hashlib.file_digest(content, 'sha256').hexdigest()}  {path.as_posix()}\n")
+    return "".join(lines).encode()
+
+
+def _progress(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Files of an image → the packages in it. Pure; `__main__` opens the archives.
+
+What counts is what is there, whichever way it came: Debian's database (or, where packages were only
+unpacked, what was kept of each), installed Python and npm packages, and what Go programs say of themselves.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from email.parser import BytesHeaderParser
+
+from quintet.local.archives import Gone, Member
+from quintet.release.buildinfo import modules
+from quintet.release.sbom import Package, python_name
+
+_DEBIAN = "var/lib/dpkg/status"
+_SYSTEM = "usr/lib/os-release"
+_PYTHON = re.compile(r"(?:^|/)[^/]+\.dist-info/METADATA$")
+_NPM = re.compile(r"(?:^|/)node_modules/(?:@[^/]+/)?[^/@.][^/]*/package\.json$")
+_FIELD = re.compile(r"^\S+: ")
+_ELF = b"\x7fELF"
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What is in an image."""
+
+    packages: tuple[Package, ...]
+    system: tuple[str, str] | None = None
+    """Id and version of the operating system."""
+
+
+def contents(members: Iterable[Member | Gone]) -> Contents:
+    """Look at every file; what a later layer has replaced or removed does not count."""
+    found: dict[str, tuple[Package, ...]] = {}
+    system = None
+    for member in members:
+        _forget(found, member.path)
+        if isinstance(member, Member):
+            if packages := tuple(_packages(member)):
+                found[member.path] = packages
+            if member.path == _SYSTEM:
+                system = _system(member.content.read().decode())
+    return Contents(tuple(sorted({each for packages in found.values() for each in packages})), system)
+
+
+def _forget(found: dict[str, tuple[Package, ...]], path: str) -> None:
+    for known in [each for each in found if each == path or each.startswith(f"{path}/")]:
+        del found[known]
+
+
+def _packages(member: Member) -> Iterator[Package]:
+    if member.path == _DEBIAN:
+        yield from debian_packages(member.content.read().decode())
+    elif member.path.startswith(f"{_DEBIAN}.d/"):
+        yield from debian_packages(member.content.read().decode(), unpacked=True)
+    elif _PYTHON.search(member.path):
+        headers = BytesHeaderParser().parsebytes(member.content.read())
+        yield Package("pypi", python_name(headers["Name"]), headers["Version"])
+    elif _NPM.search(member.path):
+        described = json.loads(member.content.read())
+        yield Package("npm", described["name"], described["version"])
+    elif member.mode & 0o111 and (start := member.content.read(4)) == _ELF:
+        yield from (
+            Package("golang", name, version) for name, version in modules(start + member.content.read())
+        )
+
+
+def debian_packages(status: str, *, unpacked: bool = False) -> Iterator[Package]:
+    """The packages that Debian's database says are installed, or descriptions of `unpacked` ones."""
+    for paragraph in status.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if _FIELD.match(line))
+        if fields and (unpacked or fields.get("Status", "").endswith(" installed")):
+            yield Package("deb", fields["Package"], fields["Version"], fields.get("Architecture", ""))
+
+
+def _system(text: str) -> tuple[str, str]:
+    lines = (line.partition("=") for line in text.splitlines())
+    values = {name: value.strip('"') for name, _, value in lines}
+    return values.get("ID", "linux"), values.get("VERSION_ID", "")

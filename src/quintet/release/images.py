@@ -1,0 +1,59 @@
+"""The images of a release: archives, digests and sizes, and what is in each. Called by `__main__`."""
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+from quintet.apis.meta import JsonObject
+from quintet.local import images
+from quintet.local.archives import opened
+from quintet.release import sbom
+from quintet.release.contents import contents
+
+
+def unbuildable() -> str:
+    """Why images cannot be built here; nothing if they can."""
+    if platform.system() != "Linux":
+        return f"they are built on Linux, and this is {platform.system()}"
+    return "" if os.geteuid() == 0 else "they are built by root"
+
+
+def write(
+    requirements: str, file: Callable[[Path, bytes | Path], None], progress: Callable[[str], None]
+) -> None:
+    """Build every image that is not in the cache, and give each file to `file`."""
+    locked = list(sbom.python_packages(requirements))
+    listed = []
+    for image in images.IMAGES:
+        archive = images.archive(image, progress)
+        path = Path("images") / f"{name(image)}.tar"
+        file(path, archive)
+        described = describe(archive)
+        progress(f"{image.reference} {described['digest']} {described['size'] / 1e6:.1f} MB")
+        listed.append({"reference": image.reference, **described, "archive": path.as_posix()})
+        file(Path("sbom") / f"{name(image)}.cdx.json", bill(image, archive, locked).encode())
+    file(Path("images.json"), (json.dumps(listed, indent=2) + "\n").encode())
+
+
+def name(image: images.Image) -> str:
+    """How files of an image are called."""
+    return f"{image.kept_as}-{image.reference.rpartition(':')[2]}"
+
+
+def describe(archive: Path) -> JsonObject:
+    """What a registry will say of the image: its digest and the bytes that are fetched."""
+    with opened(archive) as found:
+        return {"digest": found.digest, "size": found.size}
+
+
+def bill(image: images.Image, archive: Path, locked: list[sbom.Package]) -> str:
+    """The document that lists every package in an image."""
+    with opened(archive) as found:
+        inside = contents(found.members())
+        digest = found.digest
+    repository, _, version = image.reference.rpartition(":")
+    url = f"pkg:oci/{repository.rpartition('/')[2]}@{digest.replace(':', '%3A')}"
+    subject = sbom.Subject(repository, version, url=url, system=inside.system)
+    return sbom.document(subject, sbom.with_hashes(inside.packages, locked))

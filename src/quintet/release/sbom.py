@@ -1,0 +1,111 @@
+"""What something is made of, as a CycloneDX document. Called by `__main__`; `contents` finds the packages.
+
+The document holds no time of day and no random number: the same packages give the same bytes.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from quintet.apis.meta import JsonObject
+
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)")
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_NAMESPACE = uuid.UUID("0f0c1f6e-6f0b-5b7e-9f3a-7c5a1c2b9d10")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Package:
+    """One package of something."""
+
+    ecosystem: str
+    """As in a package URL: `deb`, `golang`, `npm`, `pypi`."""
+    name: str
+    version: str
+    architecture: str = ""
+    hashes: tuple[str, ...] = ()
+    """SHA-256 of the files that it may have come from."""
+
+    @property
+    def url(self) -> str:
+        """Its package URL."""
+        distribution = "debian/" if self.ecosystem == "deb" else ""
+        machine = f"?arch={self.architecture}" if self.architecture else ""
+        return f"pkg:{self.ecosystem}/{distribution}{quote(self.name)}@{quote(self.version, '')}{machine}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a document is about."""
+
+    name: str
+    version: str
+    kind: str = "container"
+    """As CycloneDX calls it."""
+    url: str = ""
+    """Its package URL."""
+    system: tuple[str, str] | None = None
+    """The operating system in it: id and version."""
+
+
+def python_packages(requirements: str) -> Iterator[Package]:
+    """The packages of a locked requirements file."""
+    for entry in requirements.replace("\\\n", " ").splitlines():
+        if found := _PINNED.match(entry.strip()):
+            yield Package("pypi", python_name(found[1]), found[2], hashes=tuple(_HASH.findall(entry)))
+
+
+def python_name(name: str) -> str:
+    """The one form in which a name of a Python package is compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def with_hashes(packages: Iterable[Package], locked: Iterable[Package]) -> list[Package]:
+    """The packages, each with the hashes that were locked for it."""
+    known: Mapping[str, Package] = {package.url: package for package in locked}
+    return [replace(each, hashes=known[each.url].hashes) if each.url in known else each for each in packages]
+
+
+def document(subject: Subject, packages: Iterable[Package]) -> str:
+    """The whole document, as JSON."""
+    listed = sorted(set(packages))
+    reference = f"{subject.name}:{subject.version}"
+    about = {"type": subject.kind, "bom-ref": reference, "name": subject.name, "version": subject.version}
+    if subject.url:
+        about["purl"] = subject.url
+    body: JsonObject = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": about},
+        "components": [*_system(subject), *map(_component, listed)],
+        "dependencies": [{"ref": reference, "dependsOn": [package.url for package in listed]}],
+    }
+    serial = uuid.uuid5(_NAMESPACE, json.dumps(body, sort_keys=True))
+    return json.dumps({**body, "serialNumber": f"urn:uuid:{serial}"}, indent=2) + "\n"
+
+
+def _system(subject: Subject) -> list[JsonObject]:
+    if subject.system is None:
+        return []
+    name, version = subject.system
+    return [{"type": "operating-system", "bom-ref": f"os:{name}-{version}", "name": name, "version": version}]
+
+
+def _component(package: Package) -> JsonObject:
+    component: JsonObject = {
+        "type": "library",
+        "bom-ref": package.url,
+        "name": package.name,
+        "version": package.version,
+        "purl": package.url,
+    }
+    # One file of several was installed, and which one depends on the machine: all of them are named.
+    if package.hashes:
+        component["properties"] = [
+            {"name": "quintet:sha256", "value": value} for value in sorted(package.hashes)
+        ]
+    return component

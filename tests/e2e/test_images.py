@@ -1,0 +1,31 @@
+"""The same source gives the same image, whenever and wherever it is built. All of them: `make packaging`."""
+
+import shutil
+
+import pytest
+
+from quintet.local import images
+from quintet.local.archives import opened
+from quintet.local.paths import cache_directory
+
+pytestmark = pytest.mark.node
+CHEAP = (images.PAUSE, images.ECHO)
+
+
+@pytest.mark.parametrize("reference", CHEAP)
+def test_an_image_that_is_built_twice_is_the_same_file(reference, tmp_path, monkeypatch):
+    image = next(each for each in images.IMAGES if each.reference == reference)
+    bases = list((cache_directory() / "images").glob(f"base-*-{image.base}.tar")) if image.base else []
+    monkeypatch.setenv("GOCACHE", str(cache_directory().parent / "go-build"))
+    built = []
+    for name in ("one", "two"):
+        cache = tmp_path / name
+        (cache / "quintet/images").mkdir(parents=True)
+        for base in bases:
+            shutil.copy(base, cache / "quintet/images")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        built.append(images.archive(image, print))
+    one, two = built
+    with opened(one) as first, opened(two) as second:
+        assert first.digest == second.digest
+    assert one.read_bytes() == two.read_bytes()

@@ -1,0 +1,319 @@
+"""Rights that ordinary stories do not need, but installations do; and those of people.
+
+All other tests run controllers as their accounts too (`kit.accounts`). A control plane of its own, because
+webhooks that lead to a Service without pods would stop the other tests.
+"""
+
+import contextlib
+import itertools
+import signal
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from kit.accounts import TESTED, context, shipped
+from kit.api import Api, RefusedError
+from kit.backends import IMAGE, LOOPBACK, NATS_IMAGE
+from kit.cluster import control_plane, fresh_namespace
+from kit.eventually import eventually
+from kit.kinds import define, operating
+from kit.process import Program
+from kit.proxy import Answer, FaultProxy, matching
+from kit.quintet import COMMAND, free_port
+from kit.suite import a_flavour, prepare, suite_operator, tidy
+from quintet.admission.registration import MUTATING, VALIDATING
+from quintet.admission.sources import secret_name
+from quintet.apis.suite import QUINTET
+from quintet.components import COMPONENTS, CUSTOM_RESOURCES, Settings
+from quintet.controllers.eventingbackend.options import Options
+from quintet.kube.client import Client
+from quintet.kube.config import load
+from quintet.kube.transport import Transport
+from quintet.local.cluster import Cluster
+from quintet.manifests.operator import people
+from quintet.runtime.manager import Manager
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SYSTEM = TESTED.namespace
+SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"
+NO_STREAMING = Answer(422, "Invalid")
+SETTINGS = Settings(IMAGE, eventing=Options(image=IMAGE, nats_image=NATS_IMAGE, limits=LOOPBACK))
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with control_plane(tmp_path_factory.mktemp("own")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def bare(own: Cluster) -> AsyncIterator[Api]:
+    async with Api.connect(own.kubeconfig) as connected, Transport(load(str(own.kubeconfig))) as transport:
+        for kind in (QUINTET, *CUSTOM_RESOURCES):
+            await define(Client(transport), kind)
+        yield connected
+
+
+@pytest.fixture
+async def between(own: Cluster) -> AsyncIterator[FaultProxy]:
+    async with FaultProxy(own.kubeconfig) as running:
+        yield running
+
+
+def assert_listed(proxy: FaultProxy) -> None:
+    """That every cache was filled by pages, and nothing was refused."""
+    watched = {(each.group, each.resource) for each in proxy.watches}
+    listed = {(each.request.group, each.request.resource) for each in proxy.trace.requests(matching("list"))}
+    assert watched, f"\n{proxy.trace}"
+    assert watched <= listed, f"\n{proxy.trace}"
+    assert [str(each) for each in proxy.trace if each.status == 403] == []
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+async def test_a_controller_may_list_what_it_watches_where_the_server_cannot_stream_lists(
+    name, bare: Api, between: FaultProxy, tmp_path
+):
+    between.inject(NO_STREAMING, when=lambda request: "sendInitialEvents" in request.query, times=None)
+
+    def build(manager: Manager) -> None:
+        COMPONENTS[name].start(manager, SETTINGS)
+
+    async with operating(between.write_kubeconfig(tmp_path), build, context=context(name)):
+        await eventually(lambda: assert_listed(between))
+
+
+async def test_the_suite_operator_may_list_what_it_watches_where_the_server_cannot_stream_lists(
+    bare: Api, between: FaultProxy, tmp_path
+):
+    between.inject(NO_STREAMING, when=lambda request: "sendInitialEvents" in request.query, times=None)
+    async with fresh_namespace(bare) as namespace:
+        flavour = a_flavour(namespace)
+        token = await prepare(bare, flavour)
+        try:
+            async with suite_operator(between, token, tmp_path, flavour):
+                await eventually(lambda: assert_listed(between))
+        finally:
+            await tidy(bare, flavour)
+
+
+def a_process(own: Cluster, name: str, *controllers: str) -> Program:
+    """A controller as the suite operator would have started it, but for the pod."""
+    return Program(
+        str(COMMAND), "run", "--kubeconfig", str(own.kubeconfig), "--context", name, "--instance", name,
+        "--controllers", ",".join(controllers), "--system-namespace", SYSTEM, "--leader-elect",
+        "--webhooks", "service", "--webhook-port", str(free_port()),
+        "--health-address", "127.0.0.1:0", "--discovery-address", "127.0.0.1:0",
+    )  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def empty_configurations(bare: Api, name: str) -> AsyncIterator[None]:
+    """What the suite operator makes for a process to fill in."""
+    for resource in (MUTATING, VALIDATING):
+        await bare.create(resource.path(), {"metadata": {"name": name}})
+    try:
+        yield
+    finally:
+        for resource in (MUTATING, VALIDATING):
+            await bare.delete(resource.path("", name))
+
+
+async def works(bare: Api, program: Program, name: str) -> None:
+    """It leads, keeps its certificates, and has the API server trust them."""
+    assert program.running, "\n".join(program.log)
+    lease = await bare.get(f"{LEASES}/{name}")
+    assert lease["spec"].get("holderIdentity"), "\n".join(program.log)
+    secret = await bare.get(f"{SECRETS}/{secret_name(name)}")
+    assert secret.get("data", {}).get("tls.crt"), "\n".join(program.log)
+    hooks = (await bare.get(VALIDATING.path("", name))).get("webhooks", [])
+    assert hooks, "\n".join(program.log)
+    assert all(hook["clientConfig"].get("caBundle") for hook in hooks), "\n".join(program.log)
+
+
+@pytest.mark.parametrize("controllers", [*((name,) for name in COMPONENTS), tuple(COMPONENTS)])
+async def test_a_process_may_lead_keep_its_certificates_and_register_its_webhooks(
+    controllers, own: Cluster, bare: Api
+):
+    name = context(*controllers)
+    async with empty_configurations(bare, name):
+        program = a_process(own, name, *controllers)
+        try:
+            await program.start()
+            await eventually(lambda: works(bare, program, name), within=120)
+            program.signal(signal.SIGTERM)
+            assert await program.ended() == 0, "\n".join(program.log)
+            released = await bare.get(f"{LEASES}/{name}")
+            assert not released["spec"].get("holderIdentity"), released
+            # A certificate that is lost or old is made anew in the same Secret.
+            lost = [{"op": "replace", "path": "/data", "value": {"tls.crt": "", "tls.key": ""}}]
+            path = f"{SECRETS}/{secret_name(name)}"
+            await bare.send("PATCH", path, lost, "application/json-patch+json", {})
+            await program.start()
+            await eventually(lambda: works(bare, program, name), within=120)
+            assert not [line for line in program.log if "forbidden" in line.lower()]
+        finally:
+            program.kill()
+            await program.ended()
+
+
+@contextlib.asynccontextmanager
+async def an_account_with(bare: Api, namespace: str, *rules: object) -> AsyncIterator[str]:
+    """The name of a user with these rights in a namespace."""
+    user = f"user-{namespace}"
+    base = f"{RBAC}/namespaces/{namespace}"
+    await bare.create(f"{base}/roles", {"metadata": {"name": "some"}, "rules": list(rules)})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "some"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    binding = {"metadata": {"name": "some"}, "roleRef": reference, "subjects": [subject]}
+    await bare.create(f"{base}/rolebindings", binding)
+    yield user
+
+
+def owning(name: str) -> list[tuple[str, str]]:
+    """Group and resource of the kinds of which a controller's role has the finalizers."""
+    rules = (rule for right in COMPONENTS[name].rights for rule in [right] if "update" in right.verbs)
+    return [
+        (right.group, resource.removesuffix("/finalizers"))
+        for right in rules
+        for resource in right.resources
+        if resource.endswith("/finalizers")
+    ]
+
+
+OWNING = [(name, *each) for name in COMPONENTS for each in owning(name)]
+
+
+@pytest.mark.parametrize(("name", "group", "plural"), OWNING)
+async def test_without_the_right_on_finalizers_no_child_may_hold_up_the_deletion_of_its_owner(
+    name, group, plural, own: Cluster, bare: Api
+):
+    """The server asks for it where OwnerReferencesPermissionEnforcement is on, as in OpenShift."""
+    (kind,) = (each.resource for each in COMPONENTS[name].kinds if each.resource.plural == plural)
+    owner = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": "owner",
+        "uid": "00000000-0000-0000-0000-000000000000",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    child = {"metadata": {"generateName": "child-", "ownerReferences": [owner]}}
+    creating = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}
+    finalizers = {"apiGroups": [group], "resources": [f"{plural}/finalizers"], "verbs": ["update"]}
+    for rules, allowed in (((creating,), False), ((creating, finalizers), True)):
+        async with fresh_namespace(bare) as namespace, an_account_with(bare, namespace, *rules) as user:
+            path = f"/api/v1/namespaces/{namespace}/configmaps"
+            async with Api.connect(own.client_kubeconfig(user)) as limited:
+                await eventually(lambda: _judged(limited, path, child, allowed=allowed))  # noqa: B023
+
+
+async def _judged(limited: Api, path: str, child: dict[str, object], *, allowed: bool) -> None:
+    if allowed:
+        await limited.create(path, child, dryRun="All")
+        return
+    # The right to create takes a moment to come into force, and is refused with other words.
+    with pytest.raises(RefusedError, match="cannot set blockOwnerDeletion"):
+        await limited.create(path, child, dryRun="All")
+
+
+async def may(bare: Api, user: str, verb: str, group: str, resource: str) -> bool:
+    """What `kubectl auth can-i` would say to a user."""
+    kind, _, subresource = resource.partition("/")
+    attributes = {"verb": verb, "group": group, "resource": kind, "subresource": subresource}
+    asked = {"spec": {"user": user, "resourceAttributes": {**attributes, "namespace": "default"}}}
+    answer = await bare.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", asked)
+    return bool(answer["status"]["allowed"])
+
+
+@pytest.fixture(scope="module")
+async def roles_of_people(bare: Api) -> dict[str, set[tuple[str, str, str]]]:
+    """Every role for people, bound to a user of its name in the namespace default; what each is to allow."""
+    wanted: dict[str, set[tuple[str, str, str]]] = {}
+    for role in people(CUSTOM_RESOURCES):
+        name = role["metadata"]["name"]
+        await bare.apply(f"{RBAC}/clusterroles/{name}", role, manager="test", force=True)
+        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+        await bare.create(f"{RBAC}/namespaces/default/rolebindings", binding)
+        wanted[name] = {
+            (group, resource, verb)
+            for rule in role["rules"]
+            for group, resource, verb in itertools.product(
+                rule["apiGroups"], rule["resources"], rule["verbs"]
+            )
+        }
+    return wanted
+
+
+async def test_people_may_do_what_their_role_is_called_and_nothing_else(roles_of_people, bare: Api):
+    for name, wanted in roles_of_people.items():
+        kind = name.rpartition("-")[0]
+        declared = next(each for each in (QUINTET, *CUSTOM_RESOURCES) if each.resource.kind.lower() == kind)
+        plural, group = declared.resource.plural, declared.resource.group
+        places = [plural, *(f"{plural}/{part}" for part in ("status", "scale", "finalizers"))]
+
+        async def seen(name=name, group=group, places=places) -> set[tuple[str, str, str]]:
+            asked = [(group, place, verb) for place in places for verb in VERBS]
+            return {each for each in asked if await may(bare, name, each[2], each[0], each[1])}
+
+        async def as_wanted(seen=seen, wanted=wanted, name=name) -> None:
+            assert await seen() == wanted, name
+
+        await eventually(as_wanted, within=60)
+        others = [("", "pods", "create"), ("", "secrets", "get"), ("", "configmaps", "list")]
+        for other, resource, verb in others:
+            assert not await may(bare, name, verb, other, resource), (name, resource)
+
+
+async def test_a_viewer_changes_nothing_and_an_editor_writes_no_status(roles_of_people):
+    for name, allowed in roles_of_people.items():
+        verbs = {verb for _, _, verb in allowed}
+        if name.endswith("-viewer"):
+            assert verbs == {"get", "list", "watch"}, name
+        on_status = {verb for _, resource, verb in allowed if resource.endswith("/status")}
+        assert on_status == {"get"}, name
+
+
+async def test_the_roles_of_the_cluster_take_in_those_of_our_kinds_but_not_the_suite(
+    roles_of_people, bare: Api
+):
+    async def taken_in() -> None:
+        for target, verb in (("view", "list"), ("edit", "patch"), ("admin", "patch")):
+            rules = (await bare.get(f"{RBAC}/clusterroles/{target}"))["rules"]
+            held = {
+                (group, resource)
+                for rule in rules
+                if verb in rule["verbs"]
+                for group, resource in itertools.product(rule["apiGroups"], rule["resources"])
+            }
+            for each in CUSTOM_RESOURCES:
+                assert (each.resource.group, each.resource.plural) in held, (target, each.resource.plural)
+            if target != "view":
+                assert (QUINTET.resource.group, QUINTET.resource.plural) not in held, target
+
+    await eventually(taken_in, within=60)
+
+
+def test_the_account_of_all_controllers_holds_what_theirs_hold_together():
+    bodies = [*shipped()]
+    parts = [
+        body for body in bodies if body["kind"] == "ClusterRole" and body["metadata"]["name"] != TESTED.whole
+    ]
+    (whole,) = (
+        body for body in bodies if body["kind"] == "ClusterRole" and body["metadata"]["name"] == TESTED.whole
+    )
+
+    def single(body: dict[str, object]) -> set[tuple[str, str, str, str]]:
+        name = body["metadata"]["name"]  # type: ignore[index]
+        return {
+            (group, resource, verb, only.replace(name, "{}"))
+            for rule in body["rules"]  # type: ignore[attr-defined]
+            for group, resource, verb, only in itertools.product(
+                rule["apiGroups"], rule["resources"], rule["verbs"], rule.get("resourceNames", [""])
+            )
+        }
+
+    assert single(whole) == set().union(*map(single, parts))

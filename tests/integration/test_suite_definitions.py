@@ -1,0 +1,192 @@
+"""Definitions on a real API server: which change the operator refuses, how it says so, what it keeps."""
+
+import copy
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+import yaml
+
+from kit.api import Api
+from kit.eventually import eventually
+from kit.jsonservers import ROOT
+from kit.proxy import FaultProxy
+from kit.released import released
+from kit.suite import a_flavour, prepare, settled, suite_operator, tidy, wanted, with_condition
+from quintet.kube.client import Client
+from quintet.manifests.installation import Flavour
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CHECKUPS = f"{CRDS}/checkups.kiagnose.io"
+NEXT_STEP = "Go back to the version before, or apply the definition by hand once your objects fit it"
+
+
+@pytest.fixture
+def flavour(namespace) -> Flavour:
+    return a_flavour(namespace)
+
+
+@pytest.fixture
+async def operator(
+    api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
+) -> AsyncIterator[None]:
+    token = await prepare(api, flavour)
+    try:
+        async with suite_operator(proxy, token, tmp_path, flavour):
+            yield
+    finally:
+        await tidy(api, flavour)
+
+
+async def put(api: Api, path: str, spec) -> None:
+    """Write a definition's spec over whatever is there."""
+
+    async def once() -> None:
+        live = await api.get(path)
+        await api.update(path, {**live, "spec": spec})
+
+    await eventually(once, within=60)
+
+
+@pytest.fixture
+async def spec(operator, api: Api, client: Client):
+    """What the operator made of the definition of Checkups; it is so again afterwards."""
+    await wanted(api, controllers=["checkup"])
+    await settled(client)
+    made = (await api.get(CHECKUPS))["spec"]
+    yield copy.deepcopy(made)
+    await put(api, CHECKUPS, made)
+
+
+def of_spec(spec):
+    return spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+
+def longer_image(spec) -> None:
+    of_spec(spec)["properties"]["image"]["maxLength"] = 1024
+
+
+def an_optional_account(spec) -> None:
+    of_spec(spec)["required"].remove("serviceAccountName")
+
+
+def a_newer_version(spec) -> None:
+    spec["versions"].append({**copy.deepcopy(spec["versions"][0]), "name": "v1beta1", "storage": False})
+
+
+def free_parts(spec) -> None:
+    of_spec(spec)["x-kubernetes-preserve-unknown-fields"] = True
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        (longer_image, "versions[v1alpha1].schema.spec.image: maxLength is tightened from 1024 to 512"),
+        (an_optional_account, "versions[v1alpha1].schema.spec.serviceAccountName: the field is now required"),
+        (a_newer_version, "versions[v1beta1]: is removed"),
+        (free_parts, "versions[v1alpha1].schema.spec: fields that it does not name are no longer kept"),
+    ],
+    ids=["a bound", "a required field", "a version", "fields without a name"],
+)
+async def test_a_definition_that_allows_more_than_ours_is_left_alone_and_the_cause_is_said(
+    spec, api: Api, client: Client, change, want
+):
+    change(spec)
+    await put(api, CHECKUPS, spec)
+    before = (await api.get(CHECKUPS))["spec"]
+    quintet = await with_condition(client, "Degraded", "True", "UnsafeDefinition")
+    (said,) = [each.message for each in quintet.status.conditions if each.type == "Degraded"]
+    assert said == (
+        "the definition of checkups.kiagnose.io is not changed, because objects could break: "
+        f"{want}. {NEXT_STEP}"
+    )
+    assert (await api.get(CHECKUPS))["spec"] == before
+
+
+async def test_a_definition_that_allows_less_than_ours_is_replaced(spec, api: Api, client: Client):
+    of_spec(spec)["properties"]["image"]["maxLength"] = 100
+    await put(api, CHECKUPS, spec)
+
+    async def replaced() -> None:
+        live = await api.get(CHECKUPS)
+        assert of_spec(live["spec"])["properties"]["image"]["maxLength"] == 512
+
+    await eventually(replaced, within=120)
+    await with_condition(client, "Degraded", "False")
+
+
+async def test_a_version_in_which_objects_may_be_stored_is_not_taken_away(spec, api: Api, client: Client):
+    a_newer_version(spec)
+    old, new = spec["versions"]
+    old["storage"], new["storage"] = False, True
+    await put(api, CHECKUPS, spec)
+    old["storage"], new["storage"] = True, False
+    new["served"] = False
+    await put(api, CHECKUPS, spec)
+
+    async def said() -> None:
+        quintet = await with_condition(client, "Degraded", "True", "UnsafeDefinition", within=5)
+        (found,) = [each.message for each in quintet.status.conditions if each.type == "Degraded"]
+        want = (
+            "versions[v1beta1]: is removed, and status.storedVersions says that objects may be stored in it"
+        )
+        assert want in found
+
+    await eventually(said, within=120)
+    # As an administrator does once no object is stored so any more.
+    await api.merge(f"{CHECKUPS}/status", {"status": {"storedVersions": ["v1alpha1"]}})
+
+    async def gone() -> None:
+        names = [version["name"] for version in (await api.get(CHECKUPS))["spec"]["versions"]]
+        assert names == ["v1alpha1"]
+
+    await eventually(gone, within=120)
+    await with_condition(client, "Degraded", "False")
+
+
+@pytest.mark.parametrize("version", released())
+async def test_a_cluster_with_the_definitions_of_a_release_is_upgraded_and_its_objects_stay_right(
+    api: Api,
+    client: Client,
+    proxy: FaultProxy,
+    flavour: Flavour,
+    tmp_path,
+    pretended_node,
+    namespace,
+    version,
+):
+    """Descriptions are not in the record, so every definition differs and is applied."""
+    token = await prepare(api, flavour)
+    definitions = released()[version]
+    for name, body in definitions.items():
+        await api.apply(f"{CRDS}/{name}", body, manager="quintet", force=True)
+    stored = {}
+    for path, body in samples(definitions, namespace):
+        create = partial(api.create, path, body, fieldValidation="Strict")
+        stored[f"{path}/{body['metadata']['name']}"] = await eventually(create, within=60)
+    assert len({body["kind"] for body in stored.values()}) >= 6, stored
+    try:
+        async with suite_operator(proxy, token, tmp_path, flavour):
+            await wanted(api)
+            await settled(client)
+            await with_condition(client, "Degraded", "False")
+            for path, before in stored.items():
+                after = await api.get(path)
+                assert after["spec"] == before["spec"], path
+                await api.update(path, after, dryRun="All", fieldValidation="Strict")
+    finally:
+        await tidy(api, flavour)
+
+
+def samples(definitions, namespace: str):
+    """The samples of our kinds, each with the path of its collection."""
+    plurals = {
+        (each["spec"]["group"], each["spec"]["names"]["kind"]): each["spec"]["names"]["plural"]
+        for each in definitions.values()
+    }
+    for path in sorted((ROOT / "config/samples").glob("*.yaml")):
+        for body in filter(None, yaml.safe_load_all(path.read_text())):
+            group, _, served = body["apiVersion"].partition("/")
+            body["metadata"].pop("namespace", None)
+            if plural := plurals.get((group, body["kind"])):
+                yield f"/apis/{group}/{served}/namespaces/{namespace}/{plural}", body

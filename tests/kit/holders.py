@@ -1,0 +1,115 @@
+"""Every account that we ship or make, with its rights, for `kit.rights` to hold against what was asked.
+
+`python -m kit.holders FOLDER` reads the audit logs that `kit.recording` kept, prints a table and fails if a
+shipped right was not used, or a request was refused that no test wants refused.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from kit.accounts import DEVELOPER, TESTED, context
+from kit.rights import Held, Holder, expanded, judged, read, summary, table
+from quintet.apis.checkup import Checkup
+from quintet.apis.eventingbackend import EventingBackend
+from quintet.apis.meta import JsonObject
+from quintet.apis.suite import QuintetSpec, Topology
+from quintet.components import COMPONENTS, Component
+from quintet.controllers.checkup import desired as checkups
+from quintet.controllers.eventingbackend import desired as eventing
+from quintet.manifests.installation import QUINTET, Flavour, installer, objects
+from quintet.manifests.operator import operator_rules
+
+ALL = tuple(COMPONENTS.values())
+_NAMED = {"metadata": {"name": "any", "namespace": "shop", "uid": "1"}}
+_A_BACKEND = msgspec.convert({**_NAMED, "spec": {"type": "nats", "config": []}}, EventingBackend)
+_A_CHECKUP = msgspec.convert(
+    {**_NAMED, "spec": {"image": "x", "timeoutSeconds": 1, "serviceAccountName": "a"}}, Checkup
+)
+DISPATCHER = eventing.role(_A_BACKEND)["rules"]
+RUN = checkups.role(_A_CHECKUP, "run")["rules"]
+GIVEN = {"eventing": DISPATCHER, "checkup": RUN}
+# A backend names a Secret that nobody has allowed the operator to read, and its status says how to.
+REFUSALS = {"eventing": frozenset({("", "secrets", "get")})}
+
+
+def holders() -> list[Holder]:
+    """All of them. Dispatchers are looked for last, for their accounts are named after backends."""
+    parts = [_part(component) for component in ALL]
+    dispatcher = Holder("dispatcher", re.compile(".+-dispatcher"), _distinct(expanded(DISPATCHER, "-")))
+    return [*parts, suite_operator(QUINTET), dispatcher]
+
+
+def _part(component: Component) -> Holder:
+    """A controller in a process of its own."""
+    name = context(component.name)
+    roles = _roles(TESTED, Topology.SEPARATE, name)
+    offered = "|".join([DEVELOPER, *(re.escape(offer.name) for offer in component.offers)])
+    return Holder(
+        component.name,
+        re.compile(f"(tests|quintet)-{component.name}|kiagnose-{component.name}-controller"),
+        _distinct(
+            (*expanded(roles["ClusterRole"], name), *expanded(roles["Role"], name, own=True)),
+        ),
+        given=_given(GIVEN.get(component.name, ())),
+        roles=re.compile(offered),
+        refusals=REFUSALS.get(component.name, frozenset()),
+    )
+
+
+def suite_operator(flavour: Flavour) -> Holder:
+    """It holds all that it gives to controllers."""
+    cluster, own = operator_rules(ALL, flavour)
+    made = [
+        body
+        for topology in Topology
+        for body in objects(installer(ALL, flavour)(QuintetSpec(topology=topology), {}))
+    ]
+    given = [
+        _given(body["rules"], own=body["kind"] == "Role")
+        for body in made
+        if body["kind"] in ("ClusterRole", "Role")
+    ]
+    return Holder(
+        "operator",
+        re.compile(re.escape(flavour.operator)),
+        _distinct((*expanded(cluster, flavour.operator), *expanded(own, flavour.operator, own=True))),
+        given=frozenset[Held]().union(*given),
+    )
+
+
+def _roles(flavour: Flavour, topology: Topology, name: str) -> dict[str, list[JsonObject]]:
+    made = objects(installer(ALL, flavour)(QuintetSpec(topology=topology), {}))
+    found = [each for each in made if each["metadata"]["name"] == name]
+    return {each["kind"]: each["rules"] for each in found if "rules" in each}
+
+
+def _given(rules: Iterable[JsonObject], *, own: bool = False) -> frozenset[Held]:
+    return frozenset(held._replace(names=()) for held in expanded(rules, "-", own=own))
+
+
+def _distinct(held: Iterable[Held]) -> tuple[Held, ...]:
+    """Two rules of one role may say the same."""
+
+    def once() -> Iterator[Held]:
+        seen: set[Held] = set()
+        for each in held:
+            if each not in seen:
+                seen.add(each)
+                yield each
+
+    return tuple(once())
+
+
+def main() -> int:
+    """The table, and 1 if something in it is wrong."""
+    verdicts = judged(holders(), read(Path(sys.argv[1])))
+    sys.stdout.write(f"{table(verdicts)}\n\n{summary(verdicts)}\n")
+    return int(any(each.unused or each.refused or each.lent for each in verdicts))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,174 @@
+"""Every object that we ship, make or show has only fields that Kubernetes knows; kube-score looks at them too.
+
+The schemas are those of the running API server and of the definitions in the repository (`kit.schemas`).
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kit.schemas import LOCATION, of_definition, of_server
+from quintet import __version__
+from quintet.apis.suite.types import QuintetSpec, Topology
+from quintet.components import COMPONENTS
+from quintet.manifests.installation import KIAGNOSE, QUINTET, installer, objects
+from quintet.manifests.text import as_yaml
+
+ROOT = Path(__file__).parents[2]
+ALL = tuple(COMPONENTS.values())
+# Read by kubectl and by Helm, never sent to a server.
+LOCAL = ("kustomization.yaml", "Chart.yaml", "values.yaml")
+# What kube-score holds against us, and why it stays so.
+KNOWN = {
+    "CPU limit is not set": "a leader that is throttled loses its lease",
+    "Ephemeral Storage limit is not set": "only /tmp can be written, and that has a limit of 16 MiB",
+    "Ephemeral Storage request is not set": "logs are all that is kept, and the kubelet rotates them",
+    "ImagePullPolicy is not set to Always": "a tag is one version; no start should have to wait for a registry",
+    "The pod does not have a matching egress NetworkPolicy": "no policy can name the API server",
+    "Deployment does not have a host podAntiAffinity set": "topologySpreadConstraints spread them over nodes",
+}
+
+
+def shown():
+    """The files in the repository that hold objects."""
+    folders = ("config", "examples", "bundle/manifests")
+    found = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.yaml"))]
+    return [path for path in found if path.name not in LOCAL]
+
+
+@pytest.fixture(scope="session")
+async def schemas(api, tmp_path_factory):
+    """A folder with a schema for every kind of the server, of ours, and of OLM where its tool is here."""
+    folder = tmp_path_factory.mktemp("schemas")
+
+    def keep(named):
+        for name, schema in named:
+            (folder / name).write_text(json.dumps(schema))
+
+    for place in (await api.get("/openapi/v3"))["paths"].values():
+        path, _, query = place["serverRelativeURL"].partition("?")
+        keep(of_server(await api.get(path, **dict([query.split("=", 1)]))))
+    ours = [
+        *sorted((ROOT / "config/crd").glob("*.yaml")),
+        *sorted((ROOT / "charts/quintet/crds").glob("*.yaml")),
+    ]
+    for path in ours:
+        for body in yaml.safe_load_all(path.read_text()):
+            if body["kind"] == "CustomResourceDefinition":
+                keep(of_definition(body))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def conform(tool, program, schemas):
+    for path in sorted((program("olm").parent / "crds").glob("*.yaml")):
+        for name, schema in of_definition(yaml.safe_load(path.read_text())):
+            (schemas / name).write_text(json.dumps(schema))
+
+    def check(*paths):
+        """What kubeconform says of files: how many objects it found right, and all else that it says."""
+        done = tool("kubeconform")(
+            "-strict", "-summary", "-output", "json", "-schema-location", f"{schemas}/{LOCATION}", *map(str, paths)
+        )  # fmt: skip
+        said = json.loads(done.stdout)
+        others = [
+            f"{each['filename']} {each['kind']} {each['name']}: {each['msg']}" for each in said["resources"]
+        ]
+        assert (done.returncode == 0) == (not others), done.stderr
+        return said["summary"]["valid"], others
+
+    return check
+
+
+def test_every_file_in_the_repository_conforms(conform):
+    valid, others = conform(*shown())
+    assert others == []
+    assert valid >= len(shown())
+
+
+def test_every_file_of_a_release_conforms(conform, dist):
+    files = [
+        dist / name
+        for name in ("install.yaml", "quintet.yaml", "kiagnose-install.yaml", "kiagnose-quintet.yaml")
+    ]
+    files += sorted((dist / "operators/quintet" / __version__ / "manifests").iterdir())
+    valid, others = conform(*files)
+    assert others == []
+    assert valid > len(files)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--set=networkPolicy.enabled=false,operator.replicas=3,image.digest=sha256:abc",)],
+    ids=["as it comes", "with other values"],
+)
+def test_what_the_chart_gives_conforms(conform, helm, tmp_path, options):
+    done = helm("template", "quintet", str(ROOT / "charts/quintet"), "--include-crds", *options)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "rendered.yaml").write_text(done.stdout)
+    valid, others = conform(tmp_path / "rendered.yaml")
+    assert others == []
+    assert valid > 10
+
+
+@pytest.mark.parametrize("topology", list(Topology))
+@pytest.mark.parametrize("flavour", [QUINTET, KIAGNOSE], ids=lambda flavour: flavour.name)
+def test_what_the_operator_makes_conforms(conform, tmp_path, topology, flavour):
+    (tmp_path / "made.yaml").write_text(as_yaml(*made(topology, flavour)))
+    valid, others = conform(tmp_path / "made.yaml")
+    assert others == []
+    assert valid > 10
+
+
+def made(topology, flavour=QUINTET):
+    return objects(installer(ALL, flavour)(QuintetSpec(topology=topology), {}))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("spec", "replica"), 2),
+        (("spec", "replicas"), "two"),
+        (("spec", "template", "spec", "containers", 0, "imagePullPolicies"), "Always"),
+        (("spec", "template", "spec", "topologySpreadConstraints", 0, "whenUnsatisfiable"), "Perhaps"),
+        (("metadata", "label"), {}),
+    ],
+    ids=lambda each: ".".join(map(str, each)) if isinstance(each, tuple) else "",
+)
+def test_a_mistake_in_a_deployment_would_be_found(conform, tmp_path, place, value):
+    deployment = next(body for body in made(Topology.COMBINED) if body["kind"] == "Deployment")
+    *above, last = place
+    below = deployment
+    for step in above:
+        below = below[step]
+    below[last] = value
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(deployment))
+    valid, others = conform(tmp_path / "wrong.yaml")
+    assert (valid, len(others)) == (0, 1)
+
+
+def test_a_mistake_in_an_object_of_ours_would_be_found(conform, tmp_path):
+    body = yaml.safe_load((ROOT / "config/samples/jsonserver.yaml").read_text())
+    body["spec"]["replica"] = 2
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(body))
+    assert conform(tmp_path / "wrong.yaml")[0] == 0
+
+
+@pytest.mark.parametrize("topology", list(Topology))
+def test_kube_score_finds_only_what_we_know_and_have_a_reason_for(tool, dist, tmp_path, topology):
+    (tmp_path / "made.yaml").write_text(as_yaml(*made(topology)))
+    paths = [tmp_path / "made.yaml", dist / "install.yaml", ROOT / "config/default/manager.yaml"]
+    done = tool("kube-score")(
+        "score", "--output-format", "json", "--kubernetes-version", "v1.35", *map(str, paths)
+    )
+    assert done.stdout, done.stderr
+    found = {
+        said["summary"]
+        for each in json.loads(done.stdout)
+        for check in each["checks"]
+        if check["grade"] < 10 and not check["skipped"]
+        for said in check["comments"]
+    }
+    assert found == set(KNOWN)

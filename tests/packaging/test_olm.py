@@ -1,0 +1,302 @@
+"""A real OLM installs Quintet from our catalog, upgrades it while it is in use, and removes it.
+
+The commands are those of docs/suite.md, word for word. The states come in the order of the fixtures
+`installed`, `used`, `upgraded`, `removed`; each test looks at one of them.
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from e2e.checkups import a_checkup, furnish
+from e2e.place import SYSTEM, Place
+from kit.api import Api
+from kit.beside import asking
+from kit.eventually import NotInTimeError, eventually, eventually_true
+from kit.inventory import inventory
+from kit.jsonservers import a_jsonserver
+from kit.olm import ADDRESS, Olm, Programs, an_olm
+from kit.releases import NEW_FIELD, Version, next_version
+from kit.reviewing import REFUSED, TAKEN, Reviews, reviewing
+from kit.shell import Shell
+from quintet import __version__
+from quintet.apis.suite import QUINTET as KIND
+from quintet.components import COMPONENTS
+from quintet.local import cluster as local
+from quintet.local.cluster import Cluster
+from quintet.manifests.olm import beside
+
+pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+ALL = tuple(COMPONENTS.values())
+PAGE = Path(__file__).parents[2] / "docs/suite.md"
+BOOKS = '{"books": [{"id": 1, "title": "One"}]}'
+PATIENCE = 400
+SERVICE_VERSIONS = f"/apis/operators.coreos.com/v1alpha1/namespaces/{SYSTEM}/clusterserviceversions"
+INSTALL_PLANS = f"/apis/operators.coreos.com/v1alpha1/namespaces/{SYSTEM}/installplans"
+QUINTET = "/apis/quintet.dev/v1alpha1/quintets/quintet"
+OURS = "app.kubernetes.io/part-of=quintet"
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """Somebody who follows the documentation."""
+
+    olm: Olm
+    api: Api
+    system: Place
+    shell: Shell
+    found: set[str]
+    """What the cluster held before anything was installed."""
+
+    async def service_versions(self) -> dict[str, str]:
+        """Version that OLM has here → its phase."""
+        found = await self.api.get(SERVICE_VERSIONS)
+        return {each["metadata"]["name"]: each.get("status", {}).get("phase", "") for each in found["items"]}
+
+    async def succeeded(self, version: str) -> None:
+        """Wait until OLM is done with a version and has no other."""
+
+        async def probe() -> None:
+            assert await self.service_versions() == {f"quintet.v{version}": "Succeeded"}
+
+        await self.in_time(probe)
+
+    async def settled(self, version: str) -> None:
+        """Wait until every controller is of a version and serves."""
+        want = {"Available": "True", "Progressing": "False", "Degraded": "False"}
+
+        async def probe() -> None:
+            status = (await self.api.get(QUINTET)).get("status", {})
+            assert {each["type"]: each["status"] for each in status.get("conditions", [])} == want, status
+            components = {
+                each["name"]: (each.get("version"), each.get("ready")) for each in status["components"]
+            }
+            assert components == dict.fromkeys(COMPONENTS, (version, True)), status
+            assert status["version"] == version, status
+
+        await self.in_time(probe)
+
+    async def all_of(self, image: str) -> None:
+        """Wait until no pod of ours runs anything else, also none that is on its way out."""
+
+        def probe() -> None:
+            pods = self.system.get("pods", "", "-l", OURS)["items"]
+            assert {each["spec"]["containers"][0]["image"] for each in pods} == {image}
+
+        await self.in_time(probe)
+
+    async def in_time(self, probe: Callable[[], Awaitable[None] | None]) -> None:
+        """Wait for a state; if it does not come, show what a person would look at first."""
+        try:
+            await eventually(probe, within=PATIENCE)
+        except NotInTimeError as error:
+            raise AssertionError(f"{error}\n{self.situation()}") from error
+
+    def refusals(self) -> list[str]:
+        """Lines in our logs in which the API server names an account, as it does when it refuses a right."""
+        log = self.system.kubectl("logs", "-l", OURS, "--tail=-1", "--prefix", "--max-log-requests=20")
+        return [line for line in log.splitlines() if "system:serviceaccount:" in line]
+
+    def situation(self) -> str:
+        """What a person would look at first."""
+        olms = "csv,installplans.operators.coreos.com,subscriptions.operators.coreos.com"
+        columns = "custom-columns=ABOUT:.involvedObject.name,REASON:.reason,MESSAGE:.message"
+        asked = (
+            ("get", olms, "-o", "jsonpath={range .items[*]}{.kind} {.metadata.name}: {.status}{'\\n'}{end}"),
+            ("get", "quintets", "-o", "yaml"),
+            ("get", "pods", "-o", "wide"),
+            ("get", "events", "-o", columns),
+            ("logs", "-l", OURS, "--tail=10", "--prefix", "--max-log-requests=20"),
+        )
+        return "\n".join([*(self.system.run(*each).stdout for each in asked), self.olm.log()])
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("olm-cluster")))
+        started = local.up("olm", node=True)
+        yield started
+        local.down("olm")
+
+
+@pytest.fixture(scope="module")
+def olm(
+    program: Callable[[str], Path], own: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Olm]:
+    built = program("olm")
+    programs = Programs(built, built.with_name("catalog"), program("opm"), built.with_name("crds"))
+    with an_olm(own, programs, tmp_path_factory.mktemp("olm")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def installed(
+    olm: Olm, own: Cluster, dist: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Administrator]:
+    """OLM has installed the operator, and nobody has asked for controllers yet."""
+    shell = Shell(own, "default", PAGE, tmp_path_factory.mktemp("shell"), CATALOG=ADDRESS)
+    async with Api.connect(own.kubeconfig) as api:
+        administrator = Administrator(olm, api, Place(own, SYSTEM), shell, await inventory(api))
+        await olm.serve(dist / "catalog")
+        await shell.run("olm-subscribe")
+        await administrator.succeeded(__version__)
+        yield administrator
+
+
+@pytest.fixture(scope="module")
+async def used(installed: Administrator) -> Place:
+    """Every controller runs, and a user has a JsonServer and a Checkup."""
+    (version,) = installed.system.get("clusterserviceversions")["items"]
+    (example,) = json.loads(version["metadata"]["annotations"]["alm-examples"])
+    # One pod each is enough here, and the machine may be small.
+    installed.system.apply({**example, "spec": {**example["spec"], "replicas": 1}})
+    await installed.settled(__version__)
+    shop = furnish(installed.system, "shop")
+
+    def accepted() -> None:
+        shop.apply(a_jsonserver("app-books", BOOKS))
+
+    await installed.in_time(accepted)
+    shop.wait_for("app-books", "Ready", PATIENCE)
+    shop.apply(a_checkup("hello"))
+    shop.kubectl("wait", "checkup/hello", "--for=condition=Succeeded", f"--timeout={PATIENCE}s")
+    return shop
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What was seen while OLM brought the next version."""
+
+    after: Version
+    answers: dict[str, int]
+    reviews: Reviews
+    pods_before: dict[str, int]
+    shop: Place
+
+
+def restarts(shop: Place) -> dict[str, int]:
+    """Pod of the JsonServer, by its uid → how often its containers were started again."""
+    return {
+        pod["metadata"]["uid"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
+        for pod in shop.pods("app-books")
+    }
+
+
+@pytest.fixture(scope="module")
+async def upgraded(installed: Administrator, used: Place) -> Upgrade:
+    """OLM has found the next version in the catalog, and every controller is of it."""
+    after = next_version()
+    after.load(installed.system.cluster)
+    pods = restarts(used)
+    service = used.get("service", "app-books")["spec"]
+    address = service["clusterIP"], service["ports"][0]["port"]
+    with (
+        asking(used.cluster, *address, "/books/1") as questions,
+        reviewing(used.cluster.kubeconfig, used.namespace) as reviews,
+    ):
+        await eventually_true(lambda: questions.answers["200"] and reviews.wrong[REFUSED], within=PATIENCE)
+        await installed.olm.serve(after.dist / "catalog")
+        await installed.succeeded(after.version)
+        await installed.settled(after.version)
+        await installed.all_of(after.image)
+    return Upgrade(after, dict(questions.answers), reviews, pods, used)
+
+
+@pytest.fixture(scope="module")
+async def removed(installed: Administrator, upgraded: Upgrade) -> Administrator:
+    """The Quintet, the Subscription and the version are deleted, as the documentation says."""
+    await installed.shell.run("olm-remove")
+    return installed
+
+
+async def test_olm_runs_the_operator_as_the_bundle_says(installed: Administrator):
+    version = installed.system.get("clusterserviceversions", f"quintet.v{__version__}")
+    unmet = [
+        each for each in version["status"]["requirementStatus"] if not each["status"].startswith("Present")
+    ]
+    assert unmet == []
+    deployment = installed.system.get("deployment", "quintet-operator")
+    assert deployment["metadata"]["labels"]["olm.owner"] == f"quintet.v{__version__}"
+    assert deployment["status"]["availableReplicas"] == deployment["spec"]["replicas"] == 2
+
+
+async def test_every_controller_works(installed: Administrator, used: Place):
+    pods = installed.system.get("pods", "", "-l", "app.kubernetes.io/managed-by=quintet-operator")["items"]
+    accounts = {pod["spec"]["serviceAccountName"] for pod in pods}
+    assert accounts == {f"quintet-{name}" for name in COMPONENTS}, installed.situation()
+    refused = used.refused("apply", "-f", "-", input=a_jsonserver("app-wrong", config="no json"))
+    assert "Invalid JSON configuration." in refused
+
+
+async def test_nobody_misses_a_right(installed: Administrator, used: Place):
+    assert installed.refusals() == []
+
+
+async def test_the_next_version_replaces_the_first(installed: Administrator, upgraded: Upgrade):
+    assert await installed.service_versions() == {f"quintet.v{upgraded.after.version}": "Succeeded"}
+    deployment = installed.system.get("deployment", "quintet-operator")
+    assert deployment["metadata"]["labels"]["olm.owner"] == f"quintet.v{upgraded.after.version}"
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == upgraded.after.image
+    definition = installed.system.get("customresourcedefinition", "jsonservers.example.com")
+    status = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    assert NEW_FIELD in status["properties"]
+
+
+async def test_users_notice_nothing_of_an_upgrade(upgraded: Upgrade):
+    assert set(upgraded.answers) == {"200"}, upgraded.answers
+    assert restarts(upgraded.shop) == upgraded.pods_before, "the same pods, none of them started again"
+
+
+async def test_admission_is_never_away_during_an_upgrade(upgraded: Upgrade):
+    assert set(upgraded.reviews.right) == {TAKEN}, upgraded.reviews.right
+    assert set(upgraded.reviews.wrong) == {REFUSED}, upgraded.reviews.wrong
+
+
+async def test_nobody_misses_a_right_after_an_upgrade(installed: Administrator, upgraded: Upgrade):
+    assert installed.refusals() == []
+
+
+async def test_every_plan_of_olm_was_carried_out(installed: Administrator, upgraded: Upgrade):
+    plans = await installed.api.get(INSTALL_PLANS)
+    phases = {
+        name: plan["status"]["phase"]
+        for plan in plans["items"]
+        for name in plan["spec"]["clusterServiceVersionNames"]
+    }
+    versions = (__version__, upgraded.after.version)
+    assert phases == {f"quintet.v{version}": "Complete" for version in versions}
+
+
+async def test_removing_it_leaves_what_users_made(removed: Administrator, upgraded: Upgrade):
+    shop = upgraded.shop
+    assert shop.get("jsonserver", "app-books")["spec"]["jsonConfig"] == BOOKS
+    assert restarts(shop) == upgraded.pods_before, "it serves on without a controller"
+    shop.kubectl("annotate", "jsonserver", "app-books", "seen=yes")
+
+
+async def test_removing_it_leaves_definitions_and_roles_for_people_and_nothing_else(removed: Administrator):
+    kinds = [KIND, *(kind for component in ALL for kind in component.kinds)]
+    roles = [body["metadata"]["name"] for body in beside(ALL) if body["kind"] == "ClusterRole"]
+    # OLM makes these for every definition that an operator brings, and keeps them as long as that is there.
+    roles += [
+        f"{KIND.resource.qualified}-v1alpha1-{suffix}" for suffix in ("admin", "crdview", "edit", "view")
+    ]
+    want = {
+        *(f"customresourcedefinitions.apiextensions.k8s.io /{kind.resource.qualified}" for kind in kinds),
+        *(f"clusterroles.rbac.authorization.k8s.io /{name}" for name in roles),
+        f"namespaces /{SYSTEM}",
+        f"serviceaccounts {SYSTEM}/default",
+        f"configmaps {SYSTEM}/kube-root-ca.crt",
+        f"operators.operators.coreos.com /quintet.{SYSTEM}",
+    }
+
+    async def gone() -> None:
+        left = {each for each in await inventory(removed.api) - removed.found if "shop" not in each}
+        assert (left - want, want - left) == (set(), set()), "left behind, and taken along"
+
+    await removed.in_time(gone)

@@ -1,0 +1,274 @@
+"""A release made twice has the same bytes, says of each image what is in it, and its package works.
+
+The whole of it is made twice: from two copies of the source at different places, in two empty caches, and
+with different settings of the user. What is shared are Go's compiler cache and the caches of downloads.
+"""
+
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+import tarfile
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kit.checkout import ROOT, copy_of
+from quintet import __version__
+from quintet.local import images
+from quintet.local.archives import Member, opened
+from quintet.local.paths import cache_directory
+from quintet.local.toolchain import find_go
+from quintet.release.sbom import python_packages
+
+IS_ROOT = platform.system() == "Linux" and os.geteuid() == 0
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3000),
+    pytest.mark.skipif(not IS_ROOT, reason="images are built by root on Linux"),
+]
+NAMES = {image.reference: image for image in images.IMAGES}
+SHARED = {
+    "GOCACHE": str(cache_directory().parent / "go-build"),
+    "PIP_CACHE_DIR": str(cache_directory().parent / "pip"),
+}
+# Settings of a user that must not show in what is made: mask of new files, time zone, language.
+USERS = ((0o022, "UTC", "C"), (0o077, "Asia/Tokyo", "de_DE.UTF-8"))
+
+
+@dataclass(frozen=True)
+class Made:
+    """A release and where it was made."""
+
+    dist: Path
+
+    @property
+    def sums(self) -> dict[str, str]:
+        lines = (self.dist / "SHA256SUMS").read_text().splitlines()
+        return {path: digest for digest, path in (line.split("  ", 1) for line in lines)}
+
+    @property
+    def images(self) -> dict[str, dict]:
+        return {each["reference"]: each for each in json.loads((self.dist / "images.json").read_text())}
+
+    def archive(self, reference: str) -> Path:
+        return self.dist / self.images[reference]["archive"]
+
+    def packages(self, reference: str, ecosystem: str) -> set[tuple[str, str]]:
+        """Name and version of what the SBOM lists."""
+        path = self.dist / "sbom" / f"{Path(self.images[reference]['archive']).stem}.cdx.json"
+        listed = json.loads(path.read_text())["components"]
+        return {
+            (each["name"], each["version"])
+            for each in listed
+            if each.get("purl", "").startswith(f"pkg:{ecosystem}/")
+        }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    source = copy_of(ROOT, tmp_path_factory.mktemp("source") / "quintet")
+    releases = []
+    for number, (mask, zone, language) in enumerate(USERS):
+        place = tmp_path_factory.mktemp(f"release{number}")
+        copy = copy_of(source, place / f"copy{number}")
+        own = {
+            "XDG_CACHE_HOME": str(place / "cache"),
+            "TZ": zone,
+            "LANG": language,
+            "PYTHONPATH": str(copy / "src"),
+        }
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "quintet.release", __version__],
+            cwd=copy, env=os.environ | SHARED | own, umask=mask, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        releases.append(Made(copy / "dist"))
+    return releases
+
+
+@pytest.fixture(scope="module")
+def release(made):
+    return made[0]
+
+
+@pytest.mark.parametrize("reference", NAMES)
+def test_an_image_that_is_built_twice_has_the_same_digest(made, reference):
+    one, two = (each.images[reference] for each in made)
+    sys.stdout.write(f"{reference} {one['digest']} {one['size'] / 2**20:.1f} MiB\n")
+    assert one == two
+
+
+def test_a_release_that_is_made_twice_has_the_same_bytes(made):
+    one, two = (each.sums for each in made)
+    assert {path for path in one.keys() | two.keys() if one.get(path) != two.get(path)} == set()
+
+
+def test_a_release_holds_everything_and_a_sum_of_each_file(release):
+    there = {path.relative_to(release.dist).as_posix() for path in release.dist.rglob("*") if path.is_file()}
+    assert there == {*release.sums, "SHA256SUMS"}
+    names = [Path(release.images[reference]["archive"]).stem for reference in NAMES]
+    assert there >= {
+        "install.yaml", "quintet.yaml", "kiagnose-install.yaml", "kiagnose-quintet.yaml", f"quintet-{__version__}.tgz",
+        "catalog/quintet/catalog.yaml", "bundle/metadata/annotations.yaml", "operators/quintet/ci.yaml",
+        f"python/quintet-{__version__}-py3-none-any.whl", f"python/quintet-{__version__}.tar.gz", "sbom/python.cdx.json",
+        "images.json", *(f"images/{name}.tar" for name in names), *(f"sbom/{name}.cdx.json" for name in names),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("reference", NAMES)
+def test_a_digest_is_that_of_the_archive(release, reference):
+    with opened(release.archive(reference)) as archive:
+        assert (archive.digest, archive.size) == (
+            release.images[reference]["digest"],
+            release.images[reference]["size"],
+        )
+
+
+@pytest.mark.parametrize("reference", NAMES)
+def test_the_list_of_debians_packages_is_complete(release, reference):
+    """Every package of Debian brings a folder below /usr/share/doc, whatever else was kept of it."""
+    with opened(release.archive(reference)) as archive:
+        paths = [Path(member.path).parts for member in archive.members()]
+    found = {path[3] for path in paths if path[:3] == ("usr", "share", "doc") and len(path) > 3}
+    assert {name for name, _ in release.packages(reference, "deb")} == found
+    assert bool(found) == (reference != images.PAUSE)
+
+
+@pytest.mark.parametrize("reference", NAMES)
+def test_the_list_of_pythons_packages_is_what_was_locked(release, reference):
+    locked = {
+        (each.name, each.version) for each in python_packages((ROOT / "requirements/runtime.txt").read_text())
+    }
+    want = {*locked, ("quintet", __version__)} if reference == images.QUINTET else set()
+    assert release.packages(reference, "pypi") == want
+
+
+@pytest.mark.parametrize("reference", NAMES)
+def test_the_list_of_npm_packages_is_what_was_locked(release, reference):
+    lock = json.loads((ROOT / "images/json-server/package-lock.json").read_text())["packages"]
+    locked = {
+        (path.rpartition("node_modules/")[2], entry["version"])
+        for path, entry in lock.items()
+        if path and not entry.get("dev")
+    }
+    assert release.packages(reference, "npm") == (locked if reference == images.JSON_SERVER else set())
+
+
+@pytest.mark.parametrize("reference", NAMES)
+def test_the_list_of_go_modules_is_what_go_reads_from_the_programs(release, reference, tmp_path):
+    go = find_go(lambda _: None)
+    want = set()
+    with opened(release.archive(reference)) as archive:
+        for member in archive.members():
+            if isinstance(member, Member) and member.mode & 0o111:
+                path = tmp_path / "program"
+                path.write_bytes(member.content.read())
+                path.chmod(0o755)
+                said = subprocess.run([go, "version", "-m", path], capture_output=True, text=True).stdout
+                want |= modules_in(said)
+    assert release.packages(reference, "golang") == want
+    assert bool(want) == (reference in (images.PAUSE, images.NATS))
+
+
+def modules_in(said):
+    """What `go version -m` prints: the version of Go, then a line for each module."""
+    if not said:
+        return set()
+    head, *lines = said.splitlines()
+    found = {("stdlib", head.split()[-1].removeprefix("go"))}
+    for word, *rest in (line.split() for line in lines):
+        if word in ("mod", "dep") and rest[1] != "(devel)":
+            found.add((rest[0], rest[1]))
+    return found
+
+
+def test_every_image_but_an_empty_one_says_which_debian_it_is(release):
+    for reference in set(NAMES) - {images.PAUSE}:
+        stem = Path(release.images[reference]["archive"]).stem
+        components = json.loads((release.dist / f"sbom/{stem}.cdx.json").read_text())["components"]
+        assert [each["name"] for each in components if each["type"] == "operating-system"] == ["debian"], (
+            reference
+        )
+
+
+def test_nothing_of_the_building_machine_is_in_an_image(release):
+    for reference in NAMES:
+        with opened(release.archive(reference)) as archive:
+            paths = {member.path for member in archive.members() if isinstance(member, Member)}
+        left = {"etc/hostname", "etc/resolv.conf", "etc/apt/sources.list"} & paths
+        assert not left, reference
+        assert not [path for path in paths if path.startswith(("etc/apt/sources.list.d/", "var/log/"))], (
+            reference
+        )
+
+
+def test_the_source_in_a_release_gives_the_same_wheel(release, tmp_path):
+    """Whoever builds from the source package, and not from a checkout, gets the very same bytes."""
+    packed = release.dist / f"python/quintet-{__version__}.tar.gz"
+    with tarfile.open(fileobj=io.BytesIO(packed.read_bytes())) as files:
+        files.extractall(tmp_path, filter="data")
+    build = "import sys; from hatchling import build; build.build_wheel(sys.argv[1])"
+    environment = os.environ | {"SOURCE_DATE_EPOCH": "315532800"}
+    source = tmp_path / f"quintet-{__version__}"
+    subprocess.run(
+        [sys.executable, "-P", "-c", build, str(tmp_path)], cwd=source, env=environment, check=True
+    )
+    name = f"quintet-{__version__}-py3-none-any.whl"
+    assert (tmp_path / name).read_bytes() == (release.dist / "python" / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def installed(release, tmp_path_factory):
+    """The command `quintet` of a wheel in a new environment, far from any checkout."""
+    place = tmp_path_factory.mktemp("installed")
+    venv.create(place / "venv", with_pip=True)
+    pip = [place / "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--require-hashes", "-r", ROOT / "requirements/runtime.txt"], check=True)
+    wheel = release.dist / f"python/quintet-{__version__}-py3-none-any.whl"
+    subprocess.run([*pip, "--no-deps", str(wheel)], check=True)
+    environment = {"PATH": f"{place}/venv/bin:/usr/bin:/bin", "HOME": str(place)}
+
+    def run(program, *arguments, **options):
+        argv = [place / "venv/bin" / program, *arguments]
+        return subprocess.run(argv, cwd=place, env=environment, capture_output=True, text=True, **options)
+
+    return run
+
+
+def test_an_installed_package_knows_its_version(installed):
+    for name in ("quintet", "kubectl-quintet"):
+        assert __version__ in installed(name, "--version").stdout
+
+
+def test_an_installed_package_prints_what_the_release_holds(installed, release):
+    done = installed("quintet", "install", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert (release.dist / "install.yaml").read_text().split("\n", 1)[1] in done.stdout
+
+
+def test_an_installed_package_judges_objects(installed):
+    sample = (ROOT / "config/samples/jsonserver-every-field.yaml").read_text()
+    done = installed("quintet", "validate", "-f", "-", input=sample)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wrong = installed("quintet", "validate", "-f", "-", input=sample.replace("replicas:", "replica:"))
+    assert wrong.returncode == 1
+    assert "replica" in wrong.stdout + wrong.stderr
+
+
+def test_an_installed_package_ships_all_that_images_are_built_from(installed, release):
+    script = (
+        "from quintet.local import images; "
+        "print(*(image.reference + ' ' + image.base + ' ' + image.content.digest() for image in images.IMAGES), sep='\\n')"
+    )
+    shipped, source = installed("python", "-c", script), subprocess.run(
+        [sys.executable, "-P", "-c", script], env=os.environ | {"PYTHONPATH": str(release.dist.parent / "src")},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert shipped.returncode == 0, shipped.stderr
+    assert shipped.stdout == source.stdout
+    assert len(shipped.stdout.splitlines()) == len(images.IMAGES)

@@ -1,0 +1,385 @@
+"""Every way to install, on a real node: it installs, works, is upgraded while it is used, and goes again.
+
+One way after the other on one cluster. For each of them the states come in the order of the fixtures
+`installed`, `used`, `upgraded`, `removed`; each test looks at one of them. OLM has a file of its own.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.checkups import a_checkup, furnish
+from e2e.place import Place, a_condition
+from e2e.statefulclusters import a_cluster, a_headless_service
+from kit.api import Api
+from kit.backends import a_backend
+from kit.beside import Questions, asking
+from kit.eventually import eventually, eventually_true
+from kit.inventory import inventory
+from kit.jsonservers import a_jsonserver
+from kit.releases import NEW_FIELD, Version, next_version, this_version
+from kit.reviewing import REFUSED, TAKEN, Reviews, reviewing
+from kit.ways import ByCommand, ByCommandWithData, ByFiles, ByHelm, ByKustomize, Way, situation
+from quintet.components import COMPONENTS
+from quintet.local import cluster as local
+from quintet.local.cluster import Cluster
+from quintet.manifests.installation import KIAGNOSE, QUINTET
+
+pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+SHOP = "shop"
+BOOKS = '{"books": [{"id": 1, "title": "One"}]}'
+PATIENCE = 500
+ALL = tuple(COMPONENTS)
+WAYS: dict[str, Callable[[Place, Any], Way]] = {
+    "the command": lambda place, helm: ByCommand(place),
+    "kustomize": lambda place, helm: ByKustomize(place, controllers=ALL),
+    "the files of a release": lambda place, helm: ByFiles(place),
+    "Helm": lambda place, helm: ByHelm(place, helm=helm()),
+    "the flavour Kiagnose": lambda place, helm: ByKustomize(
+        place.at(KIAGNOSE.namespace), flavour=KIAGNOSE, controllers=KIAGNOSE.controllers
+    ),
+    "the command, with all data": lambda place, helm: ByCommandWithData(place),
+}
+
+
+@dataclass
+class Upgrade:
+    """What was seen while the next version came."""
+
+    pods: dict[str, int]
+    answers: dict[str, int] = field(default_factory=dict)
+    right: dict[str, int] = field(default_factory=dict)
+    wrong: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Story:
+    """One way from its beginning to its end."""
+
+    way: Way
+    api: Api
+    before: Version
+    after: Version
+    shop: Place
+    found: set[str] = field(default_factory=set)
+    """What the cluster held before anything was installed."""
+
+    @property
+    def serves_json(self) -> bool:
+        return "jsonserver" in self.way.controllers
+
+    async def settled(self, version: str) -> None:
+        """Wait until every controller is of a version, and serves."""
+        want = {"Available": "True", "Progressing": "False", "Degraded": "False"}
+
+        async def probe() -> None:
+            status = (await self.api.get("/apis/quintet.dev/v1alpha1/quintets/quintet")).get("status", {})
+            assert {each["type"]: each["status"] for each in status.get("conditions", [])} == want, status
+            seen = {each["name"]: (each.get("version"), each.get("ready")) for each in status["components"]}
+            assert seen == dict.fromkeys(self.way.controllers, (version, True)), status
+            assert status["version"] == version, status
+
+        await self.in_time(probe)
+
+    async def in_time(self, probe: Any) -> Any:
+        """Wait for a state; if it does not come, show what a person would look at first."""
+        try:
+            return await eventually(probe, within=PATIENCE)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{situation(self.way.system)}") from error
+
+    def pods(self) -> dict[str, int]:
+        """Each pod of users, by name and uid → how often its containers were started again.
+
+        Publishers and dispatchers are left out: they are of our version. Pods of Checkups have ended.
+        """
+        found = self.shop.get("pods", "", "--field-selector=status.phase=Running")["items"]
+        return {
+            f"{pod['metadata']['name']} {pod['metadata']['uid']}": sum(
+                each["restartCount"] for each in pod["status"]["containerStatuses"]
+            )
+            for pod in found
+            if not pod["spec"]["containers"][0]["image"].startswith("quintet.local/quintet:")
+        }
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("ways")))
+        started = local.up("ways", node=True)
+        yield started
+        local.down("ways")
+
+
+@pytest.fixture(scope="module")
+def after(own: Cluster) -> Version:
+    """The next version, its image on the node."""
+    version = next_version()
+    version.load(own)
+    return version
+
+
+@pytest.fixture(scope="module")
+async def administrator(own: Cluster) -> AsyncIterator[Api]:
+    async with Api.connect(own.kubeconfig) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module", params=WAYS.values(), ids=WAYS.keys())
+async def installed(
+    request: pytest.FixtureRequest,
+    own: Cluster,
+    after: Version,
+    dist: Path,
+    administrator: Api,
+) -> Story:
+    """Every controller of this version serves."""
+    way = request.param(Place(own, QUINTET.namespace), lambda: request.getfixturevalue("helm"))
+    story = Story(way, administrator, this_version(dist), after, way.system.at(SHOP))
+    story.found = await inventory(administrator)
+    way.install(story.before)
+    await story.settled(story.before.version)
+    return story
+
+
+@pytest.fixture(scope="module")
+async def used(installed: Story) -> Story:
+    """A user has a JsonServer and a Checkup that work, in a namespace of the strictest kind."""
+    shop = furnish(installed.way.system, SHOP)
+    if installed.serves_json:
+
+        def accepted() -> None:
+            shop.apply(a_jsonserver("app-books", BOOKS))
+
+        await installed.in_time(accepted)
+        shop.wait_for("app-books", "Ready", PATIENCE)
+    if "statefulcluster" in installed.way.controllers:
+        await furnish_with_other_kinds(installed)
+    await checked(installed, "before")
+    return installed
+
+
+async def furnish_with_other_kinds(story: Story) -> None:
+    """A replica with a volume, a backend with its own server, and a value in somebody's Deployment."""
+    shop = story.shop
+    policy = {
+        "name": "team",
+        "include": {"kinds": ["Deployment"], "labels": {"team": "shop"}},
+        "values": {"envs": {"LOG_LEVEL": "debug"}},
+    }
+    config = {"apiVersion": "openebs.io/v1alpha1", "kind": "CASConfig", "metadata": {"name": "logging"}}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "casconfig"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "casconfig-workloads",
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": "casconfig", "namespace": SHOP}],
+    }
+    items = [
+        a_headless_service(),
+        a_cluster(replicas=1),
+        a_backend("bus", maxBytes="32Mi", dispatcherReplicas=1),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "casconfig"}},
+        binding,
+        a_deployment("orders", {"team": "shop"}),
+        {**config, "spec": {"policies": [policy]}},
+    ]
+
+    def accepted() -> None:
+        shop.apply({"apiVersion": "v1", "kind": "List", "items": items})
+
+    await story.in_time(accepted)
+    for each in ("statefulcluster/records", "evb/bus", "casconfig/logging"):
+        shop.kubectl("wait", each, "--for=condition=Ready", f"--timeout={PATIENCE}s")
+
+
+def a_deployment(name: str, labels: dict[str, str]) -> dict[str, Any]:
+    """Without pods: what matters is what is written in it."""
+    container = {"name": "main", "image": "quintet.local/json-server:0.17.4"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+async def checked(story: Story, name: str) -> None:
+    """A new Checkup succeeds."""
+
+    def accepted() -> None:
+        story.shop.apply(a_checkup(name))
+
+    await story.in_time(accepted)
+    story.shop.kubectl("wait", f"checkup/{name}", "--for=condition=Succeeded", f"--timeout={PATIENCE}s")
+
+
+@pytest.fixture(scope="module")
+async def upgraded(used: Story) -> Upgrade:
+    """The next version has come, while somebody asked the JsonServer and somebody else sent objects."""
+    seen = Upgrade(used.pods())
+    with ExitStack() as clients:
+        reviews, questions = await clients_of(used, clients)
+        used.way.upgrade(used.after)
+        await used.settled(used.after.version)
+        await all_new(used)
+    if reviews is not None and questions is not None:
+        seen.answers, seen.right, seen.wrong = (
+            dict(questions.answers),
+            dict(reviews.right),
+            dict(reviews.wrong),
+        )
+    return seen
+
+
+async def clients_of(story: Story, clients: ExitStack) -> tuple[Reviews | None, Questions | None]:
+    """Those who must not notice anything, once all is well."""
+    if not story.serves_json:
+        return None, None
+
+    def registered() -> None:
+        said = story.shop.refused(
+            "apply", "--dry-run=server", "-f", "-", input=a_jsonserver("app-wrong", "no json")
+        )
+        assert "Invalid JSON configuration." in said, said
+
+    await story.in_time(registered)
+    service = story.shop.get("service", "app-books")["spec"]
+    cluster = story.shop.cluster
+    address = service["clusterIP"], service["ports"][0]["port"]
+    questions = clients.enter_context(asking(cluster, *address, "/books/1"))
+    reviews = clients.enter_context(reviewing(cluster.kubeconfig, SHOP))
+    await eventually_true(lambda: questions.answers["200"] and reviews.wrong[REFUSED], within=PATIENCE)
+    return reviews, questions
+
+
+async def all_new(story: Story) -> None:
+    """Wait until no pod of the version before is left, also none that is on its way out."""
+
+    def probe() -> None:
+        pods = story.way.system.get("pods", "", "-l", "app.kubernetes.io/part-of=quintet")["items"]
+        images = {each["spec"]["containers"][0]["image"] for each in pods}
+        assert images == {story.after.image}, images
+
+    await story.in_time(probe)
+
+
+@pytest.fixture(scope="module")
+async def removed(used: Story, upgraded: Upgrade) -> AsyncIterator[Story]:
+    """It was uninstalled in the way that belongs to it."""
+    used.way.uninstall(used.after)
+    yield used
+    # The next way begins with nothing of this one.
+    used.way.system.kubectl("delete", "namespace", SHOP, "--ignore-not-found", "--wait=false")
+    await free(used)
+
+
+async def free(story: Story) -> None:
+    """Let everything that users made and every definition go, as nobody looks after it any more."""
+    place = story.way.system
+    for kind in ("jsonservers", "checkups", "statefulclusters", "eventingbackends", "casconfigs"):
+        for name in place.run("get", kind, "-n", SHOP, "-o", "name").stdout.split():
+            place.run("patch", name, "-n", SHOP, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+    place.run(
+        "delete", "namespace", SHOP, story.way.flavour.namespace, "--ignore-not-found", "--timeout=300s"
+    )
+    left = [each.split() for each in await inventory(story.api) - story.found]
+    for kind, key in left:
+        if key.startswith("/") and not kind.startswith("namespaces"):
+            place.run("delete", kind, key.removeprefix("/"), "--ignore-not-found", "--timeout=120s")
+
+
+async def test_what_users_ask_for_works_where_only_pods_of_the_strictest_kind_are_taken(used: Story):
+    for namespace in (SHOP, used.way.flavour.namespace):
+        labels = used.way.system.get("namespace", namespace)["metadata"]["labels"]
+        assert labels["pod-security.kubernetes.io/enforce"] == "restricted", namespace
+    kinds = {"jsonserver", "statefulcluster", "eventing"} & set(used.way.controllers)
+    assert len(used.pods()) == len(kinds), used.pods()
+
+
+async def test_nobody_misses_a_right(used: Story):
+    assert refusals(used) == []
+
+
+async def test_an_upgrade_reaches_everything(used: Story, upgraded: Upgrade):
+    if used.serves_json:
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jsonservers.example.com"
+        definition = await used.api.get(path)
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        assert NEW_FIELD in schema["properties"]["status"]["properties"]
+    if "casconfig" in used.way.controllers:
+        (container,) = used.shop.get("deployment", "orders")["spec"]["template"]["spec"]["containers"]
+        assert container["env"] == [{"name": "LOG_LEVEL", "value": "debug"}]
+        used.shop.kubectl("wait", "evb/bus", "--for=condition=Ready", f"--timeout={PATIENCE}s")
+    await checked(used, "after")
+
+
+async def test_users_notice_nothing_of_an_upgrade(used: Story, upgraded: Upgrade):
+    assert set(upgraded.answers) == ({"200"} if used.serves_json else set()), upgraded.answers
+    assert used.pods() == upgraded.pods, "the same pods, none of them started again"
+
+
+async def test_admission_is_never_away_during_an_upgrade(used: Story, upgraded: Upgrade):
+    assert set(upgraded.right) == ({TAKEN} if used.serves_json else set()), upgraded.right
+    assert set(upgraded.wrong) == ({REFUSED} if used.serves_json else set()), upgraded.wrong
+
+
+async def test_nobody_misses_a_right_after_an_upgrade(used: Story, upgraded: Upgrade):
+    assert refusals(used) == []
+
+
+def refusals(story: Story) -> list[str]:
+    """Lines in our logs in which the API server names an account, as it does when it refuses a right."""
+    log = story.way.system.kubectl(
+        "logs", "-l", "app.kubernetes.io/part-of=quintet", "--tail=-1", "--prefix", "--max-log-requests=30"
+    )
+    return [line for line in log.splitlines() if "system:serviceaccount:" in line]
+
+
+async def test_uninstalling_leaves_definitions_and_what_users_made_or_nothing(
+    upgraded: Upgrade, removed: Story
+):
+    """Whatever is there afterwards was there before, is a user's, or stays on purpose."""
+    with_data = isinstance(removed.way, ByCommandWithData)
+    kinds = [kind for name in removed.way.controllers for kind in COMPONENTS[name].kinds]
+    definitions = {
+        f"customresourcedefinitions.apiextensions.k8s.io /{kind.resource.qualified}" for kind in kinds
+    }
+    want = removed.way.stays() | (set() if with_data else definitions)
+
+    async def probe() -> None:
+        there = await inventory(removed.api)
+        left = {
+            each
+            for each in there - removed.found
+            if f" {SHOP}/" not in each and each != f"namespaces /{SHOP}"
+        }
+        assert left - want - OPTIONAL == set(), "left behind"
+        assert want - left == set(), "taken along"
+
+    await removed.in_time(probe)
+    if not with_data:
+        for name in ("before", "after"):
+            assert a_condition(removed.shop.get("checkup", name), "Succeeded")["status"] == "True"
+    if removed.serves_json and not with_data:
+        assert removed.shop.get("jsonserver", "app-books")["spec"]["jsonConfig"] == BOOKS
+        assert removed.pods() == upgraded.pods, "its pods serve on without a controller"
+        removed.shop.kubectl("annotate", "jsonserver", "app-books", "seen=yes")
+
+
+# Helm and the command leave the definition of the Quintet, so that the next installation finds it.
+OPTIONAL = {"customresourcedefinitions.apiextensions.k8s.io /quintets.quintet.dev"}

@@ -1,0 +1,106 @@
+"""Archives of images: what is in them, layer over layer, and the same bytes for the same image."""
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+
+import pytest
+
+from quintet.local.archives import Gone, Member, opened, rewrite
+from quintet.local.errors import LocalError
+
+
+def layer(*entries, compressed=True):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz" if compressed else "w") as written:
+        for name, content in entries:
+            entry = tarfile.TarInfo(name)
+            if content is None:
+                entry.type = tarfile.DIRTYPE
+            elif isinstance(content, str):
+                entry.type, entry.linkname = tarfile.SYMTYPE, content
+            else:
+                entry.size, entry.mode = len(content), 0o755
+            written.addfile(entry, io.BytesIO(content) if isinstance(content, bytes) else None)
+    return packed.getvalue()
+
+
+def an_image(path, *layers, mtime=0, reverse=False):
+    """Write an archive as a builder would."""
+    blobs = {f"sha256:{hashlib.sha256(content).hexdigest()}": content for content in (b"{}", *layers)}
+    config, *rest = [{"digest": digest, "size": len(content)} for digest, content in blobs.items()]
+    manifest = json.dumps({"config": config, "layers": rest}).encode()
+    digest = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+    blobs[digest] = manifest
+    files = {f"blobs/{name.replace(':', '/')}": content for name, content in blobs.items()}
+    files["index.json"] = json.dumps({"manifests": [{"digest": digest}]}).encode()
+    with tarfile.open(path, "w") as written:
+        for name, content in sorted(files.items(), reverse=reverse):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.uid = len(content), mtime, mtime
+            written.addfile(entry, io.BytesIO(content))
+    return digest
+
+
+def seen(path):
+    with opened(path) as archive:
+        return [
+            (each.path, each.content.read(), each.mode) if isinstance(each, Member) else each
+            for each in archive.members()
+        ]
+
+
+@pytest.mark.parametrize("compressed", [True, False], ids=["compressed layers", "plain layers"])
+def test_every_file_of_every_layer_is_seen_in_order(tmp_path, compressed):
+    path = tmp_path / "image.tar"
+    layers = [(("./a", None), ("./a/b", b"1")), (("a/b", b"2"),)]
+    an_image(path, *(layer(*each, compressed=compressed) for each in layers))
+    assert seen(path) == [("a/b", b"1", 0o755), ("a/b", b"2", 0o755)]
+
+
+def test_what_a_layer_removes_is_said(tmp_path):
+    path = tmp_path / "image.tar"
+    an_image(path, layer(("etc/.wh.passwd", b""), ("var/.wh..wh..opq", b""), ("usr/bin/awk", "mawk")))
+    assert seen(path) == [Gone("etc/passwd"), Gone("var"), Gone("usr/bin/awk")]
+
+
+def test_digest_and_size_are_those_of_the_manifest(tmp_path):
+    path, content = tmp_path / "image.tar", layer(("a", b"1"))
+    digest = an_image(path, content)
+    with opened(path) as archive:
+        assert (archive.digest, archive.size) == (digest, len(content) + len(b"{}"))
+
+
+def test_the_same_image_becomes_the_same_file_whenever_it_was_saved(tmp_path):
+    for number, name in enumerate(("one", "two")):
+        an_image(tmp_path / name, layer(("a", b"1")), mtime=number, reverse=bool(number))
+        os.utime(tmp_path / name, (number, number))
+        rewrite(tmp_path / name, tmp_path / f"{name}.tar")
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+    assert seen(tmp_path / "one.tar") == seen(tmp_path / "one")
+
+
+def test_links_in_an_archive_are_kept(tmp_path):
+    source, target = tmp_path / "one", tmp_path / "two"
+    source.write_bytes(layer(("x/layer.tar", b"1"), ("y/layer.tar", "../x/layer.tar"), compressed=False))
+    rewrite(source, target)
+    with tarfile.open(target) as packed:
+        assert [(each.name, each.linkname) for each in packed] == [
+            ("x/layer.tar", ""),
+            ("y/layer.tar", "../x/layer.tar"),
+        ]
+
+
+def test_an_archive_of_another_form_is_refused_with_the_next_step(tmp_path):
+    path = tmp_path / "other.tar"
+    path.write_bytes(layer(("manifest.json", b"[]"), compressed=False))
+    with (
+        pytest.raises(
+            LocalError, match=r"other\.tar is no archive of one image.*it has no index\.json"
+        ) as error,
+        opened(path),
+    ):
+        pass
+    assert "build the image again" in error.value.next_step

@@ -1,0 +1,162 @@
+"""Files of an image → the packages in it."""
+
+import io
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from quintet.local.archives import Gone, Member
+from quintet.release.buildinfo import modules
+from quintet.release.contents import contents, debian_packages
+from quintet.release.sbom import Package
+
+STATUS = """\
+Package: dash
+Status: install ok installed
+Version: 0.5.12-2
+Architecture: amd64
+Description: shell
+ of Debian
+
+Package: gone
+Status: deinstall ok config-files
+Version: 1
+
+Package: libc6
+Status: install ok installed
+Version: 1:2.36-9+deb12u13
+"""
+
+
+def a_file(path, content, mode=0o644):
+    return Member(path, mode, io.BytesIO(content.encode() if isinstance(content, str) else content))
+
+
+def npm(name, version="1.0.0"):
+    return json.dumps({"name": name, "version": version})
+
+
+def found(*members):
+    return [(each.ecosystem, each.name, each.version) for each in contents(members).packages]
+
+
+def test_of_debians_database_only_what_is_installed_counts():
+    assert list(debian_packages(STATUS)) == [
+        Package("deb", "dash", "0.5.12-2", "amd64"),
+        Package("deb", "libc6", "1:2.36-9+deb12u13"),
+    ]
+
+
+def test_a_package_that_was_only_unpacked_counts_by_what_was_kept_of_it():
+    member = a_file("var/lib/dpkg/status.d/dash", "Package: dash\nVersion: 1\nArchitecture: amd64\n")
+    assert contents([member, a_file("var/lib/dpkg/status", "")]).packages == (
+        Package("deb", "dash", "1", "amd64"),
+    )
+
+
+def test_installed_python_packages_count_under_their_one_name():
+    text = "Metadata-Version: 2.1\nName: Some_Package\nVersion: 1.2\n\nName: not a header\n"
+    assert found(a_file("app/some_package-1.2.dist-info/METADATA", text)) == [("pypi", "some-package", "1.2")]
+
+
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [
+        ("app/node_modules/express/package.json", True),
+        ("app/node_modules/@scope/x/package.json", True),
+        ("app/node_modules/a/node_modules/b/package.json", True),
+        ("app/node_modules/express/esm/package.json", False),
+        ("app/node_modules/.package-lock.json", False),
+        ("app/package.json", False),
+    ],
+)
+def test_an_npm_package_is_a_folder_of_node_modules(path, counts):
+    assert found(a_file(path, npm("x"))) == ([("npm", "x", "1.0.0")] if counts else [])
+
+
+def test_what_a_later_layer_replaces_counts_as_it_is_there():
+    path = "app/node_modules/x/package.json"
+    assert found(a_file(path, npm("x", "1.0.0")), a_file(path, npm("x", "2.0.0"))) == [("npm", "x", "2.0.0")]
+
+
+@pytest.mark.parametrize("gone", ["app/node_modules/x/package.json", "app/node_modules/x", "app"])
+def test_what_a_later_layer_removes_does_not_count(gone):
+    kept = a_file("app2/node_modules/y/package.json", npm("y"))
+    assert found(a_file("app/node_modules/x/package.json", npm("x")), kept, Gone(gone)) == [
+        ("npm", "y", "1.0.0")
+    ]
+
+
+def test_the_operating_system_is_known():
+    text = 'PRETTY_NAME="Debian GNU/Linux 12"\nID=debian\nVERSION_ID="12"\n'
+    assert contents([a_file("usr/lib/os-release", text)]).system == ("debian", "12")
+    assert contents([]).system is None
+
+
+def a_program(listed, version="go1.26.0"):
+    """As the linker writes it: a header, two texts with their lengths, the list between two fences."""
+
+    def text(value):
+        length, prefix = len(value), b""
+        while length >= 0x80:
+            prefix, length = prefix + bytes([length & 0x7F | 0x80]), length >> 7
+        return prefix + bytes([length]) + value
+
+    head = b"\xff Go buildinf:" + bytes([8, 2]) + bytes(16)
+    fenced = b"F" * 16 + "\n".join("\t".join(line) for line in listed).encode() + b"\n" + b"F" * 16
+    return b"\x7fELF" + bytes(60) + head + text(version.encode()) + text(fenced)
+
+
+LISTED = [
+    ("path", "example.com/tool/cmd"),
+    ("mod", "example.com/tool", "v1.2.3", "h1:x="),
+    ("dep", "example.com/old", "v1.0.0", "h1:y="),
+    ("=>", "example.com/fork", "v1.0.1", "h1:z="),
+    *[
+        ("dep", f"example.com/with/a/long/path/number/{number}", "v0.0.1", "h1:" + "a" * 44)
+        for number in range(9)
+    ],
+    ("build", "CGO_ENABLED=0"),
+]
+
+
+def test_a_go_program_names_its_modules_and_what_was_built_in_place_of_one():
+    names = dict(modules(a_program(LISTED)))
+    assert names.pop("stdlib") == "1.26.0"
+    assert names.pop("example.com/tool") == "v1.2.3"
+    assert names.pop("example.com/fork") == "v1.0.1"
+    assert len(names) == 9
+    assert "example.com/old" not in names
+
+
+def test_a_module_of_a_checkout_has_no_version_to_list():
+    assert dict(modules(a_program([("mod", "example.com/ours", "(devel)", "")]))) == {"stdlib": "1.26.0"}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x7fELF", b"x\xff Go buildinf:", b"\xff Go buildinf:\x08\x00" + bytes(40)],
+    ids=["empty", "no Go", "the mark by chance", "older than 1.18"],
+)  # fmt: skip
+def test_another_program_has_no_modules(content):
+    assert list(modules(content)) == []
+
+
+def test_only_programs_are_asked_for_modules():
+    program = a_program([("dep", "example.com/x", "v1", "h1:x=")])
+    assert found(a_file("usr/bin/x", program, 0o755)) == [
+        ("golang", "example.com/x", "v1"),
+        ("golang", "stdlib", "1.26.0"),
+    ]
+    assert found(a_file("usr/share/x", program)) == []
+
+
+def test_a_real_program_says_what_go_itself_reads_from_it():
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("there is no Go here")
+    said = subprocess.run([go, "version", "-m", go], capture_output=True, text=True, check=True).stdout
+    want = {(line.split()[1], line.split()[2]) for line in said.splitlines() if line.split()[0] == "dep"}
+    with open(go, "rb") as program:
+        assert want <= set(modules(program.read()))

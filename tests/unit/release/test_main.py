@@ -1,0 +1,94 @@
+"""The command that writes a release: complete, summed, of the right version, and nothing old left behind."""
+
+import hashlib
+import json
+import tarfile
+import zipfile
+
+import pytest
+
+from kit.checkout import ROOT, copy_of
+from quintet import __version__
+from quintet.release import images, packages
+from quintet.release.__main__ import main
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return copy_of(ROOT, tmp_path_factory.mktemp("source") / "quintet")
+
+
+def written(folder, *options, root=ROOT):
+    assert main([__version__, "--output", str(folder), "--root", str(root), *options]) == 0
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def sums(folder):
+    lines = (folder / "SHA256SUMS").read_text().splitlines()
+    return {path: digest for digest, path in (line.split("  ", 1) for line in lines)}
+
+
+def test_every_file_has_its_sum(tmp_path):
+    there = written(tmp_path, "--only", "manifests")
+    assert there > {"install.yaml", "bundle/bundle.Dockerfile", f"quintet-{__version__}.tgz"}
+    assert sums(tmp_path) == {
+        path: hashlib.sha256((tmp_path / path).read_bytes()).hexdigest() for path in there - {"SHA256SUMS"}
+    }
+
+
+def test_what_a_release_before_wrote_is_gone_and_what_others_wrote_stays(tmp_path):
+    (tmp_path / "old").mkdir()
+    for name in ("old/install.yaml", "notes.txt"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  old/install.yaml\n{'0' * 64}  never-there\n")
+    there = written(tmp_path, "--only", "manifests")
+    assert "old/install.yaml" not in there
+    assert "notes.txt" in there
+
+
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x"])
+def test_a_list_of_sums_never_leads_out_of_the_folder(tmp_path, path):
+    output, outside = tmp_path / "dist", tmp_path / "x"
+    output.mkdir()
+    outside.write_text("kept")
+    (output / "SHA256SUMS").write_text(f"{'0' * 64}  {path}\n")
+    assert main([__version__, "--output", str(output), "--only", "manifests"]) == 1
+    assert outside.read_text() == "kept"
+
+
+def test_a_version_that_is_not_in_the_source_is_refused(tmp_path, capsys):
+    assert main(["9.9.9", "--output", str(tmp_path)]) == 1
+    assert "next step: change it in src/quintet/__init__.py" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_images_cannot_be_built_the_rest_is_written_and_that_is_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(images, "unbuildable", lambda: "they are built by root")
+    monkeypatch.setattr(packages, "write", lambda *_: None)
+    there = written(tmp_path)
+    assert "left out: images, their SBOMs and images.json: they are built by root" in capsys.readouterr().err
+    assert "install.yaml" in there
+    assert not [path for path in there if path.startswith("images")]
+
+
+def test_the_package_has_what_commands_need_and_the_same_bytes_twice(tmp_path, source):
+    for name in ("one", "two"):
+        written(tmp_path / name, "--only", "python", root=source)
+    assert sums(tmp_path / "one") == sums(tmp_path / "two")
+    with zipfile.ZipFile(tmp_path / f"one/python/quintet-{__version__}-py3-none-any.whl") as wheel:
+        names = set(wheel.namelist())
+    share = "quintet/local/share"
+    assert names > {
+        "quintet/py.typed", "quintet/manifests/kubernetes.json", f"{share}/requirements/runtime.txt",
+        f"{share}/images/base/finish", f"{share}/config/operator/operator.yaml",
+    }  # fmt: skip
+    assert not [name for name in names if "__pycache__" in name or "node_modules" in name]
+    with tarfile.open(tmp_path / f"one/python/quintet-{__version__}.tar.gz") as source:
+        assert f"quintet-{__version__}/pyproject.toml" in source.getnames()
+
+
+def test_the_list_of_what_the_package_needs_is_about_the_package(tmp_path, source):
+    written(tmp_path, "--only", "python", root=source)
+    body = json.loads((tmp_path / "sbom/python.cdx.json").read_text())
+    assert body["metadata"]["component"]["purl"] == f"pkg:pypi/quintet@{__version__}"
+    assert "msgspec" in {each["name"] for each in body["components"]}
