@@ -91,11 +91,20 @@ coverage: kubernetes nats ## Unit and integration tests with a coverage report
 packaging: images ## Tests of every way to install, with real Helm and OLM; what needs a node is skipped where none can run
 	@$(PYTEST) tests/packaging
 
+# All of them run, whatever fails: what was noted is compared at the end.
+.PHONY: rights
+rights: images nats ## All tests on clusters, with what our accounts ask for compared with their roles
+	@rm -rf build/rights
+	@for folder in integration faults e2e packaging; do \
+	  QUINTET_RECORD_RIGHTS=$(CURDIR)/build/rights $(PYTEST) tests/$$folder || true; \
+	done
+	@PYTHONPATH=tests $(BIN)/python -m kit.holders build/rights
+
 ##@ Release
 
 .PHONY: release
-release: setup ## Everything of a release below dist: make release VERSION=0.1.0 [REPLACES=0.0.9] [SCORECARD=image]
-	@$(BIN)/python -m quintet.release "$(VERSION)" --replaces "$(REPLACES)" --scorecard-image "$(SCORECARD)"
+release: setup ## Everything of a release below dist: make release VERSION=0.1.0 [REPLACES=0.0.9 CATALOG=its-catalog.yaml] [SCORECARD=image]
+	@$(BIN)/python -m quintet.release "$(VERSION)" --replaces "$(REPLACES)" --scorecard-image "$(SCORECARD)" $(if $(CATALOG),--catalog "$(CATALOG)")
 
 .PHONY: record
 record: setup ## Note the definitions of this version as released: a later one that could break objects fails the unit tests

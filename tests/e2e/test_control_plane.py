@@ -188,6 +188,24 @@ def test_clients_are_held_to_their_rights_and_their_time(state):
     assert "Unauthorized" in ask(expired) or "provide credentials" in ask(expired)
 
 
+def test_an_audit_log_tells_what_others_than_the_administrator_asked_for(state):
+    cluster = up("audited", audited=True)
+    alice = cluster.client_kubeconfig("alice", ("testers",))
+    cluster.kubectl("get", "pods")
+    refused = cluster.kubectl(f"--kubeconfig={alice}", "get", "secrets")
+    assert "forbidden" in refused.stderr
+    noted = [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
+    assert {entry["user"]["username"] for entry in noted} == {"alice"}, noted
+    asked = [entry for entry in noted if entry.get("objectRef", {}).get("resource") == "secrets"]
+    assert {entry["annotations"]["authorization.k8s.io/decision"] for entry in asked} == {"forbid"}, asked
+
+
+def test_a_cluster_without_an_audit_log_says_so_to_whoever_wants_one(state):
+    assert up("plain").audit_log is None
+    with pytest.raises(LocalError, match="cluster plain already runs, without an audit log"):
+        up("plain", audited=True)
+
+
 def test_etcd_answers_to_tests_that_compact_it_by_hand(state):
     cluster = up("etcd")
     request = urllib.request.Request(f"{cluster.etcd_url}/v3/maintenance/status", data=b"{}", method="POST")

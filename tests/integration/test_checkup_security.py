@@ -120,6 +120,25 @@ async def test_an_object_that_was_there_first_is_never_adopted_changed_or_grante
         assert await exists(checkups, resource, where), "somebody else's object was deleted"
 
 
+async def test_rights_that_somebody_changed_are_put_right_before_anything_runs_with_them(
+    checkup_operator, checkups: Client, proxy, namespace
+):
+    refusal = proxy.inject(Answer(403, "Forbidden"), when=matching("create", "jobs"), times=None)
+    key = await create(checkups, namespace, "late", timeout=300)
+    where = ObjectKey(namespace, await run_name(checkups, key))
+    await refusal.hit()
+    everything = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+    stranger = [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}]
+    await checkups.patch(desired.ROLES, where, {"rules": everything}, Object)
+    await checkups.patch(desired.ROLE_BINDINGS, where, {"subjects": stranger}, Object)
+    refusal.remove()
+    await PlayedPod.of(checkups, key)
+    role = await checkups.get(desired.ROLES, where, dict[str, Any])
+    binding = await checkups.get(desired.ROLE_BINDINGS, where, dict[str, Any])
+    assert [rule["resources"] for rule in role["rules"]] == [["configmaps"]]
+    assert [subject["name"] for subject in binding["subjects"]] == [ACCOUNT]
+
+
 async def test_it_goes_on_when_a_foreign_object_is_gone(checkups: Client, cluster, namespace):
     await an_account(checkups, namespace)
     key = await create(checkups, namespace, "late", timeout=300)

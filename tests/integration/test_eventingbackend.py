@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from kit.backends import (
+    CHILD_TYPES,
     a_backend,
     a_secret,
     change,
@@ -24,7 +25,7 @@ from kit.nats import NatsServer, a_nats_server
 from kit.objects import exists
 from kit.proxy import FaultProxy
 from quintet.apis.eventingbackend import EVENTINGBACKENDS
-from quintet.apis.meta import Object, ObjectKey
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.kube.client import Client
 from quintet.local.certificates import Authority
 
@@ -65,6 +66,46 @@ async def test_every_child_is_there_and_belongs_to_the_backend(
     for name, body in found.items():
         owners = [(owner["uid"], owner["controller"]) for owner in body["metadata"]["ownerReferences"]]
         assert owners == [(backend.metadata.uid, True)], name
+
+
+async def test_a_change_to_any_sort_of_child_is_taken_back_and_all_go_with_their_backends(
+    backend_operator, backends: Client, nats: NatsServer, namespace
+):
+    # One has a dispatcher, the other a server of its own: together they have children of every sort.
+    keys = [
+        await create(backends, namespace, "bus", url=nats.url),
+        await create(backends, namespace, "own"),
+    ]
+    sorts: dict[str, tuple[Resource, JsonObject]] = {}
+
+    async def all_made() -> None:
+        found = await children(backends, namespace)
+        for kind, name in found:
+            resource = next(each for each in CHILD_TYPES if each.kind == kind)
+            sorts[kind] = resource, found[kind, name]
+        assert sorts.keys() == {each.kind for each in CHILD_TYPES}, sorts.keys()
+
+    await eventually(all_made, within=120)
+    changed = {"metadata": {"labels": {"app.kubernetes.io/component": "something-else"}}}
+    for resource, body in sorts.values():
+        where = ObjectKey(namespace, body["metadata"]["name"])
+        await backends.patch(resource, where, changed, Object)
+
+    async def back() -> None:
+        for resource, body in sorts.values():
+            where = ObjectKey(namespace, body["metadata"]["name"])
+            seen = (await backends.get(resource, where, Object)).metadata.labels
+            assert seen == body["metadata"]["labels"], resource.kind
+
+    await eventually(back, within=120)
+    for key in keys:
+        await backends.delete(EVENTINGBACKENDS, key)
+
+    async def gone() -> None:
+        assert await children(backends, namespace) == {}
+        assert not [key for key in keys if await exists(backends, EVENTINGBACKENDS, key)]
+
+    await eventually(gone, within=120)
 
 
 async def test_nothing_is_written_once_everything_is_as_wanted(

@@ -4,6 +4,7 @@ All other tests run controllers as their accounts too (`kit.accounts`). A contro
 webhooks that lead to a Service without pods would stop the other tests.
 """
 
+import asyncio
 import contextlib
 import itertools
 import signal
@@ -23,6 +24,7 @@ from kit.quintet import COMMAND, free_port
 from kit.suite import a_flavour, prepare, suite_operator, tidy
 from quintet.admission.registration import MUTATING, VALIDATING
 from quintet.admission.sources import secret_name
+from quintet.apis.meta import ObjectKey
 from quintet.apis.suite import QUINTET
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES, Settings
 from quintet.controllers.eventingbackend.options import Options
@@ -31,6 +33,8 @@ from quintet.kube.config import load
 from quintet.kube.transport import Transport
 from quintet.local.cluster import Cluster
 from quintet.manifests.operator import people
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.events import Recorder
 from quintet.runtime.manager import Manager
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -156,6 +160,22 @@ async def test_a_process_may_lead_keep_its_certificates_and_register_its_webhook
         finally:
             program.kill()
             await program.ended()
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+async def test_a_controller_may_say_the_same_again(name, own: Cluster, bare: Api):
+    async with (
+        fresh_namespace(bare) as namespace,
+        Transport(load(str(own.kubeconfig), context(name))) as transport,
+    ):
+        recorder = Recorder(Client(transport), name, "test", SystemClock())
+        writing = asyncio.create_task(recorder.run())
+        for _ in range(2):
+            recorder.record(VALIDATING, ObjectKey(namespace, "any"), "some", "Normal", "Said", "twice")
+        await recorder.flush()
+        writing.cancel()
+        (event,) = (await bare.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"))["items"]
+    assert event["series"]["count"] == 2, event
 
 
 @contextlib.asynccontextmanager

@@ -14,6 +14,8 @@ from kit.eventually import eventually
 from kit.jsonservers import ROOT
 from kit.web import WEB, a_cluster, changed
 from quintet.apis.statefulcluster import LONGEST_NAME, STATEFULCLUSTERS
+from quintet.controllers.suite.schemas import incompatible
+from quintet.local import versions
 from quintet.manifests.openapi import ROOTS, committed, compact, structural
 
 DEFINITION = ROOT / "config/crd/statefulclusters.enge.me.yaml"
@@ -48,11 +50,22 @@ async def test_plain_kubectl_apply_takes_the_definition_without_a_warning(defini
     assert states == {"NamesAccepted": "True", "Established": "True"}
 
 
-async def test_the_committed_input_is_what_this_api_server_serves(api):
+async def test_the_committed_input_is_what_this_api_server_serves(api, cluster):
+    if cluster.version != f"v{versions.DEFAULT.release}":
+        pytest.skip(f"it is that of Kubernetes {versions.DEFAULT.name}, and this is {cluster.version}")
     served = compact(await api.get("/openapi/v3/apis/apps/v1"))
     now = committed()
     different = sorted(name for name in {*served, *now} if served.get(name) != now.get(name))
     assert different == [], "kubectl get --raw /openapi/v3/apis/apps/v1 | python -m quintet.manifests.openapi"
+
+
+async def test_whatever_this_api_server_takes_in_a_statefulset_the_definition_takes_too(api):
+    served = compact(await api.get("/openapi/v3/apis/apps/v1"))
+    (root,) = ROOTS
+    theirs, ours = (
+        {"type": "object", "properties": {"spec": structural(each, root)}} for each in (served, committed())
+    )
+    assert [*incompatible(theirs, ours, "")] == []
 
 
 async def test_the_statefulset_of_the_documentation_is_taken_with_only_api_version_and_kind_changed(

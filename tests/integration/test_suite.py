@@ -85,6 +85,29 @@ async def test_nothing_is_written_when_all_is_as_wanted(
     assert [exchange.request for exchange in proxy.trace if exchange.request.mutating] == before
 
 
+async def test_a_change_to_any_sort_of_object_is_taken_back(operator, api: Api, client: Client, flavour):
+    from quintet.apis.suite import QuintetSpec
+
+    await wanted(api, controllers=["checkup"])
+    await settled(client)
+    spec = QuintetSpec(controllers=("checkup",))  # type: ignore[arg-type]  # names as users write them
+    made = {body["kind"]: body for body in objects(installer(ALL, flavour)(spec, {}))}
+    # Definitions have no other label than the one they are found by, and their fields have tests of their own;
+    # what is in the configurations of webhooks is up to the controllers.
+    changed = [body for kind, body in made.items() if "Definition" not in kind and "Webhook" not in kind]
+    assert len(changed) == len(OWNED) - 2
+    label = "app.kubernetes.io/part-of"
+    for body in changed:
+        await api.merge(path_of(body), {"metadata": {"labels": {label: "something-else"}}})
+
+    async def back() -> None:
+        for body in changed:
+            seen = await api.get(path_of(body))
+            assert seen["metadata"]["labels"][label] == body["metadata"]["labels"][label], body["kind"]
+
+    await eventually(back, within=120)
+
+
 async def test_what_somebody_removes_or_changes_is_put_back(operator, api: Api, client: Client, namespace):
     await wanted(api, controllers=["checkup"])
     await settled(client)

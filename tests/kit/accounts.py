@@ -22,6 +22,7 @@ from quintet.local.process import wait_until
 from quintet.manifests.installation import Flavour, installer, objects
 from quintet.manifests.manager import namespace
 from quintet.manifests.rbac import GROUP as RBAC
+from quintet.manifests.rbac import offered_roles
 
 TESTED = Flavour(name="tests", namespace="quintet-tests", whole="tests", part="tests-{}")
 KINDS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
@@ -49,13 +50,34 @@ def _own(body: JsonObject) -> JsonObject:
     return {**body, "metadata": {**body["metadata"], "labels": labels}}
 
 
+def offered(name: str) -> str:
+    """How a role that is offered to administrators is called beside these accounts."""
+    return TESTED.part.format(name)
+
+
+def _offers() -> Iterator[JsonObject]:
+    for role in offered_roles(COMPONENTS.values()):
+        yield {**role, "metadata": {**role["metadata"], "name": offered(role["metadata"]["name"])}}
+
+
+def binding(role: str, account: str, namespace: str) -> JsonObject:
+    """What an administrator makes to let an account use a role in a namespace."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": role, "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": TESTED.namespace}],
+    }
+
+
 def install(cluster: Cluster) -> None:
     """Make the accounts, and a context for each in the cluster's kubeconfig."""
     api = Api(cluster.directory, cluster.port)
     api.create("/api/v1/namespaces", namespace(TESTED.namespace))
     bodies = [*shipped()]
     names = [body["metadata"]["name"] for body in bodies if body["kind"] == "ServiceAccount"]
-    for body in (*bodies, *_developer(names)):
+    for body in (*bodies, *_offers(), *_developer(names)):
         api.create(BY_KIND[body["kind"]].path(key_of(body).namespace), body)
     tokens = {name: token(api, TESTED.namespace, name) for name in names}
     config = json.loads(cluster.kubeconfig.read_text())

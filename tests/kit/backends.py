@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
+from kit.accounts import binding, offered
 from kit.accounts import context as context_of
 from kit.eventually import NotInTimeError, eventually
 from kit.kinds import define
@@ -29,7 +30,7 @@ from quintet.apis.eventingbackend import (
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS
 from quintet.controllers.eventingbackend import controller, desired, server
-from quintet.controllers.eventingbackend.drivers.secrets import SECRETS
+from quintet.controllers.eventingbackend.drivers.secrets import ROLE, SECRETS
 from quintet.controllers.eventingbackend.options import Options
 from quintet.controllers.eventingbackend.probing import Timing
 from quintet.eventing.children import child_name
@@ -95,7 +96,10 @@ async def change(client: Client, key: ObjectKey, type: str = "nats", **entries: 
 
 
 async def a_secret(client: Client, namespace: str, name: str, /, **data: str) -> None:
-    """Make a Secret, or give it other data."""
+    """Make a Secret, or give it other data; the operator is allowed to read those of this namespace."""
+    role = offered(ROLE)
+    allowed = binding(role, CONTEXT, namespace)
+    await client.apply(desired.ROLE_BINDINGS, ObjectKey(namespace, role), allowed, Object)
     body = {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from kit.accounts import DEVELOPER, TESTED, context
+from kit.accounts import DEVELOPER, TESTED, context, offered
 from kit.rights import Held, Holder, expanded, judged, read, summary, table
 from quintet.apis.checkup import Checkup
 from quintet.apis.eventingbackend import EventingBackend
@@ -47,7 +47,8 @@ def _part(component: Component) -> Holder:
     """A controller in a process of its own."""
     name = context(component.name)
     roles = _roles(TESTED, Topology.SEPARATE, name)
-    offered = "|".join([DEVELOPER, *(re.escape(offer.name) for offer in component.offers)])
+    offers = [name for offer in component.offers for name in (offer.name, offered(offer.name))]
+    lent = "|".join([DEVELOPER, *map(re.escape, offers)])
     return Holder(
         component.name,
         re.compile(f"(tests|quintet)-{component.name}|kiagnose-{component.name}-controller"),
@@ -55,7 +56,7 @@ def _part(component: Component) -> Holder:
             (*expanded(roles["ClusterRole"], name), *expanded(roles["Role"], name, own=True)),
         ),
         given=_given(GIVEN.get(component.name, ())),
-        roles=re.compile(offered),
+        roles=re.compile(lent),
         refusals=REFUSALS.get(component.name, frozenset()),
     )
 

@@ -86,7 +86,8 @@ class Version:
     def make(self) -> None:
         """Write its generated files and its release."""
         self._checked("-m", "quintet.manifests")
-        self._checked("-m", "quintet.release", self.version, "--replaces", __version__, "--only", "manifests")
+        before = ("--replaces", __version__, "--catalog", str(ROOT / "catalog/quintet/catalog.yaml"))
+        self._checked("-m", "quintet.release", self.version, *before, "--only", "manifests")
 
     def _checked(self, *arguments: str) -> str:
         answer = self._python(*arguments)

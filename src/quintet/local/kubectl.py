@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WAIT = 300
 """Seconds. Generous: the wait ends when the state is there."""
-INSIST = 60
+INSIST = 180
 PAUSE = 1.0
 
 
@@ -82,14 +82,14 @@ class Kubectl:
         try:
             await self.call("wait", thing, f"--for={state}", f"--timeout={WAIT}s")
         except LocalError as error:
-            raise await self._late(thing, state.partition("=")[2] or state, error) from error
+            raise await self._late(thing, in_words(state), error) from error
 
     async def rolled_out(self, thing: str) -> None:
         """Wait until every pod of a workload is as it should be."""
         try:
             await self.call("rollout", "status", thing, f"--timeout={WAIT}s")
         except LocalError as error:
-            raise await self._late(thing, "rolled out", error) from error
+            raise await self._late(thing, "is rolled out", error) from error
 
     async def _late(self, thing: str, state: str, error: LocalError) -> LocalError:
         try:
@@ -98,7 +98,8 @@ class Kubectl:
         except LocalError:
             cause = error.message
         return LocalError(
-            f"{thing} is not {state}: {cause}", f"kubectl --namespace {self.namespace} describe {thing}"
+            f"waited in vain until {thing} {state}: {cause}",
+            f"kubectl --namespace {self.namespace} describe {thing}",
         )
 
 
@@ -119,6 +120,20 @@ async def ran(command: list[str], environment: Mapping[str, str], text: str = ""
             await process.wait()
         raise
     return process.returncode or 0, output.decode(), errors.decode()
+
+
+def in_words(state: str) -> str:
+    """What `kubectl wait --for` is told, to be said after the name of an object."""
+    sort, _, value = state.partition("=")
+    match sort:
+        case "condition":
+            return f"is {value}"
+        case "jsonpath":
+            return f"has {value.replace('{.', '').replace('}', '')}"
+        case "create":
+            return "is there"
+        case _:
+            return "is gone"
 
 
 def why(told: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from quintet.manifests.olm import BUNDLE, CATALOG, bundle, catalog, dockerfile
 from quintet.manifests.operator import a_quintet, operator
 from quintet.manifests.policy import policies
 from quintet.manifests.rbac import offered_roles, operator_roles, user_roles
+from quintet.manifests.rightspage import rights_page
 from quintet.manifests.text import HEADER, as_yaml
 
 Files = dict[Path, str]
@@ -30,6 +31,7 @@ KYMA = Path("config/kyma")
 OPERATOR = Path("config/operator")
 KIAGNOSE = Path("config/kiagnose")
 CATALOG_PAGE = Path("docs/eventingbackend-catalog.md")
+RIGHTS_PAGE = Path("docs/rights.md")
 FOLDERS = (CRD_FOLDER, INSTALLATION, KYMA, OPERATOR, KIAGNOSE, CHART, BUNDLE, CATALOG)
 """Folders in which a file with our header and without a source is a left-over."""
 
@@ -58,6 +60,7 @@ def _installation(
     files[KYMA / "kustomization.yaml"] = _kustomization(["discovery.yaml"])
     files[KYMA / "discovery.yaml"] = as_yaml(published())
     files[CATALOG_PAGE] = catalog_page()
+    files[RIGHTS_PAGE] = rights_page(components)
     return files
 
 

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import yaml
+
 from quintet import __version__, imagenames
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET as KIND
@@ -112,10 +114,10 @@ def dockerfile() -> str:
     return HEADER + "\n".join(["FROM scratch", *labels, *copies]) + "\n"
 
 
-def catalog(components: Sequence[Component], releases: Sequence[Release] = ()) -> str:
-    """A file-based catalog of all releases, the oldest first."""
-    offered = list(releases) or [Release()]
-    entries = [_entry(release) for release in offered]
+def catalog(components: Sequence[Component], release: Release | None = None, earlier: str = "") -> str:
+    """A file-based catalog: what the one of the version before offers, word for word, and this release."""
+    chosen = release or Release()
+    before = [each for each in yaml.safe_load_all(earlier) if each]
     documents: list[JsonObject] = [
         {
             "schema": "olm.package",
@@ -126,9 +128,16 @@ def catalog(components: Sequence[Component], releases: Sequence[Release] = ()) -
         }
     ]
     documents += [
-        {"schema": "olm.channel", "package": PACKAGE, "name": name, "entries": entries} for name in CHANNELS
+        {
+            "schema": "olm.channel",
+            "package": PACKAGE,
+            "name": name,
+            "entries": [*_entries(before, name, chosen), _entry(chosen)],
+        }
+        for name in CHANNELS
     ]
-    documents += [_offered(components, release) for release in offered]
+    documents += [each for each in before if each["schema"] == "olm.bundle" and each["name"] != chosen.name]
+    documents.append(_offered(components, chosen))
     # What stands before the first separator is a document of its own to opm.
     return HEADER + as_yaml(*documents).removeprefix(HEADER).removeprefix("---\n")
 
@@ -265,6 +274,21 @@ def _descriptor(path: str, description: str, *looks: str) -> JsonObject:
     """How a console shows a field."""
     found: JsonObject = {"path": path, "displayName": path.capitalize(), "description": description}
     return {**found, "x-descriptors": list(looks)} if looks else found
+
+
+def _entries(before: Sequence[JsonObject], channel: str, release: Release) -> list[JsonObject]:
+    """What a channel offered before; a release that is made again is not offered twice."""
+    found = [
+        entry
+        for each in before
+        if (each["schema"], each["name"]) == ("olm.channel", channel)
+        for entry in each["entries"]
+        if entry["name"] != release.name
+    ]
+    if found and release.replaces not in {entry["name"].removeprefix(f"{PACKAGE}.v") for entry in found}:
+        offered = ", ".join(entry["name"] for entry in found)
+        raise ValueError(f"{release.name} must replace a version of the catalog before it: {offered}")
+    return found
 
 
 def _entry(release: Release) -> JsonObject:

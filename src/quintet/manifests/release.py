@@ -19,15 +19,17 @@ from quintet.manifests.operator import a_quintet, operator
 from quintet.manifests.text import as_yaml
 
 
-def release(components: Sequence[Component], offered: Release | None = None) -> dict[Path, bytes]:
-    """Every such file, by its path below `dist`."""
+def release(
+    components: Sequence[Component], offered: Release | None = None, earlier: str = ""
+) -> dict[Path, bytes]:
+    """Every such file, by its path below `dist`; `earlier` is the catalog of the version before."""
     chosen = offered or Release()
     texts = {
         Path("install.yaml"): as_yaml(*operator(components, QUINTET)),
         Path("quintet.yaml"): as_yaml(a_quintet(QUINTET)),
         Path("kiagnose-install.yaml"): as_yaml(*operator(components, KIAGNOSE)),
         Path("kiagnose-quintet.yaml"): as_yaml(a_quintet(KIAGNOSE)),
-        Path("catalog") / PACKAGE / "catalog.yaml": catalog(components, [chosen]),
+        Path("catalog") / PACKAGE / "catalog.yaml": catalog(components, chosen, earlier),
         Path("operators") / PACKAGE / "ci.yaml": hub_settings(),
         BUNDLE / "bundle.Dockerfile": dockerfile(),
     }

@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LocalError as error:
         sys.stderr.write(f"{error.message}\nnext step: {error.next_step}\n")
         return 1
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"{error}\nnext step: correct --catalog or --replaces and try again\n")
+        return 1
     return 0
 
 
@@ -44,6 +47,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m quintet.release")
     parser.add_argument("version", help="must be the one in src/quintet/__init__.py")
     parser.add_argument("--replaces", default="", help="the version before")
+    parser.add_argument("--catalog", type=Path, help="the catalog of the version before, which goes on")
     parser.add_argument("--output", type=Path, default=Path("dist"))
     parser.add_argument("--root", type=Path, default=Path(), help="the root of the repository")
     parser.add_argument("--scorecard-image", default="", help="where your clusters find scorecard-test")
@@ -54,6 +58,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _write(options: argparse.Namespace) -> None:
     wanted = options.only or [part for part in PARTS if part != "images" or _can_build()]
     output: Path = options.output
+    earlier = options.catalog.read_text(encoding="utf-8") if options.catalog else ""
     _clear(output)
     written: list[Path] = []
 
@@ -70,7 +75,7 @@ def _write(options: argparse.Namespace) -> None:
     requirements = (options.root / "requirements/runtime.txt").read_text(encoding="utf-8")
     if "manifests" in wanted:
         offered = Release(replaces=options.replaces, scorecard=options.scorecard_image or SCORECARD)
-        for path, content in release(tuple(COMPONENTS.values()), offered).items():
+        for path, content in release(tuple(COMPONENTS.values()), offered, earlier).items():
             file(path, content)
     if "python" in wanted:
         packages.write(options.root, requirements, file)

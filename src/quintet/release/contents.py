@@ -37,11 +37,12 @@ def contents(members: Iterable[Member | Gone]) -> Contents:
     system = None
     for member in members:
         _forget(found, member.path)
-        if isinstance(member, Member):
-            if packages := tuple(_packages(member)):
-                found[member.path] = packages
-            if member.path == _SYSTEM:
-                system = _system(member.content.read().decode())
+        if isinstance(member, Gone):
+            continue
+        if member.path == _SYSTEM:
+            system = _system(member.content.read().decode())
+        elif packages := tuple(_packages(member)):
+            found[member.path] = packages
     return Contents(tuple(sorted({each for packages in found.values() for each in packages})), system)
 
 

@@ -1,6 +1,7 @@
 """The demo, as far as it can be told without a cluster: its words, its choices, and what it does about failures."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -23,7 +24,7 @@ from quintet.cli.demo.suite import Found, wanted
 from quintet.cli.main import quintet
 from quintet.components import COMPONENTS
 from quintet.local.errors import LocalError
-from quintet.local.kubectl import Kubectl, waiting, why
+from quintet.local.kubectl import Kubectl, in_words, waiting, why
 from quintet.manifests.installation import FLAVOURS
 
 ROOT = Path(__file__).parents[3]
@@ -127,6 +128,33 @@ def test_the_next_step_can_be_taken(kept, want):
 )
 def test_the_cause_is_what_the_object_says_of_itself(conditions, want):
     assert why({"status": {"conditions": conditions}}) == want
+
+
+@pytest.mark.parametrize(
+    ("state", "want"),
+    [
+        ("condition=Ready", "is Ready"),
+        ("jsonpath={.status.replicas}=1", "has status.replicas=1"),
+        ("create", "is there"),
+        ("delete", "is gone"),
+    ],
+)
+def test_a_state_is_said_in_words(state, want):
+    assert in_words(state) == want
+
+
+async def test_a_wait_in_vain_names_the_object_its_cause_and_the_next_step(tmp_path):
+    program = tmp_path / "kubectl"
+    told = {
+        "items": [],
+        "status": {"conditions": [{"type": "Ready", "status": "False", "message": "no pod serves"}]},
+    }
+    program.write_text(f"#!/bin/sh\n[ $2 = get ] && echo '{json.dumps(told)}'\n")
+    program.chmod(0o755)
+    with pytest.raises(LocalError) as caught:
+        await Kubectl(program, dict(os.environ), "shop").wait("jsonserver/app-x", "condition=Ready")
+    assert caught.value.message == "waited in vain until jsonserver/app-x is Ready: no pod serves"
+    assert caught.value.next_step == "kubectl --namespace shop describe jsonserver/app-x"
 
 
 def test_the_cause_is_what_the_first_pod_waits_for():

@@ -1,47 +1,13 @@
 """Archives of images: what is in them, layer over layer, and the same bytes for the same image."""
 
-import hashlib
-import io
-import json
 import os
 import tarfile
 
 import pytest
 
+from kit.archives import an_image, layer
 from quintet.local.archives import Gone, Member, opened, rewrite
 from quintet.local.errors import LocalError
-
-
-def layer(*entries, compressed=True):
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz" if compressed else "w") as written:
-        for name, content in entries:
-            entry = tarfile.TarInfo(name)
-            if content is None:
-                entry.type = tarfile.DIRTYPE
-            elif isinstance(content, str):
-                entry.type, entry.linkname = tarfile.SYMTYPE, content
-            else:
-                entry.size, entry.mode = len(content), 0o755
-            written.addfile(entry, io.BytesIO(content) if isinstance(content, bytes) else None)
-    return packed.getvalue()
-
-
-def an_image(path, *layers, mtime=0, reverse=False):
-    """Write an archive as a builder would."""
-    blobs = {f"sha256:{hashlib.sha256(content).hexdigest()}": content for content in (b"{}", *layers)}
-    config, *rest = [{"digest": digest, "size": len(content)} for digest, content in blobs.items()]
-    manifest = json.dumps({"config": config, "layers": rest}).encode()
-    digest = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
-    blobs[digest] = manifest
-    files = {f"blobs/{name.replace(':', '/')}": content for name, content in blobs.items()}
-    files["index.json"] = json.dumps({"manifests": [{"digest": digest}]}).encode()
-    with tarfile.open(path, "w") as written:
-        for name, content in sorted(files.items(), reverse=reverse):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mtime, entry.uid = len(content), mtime, mtime
-            written.addfile(entry, io.BytesIO(content))
-    return digest
 
 
 def seen(path):

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from quintet.cli import main
 from quintet.cli.cluster import _split
-from quintet.local import cluster
+from quintet.local import cluster, versions
 from quintet.local.errors import LocalError
 
 
@@ -45,6 +45,26 @@ def test_a_bad_name_is_said_before_anything_is_done(monkeypatch, capsys):
     code, _, err = run(monkeypatch, capsys, "up", "--name", "../../etc")
     assert code == 1
     assert "'../../etc' is not a cluster name" in err
+
+
+@pytest.mark.parametrize("command", ["up", "build"])
+def test_a_version_of_kubernetes_that_there_is_not_is_answered_with_those_that_there_are(
+    monkeypatch, capsys, command
+):
+    monkeypatch.setattr(cluster, "up", lambda *_, **__: pytest.fail("it was started"))
+    monkeypatch.setattr(cluster, "prepare", lambda **_: pytest.fail("it was built"))
+    code, _, err = run(monkeypatch, capsys, command, "--kubernetes", "1.12")
+    assert code == 2
+    assert all(f"'{name}'" in err for name in versions.VERSIONS), err
+
+
+def test_the_version_of_kubernetes_can_be_asked_for_in_the_environment(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(cluster, "prepare", lambda **options: asked.append(options["kubernetes"]))
+    for value in ("1.36", ""):
+        monkeypatch.setenv(versions.VARIABLE, value)
+        assert run(monkeypatch, capsys, "build")[0] == 0
+    assert asked == ["1.36", None]
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,8 @@ def test_the_image_of_a_bundle_says_what_its_metadata_says(bundle):
 
 def test_the_catalog_leads_from_release_to_release():
     releases = [olm.Release("0.1.0"), olm.Release("0.2.0", replaces="0.1.0")]
-    found = list(yaml.safe_load_all(olm.catalog(ALL, releases)))
+    first = olm.catalog(ALL, releases[0])
+    found = list(yaml.safe_load_all(olm.catalog(ALL, releases[1], first)))
     (channel,) = [each for each in found if each["schema"] == "olm.channel"]
     assert channel["entries"] == [
         {"name": "quintet.v0.1.0"},
@@ -138,7 +139,20 @@ def test_the_catalog_leads_from_release_to_release():
     ]
     bundles = [each for each in found if each["schema"] == "olm.bundle"]
     assert [each["name"] for each in bundles] == ["quintet.v0.1.0", "quintet.v0.2.0"]
+    assert bundles[0] in list(yaml.safe_load_all(first)), "what was released stays as it was"
     (package,) = [each for each in found if each["schema"] == "olm.package"]
     assert package["defaultChannel"] == channel["name"]
     assert "replaces" not in olm.cluster_service_version(ALL, releases[0])["spec"]
     assert olm.cluster_service_version(ALL, releases[1])["spec"]["replaces"] == "quintet.v0.1.0"
+
+
+def test_a_release_that_is_made_again_is_offered_once():
+    releases = [olm.Release("0.1.0"), olm.Release("0.2.0", replaces="0.1.0")]
+    second = olm.catalog(ALL, releases[1], olm.catalog(ALL, releases[0]))
+    assert olm.catalog(ALL, releases[1], second) == second
+
+
+def test_a_release_that_no_way_leads_to_is_refused():
+    first = olm.catalog(ALL, olm.Release("0.1.0"))
+    with pytest.raises(ValueError, match=r"quintet\.v0\.3\.0 must replace .* quintet\.v0\.1\.0"):
+        olm.catalog(ALL, olm.Release("0.3.0", replaces="0.2.0"), first)

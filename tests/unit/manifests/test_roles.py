@@ -21,7 +21,10 @@ Rule = dict[str, Any]
 
 def documents(path: Path) -> list[dict[str, Any]]:
     """What is in a file; of a template of Helm, what does not depend on values."""
-    lines = [line for line in path.read_text().splitlines() if not re.fullmatch(r"\s*\{\{-.*\}\}", line)]
+    content = path.read_text()
+    if "Role" not in content and "ClusterServiceVersion" not in content:
+        return []  # definitions are large
+    lines = [line for line in content.splitlines() if not re.fullmatch(r"\s*\{\{-.*\}\}", line)]
     text = re.sub(r"\{\{.*?\}\}", "value", "\n".join(lines))
     return [each for each in yaml.safe_load_all(text) if isinstance(each, dict) and "kind" in each]
 

@@ -6,9 +6,12 @@ import tarfile
 import zipfile
 
 import pytest
+import yaml
 
 from kit.checkout import ROOT, copy_of
 from quintet import __version__
+from quintet.components import COMPONENTS
+from quintet.manifests import olm
 from quintet.release import images, packages
 from quintet.release.__main__ import main
 
@@ -60,6 +63,25 @@ def test_a_version_that_is_not_in_the_source_is_refused(tmp_path, capsys):
     assert main(["9.9.9", "--output", str(tmp_path)]) == 1
     assert "next step: change it in src/quintet/__init__.py" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_catalog_of_the_version_before_goes_on_also_where_it_is_overwritten(tmp_path):
+    catalog = tmp_path / "catalog/quintet/catalog.yaml"
+    catalog.parent.mkdir(parents=True)
+    catalog.write_text(olm.catalog(tuple(COMPONENTS.values()), olm.Release("0.0.9")))
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  catalog/quintet/catalog.yaml\n")
+    written(tmp_path, "--only", "manifests", "--replaces", "0.0.9", "--catalog", str(catalog))
+    found = list(yaml.safe_load_all(catalog.read_text()))
+    names = [each["name"] for each in found if each["schema"] == "olm.bundle"]
+    assert names == ["quintet.v0.0.9", f"quintet.v{__version__}"]
+
+
+def test_a_catalog_that_is_not_there_is_named(tmp_path, capsys):
+    options = ["--output", str(tmp_path), "--only", "manifests", "--catalog", str(tmp_path / "nowhere")]
+    assert main([__version__, *options]) == 1
+    said = capsys.readouterr().err
+    assert "nowhere" in said
+    assert "next step: correct --catalog" in said
 
 
 def test_where_images_cannot_be_built_the_rest_is_written_and_that_is_said(tmp_path, capsys, monkeypatch):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quintet.local.errors import LocalError
-from quintet.local.kubectl import ran
+from quintet.local.kubectl import in_words, ran
 from quintet.local.paths import shipped
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Scene:
 
     async def wait(self, thing: str, state: str) -> None:
         """Wait for a state, and say so."""
-        self.say(f"waiting until {thing} is {state.partition('=')[2] or state}")
+        self.say(f"waiting until {thing} {in_words(state)}")
         await self.kubectl.wait(thing, state)
 
     async def show(self, *arguments: str) -> None:

@@ -16,6 +16,7 @@ from quintet.cli.demo.report import Row, block
 from quintet.cli.demo.samples import NAMESPACE, Sample, quintet
 from quintet.cli.demo.suite import SYSTEM, Suite, connected
 from quintet.local.errors import LocalError
+from quintet.local.kubectl import WAIT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -26,12 +27,6 @@ MARK = "quintet.dev/demo"
 ACCOUNTS = (
     "custom-columns=DEPLOYMENT:.metadata.name,"
     "ACCOUNT:.spec.template.spec.serviceAccountName,READY:.status.readyReplicas"
-)
-# Objects with a finalizer go before what their controllers need to let go of them.
-IN_ORDER = (
-    "casconfigs,checkups,jsonservers,statefulclusters",
-    "subscriptions.eventing.kyma-project.io",
-    "eventingbackends",
 )
 
 
@@ -82,7 +77,7 @@ async def elsewhere(
             rows += await play(shown, kubectl, teller, pods=True)
         finally:
             if not keep:
-                await _put_away(kubectl, teller)
+                await _put_away(suite, kubectl, teller)
                 if before.ours:
                     teller.say("removing Quintet, which was not here before")
                     await suite.remove(before)
@@ -129,14 +124,10 @@ async def _namespace(kubectl: Kubectl) -> None:
         )
 
 
-async def _put_away(kubectl: Kubectl, teller: Teller) -> None:
+async def _put_away(suite: Suite, kubectl: Kubectl, teller: Teller) -> None:
     teller.say(f"deleting namespace {NAMESPACE} and what is in it")
-    for kinds in IN_ORDER:
-        # A kind may not be served here.
-        await kubectl.call(
-            "delete", kinds, "--all", "--timeout=120s", allow="the server doesn't have a resource type"
-        )
-    await kubectl.call("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+    await suite.clear(NAMESPACE)
+    await kubectl.call("delete", "namespace", NAMESPACE, "--ignore-not-found", f"--timeout={WAIT}s")
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from quintet import __version__
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.suite import CONTROLLERS, QUINTETS
 from quintet.cli import suite
-from quintet.cli.installing import NAMESPACES, Installing
+from quintet.cli.installing import NAMESPACES, Installing, Lost
 from quintet.controllers.suite.parts import CRDS, DEPLOYMENTS
 from quintet.kube import config
 from quintet.kube.client import Client
@@ -94,6 +94,13 @@ class Suite:
     async def define(self) -> None:
         """Only what a process outside the cluster needs: the definitions, and roles that users may bind."""
         await self._silent.apply(suite.groundwork(QUINTET))
+
+    async def clear(self, namespace: str) -> None:
+        """Delete the objects of our kinds there, while their controllers are there to put things away."""
+        found = await self._silent.losses(suite.kinds(QUINTET))
+        await self._silent.delete_data(
+            [Lost(each.kind, tuple(key for key in each.keys if key.namespace == namespace)) for each in found]
+        )
 
     async def remove(self, before: Found) -> None:
         """Take away what we brought; what others made in the meantime is not ours to delete."""
