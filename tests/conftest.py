@@ -165,8 +165,9 @@ async def backend_operator(
     witness: "Witness", proxy: FaultProxy, pretended_node: "PretendedNode", namespace: str, tmp_path: Path
 ) -> AsyncIterator[None]:
     """A controller of EventingBackends for the namespace of the test, whose pods only pretend."""
-    from kit.backends import an_operator
+    from kit.backends import an_operator, may_read_secrets
 
+    await may_read_secrets(witness.client, namespace)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
         yield
 

@@ -298,7 +298,7 @@ def _run_as_nobody(home: Path) -> None:
     assert demo.returncode == 0, demo.stderr
     assert "app-my-server   Synced   False" in demo.stdout, demo.stdout
     # A config needs no pod to change Deployments, and to change them back.
-    assert "books, orders: as they were, to the letter" in demo.stdout, demo.stdout
+    assert "books and orders are as they were, to the letter" in demo.stdout, demo.stdout
     rows = {
         line.split()[0] for line in demo.stdout.partition("WHAT WAS SEEN")[2].splitlines() if line.strip()
     }

@@ -7,9 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kit.access import Access
 from kit.dispatchers import DispatcherProcess
 from kit.eventually import eventually
 from kit.nats import a_nats_server
+from kit.proxy import Answer, FaultProxy, matching
 from kit.sink import Sink, a_sink
 from kit.subscriptions import (
     DEAD_LETTERS,
@@ -29,7 +31,7 @@ from kit.subscriptions import (
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.eventing import consumers
-from quintet.eventing.dispatcher import courier
+from quintet.eventing.dispatcher import courier, deadletters
 from quintet.eventing.dispatcher.policy import Patience
 from quintet.eventing.naming import consumer_name
 from quintet.kube.client import Client
@@ -138,6 +140,43 @@ async def test_after_the_last_try_an_event_is_kept_as_a_dead_letter_and_users_he
         f"an event could not be delivered to {scene.sink} in 3 tries (last: answer 500); "
         f"kept on the subject {DEAD_LETTERS}"
     ]
+
+
+async def test_what_is_given_up_again_and_again_is_told_in_one_series(
+    scene: Scene, sink: Sink, client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(deadletters, "QUIET_SECONDS", 0.0)
+    sink.answer = lambda request: 500
+    async with a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        for number in (1, 2):
+            await scene.publish(number)
+            await all_acknowledged(scene, subscription)
+
+        async def told() -> None:
+            pages = client.pages(EVENTS, namespace=scene.namespace)
+            events = [msgspec.json.decode(item) async for page in pages for item in page.items]
+            given_up = [event for event in events if event["reason"] == "DeliveryGivenUp"]
+            assert [event.get("series", {}).get("count") for event in given_up] == [2], given_up
+
+        await eventually(told)
+
+
+async def test_a_dispatcher_works_where_the_server_cannot_stream_lists(
+    scene: Scene, sink: Sink, proxy: FaultProxy, tmp_path: Path
+):
+    token = Access.read(scene.kubeconfig).token
+    scene.kubeconfig = proxy.write_kubeconfig(tmp_path, token=token)
+    refusal = Answer(422, "Invalid")
+    proxy.inject(refusal, when=lambda request: "sendInitialEvents" in request.query, times=None)
+    async with a_dispatcher(scene, places(scene, sink)):
+        subscription = await scene.subscribe()
+        await scene.found("orders", "Delivering")
+        await scene.publish(1)
+        await all_acknowledged(scene, subscription)
+    assert sink.ids == ["1"]
+    assert proxy.trace.requests(matching("list", "subscriptions")), f"\n{proxy.trace}"
 
 
 async def test_what_is_no_cloudevent_goes_to_the_dead_letters_at_once(scene: Scene, sink: Sink):

@@ -12,9 +12,23 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from kit.accounts import TESTED, context, shipped
+from kit.accounts import TESTED, binding, context, offered, shipped
 from kit.api import Api, RefusedError
 from kit.backends import IMAGE, LOOPBACK, NATS_IMAGE
+from kit.casconfigs import (
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    a_policy,
+    a_workload,
+    applied,
+    casconfig_operator,
+    create,
+    edit,
+    remove,
+    with_reason,
+)
 from kit.cluster import control_plane, fresh_namespace
 from kit.eventually import eventually
 from kit.kinds import define, operating
@@ -24,6 +38,7 @@ from kit.quintet import COMMAND, free_port
 from kit.suite import a_flavour, prepare, suite_operator, tidy
 from quintet.admission.registration import MUTATING, VALIDATING
 from quintet.admission.sources import secret_name
+from quintet.apis.casconfig import SERVICE_ACCOUNT
 from quintet.apis.meta import ObjectKey
 from quintet.apis.suite import QUINTET
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES, Settings
@@ -100,6 +115,34 @@ async def test_the_suite_operator_may_list_what_it_watches_where_the_server_cann
                 await eventually(lambda: assert_listed(between))
         finally:
             await tidy(bare, flavour)
+
+
+async def test_configs_need_no_more_than_the_role_that_is_offered_for_their_account(
+    own: Cluster, bare: Api, between: FaultProxy, tmp_path
+):
+    between.inject(NO_STREAMING, when=lambda request: "sendInitialEvents" in request.query, times=None)
+    workloads = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, CRON_JOBS)
+    kinds = {"kinds": [each.kind for each in workloads]}
+    source = {"kind": "ConfigMap", "name": "some", "path": ".data.x", "toType": "label", "toKey": "x"}
+    async with (
+        fresh_namespace(bare) as namespace,
+        Transport(load(str(own.kubeconfig))) as transport,
+        casconfig_operator(between.write_kubeconfig(tmp_path), namespace=namespace),
+    ):
+        client = Client(transport)
+        home = f"/api/v1/namespaces/{namespace}"
+        await bare.create(f"{home}/serviceaccounts", {"metadata": {"name": SERVICE_ACCOUNT}})
+        allowed = binding(offered("casconfig-workloads"), SERVICE_ACCOUNT, namespace, of=namespace)
+        await bare.create(f"{RBAC}/namespaces/{namespace}/rolebindings", allowed)
+        await bare.create(f"{home}/configmaps", {"metadata": {"name": "some"}, "data": {"x": "y"}})
+        for each in workloads:
+            await bare.create(each.path(namespace), a_workload(each, "web"))
+        policy = a_policy(include=kinds, **{"from": [source]})
+        key = await create(client, namespace, "all", policy, mode="DryRun")
+        await with_reason(client, key, "DryRun")
+        await edit(client, key, mode="Apply")
+        await applied(client, key, len(workloads))
+        await remove(client, key)
 
 
 def a_process(own: Cluster, name: str, *controllers: str) -> Program:

@@ -60,14 +60,14 @@ def _offers() -> Iterator[JsonObject]:
         yield {**role, "metadata": {**role["metadata"], "name": offered(role["metadata"]["name"])}}
 
 
-def binding(role: str, account: str, namespace: str) -> JsonObject:
-    """What an administrator makes to let an account use a role in a namespace."""
+def binding(role: str, account: str, namespace: str, *, of: str = TESTED.namespace) -> JsonObject:
+    """What an administrator makes to let an account (`of` a namespace) use a role in a namespace."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "RoleBinding",
         "metadata": {"name": role, "namespace": namespace},
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": TESTED.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": of}],
     }
 
 

@@ -95,11 +95,16 @@ async def change(client: Client, key: ObjectKey, type: str = "nats", **entries: 
     await client.patch(EVENTINGBACKENDS, key, body, Object)
 
 
-async def a_secret(client: Client, namespace: str, name: str, /, **data: str) -> None:
-    """Make a Secret, or give it other data; the operator is allowed to read those of this namespace."""
+async def may_read_secrets(client: Client, namespace: str) -> None:
+    """Allow the operator what it has no right to by itself, as an administrator of the namespace would."""
     role = offered(ROLE)
-    allowed = binding(role, CONTEXT, namespace)
-    await client.apply(desired.ROLE_BINDINGS, ObjectKey(namespace, role), allowed, Object)
+    body = binding(role, CONTEXT, namespace)
+    await client.apply(desired.ROLE_BINDINGS, ObjectKey(namespace, role), body, Object)
+
+
+async def a_secret(client: Client, namespace: str, name: str, /, **data: str) -> None:
+    """Make a Secret that the operator may read, or give it other data."""
+    await may_read_secrets(client, namespace)
     body = {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -13,6 +13,7 @@ import msgspec
 
 from kit.accounts import DEVELOPER, TESTED, context, offered
 from kit.rights import Held, Holder, expanded, judged, read, summary, table
+from quintet.apis.casconfig import SERVICE_ACCOUNT
 from quintet.apis.checkup import Checkup
 from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import JsonObject
@@ -22,6 +23,7 @@ from quintet.controllers.checkup import desired as checkups
 from quintet.controllers.eventingbackend import desired as eventing
 from quintet.manifests.installation import QUINTET, Flavour, installer, objects
 from quintet.manifests.operator import operator_rules
+from quintet.manifests.rbac import ACCOUNT, operator_roles, rule
 
 ALL = tuple(COMPONENTS.values())
 _NAMED = {"metadata": {"name": "any", "namespace": "shop", "uid": "1"}}
@@ -40,7 +42,43 @@ def holders() -> list[Holder]:
     """All of them. Dispatchers are looked for last, for their accounts are named after backends."""
     parts = [_part(component) for component in ALL]
     dispatcher = Holder("dispatcher", re.compile(".+-dispatcher"), _distinct(expanded(DISPATCHER, "-")))
-    return [*parts, suite_operator(QUINTET), dispatcher]
+    return [*parts, _whole(), suite_operator(QUINTET), dispatcher, _run(), _configs()]
+
+
+def _run() -> Holder:
+    """The accounts that tests have checkups run as. What else they may do is up to who runs checkups."""
+    # Our libraries patch; images that were written for another operator replace. A test asks for both.
+    replacing = frozenset({Held("", "configmaps", "update")})
+    held = tuple(each._replace(names=()) for each in expanded(RUN, "-"))
+    return Holder(
+        "run of a checkup", re.compile("echo|checker"), held, kept=replacing, roles=re.compile(".*")
+    )
+
+
+def _configs() -> Holder:
+    """The account that CASConfigs act as, with the role that is offered for it.
+
+    Tests give it other roles as well, and have it refused what it may not do.
+    """
+    (offer,) = COMPONENTS["casconfig"].offers
+    held = tuple(expanded(map(rule, offer.rights), "-"))
+    everything = re.compile(".*")
+    return Holder("configs", re.compile(SERVICE_ACCOUNT), held, roles=everything, may_be_refused=True)
+
+
+def _whole() -> Holder:
+    """All controllers in one process; `integration/test_rights.py` compares it with them."""
+    made = {body["kind"]: body.get("rules", []) for body in operator_roles(ALL)}
+    held = (*expanded(made["ClusterRole"], ACCOUNT), *expanded(made["Role"], ACCOUNT, own=True))
+    offers = [offer.name for component in ALL for offer in component.offers]
+    return Holder(
+        "all in one",
+        re.compile(f"{TESTED.whole}|{ACCOUNT}"),
+        _distinct(held),
+        together=True,
+        roles=re.compile("|".join([DEVELOPER, *map(re.escape, offers)])),
+        refusals=frozenset[tuple[str, str, str]]().union(*REFUSALS.values()),
+    )
 
 
 def _part(component: Component) -> Holder:

@@ -80,6 +80,11 @@ class Holder:
     """What it must hold because it gives it to others, for whichever names."""
     roles: re.Pattern[str] = re.compile("(?!)")
     """Other roles that it may be allowed something by: those that somebody binds to it on purpose."""
+    together: bool = False
+    """Whether it has just what others have, so that only what it is refused is of interest."""
+    kept: frozenset[Held] = frozenset()
+    """What is there for programs of others."""
+    may_be_refused: bool = False
     refusals: frozenset[tuple[str, str, str]] = frozenset()
     """Group, resource, verb that some test wants to be refused."""
 
@@ -99,6 +104,10 @@ class Verdict:
         """Why a right is there; empty if nobody knows."""
         if self.used[held]:
             return f"used, {self.used[held]} requests"
+        if self.holder.together:
+            return "held together with others"
+        if held in self.holder.kept:
+            return "for programs of others"
         if held._replace(names=()) in self.holder.given:
             return "given to others"
         if held.resource.endswith("/finalizers"):
@@ -168,7 +177,8 @@ def _note(verdict: Verdict, asked: Asked) -> None:
     holder = verdict.holder
     verdict.requests += 1
     if not asked.allowed:
-        if (asked.group, asked.resource, asked.verb) not in holder.refusals:
+        wanted = (asked.group, asked.resource, asked.verb) in holder.refusals
+        if not wanted and not holder.may_be_refused:
             verdict.refused[str(asked)] += 1
         return
     covering = [held for held in holder.held if held.covers(asked)]

@@ -5,7 +5,7 @@ The commands are those of docs/suite.md, word for word. The states come in the o
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +23,13 @@ from kit.releases import NEW_FIELD, Version, next_version
 from kit.reviewing import REFUSED, TAKEN, Reviews, reviewing
 from kit.shell import Shell
 from quintet import __version__
+from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET as KIND
 from quintet.components import COMPONENTS
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
 from quintet.manifests.olm import beside
+from quintet.manifests.operator import operator_rules
 
 pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -141,7 +143,9 @@ async def installed(
     """OLM has installed the operator, and nobody has asked for controllers yet."""
     shell = Shell(own, "default", PAGE, tmp_path_factory.mktemp("shell"), CATALOG=ADDRESS)
     async with Api.connect(own.kubeconfig) as api:
-        administrator = Administrator(olm, api, Place(own, SYSTEM), shell, await inventory(api))
+        # A type that was defined just now cannot be listed at once.
+        found = await eventually(lambda: inventory(api), within=PATIENCE)
+        administrator = Administrator(olm, api, Place(own, SYSTEM), shell, found)
         await olm.serve(dist / "catalog")
         await shell.run("olm-subscribe")
         await administrator.succeeded(__version__)
@@ -223,6 +227,23 @@ async def test_olm_runs_the_operator_as_the_bundle_says(installed: Administrator
     deployment = installed.system.get("deployment", "quintet-operator")
     assert deployment["metadata"]["labels"]["olm.owner"] == f"quintet.v{__version__}"
     assert deployment["status"]["availableReplicas"] == deployment["spec"]["replicas"] == 2
+
+
+async def test_olm_gives_the_operator_no_more_than_the_documentation_says(installed: Administrator):
+    def as_texts(rules: Iterable[JsonObject]) -> set[str]:
+        return {json.dumps(each, sort_keys=True) for each in rules}
+
+    bindings = installed.system.get("clusterrolebindings")["items"]
+    roles = {
+        each["roleRef"]["name"]
+        for each in bindings
+        for subject in each.get("subjects", [])
+        if (subject.get("namespace"), subject["name"]) == (SYSTEM, "quintet-operator")
+    }
+    held = [rule for role in roles for rule in installed.system.get("clusterrole", role)["rules"]]
+    cluster, own_namespace = operator_rules(ALL)
+    lifted = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}
+    assert as_texts(held) == as_texts([*cluster, *own_namespace, lifted])
 
 
 async def test_every_controller_works(installed: Administrator, used: Place):

@@ -172,11 +172,11 @@ def up(
     """Start the cluster, or return the one that already runs; nothing stays behind if it fails."""
     report = progress or _quiet
     running = partial(_running, name, node=node, audited=audited, kubernetes=kubernetes)
-    # A bad name, and a running cluster of another version, are said before ten minutes of building.
-    if found := running():
-        return found
-    programs = prepare(node=node, progress=report, kubernetes=kubernetes)
     try:
+        # A bad name, and a running cluster of another version, are said before ten minutes of building.
+        if found := running():
+            return found
+        programs = prepare(node=node, progress=report, kubernetes=kubernetes)
         with locked(_lock(name)):
             if found := running():
                 return found

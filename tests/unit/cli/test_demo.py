@@ -33,7 +33,7 @@ NOWHERE = Kubectl(Path(sys.executable), {}, NAMESPACE)
 
 def a_sample(kind: str, outcome: str | LocalError) -> Sample:
     async def prove(scene):
-        scene.note(f"kubectl get {kind}", "there")
+        scene.note(f"$ kubectl get {kind}", "there")
         if isinstance(outcome, LocalError):
             raise outcome
         return outcome

@@ -123,6 +123,17 @@ def test_what_is_given_to_others_must_be_held_where_they_hold_it():
     assert verdict_on(holder=holder).unused == [wide]
 
 
+def test_who_holds_what_others_hold_is_judged_by_refusals_alone():
+    holder = Holder("all", SHOP.accounts, (Held("", "pods", "list"),), together=True)
+    verdict = verdict_on(an_entry("delete", decision="forbid"), holder=holder)
+    assert (verdict.unused, len(verdict.refused)) == ([], 1)
+
+
+def test_what_is_there_for_programs_of_others_is_not_unused():
+    held = Held("", "pods", "list")
+    assert verdict_on(holder=Holder("shop", SHOP.accounts, (held,), kept=frozenset({held}))).unused == []
+
+
 def test_the_right_on_finalizers_is_never_seen_in_a_request():
     holder = Holder("shop", SHOP.accounts, (Held("example.com", "shops/finalizers", "update"),))
     assert verdict_on(holder=holder).unused == []
@@ -139,6 +150,9 @@ def test_the_summary_has_a_line_for_each_holder():
 def test_every_account_that_we_ship_is_judged_and_no_account_by_two():
     found = holders()
     assert {
+        "all in one",
+        "run of a checkup",
+        "configs",
         "jsonserver",
         "checkup",
         "casconfig",
@@ -148,6 +162,12 @@ def test_every_account_that_we_ship_is_judged_and_no_account_by_two():
         "dispatcher",
     } == {holder.name for holder in found}
     assert all(holder.held for holder in found)
-    for account in ("quintet-eventing", "tests-checkup", "kiagnose-checkup-controller", "quintet-operator"):
+    for account in (
+        "quintet-eventing",
+        "tests-checkup",
+        "kiagnose-checkup-controller",
+        "quintet-operator",
+        "quintet",
+    ):
         assert sum(bool(holder.accounts.fullmatch(account)) for holder in found) == 1, account
     assert str(Asked("a", "b", "get", "apps", "deployments/scale", "web")) == "get deployments.apps/scale web"

@@ -58,9 +58,9 @@ class Scene:
         """Keep a call and its answer for the end."""
         self.shown.append(await self.kubectl.show(*arguments))
 
-    def note(self, command: str, answer: str) -> None:
-        """Keep an abridged call and its answer for the end."""
-        self.shown.append(f"$ {command}\n{answer.strip()}".rstrip())
+    def note(self, what: str, answer: str) -> None:
+        """Keep something that was done or asked, and its answer, for the end."""
+        self.shown.append(f"{what}\n{answer.strip()}".rstrip())
 
 
 Proof = Callable[[Scene], Awaitable[str]]
@@ -91,7 +91,7 @@ async def _jsonserver(scene: Scene) -> str:
     answer = await scene.kubectl.insist("exec", "deployment/app-my-server", "--", "node", "-e", script)
     await scene.show("get", "jsonserver", "app-my-server")
     await scene.show("get", "deployments,pods,services", "-l", "app=app-my-server")
-    scene.note(f"curl {_SERVER}   (from inside a pod)", answer)
+    scene.note(f"GET {_SERVER} from inside a pod:", answer)
     return f"2 pods serve {len(json.loads(answer))} people behind its Service"
 
 
@@ -117,10 +117,10 @@ async def _eventing(scene: Scene) -> str:
     scene.say(f"publishing the event {identity} from a pod")
     inside = ("exec", "deployment/orders-sink", "--", "node", "-e")
     await scene.kubectl.insist(*inside, _PUBLISH % identity, want="204")
-    arrived = await scene.kubectl.insist("logs", "deployment/orders-sink", want=identity)
+    await scene.kubectl.insist("logs", "deployment/orders-sink", "--tail=1", want=identity)
     await scene.show("get", "eventingbackends,subscriptions.eventing.kyma-project.io")
-    scene.note(f"curl -X POST http://orders-publisher-proxy/publish -H 'ce-id: {identity}' …", "204")
-    scene.note("kubectl logs deployment/orders-sink", arrived.strip().splitlines()[-1])
+    scene.note(f"POST http://orders-publisher-proxy/publish from inside a pod, ce-id: {identity}:", "204")
+    await scene.show("logs", "deployment/orders-sink", "--tail=1")
     return "an event was published, kept by JetStream, delivered to a pod"
 
 
@@ -142,11 +142,12 @@ async def _statefulcluster(scene: Scene) -> str:
     inside = ("exec", victim, "--", "kv", "-server", "nats://journal:4222")
     await scene.kubectl.insist(*inside, "-replicas", "3", "put", "greeting", word)
     await scene.show("get", "statefulcluster", "journal")
-    scene.note(f"kubectl exec {victim} -- kv put greeting {word}", "")
+    scene.note(f"$ kubectl exec {victim} -- kv … put greeting {word}", "")
     await scene.show("delete", "pod", victim)
     heir = await _heir(scene.kubectl, victim, claim)
-    kept = await scene.kubectl.insist("exec", heir, "--", "kv", "get", "greeting", want=word)
-    scene.note(f"kubectl exec {heir} -- kv get greeting   (another pod, with the same claim {claim})", kept)
+    await scene.kubectl.insist("exec", heir, "--", "kv", "get", "greeting", want=word)
+    await scene.show("exec", heir, "--", "kv", "get", "greeting")
+    scene.note(f"({heir} came in the place of {victim}, and has its claim {claim})", "")
     return "3 servers; a deleted pod was replaced, with its volume and records"
 
 
@@ -154,7 +155,7 @@ async def _a_replica(kubectl: Kubectl) -> tuple[str, str]:
     """A pod and its claim."""
     status = (await kubectl.read("statefulcluster", "journal"))["status"]
     name = status["replicaNames"][0]
-    return name, next(each["name"] for each in status["claims"] if each.get("replica") == name)
+    return name, next((each["name"] for each in status["claims"] if each.get("replica") == name), "")
 
 
 async def _heir(kubectl: Kubectl, victim: str, claim: str) -> str:
@@ -189,26 +190,29 @@ async def _unfolded_casconfig(scene: Scene) -> str:
 
 async def _inject(scene: Scene, *, pods: bool) -> str:
     await scene.apply("04-casconfig/shop.yaml")
+    # An earlier demo may have been interrupted while it was there.
+    await scene.kubectl.call("delete", "casconfig", "logging", "--ignore-not-found")
     if pods:
         await scene.kubectl.rolled_out("deployment/books")
     before = await _templates(scene.kubectl)
     await scene.apply("04-casconfig/casconfig.yaml")
     await scene.wait("casconfig/logging", "condition=Ready")
     await scene.show("get", "casconfig", "logging")
-    scene.note("quintet why logging Deployment/books", await _why(scene))
+    scene.note(f"$ quintet why logging Deployment/books --namespace {NAMESPACE}", await _why(scene))
     if pods:
         await scene.kubectl.rolled_out("deployment/books")
         level = ("exec", "deployment/books", "-c", "app", "--", "printenv", "LOG_LEVEL")
-        scene.note(f"kubectl {' '.join(level)}", await scene.kubectl.insist(*level, want="debug"))
+        await scene.kubectl.insist(*level, want="debug")
+        await scene.show(*level)
     scene.say("deleting casconfig/logging, which undoes it")
-    await scene.kubectl.call("delete", "casconfig", "logging")
+    await scene.show("delete", "casconfig", "logging")
     after = await _templates(scene.kubectl)
     if after != before:
         raise LocalError(
             "casconfig/logging is gone, but Deployments are not as they were before it",
             f"kubectl --namespace {NAMESPACE} get deployments -l team=shop -o yaml",
         )
-    scene.note("kubectl delete casconfig logging", f"{', '.join(before)}: as they were, to the letter")
+    scene.note(f"({' and '.join(before)} are as they were, to the letter)", "")
     return "a variable and a sidecar in 2 Deployments, and out again"
 
 
@@ -238,8 +242,8 @@ async def _checkup(scene: Scene) -> str:
     await scene.show("get", "checkups", "echo", "cluster-basics")
     results = (await scene.kubectl.read("checkup", "cluster-basics"))["status"]["resultMap"]
     lines = "\n".join(f"{name}: {value}" for name, value in sorted(results.items()))
-    scene.note("kubectl get checkup cluster-basics -o jsonpath={.status.resultMap}", lines)
-    return f"passed; cluster DNS answers in {results['dnsMedianMs']} ms"
+    scene.note("status.resultMap of cluster-basics:", lines)
+    return f"passed; cluster DNS answers in {results.get('dnsMedianMs', 'unknown')} ms"
 
 
 async def _unfolded_checkup(scene: Scene) -> str:

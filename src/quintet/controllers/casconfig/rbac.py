@@ -45,7 +45,7 @@ OFFERS = (
         (
             Right("apps", ("deployments", "statefulsets", "daemonsets"), _CHANGE, "to be changed by configs"),
             Right("batch", ("cronjobs",), _CHANGE, "to be changed by configs"),
-            Right("", ("configmaps",), ("get", "list", "watch"), "to take values from"),
+            Right("", ("configmaps",), ("list", "watch"), "to take values from"),
         ),
     ),
 )
