@@ -134,7 +134,7 @@ async def test_an_apply_with_a_uid_neither_changes_another_object_nor_creates_on
 
     with pytest.raises(Invalid) as caught:
         await client.apply(CONFIG_MAPS, basket.key, body, ConfigMap)
-    assert [cause.field for cause in caught.value.causes] == ["metadata.uid"]
+    assert {cause.field for cause in caught.value.causes} == {"metadata.uid"}  # 1.36 says it twice
 
     await client.delete(CONFIG_MAPS, basket.key)
     with pytest.raises(Conflict):

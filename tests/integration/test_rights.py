@@ -138,8 +138,8 @@ async def test_configs_need_no_more_than_the_role_that_is_offered_for_their_acco
         for each in workloads:
             await bare.create(each.path(namespace), a_workload(each, "web"))
         policy = a_policy(include=kinds, **{"from": [source]})
-        key = await create(client, namespace, "all", policy, mode="DryRun")
-        await with_reason(client, key, "DryRun")
+        key = await create(client, namespace, "all", policy, mode="Preview")
+        await with_reason(client, key, "Preview")
         await edit(client, key, mode="Apply")
         await applied(client, key, len(workloads))
         await remove(client, key)

@@ -96,6 +96,8 @@ class Verdict:
     holder: Holder
     used: Counter[Held] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    away: Counter[str] = field(default_factory=Counter)
+    """Refused though it holds the right: the role was gone already, or not yet there."""
     lent: Counter[str] = field(default_factory=Counter)
     """Allowed by a role that is not ours, so that the tests do not show that ours would do."""
     requests: int = 0
@@ -133,7 +135,7 @@ def expanded(rules: Iterable[JsonObject], account: str, *, own: bool = False) ->
 def asked_in(event: Mapping[str, Any]) -> Iterator[Asked]:
     """The requests of accounts that an entry of an audit log tells of: none, one, or several."""
     target = event.get("objectRef")
-    who = ACCOUNT.fullmatch(event["user"]["username"])
+    who = ACCOUNT.fullmatch(event["user"].get("username", ""))
     if target is None or who is None:
         return
     notes = event.get("annotations", {})
@@ -176,12 +178,12 @@ def judged(holders: Iterable[Holder], asked: Iterable[Asked]) -> list[Verdict]:
 def _note(verdict: Verdict, asked: Asked) -> None:
     holder = verdict.holder
     verdict.requests += 1
-    if not asked.allowed:
-        wanted = (asked.group, asked.resource, asked.verb) in holder.refusals
-        if not wanted and not holder.may_be_refused:
-            verdict.refused[str(asked)] += 1
-        return
     covering = [held for held in holder.held if held.covers(asked)]
+    if not asked.allowed:
+        wanted = holder.may_be_refused or (asked.group, asked.resource, asked.verb) in holder.refusals
+        if not wanted:
+            (verdict.away if covering else verdict.refused)[str(asked)] += 1
+        return
     verdict.used.update(covering)
     if not covering and asked.role not in EVERYBODY and not holder.roles.fullmatch(asked.role):
         verdict.lent[f"{asked} by {asked.role or 'an unknown role'}"] += 1
@@ -195,23 +197,21 @@ def table(verdicts: Iterable[Verdict]) -> str:
         lines.append(f"{verdict.holder.name}: {len(held)} rights, {verdict.requests} requests")
         lines += [f"  {verdict.reason(each) or 'UNUSED':<46} {each}" for each in held]
         lines += [f"  {f'REFUSED, {count} times':<46} {what}" for what, count in verdict.refused.items()]
+        lines += [f"  {f'role away, {count} times':<46} {what}" for what, count in verdict.away.items()]
         lines += [f"  {f'NOT OURS, {count} times':<46} {what}" for what, count in verdict.lent.items()]
     return "\n".join(lines)
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
     """A line for each holder."""
-    lines = [
-        f"{'account':<18}{'rights':>8}{'used':>8}{'given':>8}{'admission':>11}{'unused':>8}{'refused':>9}"
-    ]
+    head = ("rights", "used", "given", "admission", "other", "unused", "refused")
+    lines = [f"{'account':<18}" + "".join(f"{word:>11}" for word in head)]
     for verdict in verdicts:
         reasons = [verdict.reason(each) for each in verdict.holder.held]
         counts = [sum(reason.startswith(word) for reason in reasons) for word in ("used", "given", "asked")]
-        refused = len(verdict.refused) + len(verdict.lent)
-        lines.append(
-            f"{verdict.holder.name:<18}{len(reasons):>8}{counts[0]:>8}{counts[1]:>8}{counts[2]:>11}"
-            f"{len(verdict.unused):>8}{refused:>9}"
-        )
+        unused, refused = len(verdict.unused), len(verdict.refused) + len(verdict.lent)
+        numbers = (len(reasons), *counts, len(reasons) - sum(counts) - unused, unused, refused)
+        lines.append(f"{verdict.holder.name:<18}" + "".join(f"{number:>11}" for number in numbers))
     return "\n".join(lines)
 
 

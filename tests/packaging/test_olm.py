@@ -19,6 +19,7 @@ from kit.eventually import NotInTimeError, eventually, eventually_true
 from kit.inventory import inventory
 from kit.jsonservers import a_jsonserver
 from kit.olm import ADDRESS, Olm, Programs, an_olm
+from kit.recording import keep, recording
 from kit.releases import NEW_FIELD, Version, next_version
 from kit.reviewing import REFUSED, TAKEN, Reviews, reviewing
 from kit.shell import Shell
@@ -121,8 +122,9 @@ class Administrator:
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("olm-cluster")))
-        started = local.up("olm", node=True)
+        started = local.up("olm", node=True, audited=recording())
         yield started
+        keep(started)
         local.down("olm")
 
 

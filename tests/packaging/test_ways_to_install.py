@@ -21,6 +21,7 @@ from kit.beside import Questions, asking
 from kit.eventually import eventually, eventually_true
 from kit.inventory import inventory
 from kit.jsonservers import a_jsonserver
+from kit.recording import keep, recording
 from kit.releases import NEW_FIELD, Version, next_version, this_version
 from kit.reviewing import REFUSED, TAKEN, Reviews, reviewing
 from kit.ways import ByCommand, ByCommandWithData, ByFiles, ByHelm, ByKustomize, Way, situation
@@ -120,8 +121,9 @@ class Story:
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("ways")))
-        started = local.up("ways", node=True)
+        started = local.up("ways", node=True, audited=recording())
         yield started
+        keep(started)
         local.down("ways")
 
 
@@ -146,14 +148,17 @@ async def installed(
     after: Version,
     dist: Path,
     administrator: Api,
-) -> Story:
+) -> AsyncIterator[Story]:
     """Every controller of this version serves."""
     way = request.param(Place(own, QUINTET.namespace), lambda: request.getfixturevalue("helm"))
     story = Story(way, administrator, this_version(dist), after, way.system.at(SHOP))
     story.found = await inventory(administrator)
-    way.install(story.before)
-    await story.settled(story.before.version)
-    return story
+    try:
+        way.install(story.before)
+        await story.settled(story.before.version)
+        yield story
+    finally:
+        await free(story)  # the next way begins with nothing of this one
 
 
 @pytest.fixture(scope="module")
@@ -288,18 +293,16 @@ async def all_new(story: Story) -> None:
 
 
 @pytest.fixture(scope="module")
-async def removed(used: Story, upgraded: Upgrade) -> AsyncIterator[Story]:
+async def removed(used: Story, upgraded: Upgrade) -> Story:
     """It was uninstalled in the way that belongs to it."""
     used.way.uninstall(used.after)
-    yield used
-    # The next way begins with nothing of this one.
-    used.way.system.kubectl("delete", "namespace", SHOP, "--ignore-not-found", "--wait=false")
-    await free(used)
+    return used
 
 
 async def free(story: Story) -> None:
-    """Let everything that users made and every definition go, as nobody looks after it any more."""
+    """Let everything go that is left, also what users made and nobody looks after any more."""
     place = story.way.system
+    place.run("delete", "quintets", "quintet", "--ignore-not-found", "--timeout=120s")
     for kind in ("jsonservers", "checkups", "statefulclusters", "eventingbackends", "casconfigs"):
         for name in place.run("get", kind, "-n", SHOP, "-o", "name").stdout.split():
             place.run("patch", name, "-n", SHOP, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')

@@ -105,7 +105,7 @@ def test_hints_are_short_because_they_share_an_alias():
         (True, "quintet kubectl --name demo -- describe js x"),
         (
             False,
-            "run it again with --keep, which leaves the cluster running, then: "
+            "run it again with --keep, which leaves everything there, then: "
             "quintet kubectl --name demo -- describe js x",
         ),
     ],

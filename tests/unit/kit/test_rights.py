@@ -54,6 +54,7 @@ def test_a_right_is_not_used_by_a_request_for(entry):
 def test_a_request_of_somebody_else_counts_for_nobody():
     for user in ("admin", "system:serviceaccount:shop:casconfig"):
         assert verdict_on(an_entry(user=user)).requests == 0
+    assert list(asked_in({**an_entry(), "user": {}})) == [], "it could not be told who it was"
 
 
 def test_a_request_without_an_object_needs_no_rule_of_ours():
@@ -65,6 +66,13 @@ def test_what_was_refused_is_told_with_what_was_asked_for():
     verdict = verdict_on(an_entry("delete", name="web", decision="forbid", reason="", code=403))
     assert dict(verdict.refused) == {"delete pods web": 1}
     assert "REFUSED, 1 times" in table([verdict])
+
+
+def test_a_refusal_of_what_is_held_means_that_the_role_was_away_and_is_no_use_of_it():
+    verdict = verdict_on(an_entry(decision="forbid", reason=""))
+    assert (dict(verdict.away), verdict.refused) == ({"list pods": 1}, {})
+    assert verdict.unused == [Held("", "pods", "list")]
+    assert "role away, 1 times" in table([verdict])
 
 
 def test_a_refusal_that_a_test_wants_is_no_trouble():
@@ -142,8 +150,8 @@ def test_the_right_on_finalizers_is_never_seen_in_a_request():
 def test_the_summary_has_a_line_for_each_holder():
     lines = summary([verdict_on(an_entry()), verdict_on()]).splitlines()
     assert [line.split() for line in lines[1:]] == [
-        ["shop", "1", "1", "0", "0", "0", "0"],
-        ["shop", "1", "0", "0", "0", "1", "0"],
+        ["shop", "1", "1", "0", "0", "0", "0", "0"],
+        ["shop", "1", "0", "0", "0", "0", "1", "0"],
     ]
 
 

@@ -104,6 +104,16 @@ def objects(draw, schema):
 
 
 @st.composite
+def with_another_default(draw, field):
+    made = draw(field)
+    if draw(st.integers(0, 3)) == 0:
+        made.pop("default", None)
+        value = draw(objects(made))
+        return {**made, "default": value} if fits(made, defaulted(made, value)) else made
+    return made
+
+
+@st.composite
 def changed(draw, schema):
     """The same schema with some things otherwise, up or down."""
     if draw(st.integers(0, 15)) == 0:
@@ -126,7 +136,7 @@ def changed(draw, schema):
             if how == "gone":
                 made["properties"].pop(name, None)
             elif how == "other" and name in schema["properties"]:
-                made["properties"][name] = draw(changed(schema["properties"][name]))
+                made["properties"][name] = draw(with_another_default(changed(schema["properties"][name])))
             elif how == "other":
                 made["properties"][name] = draw(fields(1))
         made["required"] = [

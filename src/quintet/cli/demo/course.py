@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,14 @@ from quintet.cli import output
 from quintet.cli.demo import report
 from quintet.cli.demo.play import Teller, interruptible, refuse_failures
 from quintet.cli.demo.samples import NAMESPACE, SAMPLES, Sample
-from quintet.cli.demo.stages import elsewhere, with_pods, without_pods
+from quintet.cli.demo.stages import Occupied, elsewhere, with_pods, without_pods
 from quintet.local import build, cluster
 from quintet.local.errors import LocalError
 from quintet.local.kubectl import Kubectl
 from quintet.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 NAME = "demo"
 """Of the embedded cluster."""
@@ -66,27 +67,37 @@ def _show(started: cluster.Cluster, samples: Sequence[Sample], teller: Teller, *
     what = f"Kubernetes {started.version}, {'one node' if started.node else 'no node'}"
     begun = report.Row("cluster", NAME, what, teller.seconds())
     stage = with_pods if started.node else without_pods
-    try:
+    with _possible_steps(_kubectl(), kept=keep):
         rows = asyncio.run(stage(samples, kubectl, str(started.kubeconfig), teller))
         output.result("\n" + report.table([begun, *rows], teller.seconds()))
         if not started.node:
             output.result("\n" + report.NO_PODS)
         refuse_failures(rows)
-    except LocalError as error:
-        raise LocalError(error.message, report.next_step(error.next_step, _kubectl(), kept=keep)) from error
 
 
 def _foreign(samples: Sequence[Sample], teller: Teller, *, keep: bool) -> None:
     found = shutil.which("kubectl")
     program = Path(found) if found else build.kubernetes(teller.say) / "kubectl"
     kubectl = Kubectl(program, dict(os.environ), NAMESPACE)
-    rows, ours = asyncio.run(elsewhere(samples, kubectl, teller, keep=keep))
-    output.result("\n" + report.table(rows, teller.seconds()))
-    refuse_failures(rows)
+    with _possible_steps("kubectl", kept=keep):
+        rows, ours = asyncio.run(elsewhere(samples, kubectl, teller, keep=keep))
+        output.result("\n" + report.table(rows, teller.seconds()))
+        refuse_failures(rows)
     if keep:
         end = f"kubectl delete namespace {NAMESPACE}"
         stop = f"{end}; {_command()} uninstall --delete-data" if ours else end
         output.result("\n" + report.looks(f"kubectl --namespace {NAMESPACE}", _hints(samples), stop))
+
+
+@contextmanager
+def _possible_steps(kubectl: str, *, kept: bool) -> Iterator[None]:
+    """Let errors name only steps that can be taken: without --keep there is nothing left to look at."""
+    try:
+        yield
+    except Occupied:
+        raise
+    except LocalError as error:
+        raise LocalError(error.message, report.next_step(error.next_step, kubectl, kept=kept)) from error
 
 
 def _hints(samples: Sequence[Sample]) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Runs the samples of the demo side by side, and says what became of each as it is known.
 
-Called by `command`. One that fails does not stop the others: all of them are in the table at the end.
+Called by `stages`. One that fails does not stop the others: all of them are in the table at the end.
 """
 
 from __future__ import annotations

@@ -68,9 +68,9 @@ def stopped(command: str) -> str:
 
 
 def next_step(step: str, kubectl: str, *, kept: bool) -> str:
-    """The next step of an error on an embedded cluster, which may be gone when it is read."""
+    """The next step of an error, when what it speaks of may be gone by the time it is read."""
     here = step.replace("kubectl ", f"{kubectl} ", 1)
-    return here if kept else f"run it again with --keep, which leaves the cluster running, then: {here}"
+    return here if kept else f"run it again with --keep, which leaves everything there, then: {here}"
 
 
 def _listed(lines: Sequence[tuple[str, str]]) -> str:

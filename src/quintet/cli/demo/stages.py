@@ -1,6 +1,6 @@
 """Where the demo can play: on a cluster with pods, on one without, and on one that is somebody else's.
 
-Called by `command`; goes on to `suite` for the installation and to `play` for the samples.
+Called by `course`; goes on to `suite` for the installation and to `play` for the samples.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ ACCOUNTS = (
     "custom-columns=DEPLOYMENT:.metadata.name,"
     "ACCOUNT:.spec.template.spec.serviceAccountName,READY:.status.readyReplicas"
 )
+
+
+class Occupied(LocalError):
+    """The place of the demo is somebody else's; nothing was touched."""
 
 
 async def with_pods(
@@ -118,7 +122,7 @@ async def _namespace(kubectl: Kubectl) -> None:
         return
     found = await kubectl.read("namespace", NAMESPACE)
     if MARK not in found["metadata"].get("labels", {}):
-        raise LocalError(
+        raise Occupied(
             f"namespace {NAMESPACE} is there already, and was not made by a demo",
             f"kubectl delete namespace {NAMESPACE}, if it is nobody's",
         )

@@ -1,6 +1,6 @@
 """Quintet on the cluster of the demo: installed from its own manifests, and taken away as far as it was ours.
 
-Called by `command`. What it does is what `quintet install` and `quintet uninstall` do, said in fewer lines.
+Called by `stages`. What it does is what `quintet install` and `quintet uninstall` do, said in fewer lines.
 """
 
 from __future__ import annotations
