@@ -13,11 +13,10 @@ from e2e.checkups import a_checkup, furnish
 from e2e.conftest import COMMAND
 from e2e.place import SYSTEM, Place
 from e2e.runtime import Runtime
+from kit.cluster import cluster_with_a_node
 from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver
-from kit.recording import keep, recording
 from quintet.components import COMPONENTS
-from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
 
 pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -27,12 +26,8 @@ SHOP = "shop"
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("suite")))
-        started = local.up("suite", node=True, audited=recording())
+    with cluster_with_a_node("suite", tmp_path_factory.mktemp("suite")) as started:
         yield started
-        keep(started)
-        local.down("suite")
 
 
 def command(own: Cluster, *arguments: str) -> "subprocess.CompletedProcess[str]":

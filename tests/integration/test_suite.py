@@ -14,10 +14,9 @@ from kit.suite import (
     a_flavour,
     owned,
     path_of,
-    prepare,
+    prepared,
     settled,
     suite_operator,
-    tidy,
     wanted,
     with_condition,
 )
@@ -39,12 +38,8 @@ async def operator(
     api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
 ) -> AsyncIterator[None]:
     """The operator, as its own account; afterwards nothing of it is left."""
-    token = await prepare(api, flavour)
-    try:
-        async with suite_operator(proxy, token, tmp_path, flavour):
-            yield
-    finally:
-        await tidy(api, flavour)
+    async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
+        yield
 
 
 async def there(api: Api, path: str) -> bool:
@@ -203,8 +198,7 @@ async def test_there_can_be_only_one(operator, api: Api):
 async def test_a_restart_with_everything_in_place_makes_no_write(
     api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
 ):
-    token = await prepare(api, flavour)
-    try:
+    async with prepared(api, flavour) as token:
         async with suite_operator(proxy, token, tmp_path, flavour):
             await wanted(api)
             await settled(client)
@@ -214,23 +208,17 @@ async def test_a_restart_with_everything_in_place_makes_no_write(
             await proxy.quiet(2.0)
         after = [exchange.request for exchange in proxy.trace if exchange.request.mutating][before:]
         assert after == []
-    finally:
-        await tidy(api, flavour)
 
 
 async def test_the_flavour_kiagnose_installs_the_controller_of_checkups_under_its_own_names(
     api: Api, client: Client, proxy: FaultProxy, namespace, tmp_path, pretended_node
 ):
     flavour = in_namespace(KIAGNOSE, namespace, "q:1")
-    token = await prepare(api, flavour)
-    try:
-        async with suite_operator(proxy, token, tmp_path, flavour):
-            await api.create(PATH, a_quintet(flavour))
-            quintet = await settled(client)
-            assert [each.name for each in quintet.status.components] == ["checkup"]
-            assert await owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]
-            await wanted(api, controllers=["checkup", "jsonserver"])
-            await with_condition(client, "Degraded", "True", "UnknownController")
-            assert await owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]
-    finally:
-        await tidy(api, flavour)
+    async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
+        await api.create(PATH, a_quintet(flavour))
+        quintet = await settled(client)
+        assert [each.name for each in quintet.status.components] == ["checkup"]
+        assert await owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]
+        await wanted(api, controllers=["checkup", "jsonserver"])
+        await with_condition(client, "Degraded", "True", "UnknownController")
+        assert await owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]

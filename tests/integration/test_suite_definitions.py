@@ -12,7 +12,7 @@ from kit.eventually import eventually
 from kit.jsonservers import ROOT
 from kit.proxy import FaultProxy
 from kit.released import released
-from kit.suite import a_flavour, prepare, settled, suite_operator, tidy, wanted, with_condition
+from kit.suite import a_flavour, prepared, settled, suite_operator, wanted, with_condition
 from quintet.kube.client import Client
 from quintet.manifests.installation import Flavour
 
@@ -30,12 +30,8 @@ def flavour(namespace) -> Flavour:
 async def operator(
     api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
 ) -> AsyncIterator[None]:
-    token = await prepare(api, flavour)
-    try:
-        async with suite_operator(proxy, token, tmp_path, flavour):
-            yield
-    finally:
-        await tidy(api, flavour)
+    async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
+        yield
 
 
 async def put(api: Api, path: str, spec) -> None:
@@ -156,16 +152,15 @@ async def test_a_cluster_with_the_definitions_of_a_release_is_upgraded_and_its_o
     version,
 ):
     """Descriptions are not in the record, so every definition differs and is applied."""
-    token = await prepare(api, flavour)
-    definitions = released()[version]
-    for name, body in definitions.items():
-        await api.apply(f"{CRDS}/{name}", body, manager="quintet", force=True)
-    stored = {}
-    for path, body in samples(definitions, namespace):
-        create = partial(api.create, path, body, fieldValidation="Strict")
-        stored[f"{path}/{body['metadata']['name']}"] = await eventually(create, within=60)
-    assert len({body["kind"] for body in stored.values()}) >= 6, stored
-    try:
+    async with prepared(api, flavour) as token:
+        definitions = released()[version]
+        for name, body in definitions.items():
+            await api.apply(f"{CRDS}/{name}", body, manager="quintet", force=True)
+        stored = {}
+        for path, body in samples(definitions, namespace):
+            create = partial(api.create, path, body, fieldValidation="Strict")
+            stored[f"{path}/{body['metadata']['name']}"] = await eventually(create, within=60)
+        assert len({body["kind"] for body in stored.values()}) >= 6, stored
         async with suite_operator(proxy, token, tmp_path, flavour):
             await wanted(api)
             await settled(client)
@@ -174,8 +169,6 @@ async def test_a_cluster_with_the_definitions_of_a_release_is_upgraded_and_its_o
                 after = await api.get(path)
                 assert after["spec"] == before["spec"], path
                 await api.update(path, after, dryRun="All", fieldValidation="Strict")
-    finally:
-        await tidy(api, flavour)
 
 
 def samples(definitions, namespace: str):

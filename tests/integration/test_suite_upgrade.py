@@ -10,7 +10,7 @@ from kit.api import Api
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.proxy import FaultProxy
-from kit.suite import a_flavour, owned, prepare, settled, suite_operator, tidy, wanted, with_condition
+from kit.suite import a_flavour, owned, prepared, settled, suite_operator, wanted, with_condition
 from quintet.apis.suite import Quintet
 from quintet.kube.client import Client
 from quintet.manifests.installation import Flavour
@@ -37,12 +37,8 @@ async def node(api: Api, namespace) -> AsyncIterator[PretendedNode]:
 
 @pytest.fixture
 async def operator(api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, node) -> AsyncIterator[None]:
-    token = await prepare(api, flavour)
-    try:
-        async with suite_operator(proxy, token, tmp_path, flavour):
-            yield
-    finally:
-        await tidy(api, flavour)
+    async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
+        yield
 
 
 def deployments(namespace: str) -> str:

@@ -33,6 +33,18 @@ def control_plane(state: Path) -> Iterator[Cluster]:
             down(name)
 
 
+@contextmanager
+def cluster_with_a_node(name: str, state: Path) -> Iterator[Cluster]:
+    """A cluster of one's own, for tests that change all of it."""
+    with _state_in(state):
+        cluster = up(name, node=True, audited=recording())
+        try:
+            yield cluster
+        finally:
+            keep(cluster)
+            down(name)
+
+
 @asynccontextmanager
 async def fresh_namespace(api: Api, prefix: str = "test") -> AsyncIterator[str]:
     """A namespace of one's own; its deletion is asked for but not awaited."""

@@ -87,6 +87,16 @@ async def owned(api: Api, path: str) -> list[str]:
 
 
 @contextlib.asynccontextmanager
+async def prepared(api: Api, flavour: Flavour) -> AsyncIterator[str]:
+    """Install the operator's account and rights, and give a token for it; nothing of it is left afterwards."""
+    token = await prepare(api, flavour)
+    try:
+        yield token
+    finally:
+        await tidy(api, flavour)
+
+
+@contextlib.asynccontextmanager
 async def suite_operator(
     proxy: FaultProxy, token: str, folder: Path, flavour: Flavour
 ) -> AsyncIterator[Manager]:

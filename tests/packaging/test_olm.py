@@ -15,11 +15,11 @@ from e2e.checkups import a_checkup, furnish
 from e2e.place import SYSTEM, Place
 from kit.api import Api
 from kit.beside import asking
+from kit.cluster import cluster_with_a_node
 from kit.eventually import NotInTimeError, eventually, eventually_true
 from kit.inventory import inventory
 from kit.jsonservers import a_jsonserver
 from kit.olm import ADDRESS, Olm, Programs, an_olm
-from kit.recording import keep, recording
 from kit.releases import NEW_FIELD, Version, next_version
 from kit.reviewing import REFUSED, TAKEN, Reviews, reviewing
 from kit.shell import Shell
@@ -27,7 +27,6 @@ from quintet import __version__
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET as KIND
 from quintet.components import COMPONENTS
-from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
 from quintet.manifests.olm import beside
 from quintet.manifests.operator import operator_rules
@@ -120,12 +119,8 @@ class Administrator:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("olm-cluster")))
-        started = local.up("olm", node=True, audited=recording())
+    with cluster_with_a_node("olm", tmp_path_factory.mktemp("olm")) as started:
         yield started
-        keep(started)
-        local.down("olm")
 
 
 @pytest.fixture(scope="module")

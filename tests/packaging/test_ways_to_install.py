@@ -18,15 +18,14 @@ from e2e.statefulclusters import a_cluster, a_headless_service
 from kit.api import Api
 from kit.backends import a_backend
 from kit.beside import Questions, asking
+from kit.cluster import cluster_with_a_node
 from kit.eventually import eventually, eventually_true
 from kit.inventory import inventory
 from kit.jsonservers import a_jsonserver
-from kit.recording import keep, recording
 from kit.releases import NEW_FIELD, Version, next_version, this_version
 from kit.reviewing import REFUSED, TAKEN, Reviews, reviewing
 from kit.ways import ByCommand, ByCommandWithData, ByFiles, ByHelm, ByKustomize, Way, situation
 from quintet.components import COMPONENTS
-from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
 from quintet.manifests.installation import KIAGNOSE, QUINTET
 
@@ -119,12 +118,8 @@ class Story:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("ways")))
-        started = local.up("ways", node=True, audited=recording())
+    with cluster_with_a_node("ways", tmp_path_factory.mktemp("ways")) as started:
         yield started
-        keep(started)
-        local.down("ways")
 
 
 @pytest.fixture(scope="module")
