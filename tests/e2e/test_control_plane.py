@@ -142,13 +142,23 @@ def test_ups_of_different_names_at_once_all_succeed(state):
 )
 @pytest.mark.parametrize("moment", ["etcd", "kube-apiserver", "kube-scheduler"])
 def test_an_up_that_is_killed_half_way_leaves_nothing(state, number, moment):
+    for _ in range(5):
+        if half_way(state, number, moment):
+            break
+        subprocess.run([COMMAND, "down"], check=True)  # on a busy machine the signal may come too late
+    else:
+        pytest.fail(f"`up` has ended well each time, in spite of {number.name}")
+    nothing_left(state)
+
+
+def half_way(state, number: signal.Signals, moment: str) -> bool:
+    """Send a signal to an `up` when a program of it is there; False if it ended well."""
     with subprocess.Popen([COMMAND, "up"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
         deadline = time.monotonic() + 60
         while not any(f"/{moment} " in line for line in processes(state)) and time.monotonic() < deadline:
             time.sleep(0.005)
         command.send_signal(number)
-    assert command.returncode != 0
-    nothing_left(state)
+    return command.returncode != 0
 
 
 @pytest.mark.parametrize("name", ["kube-apiserver", "etcd"])
