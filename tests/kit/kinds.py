@@ -7,16 +7,19 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from kit.accounts import TESTED, context
 from kit.eventually import eventually
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.resources import CustomResource
 from quintet.kube import config
 from quintet.kube.client import Client
+from quintet.kube.errors import Forbidden
 from quintet.kube.transport import Transport
 from quintet.manifests.crd import definition
 from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 
 
@@ -29,6 +32,25 @@ async def define(client: Client, kind: CustomResource) -> None:
             pass
 
     await eventually(served)
+    await eventually(lambda: _can_own(client, kind.resource), within=60)
+
+
+async def _can_own(client: Client, resource: Resource) -> None:
+    """Admission learns of a kind seconds later; until then nobody but an administrator may name an owner of it."""
+    owner = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "nobody", "uid": "nobody"}
+    metadata = {
+        "name": f"owned-{secrets.token_hex(4)}",
+        "ownerReferences": [{**owner, "blockOwnerDeletion": True}],
+    }
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    somebody = client.acting_as(ObjectKey(TESTED.namespace, context("jsonserver")))
+    said = ""
+    try:
+        # Without an owner it is collected as garbage.
+        await somebody.create(CONFIG_MAPS, body, Object, namespace="default")
+    except Forbidden as refusal:
+        said = refusal.message
+    assert "RESTMapping" not in said, said
 
 
 @contextlib.asynccontextmanager
