@@ -45,15 +45,6 @@ _IMAGE = (
     "image = next(each for each in images.IMAGES if each.reference == images.QUINTET); "
     "print(images.archive(image, lambda line: print(line, file=sys.stderr)))"
 )
-_RELEASE = f"""
-from pathlib import Path
-from quintet.components import COMPONENTS
-from quintet.manifests.olm import Release
-from quintet.manifests.release import release
-for path, content in release(tuple(COMPONENTS.values()), Release(replaces="{__version__}")).items():
-    (Path("dist") / path).parent.mkdir(parents=True, exist_ok=True)
-    (Path("dist") / path).write_bytes(content)
-"""
 _COMMAND = "from quintet.cli.main import main; main()"
 
 

@@ -43,8 +43,7 @@ def operator(
     log_level: str,
 ) -> None:
     """Bring about what the object `quintets/quintet` asks for, until SIGTERM or Ctrl-C."""
-    chosen = FLAVOURS[flavour]
-    placed = in_namespace(chosen, system_namespace or chosen.namespace, image)
+    placed = in_namespace(FLAVOURS[flavour], system_namespace, image)
     work = _run(config.load(kubeconfig, context), placed, elects(leader_elect), health_address)
     run_process(work, log_format, log_level)
 

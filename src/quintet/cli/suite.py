@@ -31,8 +31,7 @@ _COMPONENTS = tuple(COMPONENTS.values())
 
 def chosen(flavour: str, namespace: str | None, image: str = "") -> Flavour:
     """One of the flavours, perhaps elsewhere or of another image."""
-    found = FLAVOURS[flavour]
-    return in_namespace(found, namespace or found.namespace, image)
+    return in_namespace(FLAVOURS[flavour], namespace, image)
 
 
 def objects(flavour: Flavour, spec: JsonObject | None = None) -> list[JsonObject]:

@@ -185,6 +185,6 @@ def _variables(names: Sequence[str], spec: QuintetSpec, image: str) -> Iterator[
             yield "QUINTET_NATS_IMAGE", spec.settings.eventing.nats_image
 
 
-def in_namespace(flavour: Flavour, namespace: str, image: str = "") -> Flavour:
-    """The same installation somewhere else, or of another image."""
-    return replace(flavour, namespace=namespace, image=image or flavour.image)
+def in_namespace(flavour: Flavour, namespace: str | None, image: str = "") -> Flavour:
+    """The same installation somewhere else, or of another image, as far as these are named."""
+    return replace(flavour, namespace=namespace or flavour.namespace, image=image or flavour.image)
