@@ -10,10 +10,15 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
+import pytest
+
 T = TypeVar("T")
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
+
+# `pytest.raises` that met no error raises what is no Exception: within a probe it means "not yet" all the same.
+NOT_YET = (Exception, pytest.fail.Exception)
 
 
 class NotInTimeError(AssertionError):
@@ -40,7 +45,7 @@ async def eventually(probe: Callable[[], Any], *, within: float = 30.0) -> Any:
         try:
             async with asyncio.timeout_at(max(deadline, loop.time() + FIRST_PAUSE)) as patience:
                 return await _call(probe)
-        except Exception as error:
+        except NOT_YET as error:
             if patience.expired() and isinstance(error, TimeoutError):
                 raise NotInTimeError(
                     f"the probe itself was still waiting after {within:g} s; {seen}"
@@ -78,5 +83,5 @@ async def _call(probe: Callable[[], Any]) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     return str(error) if isinstance(error, AssertionError) and str(error) else repr(error)

@@ -28,6 +28,21 @@ async def test_probes_may_be_coroutines():
     assert await eventually_true(probe) == 7
 
 
+async def test_a_probe_may_wait_for_an_error_to_come():
+    values = iter(["fine", "fine", "refused"])
+
+    def probe():
+        with pytest.raises(ValueError, match="refused"):
+            raise_if_refused(next(values))
+
+    await eventually(probe)
+
+
+def raise_if_refused(answer: str) -> None:
+    if answer == "refused":
+        raise ValueError(answer)
+
+
 async def test_the_last_state_is_shown_when_time_runs_out():
     with pytest.raises(NotInTimeError, match=r"last seen: still \[\]"):
         await eventually_true(list, within=0.05)
