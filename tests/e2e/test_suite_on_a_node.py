@@ -75,14 +75,11 @@ async def test_every_controller_runs_as_an_account_of_its_own(system: Place):
     } == dict.fromkeys(COMPONENTS, True), situation(system)
 
 
-async def test_webhooks_lead_to_the_controller_of_the_kind(system: Place):
-    def registered() -> None:
-        for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
-            found = system.get(kind, "quintet-jsonserver").get("webhooks", [])
-            services = {each["clientConfig"]["service"]["name"] for each in found}
-            assert services == {"quintet-jsonserver-webhooks"}, found
-
-    await eventually(registered, within=120)
+async def test_once_it_is_installed_webhooks_lead_to_the_controller_of_the_kind(system: Place):
+    for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
+        found = system.get(kind, "quintet-jsonserver").get("webhooks", [])
+        services = {each["clientConfig"]["service"]["name"] for each in found}
+        assert services == {"quintet-jsonserver-webhooks"}, found
 
     def refused() -> None:
         body = a_jsonserver("app-wrong", config="no json")

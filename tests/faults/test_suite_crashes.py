@@ -14,7 +14,7 @@ from kit.kubelet import PretendedNode
 from kit.process import Program
 from kit.proxy import DropReply, FaultProxy, KillAfterCommit, changes_state
 from kit.quintet import COMMAND
-from kit.suite import a_flavour, owned, path_of, prepare, settled, tidy, wanted
+from kit.suite import a_flavour, owned, path_of, prepared, settled, wanted
 from quintet.apis.suite import QuintetSpec
 from quintet.components import COMPONENTS
 from quintet.kube.client import Client
@@ -49,23 +49,20 @@ async def test_an_installation_is_complete_whatever_happens_to_its_writes(
     fault, client: Client, api: Api, cluster, namespace, tmp_path
 ):
     flavour = a_flavour(namespace)
-    token = await prepare(api, flavour)
-    try:
-        async with (
-            FaultProxy(cluster.kubeconfig) as proxy,
-            PretendedNode(api, namespace=namespace).running(),
-            an_operator(proxy.write_kubeconfig(tmp_path, token=token), namespace) as operator,
-        ):
-            for number in range(1, MOST_WRITES + 1, 1 if fault.startswith("killed") else 2):
-                kill = KillAfterCommit(operator.kill) if fault.startswith("killed") else DropReply()
-                proxy.inject(kill, at_write=number, when=changes_state)
-            await wanted(api, controllers=["checkup"])
-            await settled(client, within=600)
-            assert len(proxy.trace.writes()) > 10, f"\n{proxy.trace}"
-            made = installer(ALL, flavour)(QuintetSpec(controllers=("checkup",)), {})  # type: ignore[arg-type]
-            for body in objects(made):
-                assert await api.exists(path_of(body)), body["kind"]
-            deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-            assert await owned(api, deployments) == ["quintet-checkup"]
-    finally:
-        await tidy(api, flavour)
+    async with (
+        prepared(api, flavour) as token,
+        FaultProxy(cluster.kubeconfig) as proxy,
+        PretendedNode(api, namespace=namespace).running(),
+        an_operator(proxy.write_kubeconfig(tmp_path, token=token), namespace) as operator,
+    ):
+        for number in range(1, MOST_WRITES + 1, 1 if fault.startswith("killed") else 2):
+            kill = KillAfterCommit(operator.kill) if fault.startswith("killed") else DropReply()
+            proxy.inject(kill, at_write=number, when=changes_state)
+        await wanted(api, controllers=["checkup"])
+        await settled(client, within=600)
+        assert len(proxy.trace.writes()) > 10, f"\n{proxy.trace}"
+        made = installer(ALL, flavour)(QuintetSpec(controllers=("checkup",)), {})  # type: ignore[arg-type]
+        for body in objects(made):
+            assert await api.exists(path_of(body)), body["kind"]
+        deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+        assert await owned(api, deployments) == ["quintet-checkup"]

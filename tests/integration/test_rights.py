@@ -35,7 +35,7 @@ from kit.kinds import define, operating
 from kit.process import Program
 from kit.proxy import Answer, FaultProxy, matching
 from kit.quintet import COMMAND, free_port
-from kit.suite import a_flavour, prepare, suite_operator, tidy
+from kit.suite import a_flavour, prepared, suite_operator
 from quintet.admission.registration import MUTATING, VALIDATING
 from quintet.admission.sources import secret_name
 from quintet.apis.casconfig import SERVICE_ACCOUNT
@@ -109,12 +109,8 @@ async def test_the_suite_operator_may_list_what_it_watches_where_the_server_cann
     between.inject(NO_STREAMING, when=lambda request: "sendInitialEvents" in request.query, times=None)
     async with fresh_namespace(bare) as namespace:
         flavour = a_flavour(namespace)
-        token = await prepare(bare, flavour)
-        try:
-            async with suite_operator(between, token, tmp_path, flavour):
-                await eventually(lambda: assert_listed(between))
-        finally:
-            await tidy(bare, flavour)
+        async with prepared(bare, flavour) as token, suite_operator(between, token, tmp_path, flavour):
+            await eventually(lambda: assert_listed(between))
 
 
 async def test_configs_need_no_more_than_the_role_that_is_offered_for_their_account(

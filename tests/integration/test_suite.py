@@ -15,6 +15,7 @@ from kit.suite import (
     owned,
     path_of,
     prepared,
+    registering,
     settled,
     suite_operator,
     wanted,
@@ -64,6 +65,22 @@ async def test_everything_that_is_asked_for_is_there_and_ready(operator, api: Ap
         owners = [each["uid"] for each in seen["metadata"].get("ownerReferences", ())]
         want = [] if body["kind"] == "CustomResourceDefinition" else [quintet.metadata.uid]
         assert owners == want, f"{body['kind']} {key_of(body)}"
+
+
+async def test_it_is_available_once_the_api_server_asks_the_webhooks(
+    api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
+):
+    async with (
+        prepared(api, flavour, register=False) as token,
+        suite_operator(proxy, token, tmp_path, flavour),
+    ):
+        await wanted(api, controllers=["checkup"])
+        quintet = await with_condition(client, "Progressing", "True", "WaitingForWebhooks")
+        assert quintet.status.ready == "0/1", quintet.status
+        await with_condition(client, "Available", "False", "ControllersNotServing")
+        async with registering(api):
+            await settled(client, ready="1/1")
+            await with_condition(client, "Available", "True")
 
 
 async def test_nothing_is_written_when_all_is_as_wanted(

@@ -1,5 +1,10 @@
-"""The suite operator on a real API server, as the account that it is installed with and no more."""
+"""The suite operator on a real API server, as the account that it is installed with and no more.
 
+Its controllers run on a node only. Where there is none, `registering` does the one thing of theirs that
+the operator waits for.
+"""
+
+import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +20,7 @@ from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.apis.suite import QUINTETS, Quintet
 from quintet.components import COMPONENTS
 from quintet.controllers.suite import controller
-from quintet.controllers.suite.parts import BY_KIND, OWNED, SELECTOR, key_of
+from quintet.controllers.suite.parts import BY_KIND, OWNED, SELECTOR, VALIDATING, key_of
 from quintet.kube.client import Client
 from quintet.manifests.installation import QUINTET, Flavour, in_namespace, installer
 from quintet.manifests.operator import a_quintet, operator
@@ -25,6 +30,15 @@ ALL = tuple(COMPONENTS.values())
 NAMES = [component.name for component in ALL]
 THE_ONE = ObjectKey("", "quintet")
 PATH = "/apis/quintet.dev/v1alpha1/quintets"
+ASKED_ABOUT_NOTHING = {
+    "name": "nothing.quintet.dev",
+    "clientConfig": {"url": "https://127.0.0.1:1/"},
+    "rules": [
+        {"apiGroups": ["nobody"], "apiVersions": ["v1"], "resources": ["none"], "operations": ["CREATE"]}
+    ],
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+}
 
 
 def a_flavour(namespace: str, image: str = "q:1", progress_seconds: int = 180) -> Flavour:
@@ -87,13 +101,34 @@ async def owned(api: Api, path: str) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def prepared(api: Api, flavour: Flavour) -> AsyncIterator[str]:
+async def prepared(api: Api, flavour: Flavour, *, register: bool = True) -> AsyncIterator[str]:
     """Install the operator's account and rights, and give a token for it; nothing of it is left afterwards."""
     token = await prepare(api, flavour)
     try:
-        yield token
+        async with registering(api) if register else contextlib.nullcontext():
+            yield token
     finally:
         await tidy(api, flavour)
+
+
+@contextlib.asynccontextmanager
+async def registering(api: Api) -> AsyncIterator[None]:
+    """Fill in the webhook configurations that the operator makes, as its controllers do on a node."""
+    task = asyncio.create_task(_register(api))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _register(api: Api) -> None:
+    while True:
+        listed = await api.get(VALIDATING.path(), labelSelector=SELECTOR)
+        for name in [each["metadata"]["name"] for each in listed["items"] if "webhooks" not in each]:
+            with contextlib.suppress(RefusedError):  # gone meanwhile
+                await api.merge(VALIDATING.path("", name), {"webhooks": [ASKED_ABOUT_NOTHING]})
+        await asyncio.sleep(0.1)
 
 
 @contextlib.asynccontextmanager

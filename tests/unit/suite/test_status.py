@@ -53,6 +53,14 @@ def test_a_controller_that_has_not_started_does_not_serve():
     assert status.components[0].message == "not started yet"
 
 
+def test_a_controller_whose_webhooks_nobody_asks_yet_does_not_serve():
+    status = said(Seen({PART: a_rollout()}, unregistered=frozenset({PART})))
+    assert conditions(status)["Available"] == ("False", "ControllersNotServing")
+    assert conditions(status)["Progressing"] == ("True", "WaitingForWebhooks")
+    (component,) = status.components
+    assert (component.ready, component.message) == (False, "its webhooks are not registered yet")
+
+
 def test_a_controller_of_the_old_version_waits_for_its_turn():
     status = said(Seen({PART: a_rollout("q:1")}))
     assert status.components[0].message == "waits for its turn to run q:2"

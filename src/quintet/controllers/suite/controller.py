@@ -24,6 +24,7 @@ from quintet.controllers.suite.parts import (
     DEPLOYMENTS,
     OWNED,
     SELECTOR,
+    VALIDATING,
     WEBHOOKS,
     Installation,
     Installer,
@@ -71,11 +72,22 @@ class DeploymentView(View, frozen=True):
     status: DeploymentStatus = DeploymentStatus()
 
 
+class WebhooksView(View, frozen=True):
+    """What is read of a webhook configuration."""
+
+    webhooks: tuple[Struct, ...] = ()
+
+
 def rollout_of(view: DeploymentView) -> Rollout:
     """How a Deployment is doing."""
     containers = view.spec.template.spec.containers
     image = containers[0].image if containers else ""
     return Rollout(view.metadata.generation, image, view.spec.replicas, view.status)
+
+
+def registered(view: WebhooksView) -> bool:
+    """Whether the API server asks anybody."""
+    return bool(view.webhooks)
 
 
 @dataclass(slots=True)
@@ -214,6 +226,7 @@ class SuiteController:
             tuple(scope.problems),
             tuple(scope.waiting),
             tuple(scope.removing),
+            self._unregistered(scope.made),
             scope.back,
             scope.failed_images,
         )
@@ -225,6 +238,11 @@ class SuiteController:
         status = msgspec.structs.replace(wanted, conditions=merged)
         if await self._builder.status.write(quintet, quintet.status, status):
             self._announce(quintet, status)
+
+    def _unregistered(self, made: Installation) -> frozenset[str]:
+        store = self._stores[VALIDATING]
+        awaited = ((part.name, store.get(part.webhooks)) for part in made.parts if part.webhooks)
+        return frozenset(name for name, child in awaited if child is None or not child.state)
 
     def _announce(self, quintet: Quintet, status: QuintetStatus) -> None:
         """Tell of trouble and of its end."""
@@ -261,9 +279,10 @@ def build(manager: Manager, *, install: Installer, version: str) -> SuiteControl
     # They have no owner, and still matter to the only one that there is.
     definitions.subscribe(handlers.enqueue(builder.queue, _to_the_one))
     stores: dict[Resource, Store[Child[Any]]] = {
-        resource: builder.owns(resource, labels=SELECTOR) for resource in OWNED if resource != DEPLOYMENTS
+        DEPLOYMENTS: builder.owns(DEPLOYMENTS, DeploymentView, state=rollout_of, labels=SELECTOR),
+        VALIDATING: builder.owns(VALIDATING, WebhooksView, state=registered, labels=SELECTOR),
     }
-    stores[DEPLOYMENTS] = builder.owns(DEPLOYMENTS, DeploymentView, state=rollout_of, labels=SELECTOR)
+    stores |= {each: builder.owns(each, labels=SELECTOR) for each in OWNED if each not in stores}
     kept = Definitions(builder.client, definitions, builder.writes)
     controller = SuiteController(builder, kept, stores, install, version)
     builder.build(controller.reconcile, workers=1)

@@ -17,10 +17,13 @@ CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False
 )
 DEPLOYMENTS: Final = Resource("apps", "v1", "Deployment", "deployments")
-WEBHOOKS: Final = (
-    Resource(_ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False),
-    Resource(_ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False),
+MUTATING: Final = Resource(
+    _ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False
 )
+VALIDATING: Final = Resource(
+    _ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False
+)
+WEBHOOKS: Final = (MUTATING, VALIDATING)
 OWNED: Final = (
     Resource("", "v1", "ServiceAccount", "serviceaccounts"),
     Resource(_RBAC, "v1", "ClusterRole", "clusterroles", False),
@@ -55,6 +58,11 @@ class Part:
     def image(self) -> str:
         """What it is to run."""
         return str(self.deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+    @property
+    def webhooks(self) -> ObjectKey | None:
+        """The configuration that tells when its webhooks are registered: the one that is filled in last."""
+        return next((key_of(body) for body in self.objects if resource_of(body) == VALIDATING), None)
 
     @property
     def replicas(self) -> int:

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     ROLLING_OUT = "RollingOut"
     REMOVING = "Removing"
     DEFINITIONS = "WaitingForDefinitions"
+    WEBHOOKS = "WaitingForWebhooks"
     SETTLED = "Settled"
     AS_WANTED = "AsWanted"
     UNSAFE_DEFINITION = "UnsafeDefinition"
@@ -49,6 +50,8 @@ class Seen:
     """Definitions that the API server does not serve yet."""
     removing: tuple[str, ...] = ()
     """What is no longer wanted and still there."""
+    unregistered: frozenset[str] = frozenset()
+    """Parts whose webhooks the API server does not ask yet: what is written now is not looked at."""
     fallbacks: Images = field(default_factory=dict)
     """Controllers that went back → the image that they went back to."""
     wanted: Images = field(default_factory=dict)
@@ -73,7 +76,7 @@ def _components(quintet: Quintet, parts: Iterable[Part], seen: Seen) -> Iterable
         rollout = seen.rollouts.get(part.name, Rollout())
         for name in part.controllers:
             before = component(quintet, name)
-            complete = rollout.complete and rollout.image == part.image
+            complete = rollout.complete and rollout.image == part.image and part.name not in seen.unregistered
             yield ComponentStatus(
                 name=name,
                 ready=complete,
@@ -96,7 +99,9 @@ def _said(name: str, part: Part, rollout: Rollout, seen: Seen) -> str:
         return f"{rollout.image} does not come up: {_counts(rollout)}; look at the pods of {part.name}"
     if rollout.image != part.image:
         return f"waits for its turn to run {part.image}"
-    return "" if rollout.complete else f"rolling out: {_counts(rollout)}"
+    if not rollout.complete:
+        return f"rolling out: {_counts(rollout)}"
+    return "its webhooks are not registered yet" if part.name in seen.unregistered else ""
 
 
 def _counts(rollout: Rollout) -> str:
@@ -113,7 +118,7 @@ def _available(made: Installation, seen: Seen) -> Condition:
         name
         for part in made.parts
         for name in part.controllers
-        if not seen.rollouts.get(part.name, Rollout()).serving
+        if part.name in seen.unregistered or not seen.rollouts.get(part.name, Rollout()).serving
     ]
     missing += made.unknown
     if missing:
@@ -132,6 +137,7 @@ def _progressing(made: Installation, seen: Seen) -> Condition:
         (Reason.DEFINITIONS, seen.waiting),
         (Reason.REMOVING, seen.removing),
         (Reason.ROLLING_OUT, [*moving, *(name for name in waiting if name not in moving)]),
+        (Reason.WEBHOOKS, sorted(seen.unregistered)),
     ):
         if names and not seen.problems:
             return Condition(PROGRESSING, "True", reason, ", ".join(names))
