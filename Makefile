@@ -44,7 +44,7 @@ check: setup ## Formatting, lint, types, layers, and generated files equal to th
 	@tools/verify-generated
 
 .PHONY: generate
-generate: setup ## Write the files that are made from the types
+generate: setup ## Write the files that are made from the types: config, chart, bundle, catalog, two pages of docs
 	@$(BIN)/python -m quintet.manifests
 
 .PHONY: lock
@@ -61,7 +61,7 @@ nats: setup ## Build the NATS server that tests run on into the user's cache
 	@PYTHONPATH=tests $(BIN)/python -m kit.nats
 
 .PHONY: images
-images: setup ## The same and, as root on Linux, what a node needs: its runtime and the images
+images: setup ## Build Kubernetes and, as root on Linux, what a node needs: its runtime and the images
 	@$(BIN)/quintet build $(if $(filter Linux0,$(shell uname -s)$(shell id -u)),--node)
 
 ##@ Test
@@ -69,6 +69,10 @@ images: setup ## The same and, as root on Linux, what a node needs: its runtime 
 .PHONY: unit
 unit: setup ## Unit tests: seconds, no cluster
 	@$(PYTEST) tests/unit
+
+.PHONY: explore
+explore: setup ## Unit tests of properties with examples that no run has had before
+	@QUINTET_EXPLORE=1 $(PYTEST) tests/unit -m hypothesis
 
 .PHONY: integration
 integration: kubernetes nats ## Tests on a real control plane; on another version with KUBERNETES=1.36

@@ -23,6 +23,12 @@ NO_PODS = {
 }
 
 
+# Seconds in which a machine that starts all of these at once comes to say why a pod does not run.
+TO_START = 60
+# A container is asked for its log and its partial results before it is stopped: it must have come to say something.
+TO_RUN = 40
+
+
 def instead(*command: str, **container: Any) -> dict[str, Any]:
     """Another program in the image of the echo."""
     return {"spec": {"containers": [{"name": "checkup", "command": list(command), **container}]}}
@@ -34,15 +40,15 @@ CASES = {
     "configmap": (a_checkup("configmap", images.ECHO_CONFIGMAP, template=READ_ONLY), []),
     "failed": (a_checkup("failed", params={"message": "Hi!", "failure": REASON}), []),
     "input": (a_checkup("input", images.ECHO_CONFIGMAP, params={}), []),
-    "timed-out": (a_checkup("timed-out", params=hanging(), timeoutSeconds=3), []),
+    "timed-out": (a_checkup("timed-out", params=hanging(), timeoutSeconds=TO_RUN), []),
     "cancelled": (a_checkup("cancelled", params=hanging()), []),
     "deleted": (a_checkup("deleted", params=hanging()), []),
-    "bad-image": (a_checkup("bad-image", NOWHERE, timeoutSeconds=2), []),
+    "bad-image": (a_checkup("bad-image", NOWHERE, timeoutSeconds=TO_START), []),
     "no-account": (a_checkup("no-account", serviceAccountName="nobody", timeoutSeconds=2), []),
-    "quota": (a_checkup("quota", timeoutSeconds=2), [NO_PODS]),
-    "security": (a_checkup("security", template=HOST_NETWORK, timeoutSeconds=2), []),
+    "quota": (a_checkup("quota", timeoutSeconds=TO_START), [NO_PODS]),
+    "security": (a_checkup("security", template=HOST_NETWORK, timeoutSeconds=TO_START), []),
     "template": (a_checkup("template", template=CONTRADICTION), []),
-    "no-node": (a_checkup("no-node", template=NO_NODE, timeoutSeconds=2), []),
+    "no-node": (a_checkup("no-node", template=NO_NODE, timeoutSeconds=TO_START), []),
     "no-program": (a_checkup("no-program", template=instead("/no/such/program")), []),
     "silent": (a_checkup("silent", template=instead("true")), []),
     "crash": (a_checkup("crash", template=instead("sh", "-c", "echo about to crash; exit 3")), []),

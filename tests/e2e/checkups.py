@@ -61,7 +61,7 @@ class Case:
         found: dict[str, Any] = self.object.get("status", {})
         return found
 
-    async def verdict(self, within: float = 120) -> dict[str, Any]:
+    async def verdict(self, within: float = 240) -> dict[str, Any]:
         """The status, once there is a verdict."""
 
         def judged() -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Case:
 
         return await eventually(judged, within=within)
 
-    async def running(self, within: float = 60) -> dict[str, Any]:
+    async def running(self, within: float = 120) -> dict[str, Any]:
         """The status, once the echo waits and has said so in its partial results."""
 
         def waiting() -> dict[str, Any]:

@@ -17,6 +17,8 @@ from quintet.local import cluster as local
 from quintet.local.cluster import Cluster, prepare
 
 COMMAND = Path(sys.executable).parent / "quintet"
+# Whichever test is the first to need the node waits for all of it to start.
+LONGEST = 900
 IS_ROOT = platform.system() == "Linux" and os.geteuid() == 0
 
 
@@ -29,9 +31,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, with the reason, what needs a node where none can run; what takes the node down comes last."""
     items.sort(key=lambda item: item.path.stem == "test_node")
-    if not IS_ROOT:
-        for item in items:
-            if item.get_closest_marker("node"):
+    for item in items:
+        if item.get_closest_marker("node"):
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(LONGEST))
+            if not IS_ROOT:
                 item.add_marker(pytest.mark.skip(reason="a node needs root on Linux"))
 
 

@@ -68,7 +68,7 @@ class Place:
         )
         return found
 
-    def wait_for(self, name: str, condition: str, seconds: int = 90) -> dict[str, Any]:
+    def wait_for(self, name: str, condition: str, seconds: int = 180) -> dict[str, Any]:
         """Wait with kubectl's own means for a condition of a JsonServer."""
         self.kubectl("wait", f"jsonserver/{name}", f"--for=condition={condition}", f"--timeout={seconds}s")
         return self.get("jsonserver", name)
@@ -126,7 +126,7 @@ def a_condition(obj: dict[str, Any], name: str) -> dict[str, Any]:
 
 def fetch(url: str) -> bytes:
     """What curl would print."""
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=30) as answer:
         content: bytes = answer.read()
         return content
 
@@ -135,7 +135,7 @@ async def install(place: Place) -> None:
     """Install the operator as a person would, and wait until both replicas and the webhooks are there."""
     system = place.at(SYSTEM)
     system.kubectl("apply", "-k", str(ROOT / "config/default"))
-    system.kubectl("rollout", "status", "deployment/quintet", "--timeout=120s")
+    system.kubectl("rollout", "status", "deployment/quintet", "--timeout=240s")
     await webhooks_registered(system)
 
 
@@ -150,7 +150,7 @@ async def webhooks_registered(system: Place) -> None:
         # A Service follows its pods with a delay.
         system.at("default").kubectl("apply", "--dry-run=server", "-f", "-", input=a_jsonserver("app-x"))
 
-    await eventually(registered, within=60)
+    await eventually(registered, within=120)
 
 
 def refusals(system: Place) -> list[str]:

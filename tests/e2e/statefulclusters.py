@@ -38,6 +38,9 @@ def a_pod_template(image: str = IMAGE, **annotations: str) -> dict[str, Any]:
                     "readinessProbe": {
                         "httpGet": {"path": "/healthz", "port": 8222},
                         "periodSeconds": 1,
+                        # A server that answers late on a busy machine is none that is not ready.
+                        "timeoutSeconds": 10,
+                        "failureThreshold": 6,
                     },
                     "resources": {"requests": {"cpu": "5m", "memory": "32Mi"}},
                     "securityContext": {
@@ -118,7 +121,7 @@ def ledger(found: dict[str, Any]) -> dict[str, str]:
     return {each["name"]: each["state"] for each in found["status"].get("claims", ())}
 
 
-async def settled(place: Place, replicas: int = 3, name: str = NAME, within: float = 120) -> dict[str, Any]:
+async def settled(place: Place, replicas: int = 3, name: str = NAME, within: float = 180) -> dict[str, Any]:
     """The StatefulCluster, once its status says of this generation that all is as asked."""
 
     def probe() -> dict[str, Any]:

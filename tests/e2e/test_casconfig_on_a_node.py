@@ -63,7 +63,7 @@ async def is_ready(place: Place, applied: str) -> dict:
         assert found["status"]["summary"] == applied, found["status"]
         return found
 
-    return await eventually(probe, within=90)
+    return await eventually(probe, within=180)
 
 
 async def test_a_sidecar_and_a_variable_arrive_in_running_pods_and_leave_again(place):
@@ -79,7 +79,7 @@ async def test_a_sidecar_and_a_variable_arrive_in_running_pods_and_leave_again(p
         await says(place, pod, "app", "debug")
         await says(place, pod, "log-shipper", "shipping")
         assert revisions(place, name) == 2, "not one rollout"
-    place.kubectl("delete", "casconfig", "logging", "--timeout=60s")
+    place.kubectl("delete", "casconfig", "logging", "--timeout=180s")
     for name in NAMES:
         pod = await settled(place, name, ["app"])
         await says(place, pod, "app", "no level")

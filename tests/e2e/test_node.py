@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import COMMAND
-from e2e.traces import CLUSTER, Traces, processes
+from e2e.traces import CLUSTER, Traces, networks, processes
 from kit.recording import keep
 from quintet.components import COMPONENTS
 from quintet.local import cluster as local
@@ -35,11 +35,22 @@ def situation(node: Cluster) -> str:
     return pods + node.kubectl("get", "events", "--all-namespaces", "-o", columns).stdout
 
 
-def eventually(check: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def eventually(
+    check: Callable[[], bool], what: str, seen: Callable[[], str] = str, seconds: float = 60
+) -> None:
     deadline = time.monotonic() + seconds
     while not check():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}; {seen()}"
         time.sleep(0.2)
+
+
+def nothing_of(state: Path) -> None:
+    """Wait a little, as processes that were killed take a moment to go."""
+
+    def left() -> tuple[list[str], list[Path]]:
+        return processes(state), list(state.iterdir())
+
+    eventually(lambda: left() == ([], []), "nothing is left", lambda: str(left()))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +73,7 @@ def ask(node: Cluster, url: str) -> str:
         answers.append(node.kubectl("exec", "deployment/hello", "--", "node", "-e", script))
         return answers[-1].returncode == 0
 
-    eventually(answered, f"an answer from {url}", seconds=20)
+    eventually(answered, f"an answer from {url}", seconds=60)
     return answers[-1].stdout
 
 
@@ -122,7 +133,7 @@ def test_port_forward_brings_a_service_to_loopback(hello):
             assert forward.stdout is not None
             found = re.search(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())
             assert found
-            with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}/greetings", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}/greetings", timeout=30) as answer:
                 assert json.load(answer)[0]["id"] == 1
         finally:
             forward.kill()
@@ -156,7 +167,7 @@ def test_a_deleted_claim_takes_its_volume_and_folder_along(node):
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
     }
     kubectl(node, "apply", "-f", "-", input=json.dumps(claim))
-    kubectl(node, "wait", "pvc/short-lived", "--for=jsonpath={.status.phase}=Bound", "--timeout=30s")
+    kubectl(node, "wait", "pvc/short-lived", "--for=jsonpath={.status.phase}=Bound", "--timeout=120s")
     volume = kubectl(node, "get", "pvc", "short-lived", "-o", "jsonpath={.spec.volumeName}")
     folder = node.directory / "volumes" / volume
     assert folder.is_dir()
@@ -191,9 +202,10 @@ def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node
     assert local.down(CLUSTER)
     eventually(
         lambda: Traces.of(node_state).added_since(before) == {},
-        f"nothing is left, but there is {Traces.of(node_state).added_since(before)}",
-        seconds=15,
+        "nothing is left",
+        lambda: str(Traces.of(node_state).added_since(before)),
     )
+    assert not set(during["networks"]) & networks(), "somebody is still in a network of the node"
 
 
 @pytest.mark.slow
@@ -215,7 +227,7 @@ def test_the_demo_shows_every_kind_at_work_and_stops_what_it_started(quintet, st
     put, got = re.findall(r"hello-[0-9a-f]{6}", answer.stdout)
     assert put == got
     assert "Everything that the demo started is stopped again." in answer.stdout
-    assert (processes(state), list(state.iterdir())) == ([], [])
+    nothing_of(state)
 
 
 @pytest.mark.slow
@@ -251,7 +263,7 @@ def test_a_demo_that_is_asked_to_end_stops_what_it_started(state, monkeypatch):
     rest = running.communicate()[1]
     assert running.returncode == 130, "".join(said) + rest
     assert rest.endswith("stopped\n"), rest
-    assert (processes(state), list(state.iterdir())) == ([], [])
+    nothing_of(state)
 
 
 @pytest.mark.slow
@@ -261,10 +273,16 @@ def test_an_up_with_a_node_that_is_killed_half_way_leaves_nothing(tmp_path, monk
     before = Traces.of(tmp_path)
     record = tmp_path / "quintet/clusters" / CLUSTER / f"processes/{moment}.pid"
     command = [COMMAND, "up", "--node", "--name", CLUSTER]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
-        eventually(record.exists, f"{moment} is started")
-        started.kill()
-    eventually(lambda: Traces.of(tmp_path).added_since(before) == {}, "nothing is left", seconds=30)
+    for _ in range(3):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
+            eventually(record.exists, f"{moment} is started")
+            started.kill()
+        if started.returncode != 0:
+            break
+        local.down(CLUSTER)  # on a busy machine the signal may come too late
+    else:
+        pytest.fail("`up` has ended well each time")
+    eventually(lambda: Traces.of(tmp_path).added_since(before) == {}, "nothing is left")
 
 
 @pytest.mark.slow
@@ -275,8 +293,8 @@ def test_a_node_whose_runtime_was_killed_is_cleared_all_the_same(tmp_path, monke
     kubectl(
         cluster, "run", "orphan", f"--image={IMAGE}", "--restart=Never", "--command", "--", "sleep", "600"
     )
-    kubectl(cluster, "wait", "pod/orphan", "--for=condition=Ready", "--timeout=60s")
+    kubectl(cluster, "wait", "pod/orphan", "--for=condition=Ready", "--timeout=120s")
     for name in ("kubelet", "containerd", "namespace"):
         cluster.process(name).kill()
     assert local.down(CLUSTER)
-    eventually(lambda: Traces.of(tmp_path).added_since(before) == {}, "nothing is left", seconds=15)
+    eventually(lambda: Traces.of(tmp_path).added_since(before) == {}, "nothing is left")

@@ -208,6 +208,7 @@ async def test_scaled_down_and_up_again_the_same_volumes_are_used(filled):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 async def test_a_volume_on_a_node_that_is_gone_is_set_aside_and_the_replica_comes_back(filled):
     place, written = filled
     before = placed(place)
@@ -225,7 +226,7 @@ async def test_a_volume_on_a_node_that_is_gone_is_set_aside_and_the_replica_come
         found = place.get("statefulcluster", NAME)
         assert ledger(found).get(lost) == "Unusable", f"{found['status']}\n{place.situation()}"
 
-    await eventually(set_aside, within=200)
+    await eventually(set_aside, within=300)
     found = await settled(place)
     (entry,) = (each for each in found["status"]["claims"] if each["name"] == lost)
     assert entry["nextStep"], entry
@@ -299,8 +300,13 @@ async def test_a_statefulset_of_the_documentation_runs_with_only_its_kind_change
         names = web.get("statefulcluster", "web")["status"]["replicaNames"]
         assert len(names) == 2
         for name in names:
-            write = f"echo $(hostname) >/usr/share/nginx/html/index.html; getent hosts {name}.nginx"
-            assert f"{name}.nginx" in web.kubectl("exec", name, "--", "sh", "-c", write)
+            write = "echo $(hostname) >/usr/share/nginx/html/index.html"
+            web.kubectl("exec", name, "--", "sh", "-c", write)
+
+            def resolved(name: str = name) -> None:
+                assert f"{name}.nginx" in web.kubectl("exec", name, "--", "getent", "hosts", f"{name}.nginx")
+
+            await eventually(resolved, within=60)  # cluster DNS follows the pods with a delay
         victim = names[0]
         web.kubectl("delete", "pod", victim)
         web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=120s")
@@ -366,6 +372,7 @@ async def test_an_autoscaler_scales_a_statefulcluster(place):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 async def test_the_example_keeps_its_records_while_every_server_is_replaced(place):
     manifest = ROOT / "examples/03-statefulcluster/journal.yaml"
     cluster = next(

@@ -1,6 +1,8 @@
 """What a cluster could leave behind on a machine, written down so that it can be compared."""
 
 import os
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -53,11 +55,9 @@ class Traces:
         """Look at the machine, and at everything below one state directory."""
         return cls(
             processes=frozenset(processes(state)),
-            mounts=frozenset(
-                line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
-            ),
-            networks=frozenset(_networks()),
-            cgroups=frozenset(map(str, Path("/sys/fs/cgroup").rglob(f"quintet-{CLUSTER}-*"))),
+            mounts=frozenset(_mounts(state)),
+            networks=frozenset(_networks(state)),
+            cgroups=frozenset(_cgroups(_group(state, CLUSTER))),
             files=frozenset(_files(state)),
             settings=frozenset(_settings()),
         )
@@ -70,8 +70,16 @@ class Traces:
 
 def processes(state: Path) -> list[str]:
     """Return the processes of clusters below this directory: by command, environment or cgroup."""
-    found = []
-    groups = [group_of(state / "quintet/clusters" / name).name for name in (CLUSTER, "demo")]
+    return [f"{folder.name} {command[:160]}" for folder, command in _processes(state)]
+
+
+def networks() -> set[str]:
+    """Return every network that a process of this machine is in, whosever it is."""
+    return _networks_of(Path("/proc").glob("[0-9]*"))
+
+
+def _processes(state: Path) -> Iterator[tuple[Path, str]]:
+    groups = [_group(state, name) for name in (CLUSTER, "demo")]
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -79,20 +87,46 @@ def processes(state: Path) -> list[str]:
             cgroup = (folder / "cgroup").read_text()
             ours = str(state) in command + environment or any(name in cgroup for name in groups)
             if ours and int(folder.name) != os.getpid():
-                found.append(f"{folder.name} {command[:160]}")
-    return found
+                yield folder, command
 
 
-def _networks() -> set[str]:
+def _group(state: Path, name: str) -> str:
+    return group_of(state / "quintet/clusters" / name).name
+
+
+def below(folder: Path) -> Iterator[str]:
+    """Return everything in a folder, also while it is being removed, which `rglob` fails on."""
+    for place, folders, files in os.walk(folder):
+        yield from (str(Path(place) / name) for name in (*folders, *files))
+
+
+def _cgroups(name: str) -> set[str]:
+    walked = os.walk("/sys/fs/cgroup")
+    return {str(Path(place) / name) for place, folders, _ in walked if name in folders}
+
+
+def _mounts(state: Path) -> set[str]:
+    """Not those in temporary directories of others: tests that run beside these make some."""
+    points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    others = tempfile.gettempdir() + os.sep
+    return {point for point in points if point.startswith(str(state)) or not point.startswith(others)}
+
+
+def _networks(state: Path) -> set[str]:
+    """Only those of clusters below this directory: others may be started and stopped meanwhile."""
+    return _networks_of(folder for folder, _ in _processes(state)) - {os.readlink("/proc/self/ns/net")}
+
+
+def _networks_of(folders: Iterable[Path]) -> set[str]:
     found = set()
-    for path in Path("/proc").glob("[0-9]*/ns/net"):
+    for folder in folders:
         with suppress(OSError):
-            found.add(os.readlink(path))
+            found.add(os.readlink(folder / "ns/net"))
     return found
 
 
 def _files(state: Path) -> set[str]:
-    found = {str(path) for path in state.rglob("*")}
+    found = set(below(state))
     for folder in WATCHED:
         with suppress(OSError):
             found.update(str(path) for path in Path(folder).iterdir())

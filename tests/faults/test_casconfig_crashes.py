@@ -139,7 +139,7 @@ EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 1, TROUBLE: 3}
 @pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 @pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_all_targets_or_none_whatever_happens_to_a_write(
     fault, story, writes, casconfigs: Client, cluster, api, tmp_path
 ):

@@ -32,7 +32,7 @@ async def settled(client: Client, key: ObjectKey, text: str) -> None:
         config = await client.get(CHILD_TYPES[0], key, dict)
         assert config["data"] == {"text": text}
 
-    await eventually(probe)
+    await eventually(probe, within=120)
 
 
 async def gone(client: Client, key: ObjectKey) -> None:
@@ -44,7 +44,7 @@ async def gone(client: Client, key: ObjectKey) -> None:
                 continue
             raise AssertionError(f"{resource.kind} {key} is still there")
 
-    await eventually(probe)
+    await eventually(probe, within=120)
 
 
 async def tell(client: Client, namespace: str) -> None:
@@ -77,7 +77,7 @@ async def writes(widgets, cluster, tmp_path_factory) -> int:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 async def test_the_end_is_the_same_whatever_happens_to_any_write(
     fault, writes, widgets, cluster, api, tmp_path
 ):
@@ -99,6 +99,7 @@ async def test_the_end_is_the_same_whatever_happens_to_any_write(
                 assert len(made) == 3, f"write {number} {fault}: something was made twice\n{proxy.trace}"
             finally:
                 kubelet.cancel()
+                await asyncio.gather(kubelet, return_exceptions=True)
 
     for number in range(1, writes + 1):
         await plan(number)

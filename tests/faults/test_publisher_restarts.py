@@ -99,8 +99,8 @@ async def test_a_rolling_restart_of_the_proxies_loses_nothing(tmp_path: Path):
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_stream(server, DURABLE) as stream,
-        a_publisher(settings(server.url), leave=0.5) as first,
-        a_publisher(settings(server.url), leave=0.5) as second,
+        a_publisher(settings(server.url, seconds=30.0), leave=0.5) as first,
+        a_publisher(settings(server.url, seconds=30.0), leave=0.5) as second,
     ):
         for each in (first, second):
             await each.ready()
@@ -173,13 +173,13 @@ async def test_what_is_under_way_at_sigterm_is_acknowledged_before_it_goes(tmp_p
         a_publisher(settings(server.url, seconds=60), leave=0) as publisher,
     ):
         await publisher.ready()
-        server.signal(signal.SIGSTOP)
+        await server.freeze()
         waiting = [asyncio.create_task(publisher.ask(binary(number))) for number in range(50)]
         await eventually(lambda: _in_flight(publisher, 50))
         leaving = asyncio.create_task(publisher.stop())
         await eventually(lambda: _closed(publisher))
         assert not any(each.done() for each in waiting)
-        server.signal(signal.SIGCONT)
+        server.thaw()
         answers = [await each for each in waiting]
         assert {answer.status for answer in answers} == {204}
         assert {answer.headers["connection"] for answer in answers} == {"close"}

@@ -75,7 +75,7 @@ async def tell(scene: Scene) -> None:
     await eventually(gone, within=60)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_the_end_is_the_same_whatever_happens_to_any_write(
     client: Client, cluster: Cluster, tmp_path: Path
 ):

@@ -20,7 +20,7 @@ from quintet.components import COMPONENTS
 from quintet.kube.client import Client
 from quintet.manifests.installation import installer, objects
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 ALL = tuple(COMPONENTS.values())
 MOST_WRITES = 80
 

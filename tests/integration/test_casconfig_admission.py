@@ -3,7 +3,6 @@
 The operator of these tests is the whole program, as it is run on a developer's machine.
 """
 
-import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -22,7 +21,7 @@ from kit.casconfigs import (
     remove,
 )
 from kit.process import Program
-from kit.quintet import apply, run_with_webhooks
+from kit.quintet import apply, with_webhooks
 from quintet.apis.casconfig import FINALIZER
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
@@ -30,12 +29,8 @@ from quintet.kube.client import Client
 
 @pytest.fixture(scope="module")
 async def webhooks(casconfigs: Client, cluster) -> AsyncIterator[Program]:
-    program = await run_with_webhooks(cluster.kubeconfig, "casconfig")
-    try:
+    async with with_webhooks(cluster.kubeconfig, "casconfig") as program:
         yield program
-    finally:
-        program.signal(signal.SIGTERM)
-        assert await program.ended() == 0, "\n".join(program.log)
 
 
 def written(*policies: Any, **spec: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """All targets of a config or none: whichever of them refuses, and for whatever reason."""
 
+import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kit.api import Api
+from kit.api import Api, RefusedError
 from kit.casconfigs import (
     DEPLOYMENTS,
     VERBS,
@@ -33,6 +34,7 @@ from kit.proxy.certificate import serving_certificate
 from quintet.apis.casconfig import TargetState
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.kube.client import Client
+from quintet.web.listening import no_more
 
 JOBS = Resource("batch", "v1", "Job", "jobs")
 NAMES = ("a", "b", "c")
@@ -118,9 +120,9 @@ async def a_webhook(api: Api, namespace: str, refused: str, scratch: Path) -> As
     app.router.add_post("/", review)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await site.start()
-    port = runner.addresses[0][1]
+    assert runner.server is not None
+    listener = await asyncio.get_running_loop().create_server(runner.server, "127.0.0.1", 0, ssl=context)
+    port = listener.sockets[0].getsockname()[1]
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     rule = {
         "apiGroups": ["apps"],
@@ -141,7 +143,16 @@ async def a_webhook(api: Api, namespace: str, refused: str, scratch: Path) -> As
         yield
     finally:
         await api.delete(f"{path}/{namespace}")
+        await eventually(lambda: _is_changed(api, namespace, refused))
+        await no_more(listener)
+        listener.close()
         await runner.cleanup()
+
+
+def _is_changed(api: Api, namespace: str, name: str) -> Awaitable[JsonObject]:
+    """Try whether a Deployment may be changed."""
+    where = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+    return api.merge(where, {"metadata": {"labels": {"tried": "this"}}}, dryRun="All")
 
 
 @pytest.mark.parametrize("failing", NAMES)
@@ -150,11 +161,10 @@ async def test_a_webhook_that_refuses_one_target_keeps_all_from_being_changed(
 ):
     before = await targets(casconfigs, namespace)
     async with a_webhook(api, namespace, failing, tmp_path):
-        where = f"/apis/apps/v1/namespaces/{namespace}/deployments/{failing}"
 
         async def bites() -> None:
-            with pytest.raises(Exception, match="house rules"):
-                await api.merge(where, {"metadata": {"labels": {"tried": "this"}}}, dryRun="All")
+            with pytest.raises(RefusedError, match="house rules"):
+                await _is_changed(api, namespace, failing)
 
         await eventually(bites)
         key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))

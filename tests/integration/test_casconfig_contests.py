@@ -78,9 +78,9 @@ async def test_a_restart_begins_no_new_war(
             key = await create(casconfigs, namespace, "war", a_policy(labels={"tier": "ours"}))
             await with_reason(casconfigs, key, "Contested")
         await proxy.quiet(0.5)
-        before = len(proxy.trace.writes())
+        before, mark = len(proxy.trace.writes()), proxy.trace.mark()
         async with operator(kubeconfig, namespace=namespace):
-            await proxy.wait_for(matching("watch", "deployments"))
+            await proxy.wait_for(matching("watch", "deployments"), since=mark)
             await proxy.quiet(2.0)
         assert len(proxy.trace.writes()) == before, f"\n{proxy.trace}"
 

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from kit.access import Access
+from kit.allowed import account as account_of
+from kit.allowed import until_may
 from kit.eventually import eventually
 from kit.proxy import Answer, DropReply, FaultProxy, Refuse, matching
 
@@ -104,6 +106,8 @@ async def scene(api, namespace, proxy: FaultProxy, tmp_path) -> Scene:
         "subjects": [{"kind": "ServiceAccount", "name": "echo", "namespace": namespace}],
     }
     await api.create(f"{roles}/rolebindings", binding)
+    user = account_of(namespace, "echo")
+    await until_may(api, user, "patch", "configmaps", namespace=namespace, name=NAME)
     token = await api.create(f"{base}/serviceaccounts/echo/token", {"spec": {}})
     account = tmp_path / "account"
     account.mkdir()
@@ -273,7 +277,7 @@ async def test_who_may_not_write_the_results_says_so_and_does_not_hang(scene, wa
         assert "cannot patch resource" in output
 
     # The API server learns of the deletion with a short delay.
-    await eventually(refused)
+    await eventually(refused, within=120)
 
 
 @WAYS
@@ -309,7 +313,7 @@ async def test_a_checkup_that_is_told_to_stop_stops_at_once_without_a_verdict(sc
         assert "status.result.waiting" in await scene.data()
 
     try:
-        await eventually(published)
+        await eventually(published, within=60)
         process.terminate()
         async with asyncio.timeout(30):
             assert await process.wait() == 143

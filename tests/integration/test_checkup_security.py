@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from kit.allowed import account, may
 from kit.api import Api
 from kit.checkups import (
     ACCOUNT,
     CHILD_TYPES,
+    PATIENT,
     PlayedPod,
     a_checkup,
     an_account,
@@ -29,40 +31,38 @@ from quintet.controllers.checkup.rbac import DEMANDS, RIGHTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
 
-REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-
-
-async def may(
-    api: Api, user: str, namespace: str, verb: str, resource: str, name: str = "", group: str = ""
-) -> bool:
-    wanted = {"namespace": namespace, "verb": verb, "resource": resource, "group": group, "name": name}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-            "spec": {"user": user, "groups": ["system:authenticated"], "resourceAttributes": wanted}}  # fmt: skip
-    return bool((await api.create(REVIEWS, body))["status"]["allowed"])
-
 
 async def test_the_service_account_may_write_its_results_and_nothing_else(
     checkup_operator, checkups: Client, api: Api, namespace
 ):
     key = await create(checkups, namespace, "modest")
     await PlayedPod.of(checkups, key)
-    name, user = await run_name(checkups, key), f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    name, user = await run_name(checkups, key), account(namespace, ACCOUNT)
     table = {
         (verb, name): verb in ("get", "update", "patch")
         for verb in ("get", "update", "patch", "delete", "list", "watch", "create", "deletecollection")
     }
     table |= {(verb, "other"): False for verb in ("get", "update", "patch", "delete")}
-    seen = {
-        (verb, which): await may(api, user, namespace, verb, "configmaps", which) for verb, which in table
-    }
-    assert seen == table
+
+    async def as_wanted() -> None:
+        seen = {
+            (verb, which): await may(api, user, verb, "configmaps", namespace=namespace, name=which)
+            for verb, which in table
+        }
+        assert seen == table
+
+    await eventually(as_wanted)  # a new right takes a moment to count
     others = [
         (verb, resource, group)
         for resource, group in (("secrets", ""), ("pods", ""), ("jobs", "batch"), ("checkups", "kiagnose.io"),
                                 ("roles", desired.RBAC), ("rolebindings", desired.RBAC))
         for verb in ("get", "list", "create", "update", "patch", "delete")
     ]  # fmt: skip
-    gained = [each for each in others if await may(api, user, namespace, each[0], each[1], name, each[2])]
+    gained = [
+        (verb, resource)
+        for verb, resource, group in others
+        if await may(api, user, verb, resource, group=group, namespace=namespace, name=name)
+    ]
     assert gained == []
 
 
@@ -104,13 +104,12 @@ async def test_an_object_that_was_there_first_is_never_adopted_changed_or_grante
         after = await checkups.get(resource, where, dict[str, Any])
         if resource != desired.JOBS:  # the Job controller writes into any Job
             assert after == before
-        user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+        user = account(namespace, ACCOUNT)
         if resource == desired.CONFIG_MAPS:
-            assert not await may(api, user, namespace, "update", "configmaps", name), (
-                "granted a foreign ConfigMap"
-            )
+            granted = await may(api, user, "update", "configmaps", namespace=namespace, name=name)
+            assert not granted, "granted a foreign ConfigMap"
             assert not await exists(checkups, desired.ROLES, where)
-        assert not await may(api, user, namespace, "get", "secrets", "any")
+        assert not await may(api, user, "get", "secrets", namespace=namespace, name="any")
         await checkups.delete(CHECKUPS, key)
 
         async def gone() -> None:
@@ -238,7 +237,7 @@ async def test_a_whole_life_needs_no_more_than_the_declared_rights(
 ):
     await an_account(checkups, namespace)
     kubeconfig = proxy.write_kubeconfig(tmp_path)
-    async with an_operator(kubeconfig, namespace=namespace):
+    async with an_operator(kubeconfig, namespace=namespace, limits=PATIENT):
         good = await create(checkups, namespace, "good")
         await passes(checkups, good)
         await with_verdict(checkups, good, "Passed")

@@ -4,14 +4,18 @@ Quotas, Pod Security, the scheduler and the Job controller are the real ones; wh
 say about a pod is written by the tests (see kit/checkups.py), since there is no node.
 """
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from kit.api import Api
+from kit.api import Api, RefusedError
 from kit.checkups import (
     CHILD_TYPES,
+    PATIENT,
     PlayedPod,
+    an_account,
+    an_operator,
     create,
     get,
     passes,
@@ -27,18 +31,47 @@ from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, find_condition
 from quintet.controllers.checkup import desired
 from quintet.kube.client import PODS, Client
+from quintet.kube.errors import Invalid
+
+# Long enough for what Kubernetes has to say about a pod that does not start, and for us to hear it.
+TO_START = 15
+CONTAINERS = [{"name": "x", "image": "x"}]
+PROBE = {"metadata": {"generateName": "probe-"}}
+OF_NOTHING = {
+    "configmaps": ("/api/v1", {}),
+    "pods": ("/api/v1", {"spec": {"containers": CONTAINERS}}),
+    "roles": ("/apis/rbac.authorization.k8s.io/v1", {}),
+    "jobs": ("/apis/batch/v1", {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": CONTAINERS}}}}),
+}  # fmt: skip
 
 
-async def quota(api: Api, namespace: str, **hard: str) -> None:
-    """A quota that counts: the controller has taken it up."""
-    names = {name.replace("_", "/"): value for name, value in hard.items()}
+async def refused(api: Api, namespace: str, plural: str, words: str, **spec: Any) -> None:
+    """Wait until the API server refuses one more of a type: what forbids it takes a moment to count."""
+    base, body = OF_NOTHING[plural]
+    tried = {**PROBE, **body, **({"spec": {**body.get("spec", {}), **spec}} if spec else {})}
+
+    async def probe() -> None:
+        with pytest.raises(RefusedError, match=words):
+            await api.create(f"{base}/namespaces/{namespace}/{plural}", tried, dryRun="All")
+
+    await eventually(probe, within=60)
+
+
+async def quota(api: Api, namespace: str, plural: str, name: str) -> None:
+    """No more than none of a type; once that counts."""
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    await api.create(path, {"metadata": {"name": "tight"}, "spec": {"hard": names}})
+    await api.create(path, {"metadata": {"name": "tight"}, "spec": {"hard": {name: "0"}}})
+    await refused(api, namespace, plural, "exceeded quota: tight")
 
-    async def counted() -> None:
-        assert (await api.get(f"{path}/tight")).get("status", {}).get("hard"), "the quota is not counted yet"
 
-    await eventually(counted)
+@pytest.fixture
+async def patient_operator(
+    checkups: Client, proxy: FaultProxy, namespace: str, tmp_path
+) -> AsyncIterator[None]:
+    """Like `checkup_operator`, but a pod may take its time to start."""
+    await an_account(checkups, namespace)
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, limits=PATIENT):
+        yield
 
 
 @pytest.mark.parametrize(
@@ -89,15 +122,17 @@ async def test_a_failed_checkup(
 
 
 async def test_a_timeout_keeps_the_log_and_then_stops_the_pod(
-    checkup_operator, checkups: Client, proxy: FaultProxy, namespace
+    patient_operator, checkups: Client, api: Api, proxy: FaultProxy, namespace
 ):
     # There is no kubelet to ask for logs, so the proxy answers in its place.
     log = Answer(200, body="line 1\nline 2: waiting for a friend\n")
     proxy.inject(log, when=matching("get", "pods", subresource="log"), times=None)
     key = await create(checkups, namespace, "hanging", timeout=1)
     pod = await PlayedPod.of(checkups, key)
-    await pod.runs()
+    # Before it runs: from then on it has a second, of which the time of its start may have taken most.
     await write_results(checkups, key, {"status.result.step": "2 of 3"})
+    await eventually(lambda: _made_known(api, namespace))
+    await pod.runs()
     status = (await with_verdict(checkups, key, "TimedOut")).status
     assert "waiting for a friend" in status.evidence.logs[0].tail
     assert status.evidence.pod == pod.key.name
@@ -125,6 +160,12 @@ async def test_a_timeout_keeps_the_log_and_then_stops_the_pod(
     assert (await get(checkups, key)).status == status, "the end of the Job changes nothing"
 
 
+async def _made_known(api: Api, namespace: str) -> None:
+    """The Job controller tells of a pod after it has made it."""
+    found = (await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"))["items"]
+    assert "SuccessfulCreate" in {each["reason"] for each in found}, found
+
+
 async def test_a_timeout_that_the_kubelet_saw_to_while_nobody_was_there(
     checkup_operator, checkups: Client, namespace
 ):
@@ -139,7 +180,7 @@ async def test_a_timeout_that_the_kubelet_saw_to_while_nobody_was_there(
 
 
 async def test_an_image_that_cannot_be_pulled(checkup_operator, checkups: Client, namespace):
-    key = await create(checkups, namespace, "no-image", timeout=3)
+    key = await create(checkups, namespace, "no-image", timeout=TO_START)
     pod = await PlayedPod.of(checkups, key)
     await pod.waits("ImagePullBackOff", 'Back-off pulling image "nowhere/none:1"')
     waiting = await with_reason(checkups, key, "ImagePullFailed")
@@ -168,7 +209,7 @@ async def test_a_name_that_no_image_can_have_ends_it_at_once(checkup_operator, c
 
 async def test_a_pod_that_finds_no_node(checkup_operator, checkups: Client, namespace):
     """The control plane has no node that takes pods, and its scheduler says so."""
-    key = await create(checkups, namespace, "nowhere", timeout=2)
+    key = await create(checkups, namespace, "nowhere", timeout=TO_START)
     status = (await with_verdict(checkups, key, "InfraError")).status
     assert status.reason == "Unschedulable"
     assert "finds no node" in status.message
@@ -187,8 +228,8 @@ async def test_a_missing_service_account(checkup_operator, checkups: Client, nam
 
 
 async def test_a_quota_without_room_for_a_pod(checkup_operator, checkups: Client, api: Api, namespace):
-    await quota(api, namespace, pods="0")
-    key = await create(checkups, namespace, "crowded", timeout=3)
+    await quota(api, namespace, "pods", "pods")
+    key = await create(checkups, namespace, "crowded", timeout=TO_START)
     waiting = await with_reason(checkups, key, "PodNotCreated")
     assert waiting.status.verdict is None, "room may be made"
     status = (await with_verdict(checkups, key, "InfraError")).status
@@ -198,8 +239,9 @@ async def test_a_quota_without_room_for_a_pod(checkup_operator, checkups: Client
 async def test_pod_security_that_forbids_the_pod(checkup_operator, checkups: Client, api: Api, namespace):
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     await api.merge(f"/api/v1/namespaces/{namespace}", label)
+    await refused(api, namespace, "pods", "violates PodSecurity", hostNetwork=True)
     overlay = {"spec": {"hostNetwork": True}}
-    key = await create(checkups, namespace, "privileged", timeout=3, template=overlay)
+    key = await create(checkups, namespace, "privileged", timeout=TO_START, template=overlay)
     status = (await with_verdict(checkups, key, "InfraError")).status
     assert status.reason == "PodNotCreated"
     assert 'violates PodSecurity "restricted:latest": host namespaces' in status.message
@@ -210,20 +252,25 @@ async def test_what_we_run_by_ourselves_is_restricted(
 ):
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     await api.merge(f"/api/v1/namespaces/{namespace}", label)
+    await refused(api, namespace, "pods", "violates PodSecurity", hostNetwork=True)
     key = await create(checkups, namespace, "modest")
     await passes(checkups, key)
     await with_verdict(checkups, key, "Passed")
 
 
 @pytest.mark.parametrize(
-    "hard",
-    [{"configmaps": "0"}, {"count_roles.rbac.authorization.k8s.io": "0"}, {"count_jobs.batch": "0"}],
+    ("plural", "counted"),
+    [
+        ("configmaps", "configmaps"),
+        ("roles", "count/roles.rbac.authorization.k8s.io"),
+        ("jobs", "count/jobs.batch"),
+    ],
     ids=["no ConfigMap", "no Role", "no Job"],
 )
 async def test_a_setup_that_fails_half_way_is_told_and_leaves_nothing(
-    hard, checkup_operator, checkups: Client, api: Api, namespace
+    plural, counted, checkup_operator, checkups: Client, api: Api, namespace
 ):
-    await quota(api, namespace, **hard)
+    await quota(api, namespace, plural, counted)
     key = await create(checkups, namespace, "half", timeout=1)
     name = await run_name(checkups, key)
     status = (await with_verdict(checkups, key, "InfraError")).status
@@ -237,6 +284,21 @@ async def test_a_setup_that_fails_half_way_is_told_and_leaves_nothing(
             assert not await exists(checkups, resource, ObjectKey(namespace, name)), resource.kind
 
     await eventually(gone)
+
+
+async def test_the_spec_stays_once_it_has_started(checkup_operator, checkups: Client, namespace):
+    """By the definition alone; what the webhooks say of it is in test_checkup_admission.py."""
+    key = await create(checkups, namespace, "fixed", params={"a": "b"})
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+    for change in (
+        {"params": {"a": "c"}},
+        {"image": "other"},
+        {"template": {"spec": {"nodeSelector": {"a": "b"}}}},
+    ):
+        with pytest.raises(Invalid) as refusal:
+            await checkups.patch(CHECKUPS, key, {"spec": change}, Object)
+        assert "spec must not be changed once the checkup has started" in refusal.value.message
 
 
 async def test_a_template_that_no_pod_can_have(checkup_operator, checkups: Client, namespace):

@@ -26,8 +26,11 @@ async def warnings(api):
         states = {condition["type"]: condition["status"] for condition in conditions}
         assert states.get("Established") == "True", conditions
         await api.get(LIBRARY.resource.path("default"))
+        # kubectl looks here first.
+        served = (await api.get(f"/apis/{LIBRARY.resource.api_version}"))["resources"]
+        assert LIBRARY.resource.plural in {each["name"] for each in served}, served
 
-    await eventually(established)
+    await eventually(established, within=60)
     yield found
     await api.delete(f"{DEFINITIONS}/{NAME}")
 
@@ -246,6 +249,6 @@ async def test_kubectl_explains_every_level(warnings, cluster):
             or "The shelves, by name." in text
         )
 
-    await eventually(explained)
+    await eventually(explained, within=60)
     conditions = " ".join(cluster.kubectl("explain", "library.status.conditions.reason").stdout.split())
     assert "one CamelCase word" in conditions

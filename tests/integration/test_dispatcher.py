@@ -121,6 +121,14 @@ async def test_after_the_last_try_an_event_is_kept_as_a_dead_letter_and_users_he
         await scene.publish(1)
         await all_acknowledged(scene, subscription)
         kept = await scene.jetstream.get_message(DEAD_STREAM, 1)
+
+        async def told() -> None:
+            assert await given_up(client, scene.namespace) == [
+                f"an event could not be delivered to {scene.sink} in 3 tries (last: answer 500); "
+                f"kept on the subject {DEAD_LETTERS}"
+            ]
+
+        await eventually(told)
     assert sink.ids == ["1", "1", "1"]
     assert kept.subject == DEAD_LETTERS
     assert kept.payload == b'{"n":1}'
@@ -130,15 +138,15 @@ async def test_after_the_last_try_an_event_is_kept_as_a_dead_letter_and_users_he
         "Quintet-Tries: 3", "Quintet-Answer: answer 500",
     ):  # fmt: skip
         assert line in head, head
-    notes = [
+
+
+async def given_up(client: Client, namespace: str) -> list[str]:
+    """What users hear of events that were given up."""
+    return [
         event["note"]
-        async for page in client.pages(EVENTS, namespace=scene.namespace)
+        async for page in client.pages(EVENTS, namespace=namespace)
         for event in map(msgspec.json.decode, page.items)
         if event["reason"] == "DeliveryGivenUp"
-    ]
-    assert notes == [
-        f"an event could not be delivered to {scene.sink} in 3 tries (last: answer 500); "
-        f"kept on the subject {DEAD_LETTERS}"
     ]
 
 
@@ -358,7 +366,8 @@ async def test_one_that_is_deleted_is_no_longer_delivered_for_and_leaves_no_cons
 async def test_a_sink_may_take_longer_than_the_server_waits_without_getting_the_event_twice(
     scene: Scene, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(consumers, "ACK_SECONDS", 2)
+    # A machine that stands still for a second or two is no fault here.
+    monkeypatch.setattr(consumers, "ACK_SECONDS", 6)
     monkeypatch.setattr(courier, "SIGN_OF_LIFE_SECONDS", 0.5)
     sink.hold = asyncio.Event()
     async with a_dispatcher(scene, places(scene, sink)), a_dispatcher(scene, places(scene, sink)):
@@ -366,8 +375,8 @@ async def test_a_sink_may_take_longer_than_the_server_waits_without_getting_the_
         await scene.found("orders", "Delivering")
         await scene.publish(1)
         await eventually(lambda: _under_way(sink, 1))
-        # The time of the server cannot be moved: three times as long as it would wait.
-        await asyncio.sleep(3 * consumers.ACK_SECONDS)
+        # The time of the server cannot be moved: twice as long as it would wait.
+        await asyncio.sleep(2 * consumers.ACK_SECONDS)
         info = await scene.jetstream.consumer_info(STREAM, consumer_name(subscription.metadata))
         assert (info.num_ack_pending, info.num_redelivered) == (1, 0), info
         sink.hold.set()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kit.eventually import eventually
+from kit.cluster import definitions_served
 
 ROOT = Path(__file__).parent.parent.parent
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -35,12 +35,7 @@ async def kinds(cluster):
     done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(own))
     assert done.returncode == 0, done.stderr
 
-    def served() -> None:
-        definitions = "--for=condition=Established"
-        waited = cluster.kubectl("wait", "crd", "--all", definitions, "--timeout=1s")
-        assert waited.returncode == 0, waited.stderr
-
-    await eventually(served)
+    await definitions_served(cluster)
     return cluster
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kit.api import Api, RefusedError
 from kit.eventually import eventually
 from kit.kinds import define
 from kit.quintet import apply, free_port
+from kit.webhooks import forgotten
 from quintet.admission import subscription
 from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors, admissions
 from quintet.admission.modes import by_url
@@ -64,19 +66,36 @@ def a_subscription(namespace: str, **spec: object) -> JsonObject:
 
 @pytest.fixture(scope="module")
 async def kinds(client: Client) -> None:
-    await define(client, EVENTINGBACKEND)
-    await define(client, SUBSCRIPTION)
+    await define(client, EVENTINGBACKEND, SUBSCRIPTION)
 
 
 @pytest.fixture(scope="module")
-async def webhooks(kinds, client: Client) -> AsyncIterator[None]:
+async def webhooks(kinds, client: Client, api: Api) -> AsyncIterator[None]:
     """As `quintet run` has them, served in this process."""
     served = [*admissions(ConfigErrors.WARN), subscription.ADMISSION]
     hooks = by_url(
         served, client, SystemClock(), host="127.0.0.1", port=free_port(), name="quintet-eventing-tests"
     )
     async with hooks.running():
+        await eventually(lambda: _asked(api), within=60)
         yield
+    await forgotten(api, (EVENTINGBACKENDS, SUBSCRIPTIONS))
+
+
+async def _asked(api: Api) -> None:
+    """The API server hears of webhooks through watches of its own, one for each sort."""
+
+    async def tried(resource: Resource, body: JsonObject) -> JsonObject:
+        return await api.create(resource.path("default"), body, dryRun="All")
+
+    assert (await tried(EVENTINGBACKENDS, a_backend()))["metadata"].get("labels"), "it is not labelled"
+    assert (await tried(SUBSCRIPTIONS, a_subscription("default")))["metadata"].get("finalizers"), (
+        "it is not held"
+    )
+    with pytest.raises(RefusedError, match="kafka"):
+        await tried(EVENTINGBACKENDS, a_backend("any", "kafka"))
+    with pytest.raises(RefusedError, match="must not be empty"):
+        await tried(SUBSCRIPTIONS, a_subscription("default", source=""))
 
 
 @pytest.fixture
@@ -257,7 +276,7 @@ async def test_kubectl_shows_the_published_columns(kinds, cluster, client: Clien
     assert (wide[0].split()[-1], wide[1].split()[-1]) == ("BACKENDREADY", "True")
     for condition in ("Ready", "Backend Ready", "Publisher Proxy Ready", "Subscription Controller Ready"):
         waited = cluster.kubectl(
-            "wait", "-n", namespace, "evb/any", f"--for=condition={condition}", "--timeout=5s"
+            "wait", "-n", namespace, "evb/any", f"--for=condition={condition}", "--timeout=30s"
         )
         assert waited.returncode == 0, waited.stderr
     listed = cluster.kubectl("get", "quintet", "-n", namespace, "-o", "name").stdout

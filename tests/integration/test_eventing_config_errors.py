@@ -1,6 +1,5 @@
 """An operator that was told to refuse mistakes in spec.config: the whole process, as it is installed."""
 
-import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from kit.eventually import eventually
 from kit.kinds import define
 from kit.process import Program
-from kit.quintet import apply, run_with_webhooks
+from kit.quintet import apply, with_webhooks
 from quintet.admission.eventingbackend import NAMESPACE_LABEL
 from quintet.apis.eventingbackend import EVENTINGBACKEND, EVENTINGBACKENDS
 from quintet.apis.meta import JsonObject
@@ -29,15 +28,10 @@ def a_backend(**key: object) -> JsonObject:
 
 @pytest.fixture(scope="module")
 async def rejecting(client: Client, cluster) -> AsyncIterator[Program]:
-    await define(client, EVENTINGBACKEND)
-    await define(client, SUBSCRIPTION)
+    await define(client, EVENTINGBACKEND, SUBSCRIPTION)
     options = ("--eventing-config-errors", "Reject")
-    program = await run_with_webhooks(cluster.kubeconfig, "eventing", options=options)
-    try:
+    async with with_webhooks(cluster.kubeconfig, "eventing", options=options) as program:
         yield program
-    finally:
-        program.signal(signal.SIGTERM)
-        assert await program.ended() == 0, "\n".join(program.log)
 
 
 async def test_mistakes_are_refused_everywhere_but_where_the_label_says_warn(rejecting, cluster, namespace):

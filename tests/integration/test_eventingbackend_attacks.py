@@ -89,7 +89,7 @@ async def test_what_a_stranger_answers_does_not_get_into_the_status(
 
     stranger = await asyncio.start_server(talkative, "127.0.0.1", 0)
     port = stranger.sockets[0].getsockname()[1]
-    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace), stranger:
+    async with stranger, an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
         key = await create(backends, namespace, "any", url=f"nats://127.0.0.1:{port}")
         await says(backends, key, "Server speaks no NATS")
         whole = await backends.get(EVENTINGBACKENDS, key, dict)

@@ -64,7 +64,8 @@ async def test_backends_of_one_name_in_two_namespaces_do_not_know_each_other(
     async with (
         fresh_namespace(api) as first,
         fresh_namespace(api) as second,
-        PretendedNode(api).running(),
+        PretendedNode(api, namespace=first).running(),
+        PretendedNode(api, namespace=second).running(),
         an_operator(cluster.kubeconfig),
         a_mesh() as mesh,
     ):
@@ -78,7 +79,7 @@ async def test_backends_of_one_name_in_two_namespaces_do_not_know_each_other(
                 )
         for namespace in (first, second):
             for name in ("one", "two", "mesh"):
-                await ready(backends, ObjectKey(namespace, name), within=90)
+                await ready(backends, ObjectKey(namespace, name))
         await backends.delete(EVENTINGBACKENDS, ObjectKey(first, "one"))
 
         async def gone() -> None:
@@ -268,8 +269,13 @@ async def test_a_backend_stays_while_subscriptions_use_it_and_says_which(
     users = [await a_subscription(backends, namespace, name, "any") for name in ("orders", "bills")]
     other = await a_subscription(backends, namespace, "others", "elsewhere")
     await backends.delete(EVENTINGBACKENDS, key)
-    found = await says(backends, key, "DeletionWaits", type_="Ready")
-    assert "Subscriptions that use it: bills, orders; delete" in found.message
+    await says(backends, key, "DeletionWaits", type_="Ready")
+
+    async def named() -> None:
+        found = condition(await get(backends, key), "Ready")
+        assert "Subscriptions that use it: bills, orders; delete" in found.message, found
+
+    await eventually(named)
     assert "Deployment/any-dispatcher" in resources(await children(backends, namespace)), "events are lost"
     for user in users:
         await backends.delete(SUBSCRIPTIONS, user)
@@ -279,6 +285,27 @@ async def test_a_backend_stays_while_subscriptions_use_it_and_says_which(
 
     await eventually(gone, within=90)
     assert await exists(backends, SUBSCRIPTIONS, other)
+
+
+async def test_a_subscription_that_the_operator_has_not_heard_of_yet_keeps_its_backend_too(
+    backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    news = proxy.hold("subscriptions")
+    user = await a_subscription(backends, namespace, "orders", "any")
+    await news.caught()
+    await backends.delete(EVENTINGBACKENDS, key)
+    found = await says(backends, key, "DeletionWaits", type_="Ready")
+    assert "Subscriptions that use it: orders; delete" in found.message
+    assert "Deployment/any-dispatcher" in resources(await children(backends, namespace)), "events are lost"
+    news.release()
+    await backends.delete(SUBSCRIPTIONS, user)
+
+    async def gone() -> None:
+        assert not await exists(backends, EVENTINGBACKENDS, key)
+
+    await eventually(gone, within=90)
 
 
 async def test_a_deleted_namespace_takes_everything_with_it(

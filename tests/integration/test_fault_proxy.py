@@ -164,7 +164,7 @@ async def test_refused_requests_never_arrive(proxy, proxied, api, configmaps):
 
 
 async def test_delayed_requests_arrive_late(proxy, proxied, configmaps):
-    injection = proxy.inject(Delay(1.0), when=matching("create"))
+    injection = proxy.inject(Delay(5.0), when=matching("create"))
     delayed = asyncio.create_task(proxied.create(configmaps, a_configmap("sent-first")))
     await injection.hit()
     overtaking = await proxied.create(configmaps, a_configmap("sent-second"))

@@ -37,7 +37,7 @@ async def test_large_objects_pass_in_both_directions(proxied, configmaps):
 
 async def test_watch_list_flows_line_by_line(proxied, api, configmaps):
     await api.create(configmaps, a_configmap("first"))
-    async with proxied.session.get(proxied.server + configmaps, params=WATCH_LIST) as answer:
+    async with proxied.session.get(proxied.server + configmaps, params=WATCH_LIST | OURS) as answer:
         watch = Watch(answer)
         names = []
         while (event := await watch.event())["type"] != "BOOKMARK":

@@ -73,6 +73,7 @@ async def test_what_is_printed_is_what_is_applied(own, bare):
     assert deployment["spec"]["template"]["spec"]["containers"][0]["args"][0] == "operator"
 
 
+@pytest.mark.timeout(900)
 async def test_the_whole_life_of_an_installation(own, bare):
     assert (await quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
     async with an_operator(own, bare):
@@ -98,9 +99,10 @@ async def test_the_whole_life_of_an_installation(own, bare):
         left = {resource.plural: await owned(bare, resource.path(NAMESPACE)) for resource in OWNED}
         assert not any(left.values()), left
 
-    await eventually(nothing, within=60)
+    await eventually(nothing, within=120)
 
 
+@pytest.mark.timeout(900)
 async def test_data_is_deleted_only_after_a_yes(own, bare):
     assert (await quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
     async with an_operator(own, bare):
@@ -133,6 +135,11 @@ async def test_a_definition_that_could_not_be_replaced_stops_everything_at_once(
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["ofALaterVersion"] = {"type": "string"}
     name = body["metadata"]["name"]
+
+    async def gone() -> None:
+        assert not await bare.exists(f"{CRDS}/{name}"), "the one before is still on its way out"
+
+    await eventually(gone, within=120)
 
     async def created() -> None:
         await bare.apply(f"{CRDS}/{name}", body, manager="later", force=True)

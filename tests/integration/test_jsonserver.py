@@ -191,6 +191,7 @@ TIED = {
 }
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["ConfigMap", "Service", "Deployment"])
 async def test_tc_09_owned_resource_modified(kind, app, servers: Client):
     """Every single field that we send, changed by hand, one after the other, and put back."""
@@ -254,7 +255,7 @@ async def test_tc_09_what_others_add_is_kept(app, servers: Client):
         assert seen["Deployment"]["metadata"]["labels"]["theirs"] == "yes"
         assert seen["Deployment"]["metadata"]["annotations"]["theirs"] == "yes"
 
-    await eventually(kept)
+    await eventually(kept, within=60)
 
 
 async def test_tc_11_invalid_replica_number(servers: Client, cluster, namespace):
@@ -388,9 +389,13 @@ async def test_kubectl_get_and_explain_read_well(app, cluster):
     wide = cluster.kubectl("get", "js", "-n", app.namespace, "-o", "wide").stdout
     assert "Synced successfully!" in wide
     assert f"http://{app.name}.{app.namespace}.svc:3000" in wide
-    explained = cluster.kubectl("explain", "jsonserver.spec").stdout
-    for field in ("jsonConfig", "replicas", "image", "storage", "template"):
-        assert field in explained
+
+    def explained() -> None:
+        said = cluster.kubectl("explain", "jsonserver.spec").stdout
+        for field in ("jsonConfig", "replicas", "image", "storage", "template"):
+            assert field in said, said
+
+    await eventually(explained, within=60)  # the schema of a new kind follows its definition by seconds
     assert cluster.kubectl("get", "quintet", "-n", app.namespace).stdout.count(app.name) == 1
     described = cluster.kubectl("describe", "js", app.name, "-n", app.namespace).stdout
     assert "Synced successfully!" in described

@@ -5,14 +5,13 @@ bad data ends in the status.
 """
 
 import json
-import signal
 from collections.abc import AsyncIterator
 
 import pytest
 
 from kit.jsonservers import PEOPLE, a_jsonserver, in_state, install
 from kit.process import Program
-from kit.quintet import apply, run_with_webhooks
+from kit.quintet import apply, with_webhooks
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
 from quintet.apis.meta import Object, ObjectKey, Resource
@@ -25,12 +24,8 @@ CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 @pytest.fixture(scope="module")
 async def webhooks(client: Client, cluster) -> AsyncIterator[Program]:
     await install(client)
-    program = await run_with_webhooks(cluster.kubeconfig, "jsonserver")
-    try:
+    async with with_webhooks(cluster.kubeconfig, "jsonserver") as program:
         yield program
-    finally:
-        program.signal(signal.SIGTERM)
-        assert await program.ended() == 0, "\n".join(program.log)
 
 
 async def test_tc_02_default_replica_value(webhooks, cluster, client: Client, namespace):

@@ -144,7 +144,7 @@ async def test_what_is_given_back_comes_again_and_what_is_terminated_does_not(st
 
 
 async def test_work_in_progress_is_not_delivered_again_and_forgotten_work_is(stream):
-    await stream.create_or_update_consumer("events", consumer(ack_wait=SECOND))
+    await stream.create_or_update_consumer("events", consumer(ack_wait=6 * SECOND))
     await publish(stream, 2)
     kept: list[Delivery] = []
     pull = stream.pull("events", "c", 10, kept.append)
@@ -153,7 +153,7 @@ async def test_work_in_progress_is_not_delivered_again_and_forgotten_work_is(str
 
     async def again() -> None:
         busy.in_progress()
-        assert len(kept) >= 4
+        assert len(kept) >= 3
 
     await eventually(again, within=60)
     assert {each.stream_sequence for each in kept[2:]} == {2}

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kit.allowed import in_force
 from kit.api import Api
 from kit.eventually import eventually
 from quintet.admission.sources import SECRETS, LeftBehind, SecretStore, SelfMade
@@ -35,6 +36,9 @@ async def robot(cluster, api: Api, namespace: str) -> AsyncIterator[Client]:
     subjects = [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}]
     body = {"metadata": {"name": NAME}, "roleRef": reference, "subjects": subjects}
     await api.create(f"{roles}/rolebindings", body)
+    made = {"kind": "Role", "metadata": {"name": NAME, "namespace": namespace}, "rules": process_rules(NAME)}
+    bound = {"kind": "RoleBinding", **body, "metadata": {"name": NAME, "namespace": namespace}}
+    await in_force(api, (made, bound))
     token = await api.create(
         f"/api/v1/namespaces/{namespace}/serviceaccounts/{NAME}/token",
         {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"},

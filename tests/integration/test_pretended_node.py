@@ -49,7 +49,8 @@ async def test_pods_become_ready_and_deleted_ones_go(api, namespace, path):
             assert not await api.exists(f"{path}/a")
 
         await eventually(gone)
-        assert node.requests["POST", "pods/binding"] == 2
+        # More than once where the scheduler's word about a pod comes in between.
+        assert node.requests["POST", "pods/binding"] >= 2
 
 
 async def test_a_test_decides_how_a_pod_is(api, namespace, path):

@@ -284,12 +284,16 @@ async def test_metrics_count_requests_events_and_time(server: NatsServer, stream
         await publisher.ready()
         for request in (binary(1), binary(2), binary(""), batch(members(3), members(4))):
             await publisher.ask(request)
-        shown = await publisher.metrics()
+        await eventually(lambda: _shown(publisher, server.port))
+
+
+async def _shown(publisher: Publisher, port: int) -> None:
+    shown = await publisher.metrics()
     for line in (
         'eventing_epp_requests_total{code="204",method="POST",path="/publish"} 3.0',
         'eventing_epp_requests_total{code="400",method="POST",path="/publish"} 1.0',
         'eventing_epp_requests_duration_seconds_count{code="204",method="POST",path="/publish"} 3.0',
-        f'eventing_epp_backend_duration_milliseconds_count{{code="204",destination_service="127.0.0.1:{server.port}"}} 4.0',
+        f'eventing_epp_backend_duration_milliseconds_count{{code="204",destination_service="127.0.0.1:{port}"}} 4.0',
         'eventing_epp_event_type_published_total{code="204",event_source="/shop",event_type="order.created.v1"} 4.0',
         "eventing_epp_health 1.0",
         "eventing_epp_events_in_flight 0.0",

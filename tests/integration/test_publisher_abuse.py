@@ -5,7 +5,6 @@ The memory of the process is read before and after; what is allowed to stay is f
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -160,13 +159,13 @@ async def test_a_backend_that_does_not_answer_gives_504_and_is_not_waited_for_wi
         await publisher.ready()
         await publisher.ask(binary())
         before = publisher.rss_mb
-        server.signal(signal.SIGSTOP)
+        await server.freeze()
         try:
             answers = await asyncio.gather(
                 *(publisher.ask(binary(number, b"x" * 60_000)) for number in range(400))
             )
         finally:
-            server.signal(signal.SIGCONT)
+            server.thaw()
         statuses = {answer.status for answer in answers}
         assert statuses <= {504, 503}, statuses
         assert 504 in statuses

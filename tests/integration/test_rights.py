@@ -70,8 +70,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 async def bare(own: Cluster) -> AsyncIterator[Api]:
     async with Api.connect(own.kubeconfig) as connected, Transport(load(str(own.kubeconfig))) as transport:
-        for kind in (QUINTET, *CUSTOM_RESOURCES):
-            await define(Client(transport), kind)
+        await define(Client(transport), QUINTET, *CUSTOM_RESOURCES)
         yield connected
 
 

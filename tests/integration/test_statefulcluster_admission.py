@@ -5,14 +5,14 @@ of them is in test_statefulcluster_crd.py.
 """
 
 import json
-import signal
 from collections.abc import AsyncIterator
 
 import pytest
 
+from kit.allowed import until_may
 from kit.eventually import eventually
 from kit.process import Program
-from kit.quintet import apply, run_with_webhooks
+from kit.quintet import apply, with_webhooks
 from kit.statefulclusters import install
 from kit.web import WEB, a_cluster, changed
 from quintet.apis.statefulcluster import PLAN_ONLY, STATEFULCLUSTERS
@@ -28,12 +28,8 @@ IDLE = {PLAN_ONLY: "true"}
 @pytest.fixture(scope="module")
 async def webhooks(client: Client, cluster) -> AsyncIterator[Program]:
     await install(client)
-    program = await run_with_webhooks(cluster.kubeconfig, "statefulcluster")
-    try:
+    async with with_webhooks(cluster.kubeconfig, "statefulcluster") as program:
         yield program
-    finally:
-        program.signal(signal.SIGTERM)
-        assert await program.ended() == 0, "\n".join(program.log)
 
 
 def test_the_one_of_the_documentation_is_accepted_without_a_word(webhooks, cluster, namespace):
@@ -180,6 +176,8 @@ async def test_who_may_not_create_pods_can_still_scale_and_label_what_others_mad
     policed, webhooks, cluster, api, namespace
 ):
     await grant(api, namespace, WRITE, SCALE)
+    group = STATEFULCLUSTERS.group
+    await until_may(api, "eve", "patch", "statefulclusters/scale", group=group, namespace=namespace)
     assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
     for arguments in (
         ("scale", "stc/web", "--replicas=5"),

@@ -13,6 +13,7 @@ from kit.shell import Shell
 from kit.statefulclusters import claims_of, install, names, statefulcluster_operator
 from kit.web import WEB
 
+pytestmark = pytest.mark.timeout(900)
 PAGE = ROOT / "docs/statefulcluster-conversion.md"
 SETS = "/apis/apps/v1/namespaces/{}/statefulsets"
 
@@ -56,7 +57,7 @@ async def a_set(api, namespace) -> dict[str, str]:
         assert found["status"].get("readyReplicas") == 3, found["status"]
         return await volumes(api, namespace)
 
-    return await eventually(running, within=60)
+    return await eventually(running, within=120)
 
 
 async def volumes(api, namespace) -> dict[str, str]:
@@ -98,7 +99,7 @@ async def test_a_cluster_becomes_a_set_with_the_same_volumes(place, api, namespa
         assert len(found["claims"]) == 4, found["claims"]
         return await volumes(api, namespace)
 
-    there = await eventually(replaced)
+    there = await eventually(replaced, within=60)
     assert len(there) == 4, (
         "one claim has a group that is no number, as every group is that was not taken over"
     )

@@ -45,6 +45,15 @@ async def reasons(client: Client, namespace: str) -> list[str]:
     return [each["reason"] for each in await listed(client, EVENTS, namespace)]
 
 
+async def told(client: Client, namespace: str, reason: str) -> None:
+    """Wait for an Event: they come after the status."""
+
+    async def probe() -> None:
+        assert reason in await reasons(client, namespace)
+
+    await eventually(probe)
+
+
 @pytest.fixture
 async def pinned_volume(api: Api, namespace) -> AsyncIterator[str]:
     """A volume that can be used on one node only, which is not there any more."""
@@ -86,7 +95,7 @@ async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_
         assert claims_of(pod) != [lost.name]
 
     await eventually(fresh, within=60.0)
-    assert "ClaimsSetAside" in await reasons(clusters, namespace)
+    await told(clusters, namespace, "ClaimsSetAside")
     (lost,) = [c for c in (await get(clusters, key)).status.claims if c.state is ClaimState.UNUSABLE]
     where = ObjectKey(namespace, lost.name)
     await clusters.patch(CLAIMS, where, {"metadata": {"annotations": {"enge.me/unusable": None}}}, Object)
@@ -113,6 +122,7 @@ async def test_claims_that_get_no_volume_are_set_aside_once_and_then_reported(
 
     await eventually(reported, within=60.0)
     assert blocked.reason == "ClaimUnbound"
+    await proxy.quiet(0.5)
     mark = proxy.trace.mark()
     await proxy.quiet(2.0)
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
@@ -156,7 +166,7 @@ async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(
     await eventually(replaced)
     cluster = await settled(clusters, web)
     assert [entry.count for entry in cluster.status.setbacks] == [1]
-    assert "PodReplaced" in await reasons(clusters, namespace)
+    await told(clusters, namespace, "PodReplaced")
 
 
 async def test_a_pod_that_starts_slowly_is_left_alone(
@@ -170,6 +180,7 @@ async def test_a_pod_that_starts_slowly_is_left_alone(
 
     await eventually(waiting)
     before = names(await pods(clusters, namespace))
+    await proxy.quiet(0.5)
     mark = proxy.trace.mark()
     await proxy.quiet(3.0)
     assert names(await pods(clusters, namespace)) == before

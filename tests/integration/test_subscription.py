@@ -291,12 +291,16 @@ async def test_one_that_moves_to_another_backend_leaves_no_consumer_behind(scene
             ]
             assert await consumers(scene) == []
 
-        await eventually(moved)
-    notes = [note for reason, note in await said(client, scene) if reason == "EventsLeftBehind"]
-    assert notes == [
-        "2 events that still waited in EventingBackend 'main' are not delivered: "
-        "this Subscription now uses 'second'"
-    ]
+        await eventually(moved, within=60)
+
+    async def told():
+        notes = [note for reason, note in await said(client, scene) if reason == "EventsLeftBehind"]
+        assert notes == [
+            "2 events that still waited in EventingBackend 'main' are not delivered: "
+            "this Subscription now uses 'second'"
+        ]
+
+    await eventually(told)
 
 
 async def said(client: Client, scene: Scene) -> list[tuple[str, str]]:

@@ -12,7 +12,15 @@ from kit.eventually import eventually
 from kit.jsonservers import ROOT
 from kit.proxy import FaultProxy
 from kit.released import released
-from kit.suite import a_flavour, prepared, settled, suite_operator, wanted, with_condition
+from kit.suite import (
+    a_flavour,
+    prepared,
+    put_definition,
+    settled,
+    suite_operator,
+    wanted,
+    with_condition,
+)
 from quintet.kube.client import Client
 from quintet.manifests.installation import Flavour
 
@@ -34,16 +42,6 @@ async def operator(
         yield
 
 
-async def put(api: Api, path: str, spec) -> None:
-    """Write a definition's spec over whatever is there."""
-
-    async def once() -> None:
-        live = await api.get(path)
-        await api.update(path, {**live, "spec": spec})
-
-    await eventually(once, within=60)
-
-
 @pytest.fixture
 async def spec(operator, api: Api, client: Client):
     """What the operator made of the definition of Checkups; it is so again afterwards."""
@@ -51,7 +49,7 @@ async def spec(operator, api: Api, client: Client):
     await settled(client)
     made = (await api.get(CHECKUPS))["spec"]
     yield copy.deepcopy(made)
-    await put(api, CHECKUPS, made)
+    await put_definition(api, CHECKUPS, made)
 
 
 def of_spec(spec):
@@ -88,7 +86,7 @@ async def test_a_definition_that_allows_more_than_ours_is_left_alone_and_the_cau
     spec, api: Api, client: Client, change, want
 ):
     change(spec)
-    await put(api, CHECKUPS, spec)
+    await put_definition(api, CHECKUPS, spec)
     before = (await api.get(CHECKUPS))["spec"]
     quintet = await with_condition(client, "Degraded", "True", "UnsafeDefinition")
     (said,) = [each.message for each in quintet.status.conditions if each.type == "Degraded"]
@@ -101,7 +99,7 @@ async def test_a_definition_that_allows_more_than_ours_is_left_alone_and_the_cau
 
 async def test_a_definition_that_allows_less_than_ours_is_replaced(spec, api: Api, client: Client):
     of_spec(spec)["properties"]["image"]["maxLength"] = 100
-    await put(api, CHECKUPS, spec)
+    await put_definition(api, CHECKUPS, spec)
 
     async def replaced() -> None:
         live = await api.get(CHECKUPS)
@@ -115,10 +113,10 @@ async def test_a_version_in_which_objects_may_be_stored_is_not_taken_away(spec, 
     a_newer_version(spec)
     old, new = spec["versions"]
     old["storage"], new["storage"] = False, True
-    await put(api, CHECKUPS, spec)
+    await put_definition(api, CHECKUPS, spec)
     old["storage"], new["storage"] = True, False
     new["served"] = False
-    await put(api, CHECKUPS, spec)
+    await put_definition(api, CHECKUPS, spec)
 
     async def said() -> None:
         quintet = await with_condition(client, "Degraded", "True", "UnsafeDefinition", within=5)

@@ -26,7 +26,7 @@ def health(pod) -> str:
 
 @pytest.fixture
 def flavour(namespace) -> Flavour:
-    return a_flavour(namespace, progress_seconds=5)
+    return a_flavour(namespace)
 
 
 @pytest.fixture
@@ -92,8 +92,17 @@ async def test_controllers_are_upgraded_one_at_a_time(operator, api: Api, client
     assert max(map(len, seen)) == 1, [moment for moment in seen if len(moment) > 1]
 
 
+@pytest.fixture
+async def impatient_operator(api: Api, proxy: FaultProxy, namespace, tmp_path, node) -> AsyncIterator[None]:
+    """Gives a version up soon, though not so soon that a good one on a busy machine is given up."""
+    flavour = a_flavour(namespace, progress_seconds=15)
+    async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
+        yield
+
+
+@pytest.mark.timeout(900)
 async def test_a_version_that_does_not_come_up_is_taken_back_and_the_others_stay(
-    operator, api: Api, client: Client, namespace
+    impatient_operator, api: Api, client: Client, namespace
 ):
     await wanted(api, controllers=["checkup", "jsonserver"])
     await settled(client)

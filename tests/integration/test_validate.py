@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kit.api import Api, RefusedError
-from kit.eventually import eventually
+from kit.cluster import definitions_served
 from quintet.apis.structural import mistakes
 from quintet.cli.documents import Document
 from quintet.cli.rules import RULES
@@ -67,11 +67,7 @@ async def kinds(cluster):
     done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "config/crd"))
     assert done.returncode == 0, done.stderr
 
-    def served() -> None:
-        waited = cluster.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=1s")
-        assert waited.returncode == 0, waited.stderr
-
-    await eventually(served)
+    await definitions_served(cluster)
 
 
 async def refusal(api: Api, path: str, body: Any) -> str:

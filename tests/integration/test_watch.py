@@ -19,7 +19,9 @@ from quintet.runtime.cache import Store
 from quintet.runtime.clock import Clock, SystemClock
 from quintet.runtime.watch import Patience, Selection, Watch
 
-IMPATIENT = Patience(stall=2.0, first_retry=0.05, last_retry=0.5)
+PATIENT = Patience(first_retry=0.05, last_retry=0.5)
+IMPATIENT = Patience(stall=5.0, first_retry=0.05, last_retry=0.5)
+"""Takes a watch on which nothing happens for dead, and opens another."""
 
 
 class Watched:
@@ -50,7 +52,7 @@ class Watched:
 async def watching(
     client: Client,
     namespace: str,
-    patience: Patience = IMPATIENT,
+    patience: Patience = PATIENT,
     clock: Clock | None = None,
     **selection: str,
 ) -> AsyncIterator[Watched]:
@@ -61,7 +63,7 @@ async def watching(
     watched = Watched(store, watch)
     task = asyncio.create_task(watch.run())
     try:
-        await asyncio.wait_for(store.synced.wait(), 30)
+        await asyncio.wait_for(store.synced.wait(), 120)
         yield watched
     finally:
         task.cancel()
@@ -124,7 +126,8 @@ async def test_nothing_is_missed_whatever_happens_to_the_connection(
     client, through_proxy, proxy, namespace, fault
 ):
     await make(client, namespace, "stays", "goes", "changes")
-    async with watching(through_proxy, namespace) as watched:
+    patience = IMPATIENT if isinstance(fault, Stall) else PATIENT
+    async with watching(through_proxy, namespace, patience) as watched:
         await watched.shows("stays", "goes", "changes")
         already = len(watched.changes)
         proxy.disturb(fault, matching("watch", "configmaps"))
@@ -182,31 +185,31 @@ async def test_bookmarks_move_the_point_of_resumption_past_what_others_do(
     client, through_proxy, proxy, namespace
 ):
     # The server ends a watch of a few seconds with a bookmark shortly before.
-    patience = Patience(server_timeout=4.0, stall=30.0, first_retry=0.05)
+    patience = Patience(server_timeout=10.0, stall=60.0, first_retry=0.05)
     async with watching(through_proxy, namespace, patience, labels="mine=yes"):
         for number in range(5):
             await make(client, namespace, f"other-{number}")
         last = (await client.get(CONFIG_MAPS, ObjectKey(namespace, "other-4"), Object)).version
         resumed = await proxy.wait_for(
-            lambda request: request.verb == "watch" and "sendInitialEvents" not in request.query
+            lambda request: request.verb == "watch" and "sendInitialEvents" not in request.query, within=60
         )
         assert int(resumed.request.query["resourceVersion"]) >= last, f"\n{proxy.trace}"
 
 
 async def test_the_watch_counts_as_dead_only_after_a_long_silence(through_proxy, proxy, namespace):
-    patience = Patience(stall=0.2, first_retry=0.05, last_retry=0.1, dead=1.0)
+    patience = Patience(stall=1.0, first_retry=0.05, last_retry=0.1, dead=4.0)
     async with watching(through_proxy, namespace, patience) as watched:
-        assert watched.watch.alive
+
+        def alive() -> None:
+            assert watched.watch.alive
+
+        await eventually(alive)
         async with proxy.outage():
 
             def dead() -> None:
                 assert not watched.watch.alive
 
             await eventually(dead)
-
-        def alive() -> None:
-            assert watched.watch.alive
-
         await eventually(alive)
 
 
@@ -257,6 +260,7 @@ async def test_an_object_that_does_not_decode_leaves_the_others_served_and_says_
         await eventually(lambda: served(bad))
 
 
+@pytest.mark.timeout(900)
 async def test_ten_thousand_objects_take_less_than_one_and_a_half_kilobytes_each(client, namespace, cluster):
     """Listed, then watched: the memory of the cache alone, counted by the allocator."""
     count = 10_000

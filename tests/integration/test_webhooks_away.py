@@ -1,9 +1,7 @@
 """What a process on a developer's machine leaves behind when it dies, and that a new one heals it."""
 
-import signal
-
 from kit.jsonservers import a_jsonserver, install
-from kit.quintet import apply, run_with_webhooks
+from kit.quintet import apply, run_with_webhooks, with_webhooks
 from quintet.kube.client import Client
 
 
@@ -21,12 +19,8 @@ async def test_webhooks_that_died_block_only_jsonservers_and_a_new_start_heals(
     assert apply(cluster, namespace, other).returncode == 0
     deleted = cluster.kubectl("delete", "js", "app-before", "-n", namespace, "--wait=false")
     assert deleted.returncode == 0, "a deletion must not wait for webhooks"
-    again = await run_with_webhooks(cluster.kubeconfig, "jsonserver")
-    try:
+    async with with_webhooks(cluster.kubeconfig, "jsonserver"):
         assert apply(cluster, namespace, a_jsonserver("app-after")).returncode == 0
-    finally:
-        again.signal(signal.SIGTERM)
-        await again.ended()
     assert apply(cluster, namespace, a_jsonserver("app-without")).returncode == 0, (
         "a stopped process left its webhooks"
     )

@@ -8,8 +8,8 @@ A right that a role lacks is a failing test, and `kit.rights` finds the rights t
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from kit.allowed import REVIEWS, questions
 from quintet.admission.registration import GROUP, LOCAL_NAME, MUTATING, VALIDATING
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QuintetSpec, Topology
@@ -77,7 +77,8 @@ def install(cluster: Cluster) -> None:
     api.create("/api/v1/namespaces", namespace(TESTED.namespace))
     bodies = [*shipped()]
     names = [body["metadata"]["name"] for body in bodies if body["kind"] == "ServiceAccount"]
-    for body in (*bodies, *_offers(), *_developer(names)):
+    bodies += _developer(names)
+    for body in (*bodies, *_offers()):
         api.create(BY_KIND[body["kind"]].path(key_of(body).namespace), body)
     tokens = {name: token(api, TESTED.namespace, name) for name in names}
     config = json.loads(cluster.kubeconfig.read_text())
@@ -86,7 +87,8 @@ def install(cluster: Cluster) -> None:
     late = LocalError(
         "the roles of the accounts do not come into force", "look into the log of the API server"
     )
-    wait_until(lambda: all(_in_force(api, name) for name in names), 60.0, lambda: late)
+    asked = [*questions(bodies)]
+    wait_until(lambda: all(_allowed(api, each) for each in asked), 60.0, lambda: late)
 
 
 def token(api: Api, namespace: str, name: str) -> str:
@@ -137,15 +139,5 @@ def _developer(names: list[str]) -> list[JsonObject]:
     ]
 
 
-def _in_force(api: Api, name: str) -> bool:
-    asked: dict[str, Any] = {"verb": "create", "group": "events.k8s.io", "resource": "events"}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": f"system:serviceaccount:{TESTED.namespace}:{name}",
-            "resourceAttributes": {**asked, "namespace": "default"},
-        },
-    }
-    answer = api.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
-    return bool(answer["status"]["allowed"])
+def _allowed(api: Api, question: JsonObject) -> bool:
+    return bool(api.request("POST", REVIEWS, question)["status"]["allowed"])

@@ -44,6 +44,7 @@ from quintet.nats.jetstream import JetStream
 from quintet.nats.options import Options as NatsOptions
 from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
+from quintet.web.listening import no_more
 
 if TYPE_CHECKING:
     from kit.proxy.call import Call
@@ -67,8 +68,7 @@ CHILD_TYPES = (
 
 async def install(client: Client) -> None:
     """Make the API server serve both kinds."""
-    await define(client, EVENTINGBACKEND)
-    await define(client, SUBSCRIPTION)
+    await define(client, EVENTINGBACKEND, SUBSCRIPTION)
 
 
 def a_backend(name: str, type: str = "nats", **entries: Any) -> JsonObject:
@@ -326,11 +326,14 @@ async def a_mesh() -> AsyncIterator[MeshDouble]:
     app.router.add_post("/oauth/token", double.answer)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    double.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    assert runner.server is not None
+    listener = await asyncio.get_running_loop().create_server(runner.server, "127.0.0.1", 0)
+    double.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
     try:
         yield double
     finally:
+        await no_more(listener)  # an operator may be about to connect
+        listener.close()
         await runner.cleanup()
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.accounts import context as context_of
+from kit.allowed import account, until_may
 from kit.api import Api
 from kit.eventually import eventually
 from kit.kinds import define, operating
@@ -81,19 +82,8 @@ async def takes_effect(
     api: Api, namespace: str, verb: str = "list", resource: str = "deployments", *, of: str = ""
 ) -> None:
     """Wait until the API server knows of the rights."""
-
-    async def may() -> None:
-        wanted = {"namespace": namespace, "verb": verb, "resource": resource, "group": "apps"}
-        body = {
-            "spec": {
-                "user": f"system:serviceaccount:{of or namespace}:{SERVICE_ACCOUNT}",
-                "resourceAttributes": wanted,
-            }
-        }
-        answer = await api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
-        assert answer["status"]["allowed"], answer["status"]
-
-    await eventually(may)
+    user = account(of or namespace, SERVICE_ACCOUNT)
+    await until_may(api, user, verb, resource, group="apps", namespace=namespace)
 
 
 def a_policy(name: str = "all", /, *, include: JsonObject | None = None, **values: Any) -> JsonObject:
@@ -128,7 +118,7 @@ async def get(client: Client, key: ObjectKey) -> CASConfig:
 
 
 async def with_reason(
-    client: Client, key: ObjectKey, reason: str, *, condition: str = "Ready", within: float = 60.0
+    client: Client, key: ObjectKey, reason: str, *, condition: str = "Ready", within: float = 120.0
 ) -> CASConfig:
     """The config, once a condition of its current generation gives this reason."""
 
@@ -143,7 +133,7 @@ async def with_reason(
     return await eventually(probe, within=within)
 
 
-async def applied(client: Client, key: ObjectKey, targets: int, *, within: float = 60.0) -> CASConfig:
+async def applied(client: Client, key: ObjectKey, targets: int, *, within: float = 120.0) -> CASConfig:
     """The config, once all of so many targets are as it wants them."""
 
     async def probe() -> CASConfig:
@@ -159,13 +149,13 @@ async def applied(client: Client, key: ObjectKey, targets: int, *, within: float
     return await eventually(probe, within=within)
 
 
-async def remove(client: Client, key: ObjectKey, *, within: float = 60.0) -> None:
+async def remove(client: Client, key: ObjectKey, *, within: float = 120.0) -> None:
     """Delete a config, and wait until it is gone, which it is when all is undone."""
     await client.delete(CASCONFIGS, key)
     await gone(client, key, within=within)
 
 
-async def gone(client: Client, key: ObjectKey, *, within: float = 60.0) -> None:
+async def gone(client: Client, key: ObjectKey, *, within: float = 120.0) -> None:
     from kit.objects import exists
 
     async def probe() -> None:

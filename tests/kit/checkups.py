@@ -32,6 +32,8 @@ CHILD_TYPES = (desired.CONFIG_MAPS, desired.ROLES, desired.ROLE_BINDINGS, desire
 CONTEXT = context_of("checkup")
 IMAGE = "quintet.local/checkup-echo:1"
 ACCOUNT = "echo"
+PATIENT = Limits(start=120.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=10.0)
+"""For runs that are to begin, however long the controllers of Kubernetes take for a pod."""
 QUICK = Limits(start=2.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=10.0)
 PASSED = {"status.succeeded": "true", "status.failureReason": "", "status.result.echo": "Hi!"}
 
@@ -81,7 +83,7 @@ async def get(client: Client, key: ObjectKey) -> Checkup:
 
 
 async def with_verdict(
-    client: Client, key: ObjectKey, verdict: str, *, run: int = 1, within: float = 30.0
+    client: Client, key: ObjectKey, verdict: str, *, run: int = 1, within: float = 60.0
 ) -> Checkup:
     """The Checkup, once that run of it has this verdict."""
 
@@ -94,7 +96,7 @@ async def with_verdict(
     return await eventually(probe, within=within)
 
 
-async def with_reason(client: Client, key: ObjectKey, reason: str, *, within: float = 30.0) -> Checkup:
+async def with_reason(client: Client, key: ObjectKey, reason: str, *, within: float = 60.0) -> Checkup:
     """The Checkup, once its status gives this reason."""
 
     async def probe() -> Checkup:
@@ -151,7 +153,7 @@ class PlayedPod:
                         return found.key
             raise AssertionError(f"Job {job} has no pod yet")
 
-        return cls(client, await eventually(made))
+        return cls(client, await eventually(made, within=60))
 
     async def says(self, **status: Any) -> None:
         """What the kubelet would write."""

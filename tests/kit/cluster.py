@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 
 from kit import accounts
-from kit.api import Api
+from kit.api import Api, RefusedError
+from kit.eventually import eventually
+from kit.leftovers import OVER
 from kit.recording import keep, recording
 from quintet.local.cluster import Cluster, down, up
+
+GONE_OR_GOING = (404, 409)
 
 
 @contextmanager
@@ -47,13 +51,36 @@ def cluster_with_a_node(name: str, state: Path) -> Iterator[Cluster]:
 
 @asynccontextmanager
 async def fresh_namespace(api: Api, prefix: str = "test") -> AsyncIterator[str]:
-    """A namespace of one's own; its deletion is asked for but not awaited."""
+    """A namespace of one's own; its deletion is asked for but not awaited, and a test may have been first."""
     name = f"{prefix}-{secrets.token_hex(4)}"
     await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     try:
         yield name
     finally:
-        await api.delete(f"/api/v1/namespaces/{name}")
+        try:
+            await api.merge(f"/api/v1/namespaces/{name}", {"metadata": {"labels": OVER}})
+            await api.delete(f"/api/v1/namespaces/{name}")
+        except RefusedError as refusal:
+            if refusal.code not in GONE_OR_GOING:
+                raise
+
+
+async def definitions_served(cluster: Cluster) -> None:
+    """Wait until the API server serves every kind that it has a definition of."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+    async def served(api: Api) -> None:
+        for each in (await api.get(path))["items"]:
+            spec = each["spec"]
+            if "deletionTimestamp" not in each["metadata"]:
+                version = next(version["name"] for version in spec["versions"] if version["served"])
+                group = f"/apis/{spec['group']}/{version}"
+                found = {each["name"] for each in (await api.get(group))["resources"]}
+                assert spec["names"]["plural"] in found, f"{spec['names']['plural']} is not served yet"
+                await api.get(f"{group}/{spec['names']['plural']}", limit="1")
+
+    async with Api.connect(cluster.kubeconfig) as api:
+        await eventually(lambda: served(api), within=60)
 
 
 @contextmanager

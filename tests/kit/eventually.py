@@ -26,14 +26,14 @@ class NotInTimeError(AssertionError):
 
 
 @overload
-async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = 30.0) -> T: ...
+async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = 60.0) -> T: ...
 
 
 @overload
-async def eventually(probe: Callable[[], T], *, within: float = 30.0) -> T: ...
+async def eventually(probe: Callable[[], T], *, within: float = 60.0) -> T: ...
 
 
-async def eventually(probe: Callable[[], Any], *, within: float = 30.0) -> Any:
+async def eventually(probe: Callable[[], Any], *, within: float = 60.0) -> Any:
     """Call `probe` until it returns without raising, and give back what it returned."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
@@ -60,14 +60,14 @@ async def eventually(probe: Callable[[], Any], *, within: float = 30.0) -> Any:
 
 
 @overload
-async def eventually_true(probe: Callable[[], Awaitable[T]], *, within: float = 30.0) -> T: ...
+async def eventually_true(probe: Callable[[], Awaitable[T]], *, within: float = 60.0) -> T: ...
 
 
 @overload
-async def eventually_true(probe: Callable[[], T], *, within: float = 30.0) -> T: ...
+async def eventually_true(probe: Callable[[], T], *, within: float = 60.0) -> T: ...
 
 
-async def eventually_true(probe: Callable[[], Any], *, within: float = 30.0) -> Any:
+async def eventually_true(probe: Callable[[], Any], *, within: float = 60.0) -> Any:
     """Call `probe` until what it returns is true, and give that back."""
 
     async def assert_true() -> Any:

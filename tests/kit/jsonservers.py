@@ -52,7 +52,7 @@ async def jsonserver_operator(
         yield manager
 
 
-async def in_state(client: Client, key: ObjectKey, state: str, within: float = 30.0) -> JsonServer:
+async def in_state(client: Client, key: ObjectKey, state: str, within: float = 60.0) -> JsonServer:
     """The JsonServer, once its status speaks of its current generation and says this."""
 
     async def probe() -> JsonServer:

@@ -13,6 +13,7 @@ from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.resources import CustomResource
 from quintet.kube import config
 from quintet.kube.client import Client
+from quintet.kube.discovery import catalogue
 from quintet.kube.errors import Forbidden
 from quintet.kube.transport import Transport
 from quintet.manifests.crd import definition
@@ -23,16 +24,29 @@ CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 
 
-async def define(client: Client, kind: CustomResource) -> None:
-    """Make the API server serve a kind."""
-    await client.apply(CRDS, ObjectKey("", kind.resource.qualified), definition(kind), Object)
+async def define(client: Client, *kinds: CustomResource) -> None:
+    """Make the API server serve kinds; together they take no longer than one."""
+    for kind in kinds:
+        await client.apply(CRDS, ObjectKey("", kind.resource.qualified), definition(kind), Object)
+    for kind in kinds:
+        await discovered(client, kind.resource)
+
+    async def owned() -> None:
+        for kind in kinds:
+            await _can_own(client, kind.resource)
+
+    await eventually(owned, within=120)
+
+
+async def discovered(client: Client, resource: Resource) -> None:
+    """Wait until a kind is served, and the API server says so to whoever asks what it serves."""
 
     async def served() -> None:
-        async for _ in client.pages(kind.resource):
+        async for _ in client.pages(resource):
             pass
+        assert resource in await catalogue(client), f"{resource.qualified} is not among what is served"
 
-    await eventually(served)
-    await eventually(lambda: _can_own(client, kind.resource), within=60)
+    await eventually(served, within=60)
 
 
 async def _can_own(client: Client, resource: Resource) -> None:

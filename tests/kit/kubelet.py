@@ -182,7 +182,7 @@ class PretendedNode:
             if pod is not None:
                 await self._advance(key, pod)
         except RefusedError as error:
-            if error.code not in OVERTAKEN:
+            if error.code not in OVERTAKEN and not _namespace_ends(error):
                 raise
 
     async def _advance(self, key: _Key, pod: JsonObject) -> None:
@@ -201,6 +201,12 @@ class PretendedNode:
                 await self._api.create(f"{path}/binding", target)
             self.requests["PATCH", "pods/status"] += 1
             await self._api.merge(f"{path}/status", _status(pod, health))
+
+
+def _namespace_ends(refusal: RefusedError) -> bool:
+    """Whether nothing may be made there any more; what is there will be deleted."""
+    causes = refusal.status.get("details", {}).get("causes", ()) if isinstance(refusal.status, dict) else ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def _key(pod: JsonObject) -> _Key:

@@ -46,7 +46,8 @@ class Program:
         if self._process is None or self._reader is None:
             return None
         await self._process.wait()
-        await self._reader
+        # Whoever stops waiting must not stop the reader with it: somebody else may wait as well.
+        await asyncio.wait([self._reader])
         return self._process.returncode
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:

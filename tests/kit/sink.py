@@ -7,6 +7,8 @@ from typing import NamedTuple, cast
 
 import httptools
 
+from quintet.web.listening import no_more
+
 _LINE = {
     200: b"OK",
     204: b"No Content",
@@ -61,6 +63,7 @@ class Sink:
     async def stop(self) -> None:
         """Be away: nobody is answered, and connections end."""
         if self._server is not None:
+            await no_more(self._server)
             self._server.close()
             for connection in list(self.connections):
                 connection.abort()

@@ -95,7 +95,7 @@ async def get(client: Client, key: ObjectKey) -> StatefulCluster:
     return await client.get(STATEFULCLUSTERS, key, StatefulCluster)
 
 
-async def settled(client: Client, key: ObjectKey, within: float = 60.0) -> StatefulCluster:
+async def settled(client: Client, key: ObjectKey, within: float = 120.0) -> StatefulCluster:
     """The cluster, once its status says that everything is as the current spec wants it."""
 
     async def probe() -> StatefulCluster:
@@ -109,7 +109,7 @@ async def settled(client: Client, key: ObjectKey, within: float = 60.0) -> State
 
 
 async def condition(
-    client: Client, key: ObjectKey, kind: str, status: str, within: float = 30.0
+    client: Client, key: ObjectKey, kind: str, status: str, within: float = 60.0
 ) -> Condition:
     """A condition, once it is so."""
 

@@ -54,8 +54,7 @@ IMPATIENT = Patience(most_tries=3, first_retry=0.05, last_retry=0.2, answer=10.0
 
 async def install(client: Client) -> None:
     """Make the API server serve both kinds."""
-    await define(client, EVENTINGBACKEND)
-    await define(client, SUBSCRIPTION)
+    await define(client, EVENTINGBACKEND, SUBSCRIPTION)
 
 
 def headers(number: int | str, **more: str) -> dict[str, str]:

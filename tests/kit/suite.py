@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kit.allowed import in_force
 from kit.api import Api, RefusedError
 from kit.eventually import eventually
 from kit.kinds import operating
@@ -68,6 +69,7 @@ async def prepare(api: Api, flavour: Flavour) -> str:
         await api.get(PATH)
 
     await eventually(served, within=60)
+    await in_force(api, administered(flavour))
     account = f"/api/v1/namespaces/{flavour.namespace}/serviceaccounts/{flavour.operator}/token"
     token = await api.create(account, {"spec": {"expirationSeconds": 3600}})
     return str(token["status"]["token"])
@@ -148,6 +150,16 @@ async def suite_operator_at(
     build = functools.partial(controller.build, install=installer(ALL, flavour), version=version)
     async with operating(kubeconfig, build, context=None, namespace=flavour.namespace) as manager:
         yield manager
+
+
+async def put_definition(api: Api, path: str, spec: JsonObject) -> None:
+    """Write a definition's spec over whatever is there; its controllers may be writing as well."""
+
+    async def once() -> None:
+        live = await api.get(path)
+        await api.update(path, {**live, "spec": spec})
+
+    await eventually(once, within=60)
 
 
 async def wanted(api: Api, **spec: Any) -> None:

@@ -17,12 +17,12 @@ class Watch:
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self.answer = answer
 
-    async def line(self, within: float = 10) -> bytes:
+    async def line(self, within: float = 30) -> bytes:
         """The next line, or nothing at the end."""
         async with asyncio.timeout(within):
             return await self.answer.content.readline()
 
-    async def event(self, within: float = 10) -> dict[str, Any]:
+    async def event(self, within: float = 30) -> dict[str, Any]:
         """The next event."""
         decoded: dict[str, Any] = json.loads(await self.line(within))
         return decoded

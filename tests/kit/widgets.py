@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.eventually import eventually
-from kit.kinds import CRDS
+from kit.kinds import CRDS, discovered
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, Struct
 from quintet.kube import config
 from quintet.kube.client import Client
@@ -64,6 +64,7 @@ CRD: JsonObject = {
 async def install(client: Client) -> None:
     """Make the API server serve widgets."""
     await client.apply(CRDS, ObjectKey("", CRD["metadata"]["name"]), CRD, Object)
+    await discovered(client, WIDGETS)
 
     async def list_widgets() -> None:
         async with client.watch(WIDGETS, initial_events=True) as batches:

@@ -25,32 +25,48 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def _where(command: C) -> C:
-    for option in (
-        click.option("--kubeconfig", metavar="PATH", help="The kubeconfig to use instead of the usual one."),
-        click.option("--context", metavar="NAME", help="The context to use instead of the current one."),
-        click.option("--flavour", type=click.Choice(FLAVOURS), default=FLAVOURS[0], show_default=True),
-        click.option("--namespace", "-n", help="Where the operator lives; default: that of the flavour."),
-        click.option("--timeout", default=300.0, show_default=True, help="Seconds to wait for anything."),
+    for option in reversed(
+        (
+            click.option(
+                "--kubeconfig", metavar="PATH", help="The kubeconfig to use instead of the usual one."
+            ),
+            click.option("--context", metavar="NAME", help="The context to use instead of the current one."),
+            click.option(
+                "--flavour",
+                type=click.Choice(FLAVOURS),
+                default=FLAVOURS[0],
+                show_default=True,
+                help="kiagnose: only the controller of Checkups, under the names of the Kiagnose design.",
+            ),
+            click.option("--namespace", "-n", help="Where the operator lives; default: that of the flavour."),
+            click.option("--timeout", default=300.0, show_default=True, help="Seconds to wait for anything."),
+        )
     ):
         command = option(command)
     return command
 
 
 def _what(command: C) -> C:
-    for option in (
-        click.option("--image", default="", help="The image of the operator and its controllers."),
-        click.option(
-            "--controllers",
-            type=click.Choice(CONTROLLERS),
-            multiple=True,
-            help="Which controllers run; may be given several times; default: all.",
-        ),
-        click.option("--topology", type=click.Choice(["Separate", "Combined"]), help="Default: Separate."),
-        click.option("--replicas", type=click.IntRange(1, 5), help="Pods of each controller; default: 2."),
-        click.option(
-            "--wait/--no-wait", default=True, show_default=True, help="Until all controllers serve."
-        ),
-        click.option("--dry-run", is_flag=True, help="Print what would be applied, and do nothing."),
+    for option in reversed(
+        (
+            click.option("--image", default="", help="The image of the operator and its controllers."),
+            click.option(
+                "--controllers",
+                type=click.Choice(CONTROLLERS),
+                multiple=True,
+                help="Which controllers run; may be given several times; default: all.",
+            ),
+            click.option(
+                "--topology", type=click.Choice(["Separate", "Combined"]), help="Default: Separate."
+            ),
+            click.option(
+                "--replicas", type=click.IntRange(1, 5), help="Pods of each controller; default: 2."
+            ),
+            click.option(
+                "--wait/--no-wait", default=True, show_default=True, help="Until all controllers serve."
+            ),
+            click.option("--dry-run", is_flag=True, help="Print what would be applied, and do nothing."),
+        )
     ):
         command = option(command)
     return command

@@ -62,7 +62,7 @@ class Lazy(click.Group):
 @click.group(
     cls=Lazy,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly.",
+    epilog="Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly, 130 it was interrupted.",
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def quintet() -> None:

@@ -25,9 +25,19 @@ from quintet.runtime.manager import Manager
 
 
 @click.command(epilog="Exit codes: 0 asked to stop, 1 it failed, 2 it was called wrongly.")
-@click.option("--flavour", type=click.Choice(list(FLAVOURS)), default=QUINTET.name, show_default=True)
 @click.option(
-    "--image", envvar="QUINTET_IMAGE", default="", help="What controllers run unless told otherwise."
+    "--flavour",
+    type=click.Choice(list(FLAVOURS)),
+    default=QUINTET.name,
+    show_default=True,
+    help="kiagnose: only the controller of Checkups, under the names of the Kiagnose design.",
+)
+@click.option(
+    "--image",
+    envvar="QUINTET_IMAGE",
+    default="",
+    show_envvar=True,
+    help="What controllers run unless told otherwise.",
 )
 @click.option("--system-namespace", envvar="POD_NAMESPACE", help="Where the controllers are installed.")
 @process_options

@@ -36,7 +36,12 @@ _OPTIONS = (
     click.option(
         "--log-format", type=click.Choice(["json", "text"]), default=None, help="Default: json in a pod."
     ),
-    click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info"),
+    click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="info",
+        show_default=True,
+    ),
 )
 
 

@@ -84,7 +84,13 @@ class _Names(click.ParamType[tuple[str, ...]]):
 
 
 @click.command(epilog="Exit codes: 0 asked to stop, 1 it failed, 2 it was called wrongly.")
-@click.option("--controllers", type=_Names(), default=",".join(COMPONENTS), show_default=True)
+@click.option(
+    "--controllers",
+    type=_Names(),
+    default=",".join(COMPONENTS),
+    show_default=True,
+    help="Which controllers run, separated by commas.",
+)
 @click.option("--namespace", default="", help="Look at one namespace only; default: all.")
 @click.option(
     "--instance",
@@ -104,7 +110,7 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="service: in a pod; url: on a developer's machine; files: certificates of cert-manager or OLM; "
     "auto: service in a pod, else off.",
 )
-@click.option("--webhook-port", default=9443, show_default=True)
+@click.option("--webhook-port", default=9443, show_default=True, help="Where the API server asks.")
 @click.option(
     "--webhook-host", default="127.0.0.1", show_default=True, help="With url: where we are reached."
 )
@@ -123,6 +129,8 @@ class _Names(click.ParamType[tuple[str, ...]]):
     envvar="QUINTET_JSON_SERVER_IMAGE",
     default=imagenames.JSON_SERVER,
     show_default=True,
+    show_envvar=True,
+    help="What JsonServers run unless they say otherwise.",
 )
 @click.option(
     "--eventing-config-errors",
@@ -140,9 +148,21 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="/backend: which types of backend there are and what they can be told.",
 )
 @click.option(
-    "--eventing-image", envvar="QUINTET_EVENTING_IMAGE", default=imagenames.QUINTET, show_default=True
+    "--eventing-image",
+    envvar="QUINTET_EVENTING_IMAGE",
+    default=imagenames.QUINTET,
+    show_default=True,
+    show_envvar=True,
+    help="What publishers and dispatchers run.",
 )
-@click.option("--nats-image", envvar="QUINTET_NATS_IMAGE", default=imagenames.NATS, show_default=True)
+@click.option(
+    "--nats-image",
+    envvar="QUINTET_NATS_IMAGE",
+    default=imagenames.NATS,
+    show_default=True,
+    show_envvar=True,
+    help="What NATS servers of backends run.",
+)
 @click.option(
     "--eventing-refused-networks",
     type=eventing.Networks(),
@@ -160,7 +180,7 @@ class _Names(click.ParamType[tuple[str, ...]]):
 def run(log_format: str | None, log_level: str, **options: object) -> None:
     """Run controllers and their webhooks until SIGTERM or Ctrl-C.
 
-    In a pod it elects a leader and is reached through the Service `quintet-webhooks`; on a
+    In a pod it elects a leader and is reached through a Service; on a
     developer's machine it runs alone, and with `--webhooks url` registers itself while it runs.
     """
     work = _run(Options(**options))  # type: ignore[arg-type]  # click has checked them

@@ -14,6 +14,7 @@ from math import inf
 
 from quintet.web.clock import Clock, Timer
 from quintet.web.conversation import Conversation
+from quintet.web.listening import no_more
 from quintet.web.messages import Later, Request, Response
 
 __all__ = ["Handler", "Later", "Limits", "Request", "Response", "Server"]
@@ -87,10 +88,12 @@ class Server:
 
     async def stop(self, grace: float = 10.0) -> None:
         """Take nothing new, finish what was begun, then close; after the grace period close anyhow."""
-        if self._listener is None:
+        listener, self._listener = self._listener, None
+        if listener is None:
             return
+        await no_more(listener)
         self.stopping = self.draining = True
-        self._listener.close()
+        listener.close()
         for conversation in list(self.conversations):
             conversation.wind_up()
         if self.conversations:
@@ -102,7 +105,6 @@ class Server:
             conversation.abort()
         if self._timer is not None:
             self._timer.cancel()
-        self._listener = None
 
     def joined(self, conversation: Conversation) -> bool:
         """Somebody has connected; False if there is no room."""

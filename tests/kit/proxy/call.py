@@ -84,10 +84,10 @@ class Call:
             return web.Response(status=reply.status, headers=reply.headers, body=reply.body)
         async with self._open() as answer:
             response = web.StreamResponse(status=answer.status, headers=_passed_on(answer.headers))
-            await response.prepare(self.incoming)
             if self.is_watch and answer.status == 200:
                 await self._relay_watch(answer, response, disturbed_by)
             else:
+                await response.prepare(self.incoming)
                 async for chunk in answer.content.iter_any():
                     await response.write(chunk)
             return response
@@ -137,8 +137,10 @@ class Call:
         stream = WatchStream(self.exchange.request, response, self.lines.holds)
         if fault is not None:
             stream.put(fault)
+        # Before the client hears of it: a test that has an open watch can disturb it.
         self.lines.streams.add(stream)
         try:
+            await response.prepare(self.incoming)
             await stream.run(_split(answer))
         except StreamBrokenError:
             self.reset()

@@ -28,6 +28,7 @@ from kit.proxy.requests import Predicate, Request, anything, changes_state, matc
 from kit.proxy.stream import Hold
 from kit.proxy.trace import Exchange, Trace
 from kit.proxy.upstream import PLACEHOLDER, Upstream
+from quintet.web.listening import no_more
 
 LARGEST_BODY = 16 * 1024 * 1024
 
@@ -55,7 +56,7 @@ class Injection:
         self._hit.set()
         return self.fault
 
-    async def hit(self, *, within: float = 30.0) -> Exchange:
+    async def hit(self, *, within: float = 60.0) -> Exchange:
         """The first request that it happened to, as soon as it has."""
         async with asyncio.timeout(within):
             await self._hit.wait()
@@ -85,14 +86,17 @@ class FaultProxy:
         # A watch whose client has gone must not stay open towards the API server.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, LOOPBACK, 0, ssl_context=context)
-        await site.start()
-        self.url = f"https://{LOOPBACK}:{self._runner.addresses[0][1]}"
+        loop = asyncio.get_running_loop()
+        assert self._runner.server is not None
+        self._listener = await loop.create_server(self._runner.server, LOOPBACK, 0, ssl=context)
+        self.url = f"https://{LOOPBACK}:{self._listener.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for stream in self._lines.streams:
             stream.put(Refuse())
+        await no_more(self._listener)
+        self._listener.close()
         await self._runner.cleanup()
         await asyncio.gather(*self._lines.tasks, return_exceptions=True)
         await self._lines.upstream.close()
@@ -169,7 +173,7 @@ class FaultProxy:
         return [stream.request for stream in self._lines.streams]
 
     async def wait_for(
-        self, when: Predicate, *, answered: bool = True, since: int = 0, within: float = 30.0
+        self, when: Predicate, *, answered: bool = True, since: int = 0, within: float = 60.0
     ) -> Exchange:
         """The first request that matches, once the API server has answered it (or has only arrived)."""
 

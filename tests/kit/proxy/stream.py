@@ -133,7 +133,7 @@ class Hold:
         self._caught.set()
         return True
 
-    async def caught(self, *, within: float = 30.0) -> None:
+    async def caught(self, *, within: float = 60.0) -> None:
         """Return as soon as something is held."""
         async with asyncio.timeout(within):
             await self._caught.wait()

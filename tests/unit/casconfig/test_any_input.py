@@ -3,7 +3,7 @@
 import contextlib
 import json
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from quintet.apis.casconfig.injection import wanted
@@ -29,6 +29,7 @@ LIMITS = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 
 @LIMITS
 @given(st.lists(ANY_OBJECT, max_size=2), st.lists(ANY_OBJECT, max_size=2), ANY_OBJECT)
+@example([{"resources": {"name": {}}}], [], {"resources": [1]})
 def test_values_of_any_shape_are_judged_and_can_be_set_and_undone(sidecars, tolerations, main):
     values = {"sidecars": sidecars, "tolerations": tolerations, "mainContainer": main, "envs": {"E": "1"}}
     judge({"spec": {"policies": [a_policy(**values)]}})

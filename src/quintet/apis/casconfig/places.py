@@ -112,7 +112,8 @@ class Subject:
     def index(self, path: Path) -> int | None:
         """Where in its list the item at a path stands; None for what is in no list."""
         holder = self.get(path[:-1])
-        return _at_item(holder, path[-2], path[-1]) if isinstance(holder, list) else None
+        found: int | None = _at(holder, path[-2], path[-1]) if isinstance(holder, list) else None
+        return found
 
     def before(self, path: Path) -> list[str] | None:
         """What stands before an item in its list; None for what is in no list, or not there."""
@@ -131,7 +132,7 @@ class Subject:
         """Set a value; a new item goes to the end of its list, or to `at`.
 
         Returns how many maps and lists had to be made around it. None, and nothing done: the item of
-        a list that it would be in is not there.
+        a list that it would be in is not there, or something is in the way that has no such places.
         """
         holder, made = self._holder(path[:-1])
         if holder is None:
@@ -168,14 +169,21 @@ class Subject:
                 node[step] = [] if step in IDENTITIES and field not in METADATA_ROOTS else {}
                 at, made = step, made + 1
             node, field = node[at], step
-        return (node, made) if isinstance(node, dict | list) else (None, made)
+        return (node, made) if _has_places(node, field) else (None, made)
+
+
+def _has_places(node: Any, field: str) -> bool:
+    """Whether a path can go on from here: the items of other lists are known by nothing."""
+    return isinstance(node, dict) or (isinstance(node, list) and field in IDENTITIES)
 
 
 def _at(node: Any, field: str, step: str) -> Any:
     """The key or index under which a step goes on from here; None if there is none."""
+    if not _has_places(node, field):
+        return None
     if isinstance(node, dict):
         return step if step in node else None
-    return _at_item(node, field, step) if isinstance(node, list) and field in IDENTITIES else None
+    return _at_item(node, field, step)
 
 
 def _at_item(items: list[Any], field: str, step: str) -> int | None:

@@ -6,6 +6,7 @@ what nobody needs any more → write the status. A configuration serves only onc
 until then the one before it goes on.
 """
 
+import contextlib
 from dataclasses import dataclass
 
 import msgspec
@@ -20,6 +21,7 @@ from quintet.apis.eventingbackend import (
 )
 from quintet.apis.eventingbackend.types import FINALIZER
 from quintet.apis.meta import ObjectKey
+from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.apis.subscription.validation import spec_errors
 from quintet.controllers.eventingbackend import plan, status
 from quintet.controllers.eventingbackend.desired import DataPlane, Pods
@@ -53,6 +55,7 @@ from quintet.runtime.reconcile import Result
 
 # Nobody tells us when a foreign object goes away, so we look again.
 _LOOK_AGAIN = 10.0
+_decode_subscription = msgspec.json.Decoder(Subscription).decode
 
 
 @dataclass(slots=True)
@@ -226,12 +229,11 @@ class EventingBackendController:
     async def _delete(self, backend: EventingBackend, hands: Hands) -> Result:
         if FINALIZER not in backend.metadata.finalizers:
             return Result.done()
-        here = self._builder.primary.by_index(BY_NAMESPACE, backend.metadata.namespace)
-        found = self._sources.subscriptions.by_index(BY_NAMESPACE, backend.metadata.namespace)
-        if used_by := plan.users(backend, here, found):
+        if used_by := await self._users(backend):
             names = sorted(each.metadata.name for each in used_by)
             await self._write(backend, status.in_use_by(backend, names))
-            return Result.done()
+            # The cache may never hear of one that came and went in one moment.
+            return Result.after(_LOOK_AGAIN)
         gone = [await hands.remove(part) for part in PARTS]
         if not all(gone):
             return Result.after(_LOOK_AGAIN)
@@ -240,6 +242,20 @@ class EventingBackendController:
         self._probes.forget(backend.key)
         await finalizers.remove(self._builder.client, EVENTINGBACKENDS, backend, FINALIZER)
         return Result.done()
+
+    async def _users(self, backend: EventingBackend) -> list[Subscription]:
+        """Who keeps a backend from going; the server itself is asked last, for the cache may be behind."""
+        namespace = backend.metadata.namespace
+        here = self._builder.primary.by_index(BY_NAMESPACE, namespace)
+        known = self._sources.subscriptions.by_index(BY_NAMESPACE, namespace)
+        if used_by := plan.users(backend, here, known):
+            return used_by
+        found: list[Subscription] = []
+        async for page in self._builder.client.pages(SUBSCRIPTIONS, namespace=namespace):
+            for raw in page.items:
+                with contextlib.suppress(msgspec.DecodeError):  # what nobody can read uses nothing
+                    found.append(_decode_subscription(raw))
+        return plan.users(backend, here, found)
 
     async def _write_status(self, scope: Scope) -> None:
         in_use, backend = scope.in_use, scope.backend
