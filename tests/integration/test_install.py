@@ -13,12 +13,13 @@ from kit.cluster import control_plane
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.quintet import COMMAND
-from kit.suite import PATH, a_flavour, owned, suite_operator_at
+from kit.suite import PATH, a_flavour, owned, registering, suite_operator_at
 from quintet import __version__
 from quintet.controllers.suite.parts import OWNED
 from quintet.local.cluster import Cluster
 
 NAMESPACE = "quintet-system"
+OPERATOR = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/quintet-operator"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVERS = "/apis/example.com/v1/namespaces/default/jsonservers"
 SERVER = {
@@ -54,6 +55,7 @@ async def an_operator(own: Cluster, bare: Api, image: str = "q:1") -> AsyncItera
     async with (
         suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, image), __version__),
         PretendedNode(bare, namespace=NAMESPACE).running(),
+        registering(bare),
     ):
         yield
 
@@ -69,8 +71,19 @@ async def test_what_is_printed_is_what_is_applied(own, bare):
     for body in bodies:
         name = body["metadata"]["name"]
         assert any(line.startswith(body["kind"]) and line.endswith(name) for line in applied), body["kind"]
-    deployment = await bare.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/quintet-operator")
+    deployment = await bare.get(OPERATOR)
     assert deployment["spec"]["template"]["spec"]["containers"][0]["args"][0] == "operator"
+
+
+@pytest.mark.parametrize("verb", ["install", "upgrade"])
+async def test_an_image_that_nobody_names_comes_from_where_the_present_one_came_from(own, bare, verb):
+    there = "registry.example:5000/mine/quintet"
+    assert (await quintet(own, "install", "--no-wait", "--image", f"{there}:0.0.1")).returncode == 0
+    again = await quintet(own, verb, "--no-wait")
+    assert again.returncode == 0, again.stderr
+    (container,) = (await bare.get(OPERATOR))["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"{there}:{__version__}"
+    assert f"the image is {there}:{__version__}" in again.stderr
 
 
 @pytest.mark.timeout(900)
@@ -92,7 +105,7 @@ async def test_the_whole_life_of_an_installation(own, bare):
         assert "JsonServer default/app-kept" in gone.stderr
         assert "1 object of users" in gone.stdout
     assert await bare.exists(f"{SERVERS}/app-kept")
-    assert not await bare.exists(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/quintet-operator")
+    assert not await bare.exists(OPERATOR)
     assert not await bare.exists("/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-operator")
 
     async def nothing() -> None:

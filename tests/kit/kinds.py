@@ -11,6 +11,7 @@ from kit.accounts import TESTED, context
 from kit.eventually import eventually
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.resources import CustomResource
+from quintet.components import CUSTOM_RESOURCES
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.discovery import catalogue
@@ -25,14 +26,15 @@ CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "custo
 
 
 async def define(client: Client, *kinds: CustomResource) -> None:
-    """Make the API server serve kinds; together they take no longer than one."""
-    for kind in kinds:
+    """Make the API server serve kinds, and with them all of ours: one takes as long as all together."""
+    together = (*kinds, *(kind for kind in CUSTOM_RESOURCES if kind not in kinds))
+    for kind in together:
         await client.apply(CRDS, ObjectKey("", kind.resource.qualified), definition(kind), Object)
-    for kind in kinds:
+    for kind in together:
         await discovered(client, kind.resource)
 
     async def owned() -> None:
-        for kind in kinds:
+        for kind in together:
             await _can_own(client, kind.resource)
 
     await eventually(owned, within=120)

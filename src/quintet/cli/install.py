@@ -49,7 +49,11 @@ def _where(command: C) -> C:
 def _what(command: C) -> C:
     for option in reversed(
         (
-            click.option("--image", default="", help="The image of the operator and its controllers."),
+            click.option(
+                "--image",
+                default="",
+                help="The image of the operator and its controllers; default: from where the present one is.",
+            ),
             click.option(
                 "--controllers",
                 type=click.Choice(CONTROLLERS),

@@ -17,7 +17,7 @@ import msgspec
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet
-from quintet.controllers.suite.parts import BY_KIND, CRDS, SELECTOR, key_of
+from quintet.controllers.suite.parts import BY_KIND, CRDS, DEPLOYMENTS, SELECTOR, key_of
 from quintet.controllers.suite.safety import unsafe_changes
 from quintet.kube.errors import NotFound
 from quintet.local.errors import LocalError
@@ -26,6 +26,7 @@ from quintet.manifests.crd import definition
 if TYPE_CHECKING:
     from quintet.apis.resources import CustomResource
     from quintet.kube.client import Client
+    from quintet.manifests.installation import Flavour
     from quintet.runtime.clock import Clock
 
 MANAGER = "quintet-install"
@@ -96,6 +97,11 @@ class Installing:
                 for item in page.items:
                     return msgspec.json.decode(item, type=Quintet)
         return None
+
+    async def image_of(self, flavour: Flavour) -> str | None:
+        """What the operator runs, if there is one."""
+        live = await self._live(DEPLOYMENTS, ObjectKey(flavour.namespace, flavour.operator))
+        return live["spec"]["template"]["spec"]["containers"][0]["image"] if live is not None else None
 
     async def until_available(self, version: str) -> Quintet:
         """Wait until every controller of this version serves, or of any; trouble ends the wait at once."""

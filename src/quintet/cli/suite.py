@@ -14,6 +14,8 @@ from quintet import __version__
 from quintet.cli import output
 from quintet.cli.installing import Installing, Lost, NotDone, own
 from quintet.components import COMPONENTS
+from quintet.imagenames import QUINTET as IMAGE
+from quintet.imagenames import beside
 from quintet.manifests.crd import definition
 from quintet.manifests.installation import FLAVOURS, Flavour, in_namespace
 from quintet.manifests.operator import a_quintet, operator
@@ -59,6 +61,7 @@ def groundwork(flavour: Flavour) -> list[JsonObject]:
 async def bring(hands: Installing, flavour: Flavour, spec: JsonObject) -> None:
     """Apply the operator and ask for the controllers; nothing is waited for."""
     await hands.refuse_unsafe(kinds(flavour))
+    flavour = await _of_the_same_registry(hands, flavour)
     await hands.apply(objects(flavour))
     await hands.ask(a_quintet(flavour, spec), changed=bool(spec))
 
@@ -121,6 +124,16 @@ async def uninstall(
             f"Quintet is gone. Definitions, {_counted(losses)} and namespace {flavour.namespace} stay; "
             "`quintet uninstall --delete-data` removes them, `quintet install` takes them on again."
         )
+
+
+async def _of_the_same_registry(hands: Installing, flavour: Flavour) -> Flavour:
+    """Who has images of their own need not name them each time; a default would not be found there."""
+    if flavour.image != IMAGE or (known := await hands.image_of(flavour)) is None:
+        return flavour
+    image = beside(IMAGE, known)
+    if image != IMAGE:
+        output.progress(f"the image is {image}, from where the present one came from")
+    return in_namespace(flavour, None, image)
 
 
 def _names(quintet: Quintet) -> str:

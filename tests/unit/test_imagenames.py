@@ -1,0 +1,19 @@
+"""Where images come from that nobody names."""
+
+import pytest
+
+from quintet.imagenames import beside
+
+
+@pytest.mark.parametrize(
+    ("known", "want"),
+    [
+        pytest.param("quintet.local/quintet:0.1.0", "quintet.local/quintet:2", id="the default"),
+        pytest.param("example.com/mine/q:0.1.0", "example.com/mine/q:2", id="a registry of one's own"),
+        pytest.param("example.com:5000/q", "example.com:5000/q:2", id="a port is no version"),
+        pytest.param("example.com:5000/q:1@sha256:ab", "example.com:5000/q:2", id="by digest"),
+        pytest.param("q:1", "q:2", id="no registry"),
+    ],
+)
+def test_another_version_comes_from_where_the_known_one_came_from(known, want):
+    assert beside("quintet.local/quintet:2", known) == want
