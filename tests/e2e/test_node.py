@@ -19,7 +19,8 @@ from quintet.local.cluster import Cluster
 
 pytestmark = pytest.mark.node
 
-EXAMPLE = Path(__file__).parents[2] / "examples/00-hello/hello.yaml"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples/00-hello/hello.yaml"
 IMAGE = "quintet.local/json-server:0.17.4"
 
 
@@ -190,6 +191,23 @@ def test_the_api_server_of_a_node_can_be_killed_and_started_again(hello):
     server.kill()
     server.restart()
     assert "Hello from a pod" in ask(hello, "http://hello/greetings")
+
+
+@pytest.mark.slow
+async def test_config_default_goes_as_the_documents_say_and_leaves_nothing(operator, node):
+    """While its process runs, which would register its webhooks again if it could."""
+    page = (ROOT / "docs/suite.md").read_text().partition("## Removing it")[2]
+    commands = page.partition("```sh\n")[2].partition("```")[0].splitlines()
+    assert len(commands) == 3, commands
+    for command in commands:
+        arguments = command.partition("#")[0].replace("config/default", str(ROOT / "config/default")).split()
+        assert arguments[0] == "kubectl"
+        kubectl(node, *arguments[1:], "--timeout=300s")
+    assert kubectl(node, "get", "crds", "-o", "name") == ""
+    kinds = "namespaces,clusterroles,clusterrolebindings,validatingadmissionpolicies"
+    everything = f"{kinds},mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    left = kubectl(node, "get", everything, "-l", "app.kubernetes.io/part-of=quintet", "-o", "name")
+    assert left == ""
 
 
 def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node_state, before, monkeypatch):

@@ -7,7 +7,7 @@ spec in the same place gives the same objects.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from quintet.admission.registration import MUTATING, VALIDATING, cluster_rules
+from quintet.admission.registration import cluster_rules
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import CustomResource
 from quintet.apis.suite import QUINTET as OWN_KIND
@@ -119,20 +119,11 @@ def _part(group: Sequence[Component], spec: QuintetSpec, images: Images, flavour
     )
     rules = [*component_rules(group), *cluster_rules(name, create=False)]
     made = [_managed(each) for each in identity(name, flavour.namespace, rules, process_rules(name))]
-    made += _webhooks(process) if process.webhooks else []
+    made += processes.webhook_configurations(process)
     made += [*processes.services(process), processes.metrics_service(process), processes.budget(process)]
     if spec.network_policies is NetworkPolicies.ENABLED:
         made.append(processes.network_policy(process))
     return Part(name, names, tuple(made), processes.deployment(process))
-
-
-def _webhooks(process: Process) -> list[JsonObject]:
-    """Empty: the process fills them in, and they go when it goes."""
-    metadata = {name: value for name, value in process.metadata().items() if name != "namespace"}
-    return [
-        {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        for resource in (MUTATING, VALIDATING)
-    ]
 
 
 def _tuning(spec: QuintetSpec, name: str) -> Tuning:

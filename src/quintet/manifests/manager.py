@@ -14,7 +14,12 @@ def namespace(name: str = SYSTEM_NAMESPACE) -> JsonObject:
 
 
 def manager() -> list[JsonObject]:
-    """Deployment, Services of webhooks and discovery, and disruption budget."""
+    """Webhook configurations, Services of webhooks and discovery, Deployment, and disruption budget."""
     args = ("run", f"--health-address=0.0.0.0:{HEALTH}", f"--discovery-address=0.0.0.0:{DISCOVERY}")
     whole = Process(args=args, discovery=True)
-    return [*process.services(whole), process.deployment(whole), process.budget(whole)]
+    return [
+        *process.webhook_configurations(whole),
+        *process.services(whole),
+        process.deployment(whole),
+        process.budget(whole),
+    ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from quintet import imagenames
+from quintet.admission.registration import MUTATING, VALIDATING
 from quintet.apis.meta import JsonObject
 from quintet.components import INSTANCE, webhook_service
 from quintet.manifests.discovery import PORT as DISCOVERY
@@ -61,6 +62,16 @@ def services(process: Process) -> list[JsonObject]:
         made = discovery(process.selector)
         found.append({**made, "metadata": process.metadata(made["metadata"]["name"])})
     return found
+
+
+def webhook_configurations(process: Process) -> list[JsonObject]:
+    """Empty: the process fills them in, and they go when it goes."""
+    metadata = {name: value for name, value in process.metadata().items() if name != "namespace"}
+    return [
+        {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        for resource in (MUTATING, VALIDATING)
+        if process.webhooks
+    ]
 
 
 def metrics_service(process: Process) -> JsonObject:
