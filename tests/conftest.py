@@ -30,7 +30,12 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # The same change gives the same verdict: what luck may find is looked for by `make explore`.
     exploring = "QUINTET_EXPLORE" in os.environ
-    hypothesis.settings.register_profile("quintet", deadline=None, derandomize=not exploring)
+    hypothesis.settings.register_profile(
+        "quintet",
+        deadline=None,
+        derandomize=not exploring,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],  # the machine may be busy
+    )
     hypothesis.settings.load_profile("quintet")
 
 

@@ -20,10 +20,13 @@ PATIENCE = 120
 
 
 class Load:
-    """Publishers that go on until they are told to stop; `acknowledged` has what got 204."""
+    """Publishers that go on until they are told to stop; `acknowledged` has what got 204.
 
-    def __init__(self, ports: list[int]) -> None:
-        self.ports = ports
+    They know the proxies at `ports`, which may change like the endpoints of a Service.
+    """
+
+    def __init__(self, *ports: int) -> None:
+        self.ports = list(ports)
         self.acknowledged: set[str] = set()
         self.refusals: dict[str, int] = {}
         self._stop = asyncio.Event()
@@ -104,17 +107,20 @@ async def test_a_rolling_restart_of_the_proxies_loses_nothing(tmp_path: Path):
     ):
         for each in (first, second):
             await each.ready()
-        load = Load([first.port, second.port])
+        load = Load(first.port, second.port)
         async with load.running():
             for each in (first, second, first):
                 await load.more(300)
                 assert await each.stop() == 0, each.program.log
+                load.ports.remove(each.port)
                 await load.more(100)
                 await each.start()
                 await each.ready()
+                load.ports.append(each.port)
             await load.more(300)
         await assert_kept_once(stream, load)
-        assert not set(load.refusals) & {"500", "502", "503", "504"}, load.refusals
+        # Whoever was let in was answered with 204. Who came to a closed door went elsewhere.
+        assert not load.refusals.keys() - {"ConnectionRefusedError", "ConnectionResetError"}, load.refusals
 
 
 async def test_a_proxy_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path):
@@ -124,7 +130,7 @@ async def test_a_proxy_that_is_killed_loses_nothing_that_it_acknowledged(tmp_pat
         a_publisher(settings(server.url)) as first,
         a_publisher(settings(server.url)) as second,
     ):
-        load = Load([first.port, second.port])
+        load = Load(first.port, second.port)
         async with load.running():
             for each in (first, second):
                 await load.more(200)
@@ -141,7 +147,7 @@ async def test_a_nats_server_that_is_killed_and_started_again_loses_nothing_ackn
         a_stream(server, DURABLE) as stream,
         a_publisher(settings(server.url)) as publisher,
     ):
-        load = Load([publisher.port])
+        load = Load(publisher.port)
         async with load.running():
             for _ in range(3):
                 await load.more(200)

@@ -44,7 +44,7 @@ from quintet.nats.jetstream import JetStream
 from quintet.nats.options import Options as NatsOptions
 from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
-from quintet.web.listening import no_more
+from quintet.web import listening
 
 if TYPE_CHECKING:
     from kit.proxy.call import Call
@@ -332,8 +332,7 @@ async def a_mesh() -> AsyncIterator[MeshDouble]:
     try:
         yield double
     finally:
-        await no_more(listener)  # an operator may be about to connect
-        listener.close()
+        await listening.close(listener)  # an operator may be about to connect
         await runner.cleanup()
 
 

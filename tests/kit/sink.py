@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 import httptools
 
-from quintet.web.listening import no_more
+from quintet.web import listening
 
 _LINE = {
     200: b"OK",
@@ -63,8 +63,7 @@ class Sink:
     async def stop(self) -> None:
         """Be away: nobody is answered, and connections end."""
         if self._server is not None:
-            await no_more(self._server)
-            self._server.close()
+            await listening.close(self._server)
             for connection in list(self.connections):
                 connection.abort()
             await self._server.wait_closed()

@@ -49,7 +49,12 @@ class Conversation(asyncio.Protocol):
 
     def wind_up(self) -> None:
         """Finish what was begun; close now if that is nothing."""
-        if not self._busy and not self._line and not self._reader.receiving and self._transport is not None:
+        if self._busy or self._line or self._reader.receiving or self._transport is None:
+            return
+        if self._reader.phase == 0:
+            # It has only just connected. Its first request is on the way, and would be lost without a word.
+            self._wait(self._limits.linger_seconds)
+        else:
             self._transport.close()
 
     def abort(self) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 
+from quintet.web import listening
 from quintet.web.clock import Clock, Timer
 from quintet.web.conversation import Conversation
-from quintet.web.listening import no_more
 from quintet.web.messages import Later, Request, Response
 
 __all__ = ["Handler", "Later", "Limits", "Request", "Response", "Server"]
@@ -91,9 +91,8 @@ class Server:
         listener, self._listener = self._listener, None
         if listener is None:
             return
-        await no_more(listener)
         self.stopping = self.draining = True
-        listener.close()
+        await listening.close(listener)
         for conversation in list(self.conversations):
             conversation.wind_up()
         if self.conversations:
@@ -108,7 +107,7 @@ class Server:
 
     def joined(self, conversation: Conversation) -> bool:
         """Somebody has connected; False if there is no room."""
-        if self.stopping or len(self.conversations) >= self.limits.connections:
+        if len(self.conversations) >= self.limits.connections:
             return False
         self.conversations.add(conversation)
         return True

@@ -28,7 +28,7 @@ from kit.proxy.requests import Predicate, Request, anything, changes_state, matc
 from kit.proxy.stream import Hold
 from kit.proxy.trace import Exchange, Trace
 from kit.proxy.upstream import PLACEHOLDER, Upstream
-from quintet.web.listening import no_more
+from quintet.web import listening
 
 LARGEST_BODY = 16 * 1024 * 1024
 
@@ -95,8 +95,7 @@ class FaultProxy:
     async def __aexit__(self, *_: object) -> None:
         for stream in self._lines.streams:
             stream.put(Refuse())
-        await no_more(self._listener)
-        self._listener.close()
+        await listening.close(self._listener)
         await self._runner.cleanup()
         await asyncio.gather(*self._lines.tasks, return_exceptions=True)
         await self._lines.upstream.close()

@@ -228,12 +228,14 @@ async def test_stopping_lets_work_finish_and_takes_nothing_new():
     gate = asyncio.Event()
 
     async def handler(request):
-        await gate.wait()
+        if request.path == "/slow":
+            await gate.wait()
         return Response(200, b"finished")
 
     async with a_server(handler) as place:
         idle, busy = await place.connect(), await place.connect()
-        busy.send(get())
+        await idle.ask(get())
+        busy.send(get("/slow"))
         await eventually_true(lambda: len(place.server.conversations) == 2)
         await settle()
         stopping = asyncio.ensure_future(place.server.stop(grace=30))
