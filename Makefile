@@ -35,12 +35,13 @@ fmt: setup ## Format and mend what can be mended by a machine
 	@$(BIN)/ruff check --fix .
 
 .PHONY: check
-check: setup ## Formatting, lint, types, layers, and generated files equal to their source
+check: setup ## Formatting, lint, types, layers, tests that can be loaded, and generated files equal to their source
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@MYPYPATH=images/checkups/lib $(BIN)/mypy --config-file= --strict $(wildcard images/checkups/*/*.py)
 	@$(BIN)/lint-imports --no-cache
+	@found=$$($(PYTEST) --collect-only -qqq tests) || { echo "$$found"; exit 1; }
 	@tools/verify-generated
 
 .PHONY: generate

@@ -34,7 +34,7 @@ from kit.proxy.certificate import serving_certificate
 from quintet.apis.casconfig import TargetState
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.kube.client import Client
-from quintet.web.listening import no_more
+from quintet.web import listening
 
 JOBS = Resource("batch", "v1", "Job", "jobs")
 NAMES = ("a", "b", "c")
@@ -144,8 +144,7 @@ async def a_webhook(api: Api, namespace: str, refused: str, scratch: Path) -> As
     finally:
         await api.delete(f"{path}/{namespace}")
         await eventually(lambda: _is_changed(api, namespace, refused))
-        await no_more(listener)
-        listener.close()
+        await listening.close(listener)
         await runner.cleanup()
 
 
