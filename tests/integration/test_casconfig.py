@@ -398,26 +398,6 @@ async def test_more_targets_than_allowed_change_nothing(casconfig_operator, casc
     await applied(casconfigs, key, 3)
 
 
-async def test_a_preview_shows_the_change_of_every_target_and_makes_none(
-    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
-):
-    before = await make(casconfigs, namespace, a_deployment("web"))
-    key = await create(casconfigs, namespace, "tried", a_policy(envs={"X": "1"}), mode="Preview")
-    config = await with_reason(casconfigs, key, "Preview")
-    (change,) = config.status.plan
-    assert change.target == f"apps/v1/Deployment {namespace}/web"
-    assert '"name": "X"' in change.diff, change.diff
-    assert "casconfig.openebs.io" not in change.diff
-    assert (config.status.applied, config.status.matched) == (0, 1)
-    after = await look(casconfigs, namespace, "web")
-    assert plain(after) == plain(before)
-    await edit(casconfigs, key, mode="Apply")
-    await applied(casconfigs, key, 1)
-    await edit(casconfigs, key, mode="Preview")
-    await with_reason(casconfigs, key, "Preview")
-    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
-
-
 async def test_a_target_that_is_being_deleted_is_left_alone(
     casconfig_operator, casconfigs: Client, namespace
 ):

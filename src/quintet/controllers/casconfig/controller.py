@@ -5,7 +5,8 @@ sources) → decide each object → change all targets or none (`batch`) → wri
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 
 import msgspec
 
@@ -55,6 +56,16 @@ _UNDO_AGAIN = 5.0
 _AT_A_TIME = 50
 
 
+@dataclass(frozen=True, slots=True)
+class _Preview:
+    """What was tried for a config, and what came of it."""
+
+    signature: object
+    report: Report
+    until: float
+    """When it is tried again."""
+
+
 class CASConfigController:
     """Reconciles CASConfigs."""
 
@@ -66,7 +77,7 @@ class CASConfigController:
         self._contests = Contests(builder.clock)
         self._announcer = Announcer(builder.events)
         self._failures = Failures()
-        self._previews: dict[ObjectKey, tuple[object, Report]] = {}
+        self._previews: dict[ObjectKey, _Preview] = {}
         self._settled = Settled()
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -169,13 +180,18 @@ class CASConfigController:
             return Result.after(0)
         changes = [task for task in tasks if task.step.patch]
         signature = (config.metadata.generation, tuple((str(t.step), t.step.patch) for t in changes))
-        known = self._previews.get(config.key)
-        if known is None or known[0] != signature:
-            self._previews[config.key] = known = (signature, await self._tried(tasks, changes))
-        await self._write(config, status_of(config, known[1]))
-        return Result.done()
+        now, known = self._builder.clock.monotonic(), self._previews.get(config.key)
+        if known is None or known.signature != signature or known.until <= now:
+            report, failing = await self._tried(wish, tasks, changes)
+            wait = self._retry(config, report.failure, failing)
+            known = self._previews[config.key] = _Preview(signature, report, now + wait)
+        await self._write(config, status_of(config, known.report))
+        return Result.after(known.until - now) if known.report.failure else Result.done()
 
-    async def _tried(self, tasks: list[Task], changes: list[Task]) -> Report:
+    async def _tried(
+        self, wish: Wish, tasks: list[Task], changes: list[Task]
+    ) -> tuple[Report, frozenset[Target]]:
+        """What the server says to the changes, and which of them it refuses."""
         steps = {
             task.step.target: replace(task.step, state=TargetState.PLANNED)
             if task.step.matched
@@ -184,14 +200,15 @@ class CASConfigController:
         }
         shown = []
         for task in changes[:MOST_PLANNED]:
-            tried = await self._hands.tried(task)
+            tried = await self._hands.tried(task, lambda found: plan.decided(wish, found))
             if isinstance(tried, Failure):
                 steps[task.step.target] = as_failed(task.step, tried.reason, tried.message)
-            else:
+            elif tried is not None:
                 shown.append(planned(task.step, *tried))
-        failed = next((step for step in steps.values() if step.state is TargetState.FAILED), None)
-        failure = f"{failed}: {failed.reason}: {failed.message}" if failed is not None else ""
-        return Report(tuple(steps.values()), failure=failure, preview=True, plan=tuple(shown))
+        failed = [step for step in steps.values() if step.state is TargetState.FAILED]
+        failure = f"{failed[0]}: {failed[0].reason}: {failed[0].message}" if failed else ""
+        report = Report(tuple(steps.values()), failure=failure, preview=True, plan=tuple(shown))
+        return report, frozenset(step.target for step in failed)
 
     async def _nothing(self) -> None:
         """What is undone was written down when it was done."""
@@ -276,11 +293,16 @@ class CASConfigController:
             self._announcer.config(config, status)
 
     def _next(self, config: CASConfig, done: Done) -> Result:
-        if not done.failure:
+        wait = self._retry(config, done.failure, done.failing)
+        return Result.after(wait) if done.failure else Result.done()
+
+    def _retry(self, config: CASConfig, failure: str, failing: frozenset[Target]) -> float:
+        """Seconds until it is tried again; no end of them if it succeeded."""
+        if not failure:
             self._failures.forget(config.key)
-            return Result.done()
-        self._failures.record(config.key, config.metadata.generation, done.failing)
-        return Result.after(self._failures.retry(config.key))
+            return inf
+        self._failures.record(config.key, config.metadata.generation, failing)
+        return self._failures.retry(config.key)
 
     def _forget(self, key: ObjectKey) -> None:
         self._surveyor.forget(key)

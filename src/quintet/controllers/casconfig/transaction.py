@@ -116,17 +116,31 @@ class Hands:
             task.step.resource, task.step.key, JsonObject
         )
 
-    async def tried(self, task: Task) -> tuple[JsonObject, JsonObject] | Failure:
-        """What an object would become, as the server says: before and after."""
+    async def tried(self, task: Task, again: Again) -> tuple[JsonObject, JsonObject] | Failure | None:
+        """What an object would become, as the server says: before and after; None if nothing would change.
+
+        It is decided on the object as the server has it: nobody wakes us for what the cache does not show.
+        """
         step, client = task.step, self._client.acting_as(task.place.account)
-        try:
-            before = await client.get(step.resource, step.key, JsonObject)
-            after = await client.patch(
-                step.resource, step.key, list(step.patch), JsonObject, content_type=JSON, dry_run=True
-            )
-        except ApiError as error:
-            return _failure(task, error)
-        return before, after
+        problem = Failure(task, "Conflict", "not tried")
+        for _ in range(ATTEMPTS):
+            try:
+                before = await client.get(step.resource, step.key, JsonObject)
+                now = again(found_in(task.place, task.pod, before))
+                if now is None or not now.patch:
+                    return None
+                after = await client.patch(
+                    now.resource, now.key, list(now.patch), JsonObject, content_type=JSON, dry_run=True
+                )
+            except NotFound:
+                return None
+            except Conflict as error:
+                problem = _failure(task, error)
+            except ApiError as error:
+                return _failure(task, error)
+            else:
+                return before, after
+        return problem
 
     async def _take(self, task: Task, again: Again, outcome: Outcome) -> None:
         try:

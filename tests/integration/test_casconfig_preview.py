@@ -1,0 +1,73 @@
+"""A preview says what a config would change, as the server says it, and changes nothing."""
+
+from typing import Any
+
+from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied, create, edit, plain, with_reason
+from kit.proxy import Answer, Before, FaultProxy, Request
+from quintet.apis.meta import JsonObject, Object, ObjectKey
+from quintet.kube.client import Client
+
+
+async def make(client: Client, namespace: str, body: JsonObject) -> JsonObject:
+    return await client.create(DEPLOYMENTS, body, dict[str, Any], namespace=namespace)
+
+
+async def look(client: Client, namespace: str, name: str) -> JsonObject:
+    return await client.get(DEPLOYMENTS, ObjectKey(namespace, name), dict[str, Any])
+
+
+async def test_a_preview_shows_the_change_of_every_target_and_makes_none(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    before = await make(casconfigs, namespace, a_deployment("web"))
+    key = await create(casconfigs, namespace, "tried", a_policy(envs={"X": "1"}), mode="Preview")
+    config = await with_reason(casconfigs, key, "Preview")
+    (change,) = config.status.plan
+    assert change.target == f"apps/v1/Deployment {namespace}/web"
+    assert '"name": "X"' in change.diff, change.diff
+    assert "casconfig.openebs.io" not in change.diff
+    assert (config.status.applied, config.status.matched) == (0, 1)
+    after = await look(casconfigs, namespace, "web")
+    assert plain(after) == plain(before)
+    await edit(casconfigs, key, mode="Apply")
+    await applied(casconfigs, key, 1)
+    await edit(casconfigs, key, mode="Preview")
+    await with_reason(casconfigs, key, "Preview")
+    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+
+
+def tried(request: Request) -> bool:
+    return request.verb == "patch" and request.resource == "deployments" and "dryRun" in request.query
+
+
+async def test_a_preview_is_not_kept_from_its_plan_by_somebody_who_writes_at_the_same_time(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    await make(casconfigs, namespace, a_deployment("web"))
+    web = ObjectKey(namespace, "web")
+
+    async def somebody_else() -> None:
+        # A status is nothing that would bring the config back.
+        status = {"status": {"collisionCount": 7}}
+        await casconfigs.patch(DEPLOYMENTS, web, status, Object, subresource="status")
+
+    fault = proxy.inject(Before(somebody_else), when=tried)
+    key = await create(casconfigs, namespace, "tried", a_policy(envs={"X": "1"}), mode="Preview")
+    config = await with_reason(casconfigs, key, "Preview")
+    assert len(config.status.plan) == 1, config.status
+    assert fault.hits
+
+
+async def test_a_preview_that_is_refused_says_why_and_is_tried_again(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    await make(casconfigs, namespace, a_deployment("web"))
+    refused = proxy.inject(Answer(403, "Forbidden"), when=tried, times=None)
+    key = await create(casconfigs, namespace, "tried", a_policy(envs={"X": "1"}), mode="Preview")
+    config = await with_reason(casconfigs, key, "TargetFailed")
+    (target,) = config.status.targets
+    assert (target.state, target.reason) == ("Failed", "Forbidden"), config.status
+    assert not config.status.plan
+    refused.remove()
+    config = await with_reason(casconfigs, key, "Preview")
+    assert len(config.status.plan) == 1, config.status
