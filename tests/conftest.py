@@ -51,9 +51,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
 @pytest.fixture(scope="session")
 async def api(cluster: "Cluster") -> AsyncIterator[Api]:
     """A bare client with all rights."""
-    from kit.leftovers import sweeping
+    from kit.leftovers import sweep
+    from kit.meanwhile import meanwhile
 
-    async with Api.connect(cluster.kubeconfig) as connected, sweeping(connected):
+    async with Api.connect(cluster.kubeconfig) as connected, meanwhile(sweep(connected)):
         yield connected
 
 

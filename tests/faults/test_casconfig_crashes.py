@@ -30,6 +30,7 @@ from kit.casconfigs import (
 )
 from kit.cluster import fresh_namespace
 from kit.crashes import ANSWER_LOST, FAULTS, KILLED_AFTER, KILLED_BEFORE, TROUBLE, at_writes, keep_running
+from kit.meanwhile import meanwhile
 from kit.process import Program
 from kit.proxy import FaultProxy
 from quintet.apis.meta import JsonObject, Object, ObjectKey
@@ -107,12 +108,10 @@ async def a_stage(
         argv = [sys.executable, "-m", "kit.casconfigs", str(proxy.write_kubeconfig(scratch)), namespace]
         operator = Program(*argv, environment={"PYTHONPATH": str(TESTS)})
         await operator.start()
-        task = asyncio.create_task(keep_running(operator))
         try:
-            yield namespace, proxy, operator
+            async with meanwhile(keep_running(operator)):
+                yield namespace, proxy, operator
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
             operator.signal(signal.SIGCONT)
             operator.kill()
             await operator.ended()

@@ -20,6 +20,7 @@ from kit.checkups import CHILD_TYPES, PASSED, PlayedPod, an_account, create, pod
 from kit.cluster import fresh_namespace
 from kit.crashes import ANSWER_LOST, FAULTS, KILLED_AFTER, KILLED_BEFORE, TROUBLE, at_writes, keep_running
 from kit.eventually import eventually
+from kit.meanwhile import meanwhile
 from kit.process import Program
 from kit.proxy import Before, FaultProxy, matching
 from quintet.apis.checkup import CHECKUPS
@@ -107,14 +108,9 @@ async def a_stage(
         fresh_namespace(api) as namespace,
         FaultProxy(kubeconfig) as proxy,
         an_operator(proxy.write_kubeconfig(scratch), namespace) as operator,
+        meanwhile(keep_running(operator), play(client, namespace)),
     ):
-        tasks = [asyncio.create_task(keep_running(operator)), asyncio.create_task(play(client, namespace))]
-        try:
-            yield namespace, proxy, operator
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        yield namespace, proxy, operator
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,13 @@ hit, the end is the same as in the reference: the same objects, none doubled, no
 and silence. The number of runs is bounded by the number of writes.
 """
 
-import asyncio
-
 import pytest
 
 from kit.api import Api
 from kit.cluster import fresh_namespace
 from kit.crashes import FAULTS, keep_running
 from kit.eventually import eventually
+from kit.meanwhile import meanwhile
 from kit.operators import an_operator
 from kit.proxy import FaultProxy
 from kit.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget
@@ -88,8 +87,7 @@ async def test_the_end_is_the_same_whatever_happens_to_any_write(
             an_operator(proxy.write_kubeconfig(tmp_path), "--namespace", namespace) as operator,
         ):
             injected = proxy.inject(FAULTS[fault](operator), at_write=number)
-            kubelet = asyncio.create_task(keep_running(operator))
-            try:
+            async with meanwhile(keep_running(operator)):
                 await tell(widgets, namespace)
                 # How often a stale record makes a write be repeated depends on timing, so a run may have
                 # a write less than the reference; one that it did have must have been hit.
@@ -97,9 +95,6 @@ async def test_the_end_is_the_same_whatever_happens_to_any_write(
                 await proxy.quiet(0.3)
                 made = [e for e in proxy.trace.writes() if e.request.verb == "create" and e.status == 201]
                 assert len(made) == 3, f"write {number} {fault}: something was made twice\n{proxy.trace}"
-            finally:
-                kubelet.cancel()
-                await asyncio.gather(kubelet, return_exceptions=True)
 
     for number in range(1, writes + 1):
         await plan(number)

@@ -21,6 +21,7 @@ from kit.cluster import fresh_namespace
 from kit.crashes import ANSWER_LOST, FAULTS, KILLED_AFTER, KILLED_BEFORE, TROUBLE, at_writes, keep_running
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
+from kit.meanwhile import meanwhile
 from kit.nats import NatsServer, a_nats_server
 from kit.objects import exists
 from kit.process import Program
@@ -106,13 +107,9 @@ async def a_stage(
         PretendedNode(api, namespace=namespace).running(),
         FaultProxy(kubeconfig) as proxy,
         an_operator(proxy.write_kubeconfig(scratch), namespace) as operator,
+        meanwhile(keep_running(operator)),
     ):
-        task = asyncio.create_task(keep_running(operator))
-        try:
-            yield namespace, proxy, operator
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        yield namespace, proxy, operator
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ deleted. Then each write in turn is hit in each way. Whatever is hit, the end of
 the same: exactly the wanted pods, each on a claim group of its own, none leaked, none doubled.
 """
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from kit.crashes import (
 )
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
+from kit.meanwhile import meanwhile
 from kit.process import Program
 from kit.proxy import FaultProxy
 from kit.statefulclusters import a_cluster, claims, claims_of, get, names, pods, revisions
@@ -108,16 +108,14 @@ async def run(client: Client, api: Api, kubeconfig: Path, folder: Path, prepare)
     ):
         operator = an_operator(proxy.write_kubeconfig(folder), namespace)
         await operator.start()
-        kubelet = asyncio.create_task(keep_running(operator))
         try:
-            check = prepare(proxy, operator)
-            counted: list[int] = []
-            await tell(client, namespace, counted)
-            assert counted == [4]
-            check()
+            async with meanwhile(keep_running(operator)):
+                check = prepare(proxy, operator)
+                counted: list[int] = []
+                await tell(client, namespace, counted)
+                assert counted == [4]
+                check()
         finally:
-            kubelet.cancel()
-            await asyncio.gather(kubelet, return_exceptions=True)
             operator.kill()
             await operator.ended()
     return proxy

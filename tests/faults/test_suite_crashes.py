@@ -1,6 +1,5 @@
 """The suite operator dies after every single write of an installation, or loses every answer."""
 
-import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator
@@ -11,6 +10,7 @@ import pytest
 from kit.api import Api
 from kit.crashes import keep_running
 from kit.kubelet import PretendedNode
+from kit.meanwhile import meanwhile
 from kit.process import Program
 from kit.proxy import DropReply, FaultProxy, KillAfterCommit, changes_state
 from kit.quintet import COMMAND
@@ -33,12 +33,10 @@ async def an_operator(kubeconfig: Path, namespace: str) -> AsyncIterator[Program
         "--image", "q:1", "--health-address", "127.0.0.1:0", "--no-leader-elect",
     )  # fmt: skip
     await program.start()
-    keeper = asyncio.create_task(keep_running(program))
     try:
-        yield program
+        async with meanwhile(keep_running(program)):
+            yield program
     finally:
-        keeper.cancel()
-        await asyncio.gather(keeper, return_exceptions=True)
         program.signal(signal.SIGCONT)
         program.kill()
         await program.ended()

@@ -1,19 +1,19 @@
 """Somebody else who sets the same: set again twice, then left to it, with their name in the status."""
 
 import asyncio
-import contextlib
 
 from kit.api import Api
 from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied, create, edit, get, with_reason
 from kit.casconfigs import casconfig_operator as operator
 from kit.eventually import eventually
+from kit.meanwhile import meanwhile
 from kit.proxy import FaultProxy, matching
 from quintet.apis.casconfig import TargetState
 from quintet.apis.meta import Object, ObjectKey, find_condition
 from quintet.kube.client import Client
 
 
-async def fight(client: Client, where: ObjectKey, value: str) -> None:
+async def fight(client: Client, where: ObjectKey, value: str = "theirs") -> None:
     """Another controller that never gives up."""
     rival = client.with_manager("rival")
     while True:
@@ -23,23 +23,13 @@ async def fight(client: Client, where: ObjectKey, value: str) -> None:
         await asyncio.sleep(0.02)
 
 
-@contextlib.asynccontextmanager
-async def a_rival(client: Client, where: ObjectKey, value: str = "theirs"):
-    task = asyncio.create_task(fight(client, where, value))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 async def test_a_war_ends_after_three_rounds_and_names_the_other_one(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     for name in ("web", "calm"):
         await casconfigs.create(DEPLOYMENTS, a_deployment(name), Object, namespace=namespace)
     where = ObjectKey(namespace, "web")
-    async with a_rival(casconfigs, where):
+    async with meanwhile(fight(casconfigs, where)):
         key = await create(casconfigs, namespace, "war", a_policy(labels={"tier": "ours"}))
         config = await with_reason(casconfigs, key, "Contested")
         by_name = {target.name: target for target in config.status.targets}
@@ -58,7 +48,7 @@ async def test_a_war_ends_after_three_rounds_and_names_the_other_one(
 async def test_an_edit_of_the_config_begins_anew(casconfig_operator, casconfigs: Client, namespace):
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     where = ObjectKey(namespace, "web")
-    async with a_rival(casconfigs, where):
+    async with meanwhile(fight(casconfigs, where)):
         key = await create(casconfigs, namespace, "war", a_policy(labels={"tier": "ours"}))
         await with_reason(casconfigs, key, "Contested")
     await edit(casconfigs, key, a_policy(labels={"tier": "still-ours"}))
@@ -73,7 +63,7 @@ async def test_a_restart_begins_no_new_war(
     await an_account(api, namespace)
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     kubeconfig = proxy.write_kubeconfig(tmp_path)
-    async with a_rival(casconfigs, ObjectKey(namespace, "web")):
+    async with meanwhile(fight(casconfigs, ObjectKey(namespace, "web"))):
         async with operator(kubeconfig, namespace=namespace):
             key = await create(casconfigs, namespace, "war", a_policy(labels={"tier": "ours"}))
             await with_reason(casconfigs, key, "Contested")

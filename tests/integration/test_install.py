@@ -12,8 +12,9 @@ from kit.api import Api
 from kit.cluster import control_plane
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
+from kit.meanwhile import meanwhile
 from kit.quintet import COMMAND
-from kit.suite import PATH, a_flavour, owned, registering, suite_operator_at
+from kit.suite import PATH, a_flavour, owned, register_webhooks, suite_operator_at
 from quintet import __version__
 from quintet.controllers.suite.parts import OWNED
 from quintet.local.cluster import Cluster
@@ -55,7 +56,7 @@ async def an_operator(own: Cluster, bare: Api, image: str = "q:1") -> AsyncItera
     async with (
         suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, image), __version__),
         PretendedNode(bare, namespace=NAMESPACE).running(),
-        registering(bare),
+        meanwhile(register_webhooks(bare)),
     ):
         yield
 

@@ -6,6 +6,7 @@ import pytest
 
 from kit.api import Api, RefusedError
 from kit.eventually import eventually
+from kit.meanwhile import meanwhile
 from kit.proxy import FaultProxy, anything
 from kit.suite import (
     ALL,
@@ -16,7 +17,7 @@ from kit.suite import (
     path_of,
     prepared,
     put_definition,
-    registering,
+    register_webhooks,
     settled,
     suite_operator,
     wanted,
@@ -79,7 +80,7 @@ async def test_it_is_available_once_the_api_server_asks_the_webhooks(
         quintet = await with_condition(client, "Progressing", "True", "WaitingForWebhooks")
         assert quintet.status.ready == "0/1", quintet.status
         await with_condition(client, "Available", "False", "ControllersNotServing")
-        async with registering(api):
+        async with meanwhile(register_webhooks(api)):
             await settled(client, ready="1/1")
             await with_condition(client, "Available", "True")
 

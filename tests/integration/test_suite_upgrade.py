@@ -9,6 +9,7 @@ import pytest
 from kit.api import Api
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
+from kit.meanwhile import meanwhile
 from kit.proxy import FaultProxy
 from kit.suite import a_flavour, owned, prepared, settled, suite_operator, wanted, with_condition
 from quintet.apis.suite import Quintet
@@ -71,12 +72,8 @@ async def recorded(api: Api, namespace: str) -> AsyncIterator[list[list[str]]]:
             seen.append([each["metadata"]["name"] for each in listed["items"] if not complete(each)])
             await asyncio.sleep(0.02)
 
-    task = asyncio.create_task(look())
-    try:
+    async with meanwhile(look()):
         yield seen
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_controllers_are_upgraded_one_at_a_time(operator, api: Api, client: Client, namespace):

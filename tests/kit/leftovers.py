@@ -7,8 +7,7 @@ the fixture `api` sweeps meanwhile.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import aiohttp
 
@@ -21,18 +20,8 @@ KINDS = (WIDGETS, *(kind.resource for kind in CUSTOM_RESOURCES if kind.resource.
 PAUSE = 1.0
 
 
-@asynccontextmanager
-async def sweeping(api: Api) -> AsyncIterator[None]:
-    """Look after the namespaces of finished tests, while inside."""
-    task = asyncio.create_task(_sweep(api))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def _sweep(api: Api) -> None:
+async def sweep(api: Api) -> None:
+    """Look after the namespaces of finished tests, until cancelled."""
     selector = ",".join(f"{key}={value}" for key, value in OVER.items())
     while True:
         await asyncio.sleep(PAUSE)

@@ -1,6 +1,6 @@
 """The suite operator on a real API server, as the account that it is installed with and no more.
 
-Its controllers run on a node only. Where there is none, `registering` does the one thing of theirs that
+Its controllers run on a node only. Where there is none, `register_webhooks` does the one thing of theirs that
 the operator waits for.
 """
 
@@ -16,6 +16,7 @@ from kit.allowed import in_force
 from kit.api import Api, RefusedError
 from kit.eventually import eventually
 from kit.kinds import operating
+from kit.meanwhile import meanwhile
 from kit.proxy import FaultProxy
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.apis.suite import QUINTETS, Quintet
@@ -107,24 +108,14 @@ async def prepared(api: Api, flavour: Flavour, *, register: bool = True) -> Asyn
     """Install the operator's account and rights, and give a token for it; nothing of it is left afterwards."""
     token = await prepare(api, flavour)
     try:
-        async with registering(api) if register else contextlib.nullcontext():
+        async with meanwhile(*([register_webhooks(api)] if register else [])):
             yield token
     finally:
         await tidy(api, flavour)
 
 
-@contextlib.asynccontextmanager
-async def registering(api: Api) -> AsyncIterator[None]:
+async def register_webhooks(api: Api) -> None:
     """Fill in the webhook configurations that the operator makes, as its controllers do on a node."""
-    task = asyncio.create_task(_register(api))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def _register(api: Api) -> None:
     while True:
         listed = await api.get(VALIDATING.path(), labelSelector=SELECTOR)
         for name in [each["metadata"]["name"] for each in listed["items"] if "webhooks" not in each]:

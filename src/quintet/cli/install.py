@@ -6,7 +6,7 @@ every controller, and whoever asks for help need not wait for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,61 +24,52 @@ FLAVOURS = ("quintet", "kiagnose")
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def _where(command: C) -> C:
-    for option in reversed(
-        (
-            click.option(
-                "--kubeconfig", metavar="PATH", help="The kubeconfig to use instead of the usual one."
-            ),
-            click.option("--context", metavar="NAME", help="The context to use instead of the current one."),
-            click.option(
-                "--flavour",
-                type=click.Choice(FLAVOURS),
-                default=FLAVOURS[0],
-                show_default=True,
-                help="kiagnose: only the controller of Checkups, under the names of the Kiagnose design.",
-            ),
-            click.option("--namespace", "-n", help="Where the operator lives; default: that of the flavour."),
-            click.option("--timeout", default=300.0, show_default=True, help="Seconds to wait for anything."),
-        )
-    ):
-        command = option(command)
-    return command
+_WHERE = (
+    click.option("--kubeconfig", metavar="PATH", help="The kubeconfig to use instead of the usual one."),
+    click.option("--context", metavar="NAME", help="The context to use instead of the current one."),
+    click.option(
+        "--flavour",
+        type=click.Choice(FLAVOURS),
+        default=FLAVOURS[0],
+        show_default=True,
+        help="kiagnose: only the controller of Checkups, under the names of the Kiagnose design.",
+    ),
+    click.option("--namespace", "-n", help="Where the operator lives; default: that of the flavour."),
+    click.option("--timeout", default=300.0, show_default=True, help="Seconds to wait for anything."),
+)
+_WHAT = (
+    click.option(
+        "--image",
+        default="",
+        help="The image of the operator and its controllers; default: from where the present one is.",
+    ),
+    click.option(
+        "--controllers",
+        type=click.Choice(CONTROLLERS),
+        multiple=True,
+        help="Which controllers run; may be given several times; default: all.",
+    ),
+    click.option("--topology", type=click.Choice(["Separate", "Combined"]), help="Default: Separate."),
+    click.option("--replicas", type=click.IntRange(1, 5), help="Pods of each controller; default: 2."),
+    click.option("--wait/--no-wait", default=True, show_default=True, help="Until all controllers serve."),
+    click.option("--dry-run", is_flag=True, help="Print what would be applied, and do nothing."),
+)
 
 
-def _what(command: C) -> C:
-    for option in reversed(
-        (
-            click.option(
-                "--image",
-                default="",
-                help="The image of the operator and its controllers; default: from where the present one is.",
-            ),
-            click.option(
-                "--controllers",
-                type=click.Choice(CONTROLLERS),
-                multiple=True,
-                help="Which controllers run; may be given several times; default: all.",
-            ),
-            click.option(
-                "--topology", type=click.Choice(["Separate", "Combined"]), help="Default: Separate."
-            ),
-            click.option(
-                "--replicas", type=click.IntRange(1, 5), help="Pods of each controller; default: 2."
-            ),
-            click.option(
-                "--wait/--no-wait", default=True, show_default=True, help="Until all controllers serve."
-            ),
-            click.option("--dry-run", is_flag=True, help="Print what would be applied, and do nothing."),
-        )
-    ):
-        command = option(command)
-    return command
+def _options(options: Iterable[Callable[[C], C]]) -> Callable[[C], C]:
+    """All of them, in the order in which they are listed."""
+
+    def with_options(command: C) -> C:
+        for option in reversed(tuple(options)):
+            command = option(command)
+        return command
+
+    return with_options
 
 
 @click.command(epilog=EXIT_CODES)
-@_where
-@_what
+@_options(_WHERE)
+@_options(_WHAT)
 def install(**options: Any) -> None:
     """Install Quintet: its operator, which then installs the controllers.
 
@@ -95,8 +86,8 @@ def install(**options: Any) -> None:
 
 
 @click.command(epilog=EXIT_CODES)
-@_where
-@_what
+@_options(_WHERE)
+@_options(_WHAT)
 def upgrade(**options: Any) -> None:
     """Bring an installation to the version of this command.
 
@@ -113,7 +104,7 @@ def upgrade(**options: Any) -> None:
 
 
 @click.command(epilog=EXIT_CODES)
-@_where
+@_options(_WHERE)
 @click.option("--delete-data", is_flag=True, help="Also delete every object of a user, and the definitions.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Say what would be deleted, and do nothing.")
@@ -130,7 +121,7 @@ def uninstall(delete_data: bool, yes: bool, dry_run: bool, **options: Any) -> No
 
 
 @click.command(epilog=EXIT_CODES)
-@_where
+@_options(_WHERE)
 def wait(**options: Any) -> None:
     """Wait until every controller of the installation serves, of whatever version the operator is."""
     from quintet.cli import suite
