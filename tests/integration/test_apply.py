@@ -6,7 +6,7 @@ import pytest
 
 from kit.eventually import eventually
 from kit.objects import exists, missing
-from kit.proxy import DropReply, FaultProxy, changes_state, matching
+from kit.proxy import Before, DropReply, FaultProxy, changes_state, matching
 from kit.widgets import (
     CHILD_TYPES,
     CONFIG_MAPS,
@@ -207,6 +207,39 @@ async def test_a_field_that_we_no_longer_want_disappears(w, widgets: Client):
                 assert "extra" not in child["metadata"]["labels"], kind
 
         await eventually(gone)
+
+
+async def test_a_record_of_somebody_else_that_comes_before_ours_does_not_hinder_an_update(
+    w, widgets: Client, proxy: FaultProxy
+):
+    async def somebody_else() -> None:
+        # Records of applies stand first, so that of our creation is no longer where it was seen.
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": w.name},
+            "data": {"theirs": "yes"},
+        }
+        await widgets.with_manager("another").apply(CONFIG_MAPS, w, body, Object)
+
+    moved = proxy.inject(Before(somebody_else), when=matching("patch", "configmaps"))
+    began = proxy.trace.mark()
+    await widgets.patch(WIDGETS, w, {"spec": {"text": "changed"}}, Object)
+
+    async def changed() -> None:
+        found = await widgets.get(CONFIG_MAPS, w, dict)
+        assert found["data"] == {"text": "changed", "theirs": "yes"}
+
+    await eventually(changed)
+    await converged(widgets, w)
+    assert moved.hits
+    asked = [
+        (each.request.verb, each.status)
+        for each in proxy.trace.requests(since=began)
+        if each.request.resource == "configmaps"
+    ]
+    # Found out and put right in the same look: no reconciliation fails for it.
+    assert asked == [("patch", 422), ("get", 200), ("patch", 200), ("apply", 200)], f"\n{proxy.trace}"
 
 
 async def test_a_deleted_child_is_made_again(w, widgets: Client):

@@ -19,6 +19,7 @@ from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_cond
 from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet
 from quintet.controllers.suite.parts import BY_KIND, CRDS, DEPLOYMENTS, SELECTOR, key_of
 from quintet.controllers.suite.safety import unsafe_changes
+from quintet.controllers.suite.status import Reason
 from quintet.kube.errors import NotFound
 from quintet.local.errors import LocalError
 from quintet.manifests.crd import definition
@@ -33,6 +34,7 @@ MANAGER = "quintet-install"
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
 THE_ONE = ObjectKey("", NAME)
 _PAUSE = 0.5
+_PATIENCE = 15.0
 _PEOPLE = ("-viewer", "-editor", "-admin")
 
 Progress = Callable[[str], None]
@@ -104,8 +106,9 @@ class Installing:
         return live["spec"]["template"]["spec"]["containers"][0]["image"] if live is not None else None
 
     async def until_available(self, version: str) -> Quintet:
-        """Wait until every controller of this version serves, or of any; trouble ends the wait at once."""
+        """Wait until every controller of this version serves, or of any; trouble that stays ends the wait."""
         found: list[Quintet] = []
+        trouble = Trouble(self._clock)
 
         async def available() -> bool:
             quintet = await self.installed()
@@ -113,9 +116,8 @@ class Installing:
                 return False
             if quintet.status.observed_generation != quintet.metadata.generation:
                 return False
-            trouble = find_condition(quintet.status.conditions, "Degraded")
-            if trouble is not None and trouble.status == "True":
-                raise NotDone(f"the operator reports: {trouble.message}", f"kubectl describe quintets {NAME}")
+            if reported := trouble.that_stays(quintet):
+                raise NotDone(f"the operator reports: {reported}", f"kubectl describe quintets {NAME}")
             found[:] = [quintet]
             self._progress(f"{quintet.status.ready} controllers are ready")
             settled = find_condition(quintet.status.conditions, "Progressing")
@@ -211,6 +213,24 @@ class Installing:
                 f"not within {self._timeout:g} s: {what}",
                 f"kubectl describe quintets {NAME}; the same command again goes on where this one ended",
             ) from error
+
+
+class Trouble:
+    """What an operator reports, once that is worth a word: what it tries again may work the next time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+
+    def that_stays(self, quintet: Quintet) -> str | None:
+        """What has been wrong for some time, or will not get right by itself."""
+        degraded, now = find_condition(quintet.status.conditions, "Degraded"), self._clock.monotonic()
+        if degraded is None or degraded.status != "True":
+            self._since = None
+            return None
+        self._since = now if self._since is None else self._since
+        passing = degraded.reason == Reason.APPLY_FAILED and now - self._since < _PATIENCE
+        return None if passing else degraded.message
 
 
 def resource_of(body: JsonObject) -> Resource:

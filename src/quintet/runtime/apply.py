@@ -28,7 +28,6 @@ class ForeignObject(Exception):
             f"{resource.kind} {key} exists and is not controlled by this object: rename or delete it to go on"
         )
         self.resource = resource
-        self.key = key
 
 
 class Contested(KubeError):
@@ -142,8 +141,9 @@ class Children:
         # It also costs the server a third less than an apply that creates.
         selection, store = self._sources[resource]
         with self._writes.sending(owner.key, store, key) as write:
-            answer = await self._client.create(resource, wanted, Raw, namespace=key.namespace)
-            child = selection.decode(answer)
+            child = selection.decode(
+                await self._client.create(resource, wanted, Raw, namespace=key.namespace)
+            )
             write.answered = child.version
         return child
 
@@ -174,13 +174,19 @@ class Children:
         set them; the record of a POST would keep them alive for ever.
         """
         entry = f"/metadata/managedFields/{child.created_entry}"
-        operations = [
-            {"op": "test", "path": "/metadata/uid", "value": child.uid},
-            {"op": "test", "path": f"{entry}/manager", "value": self._client.field_manager},
-            {"op": "test", "path": f"{entry}/operation", "value": "Update"},
-            {"op": "replace", "path": f"{entry}/operation", "value": "Apply"},
-        ]
-        await self._client.patch(resource, child.key, operations, Object, content_type=JSON)
+        manager, operation = f"{entry}/manager", f"{entry}/operation"
+        seen = {"/metadata/uid": child.uid, manager: self._client.field_manager, operation: "Update"}
+        operations = [{"op": "test", "path": path, "value": value} for path, value in seen.items()]
+        operations.append({"op": "replace", "path": operation, "value": "Apply"})
+        try:
+            await self._client.patch(resource, child.key, operations, Object, content_type=JSON)
+        except Invalid:
+            # The record of somebody else may have moved ours since it was seen.
+            live = await self._live(resource, child.key)
+            if (live.uid, live.created_entry) == (child.uid, child.created_entry):
+                raise
+            if live.uid == child.uid and live.created_entry is not None:
+                await self._adopt_creation(resource, live)
 
     async def _clear_clashes(
         self, resource: Resource, child: Child[Any], wanted: JsonObject, refusal: Invalid

@@ -21,10 +21,9 @@ async def remove(client: Client, resource: Resource, obj: Object, finalizer: str
     """Let the object go; False if it is not held, or gone already."""
     if finalizer not in obj.metadata.finalizers:
         return False
+    others = tuple(name for name in obj.metadata.finalizers if name != finalizer)
     try:
-        await _set(
-            client, resource, obj, tuple(name for name in obj.metadata.finalizers if name != finalizer)
-        )
+        await _set(client, resource, obj, others)
     except NotFound:
         return False
     return True

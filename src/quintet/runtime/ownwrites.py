@@ -67,11 +67,8 @@ class OwnWrites:
 
     def missing(self, key: ObjectKey) -> tuple[Store[Any], int] | None:
         """A cache that has not seen our writes for this key yet, and what it has to reach."""
-        versions = self._versions.get(key)
-        if versions is None:
-            return None
-        for store, version in versions.items():
+        for store, version in self._versions.get(key, {}).items():
             if store.version < version:
                 return store, version
-        del self._versions[key]
+        self._versions.pop(key, None)
         return None
