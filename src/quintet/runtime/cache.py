@@ -116,16 +116,13 @@ class Store(Generic[C]):
 
     def advance(self, version: int) -> None:
         """Everything up to this version has been seen."""
-        if version > self.version:
-            self.version = version
+        self.version = max(version, self.version)
         while self._waiting and self._waiting[0][0] <= self.version:
             heapq.heappop(self._waiting)[2]()
 
     def replaced(self, keep: set[ObjectKey], version: int) -> None:
         """A whole list has been put in: what it did not name is gone."""
-        for key in self._objects.keys() - keep:
-            self.remove(key)
-        for key in self.broken.keys() - keep:
+        for key in set(self.all_keys()) - keep:
             self.remove(key)
         self.synced.set()
         self.advance(version)

@@ -99,7 +99,9 @@ class Controller:
                 self._failed()
                 self.queue.forget(key)
             except WriteFenced:
-                # Not our business any more; the next leader looks at everything anyway.
+                # Whoever leads next looks at everything. But if our renewal was only late, that is nobody,
+                # and the key must not be lost.
+                self.queue.retry(key)
                 log.info("Reconciliation stopped: no longer leading")
             except (KubeError, TimeoutError, ExceptionGroup) as error:
                 if isinstance(error, TimeoutError):

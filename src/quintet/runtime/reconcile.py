@@ -8,9 +8,10 @@ controller compares what is with what should be, acts, and says how it went:
     Result.done()            forgets its failures; the next change brings it back
     Result.after(seconds)    forgets its failures; brings it back after the delay
     raises TerminalError     forgets it: no retry can help until the object changes
-    raises WriteFenced       drops it: we lead no longer, and the next leader looks at everything
     raises anything else     brings it back after 5 ms, 10 ms, … 1000 s (with jitter),
                              or later if the API server asked for more (Retry-After)
+    raises WriteFenced       the same, but it is no failure: the next leader looks at everything,
+                             and if none comes, because our renewal was only late, we do
 
 An error beats a delay: whoever raises does not also schedule. One key is never worked on
 twice at once; a change that arrives during the work runs it once more afterwards.

@@ -124,12 +124,15 @@ async def test_a_crash_in_one_key_never_stops_the_others():
     assert after == before + 1
 
 
-async def test_a_fenced_write_ends_the_work_quietly():
+async def test_a_fenced_write_is_tried_again_for_a_renewal_that_was_only_late_and_is_no_failure():
+    before = REGISTRY.get_sample_value("controller_runtime_reconcile_errors_total", {"controller": "bench"})
     async with Bench().running() as bench:
-        bench.outcomes = [WriteFenced("no longer leading")]
+        bench.outcomes = [WriteFenced("not leading"), WriteFenced("not leading"), Result.done()]
         bench.queue.add(A)
         await bench.clock.advance(5000.0)
-        assert bench.times == [0.0]
+        assert bench.times == pytest.approx([0.0, 0.005, 0.015])
+    after = REGISTRY.get_sample_value("controller_runtime_reconcile_errors_total", {"controller": "bench"})
+    assert after == before
 
 
 async def test_a_key_waits_until_the_cache_has_seen_our_own_writes():
