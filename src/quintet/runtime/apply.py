@@ -24,9 +24,8 @@ class ForeignObject(Exception):
     """An object of the wanted name is there, and it is not ours to touch."""
 
     def __init__(self, resource: Resource, key: ObjectKey) -> None:
-        super().__init__(
-            f"{resource.kind} {key} exists and is not controlled by this object: rename or delete it to go on"
-        )
+        what = f"{resource.kind} {key} exists and is not controlled by this object"
+        super().__init__(f"{what}: rename or delete it to go on")
         self.resource = resource
 
 
@@ -141,9 +140,8 @@ class Children:
         # It also costs the server a third less than an apply that creates.
         selection, store = self._sources[resource]
         with self._writes.sending(owner.key, store, key) as write:
-            child = selection.decode(
-                await self._client.create(resource, wanted, Raw, namespace=key.namespace)
-            )
+            answer = await self._client.create(resource, wanted, Raw, namespace=key.namespace)
+            child = selection.decode(answer)
             write.answered = child.version
         return child
 

@@ -24,10 +24,7 @@ class StatusWriter:
         """Replace the status `old` of `obj` by `new`; False if they are the same."""
         if old == new:
             return False
-        # A merge patch keeps fields that it does not name, so fields that went away are named as null.
-        before = msgspec.to_builtins(old) if old is not None else {}
-        after = msgspec.to_builtins(new)
-        status = after | {name: None for name in before if name not in after}
+        status = merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
         body = {"metadata": {"uid": obj.metadata.uid}, "status": status}
         try:
             answer = await self._client.patch(self._resource, obj.key, body, Object, subresource="status")
@@ -35,3 +32,11 @@ class StatusWriter:
             return False  # deleted in the meantime: nobody is left to read it
         self._writes.record(obj.key, self._store, answer.version)
         return True
+
+
+def merge_patch(before: Any, after: Any) -> Any:
+    """What makes `after` of `before`: such a patch keeps what it does not name, so what went away is null."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    gone = {name: None for name in before if name not in after}
+    return gone | {name: merge_patch(before.get(name), value) for name, value in after.items()}
