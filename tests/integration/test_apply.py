@@ -242,6 +242,31 @@ async def test_a_record_of_somebody_else_that_comes_before_ours_does_not_hinder_
     assert asked == [("patch", 422), ("get", 200), ("patch", 200), ("apply", 200)], f"\n{proxy.trace}"
 
 
+async def test_a_container_that_comes_in_front_of_ours_keeps_its_ports(w, widgets: Client, proxy: FaultProxy):
+    await widgets.patch(WIDGETS, w, {"spec": {"text": "changed"}}, Object)
+    await converged(widgets, w)  # so that the next JSON patch is the one that puts a list back
+    await proxy.quiet(0.5)
+    theirs = {"name": "theirs", "containerPort": 9000, "protocol": "TCP"}
+    sidecar = {"name": "sidecar", "image": "side:1", "ports": [theirs]}
+
+    async def somebody_else() -> None:
+        first = {"op": "add", "path": "/spec/template/spec/containers/0", "value": sidecar}
+        await widgets.patch(DEPLOYMENTS, w, [first], Object, content_type=JSON)
+
+    moved = proxy.inject(Before(somebody_else), when=matching("patch", "deployments"))
+    ports = "/spec/template/spec/containers/0/ports"
+    number = {"op": "replace", "path": f"{ports}/0/containerPort", "value": 3001}
+    await widgets.patch(DEPLOYMENTS, w, [number], Object, content_type=JSON)
+    await moved.hit()
+
+    async def both() -> None:
+        containers = (await widgets.get(DEPLOYMENTS, w, dict))["spec"]["template"]["spec"]["containers"]
+        seen = {each["name"]: [port["containerPort"] for port in each["ports"]] for each in containers}
+        assert seen == {"sidecar": [9000], "main": [3000]}
+
+    await eventually(both)
+
+
 async def test_a_deleted_child_is_made_again(w, widgets: Client):
     for resource in CHILD_TYPES:
         before = await widgets.get(resource, w, Object)

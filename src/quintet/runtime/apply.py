@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.kube.client import JSON, Client
-from quintet.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
+from quintet.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound, Status
 from quintet.runtime.cache import Store
 from quintet.runtime.clashes import clash_at
 from quintet.runtime.clock import Clock
@@ -191,12 +191,14 @@ class Children:
     ) -> None:
         """Replace the lists in which items of others keep ours from being valid."""
         live = await self._client.get(resource, child.key, dict[str, Any])
-        found = [clash_at(cause.field, live, wanted) for cause in refusal.causes]
-        clashes = {clash.pointer: clash for clash in found if clash is not None}
+        if live["metadata"]["uid"] != child.uid:
+            raise Conflict(refusal.request, Status("another object has that name now", "Conflict", 409))
+        clashes = dict(clash for cause in refusal.causes if (clash := clash_at(cause.field, live, wanted)))
         if not clashes:
             raise refusal
-        operations: list[JsonObject] = [{"op": "test", "path": "/metadata/uid", "value": child.uid}]
-        operations += [{"op": "replace", "path": at, "value": each.items} for at, each in clashes.items()]
+        # A pointer names an item by its place: with its version, the server refuses if anything has moved.
+        values = {"/metadata/resourceVersion": live["metadata"]["resourceVersion"], **clashes}
+        operations = [{"op": "replace", "path": path, "value": value} for path, value in values.items()]
         await self._client.patch(resource, child.key, operations, Object, content_type=JSON)
 
     async def _live(self, resource: Resource, key: ObjectKey) -> Child[Any]:
