@@ -21,7 +21,7 @@ from kit.jsonservers import (
     jsonserver_operator,
 )
 from kit.objects import exists, missing
-from kit.proxy import FaultProxy, matching
+from kit.proxy import Answer, Before, FaultProxy, anything, matching
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
 from quintet.apis.meta import Object, ObjectKey
@@ -415,3 +415,44 @@ async def test_events_tell_of_trouble_and_of_its_end(operator, servers: Client, 
         assert "Synced successfully!" in text, text
 
     await eventually(told)
+
+
+@pytest.mark.parametrize("another", [False, True], ids=["deleted", "replaced"])
+@pytest.mark.parametrize("write", ["patch", "apply"])
+async def test_a_child_that_goes_under_our_hands_is_no_error_of_its_user(
+    write, another, app, servers: Client, proxy: FaultProxy
+):
+    before = await servers.get(desired.DEPLOYMENTS, app, dict)
+
+    async def goes() -> None:
+        await servers.delete(desired.DEPLOYMENTS, app)
+        if another:
+            kept = {name: before["metadata"][name] for name in ("name", "labels", "ownerReferences")}
+            body = {"metadata": kept, "spec": before["spec"]}
+            await servers.create(desired.DEPLOYMENTS, body, Object, namespace=app.namespace)
+
+    gone = proxy.inject(Before(goes), when=matching(write, "deployments"))
+    began = proxy.trace.mark()
+    await servers.patch(JSONSERVERS, app, {"spec": {"replicas": 5}}, Object)
+    await gone.hit()
+    await in_state(servers, app, "Synced")
+    after = await servers.get(desired.DEPLOYMENTS, app, dict)
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert after["spec"]["replicas"] == 5
+    await proxy.quiet(0.5, anything)
+    states = [
+        each.body["status"].get("state")
+        for each in proxy.trace.requests(matching("patch", "jsonservers"), since=began)
+    ]
+    assert "Error" not in states, f"\n{proxy.trace}"
+    assert proxy.trace.requests(matching("create|patch", "events"), since=began) == [], f"\n{proxy.trace}"
+
+
+async def test_trouble_of_the_server_is_told_when_it_lasts(app, servers: Client, proxy: FaultProxy):
+    trouble = Answer(500, "InternalError", "the store is full")
+    lasting = proxy.inject(trouble, when=matching("apply", "deployments"), times=None)
+    await servers.patch(JSONSERVERS, app, {"spec": {"replicas": 5}}, Object)
+    server = await in_state(servers, app, "Error")
+    assert "the store is full" in server.status.message
+    lasting.remove()
+    await in_state(servers, app, "Synced")

@@ -7,7 +7,7 @@ import pytest
 from kit.api import Api, RefusedError
 from kit.eventually import eventually
 from kit.meanwhile import meanwhile
-from kit.proxy import FaultProxy, anything
+from kit.proxy import Before, FaultProxy, anything, matching
 from kit.suite import (
     ALL,
     NAMES,
@@ -135,6 +135,31 @@ async def test_what_somebody_removes_or_changes_is_put_back(operator, api: Api, 
         assert (await api.get(f"{deployments(namespace)}/quintet-checkup"))["spec"]["replicas"] == 2
 
     await eventually(back, within=60)
+
+
+async def test_what_goes_under_our_hands_is_made_again_and_nobody_is_told_of_trouble(
+    operator, api: Api, client: Client, proxy: FaultProxy
+):
+    await wanted(api, controllers=["checkup"])
+    await settled(client)
+    await proxy.quiet(1.0, anything)
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-checkup"
+    before = await api.get(role)
+    gone = proxy.inject(Before(lambda: api.delete(role)), when=matching("patch|apply", "clusterroles"))
+    began = proxy.trace.mark()
+    await api.merge(role, {"rules": []})
+    await gone.hit()
+
+    async def back() -> None:
+        after = await api.get(role)
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert after["rules"] == before["rules"]
+
+    await eventually(back, within=60)
+    await proxy.quiet(1.0, anything)
+    said = proxy.trace.requests(matching("create|patch", "events"), since=began)
+    said += proxy.trace.requests(matching("patch", "quintets"), since=began)
+    assert said == [], f"\n{proxy.trace}"
 
 
 async def test_a_controller_that_is_taken_out_loses_its_workload_and_rights_but_no_object_of_a_user(

@@ -9,7 +9,7 @@ import asyncio
 import heapq
 import itertools
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -53,7 +53,8 @@ class WorkQueue:
         self._entries: dict[ObjectKey, _Entry] = {}
         self._again: dict[ObjectKey, _Entry] = {}
         self._working: dict[ObjectKey, float] = {}
-        self._failures: dict[ObjectKey, int] = {}
+        self.failures: Counter[ObjectKey] = Counter()
+        """How often the work on a key has failed in a row."""
         # Heaps may hold outdated items; the entry's number tells which one counts.
         self._ready: list[tuple[int, int, ObjectKey]] = []
         self._delayed: list[tuple[float, int, ObjectKey]] = []
@@ -113,8 +114,8 @@ class WorkQueue:
 
     def retry(self, key: ObjectKey, at_least: float = 0.0) -> float:
         """Ask again after a failure, later each time; returns the delay."""
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
+        failures = self.failures[key]
+        self.failures[key] += 1
         ceiling = min(self._max_delay, self._base_delay * 2.0 ** min(failures, 60))
         # Half fixed, half random: spread out, but never at once.
         delay = max(ceiling * (0.5 + 0.5 * self._jitter()), at_least)
@@ -124,7 +125,7 @@ class WorkQueue:
 
     def forget(self, key: ObjectKey) -> None:
         """The key succeeded: its next failure is its first."""
-        self._failures.pop(key, None)
+        self.failures.pop(key, None)
 
     def close(self) -> None:
         """Hand out no more work."""

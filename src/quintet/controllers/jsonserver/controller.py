@@ -26,7 +26,7 @@ from quintet.controllers.jsonserver.status import (
     verify_again,
     wants_verification,
 )
-from quintet.controllers.settling import settled, waits_for_others
+from quintet.controllers.settling import passes, settled, waits_for_others
 from quintet.kube.errors import ApiError
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.apply import ForeignObject
@@ -88,8 +88,11 @@ class JsonServerController:
         errors = [result for result in results if isinstance(result, Exception)]
         children = [result for result in results if isinstance(result, Child)]
         rollout = children[-1].state if len(children) == 3 else Rollout()
+        told = [error for error in errors if not passes(error, self._builder.queue.failures[server.key])]
+        if errors and not told:
+            raise ExceptionGroup(f"JsonServer {server.key}", errors)
         retry = [error for error in errors if not waits_for_others(error)]
-        return _problem(errors, children), rollout, retry
+        return _problem(told, children), rollout, retry
 
     def _ensure(self, server: JsonServer, resource: Resource, body: JsonObject) -> Awaitable[Child[Any]]:
         return self._builder.children.ensure(server, resource, body)

@@ -13,6 +13,7 @@ import msgspec
 
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.apis.suite import NAME, QUINTETS, Quintet, QuintetStatus
+from quintet.controllers.settling import passes
 from quintet.controllers.suite.definitions import (
     Definitions,
     DefinitionView,
@@ -98,6 +99,8 @@ class _Scope:
     made: Installation
     back: dict[str, str]
     failed_images: dict[str, str]
+    tried: int
+    """How often in a row this has failed before."""
     problems: list[Problem] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     removing: list[str] = field(default_factory=list)
@@ -150,7 +153,8 @@ class SuiteController:
         back = fallbacks(quintet, wanted.parts, rollouts)
         images = {name: part.image for part in wanted.parts for name in part.controllers if name in back}
         made = self._install(quintet.spec, back) if back else wanted
-        return _Scope(quintet, made, back, images, rollouts=rollouts)
+        tried = self._builder.queue.failures[quintet.key]
+        return _Scope(quintet, made, back, images, tried, rollouts=rollouts)
 
     async def _define(self, scope: _Scope) -> None:
         for body in scope.made.definitions:
@@ -260,7 +264,7 @@ class SuiteController:
 
 def _note(scope: _Scope, error: Exception) -> None:
     """Write down what went wrong; what others have to mend is not tried again at once."""
-    if isinstance(error, WriteFenced):
+    if isinstance(error, WriteFenced) or passes(error, scope.tried):
         raise error
     if isinstance(error, UnsafeDefinition):
         scope.problems.append(Problem(Reason.UNSAFE_DEFINITION, str(error)))

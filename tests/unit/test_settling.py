@@ -1,0 +1,40 @@
+"""Which failures of children are told at once, and which only if they last."""
+
+import pytest
+
+from quintet.apis.meta import ObjectKey, Resource
+from quintet.controllers.settling import passes
+from quintet.kube.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerFault,
+    Status,
+    TooManyRequests,
+    Unreachable,
+)
+from quintet.runtime.apply import Contested, ForeignObject
+
+THERE = (Resource("", "v1", "Service", "services"), ObjectKey("ns", "a"))
+
+
+def answered(kind: type[ApiError]) -> ApiError:
+    return kind("PATCH /x", Status(message="no"))
+
+
+@pytest.mark.parametrize("kind", [Conflict, NotFound, TooManyRequests, ServerFault])
+def test_what_somebody_else_or_the_server_caused_is_told_only_if_it_lasts(kind):
+    assert passes(answered(kind), 0)
+    assert passes(Unreachable("reset"), 0)
+    assert not passes(answered(kind), 1000)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [answered(Invalid), answered(Forbidden), ForeignObject(*THERE), Contested(*THERE, 1.0)],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_somebody_has_to_mend_is_told_at_once(error):
+    assert not passes(error, 0)
