@@ -28,6 +28,7 @@ from kit.casconfigs import casconfig_operator as operator
 from kit.cluster import fresh_namespace
 from kit.eventually import eventually
 from kit.proxy import FaultProxy
+from quintet.apis.casconfig import TargetState
 from quintet.apis.meta import Object, ObjectKey
 from quintet.controllers.casconfig.rbac import DEMANDS, RIGHTS
 from quintet.kube.client import Client
@@ -218,9 +219,13 @@ async def test_a_forged_ledger_leads_nowhere(casconfig_operator, casconfigs: Cli
     }
     body["metadata"]["annotations"] = {"casconfig.openebs.io/real": json.dumps(forged)}
     before = await casconfigs.create(DEPLOYMENTS, body, dict[str, Any], namespace=namespace)
+    await casconfigs.create(DEPLOYMENTS, a_deployment("other"), Object, namespace=namespace)
     key = await create(casconfigs, namespace, "real", a_policy(labels={"x": "y"}))
     config = await with_reason(casconfigs, key, "TargetFailed")
-    assert config.status.targets[0].reason == "LedgerUnreadable"
+    by_name = {target.name: target for target in config.status.targets}
+    assert by_name["web"].reason == "LedgerUnreadable"
+    assert (by_name["other"].state, config.status.applied) == (TargetState.WAITING, 0)
+    assert "x" not in (await look(casconfigs, namespace, "other"))["metadata"]["labels"]
     assert plain(await look(casconfigs, namespace, "web")) == plain(before)
 
 

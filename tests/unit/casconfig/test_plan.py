@@ -13,7 +13,15 @@ from quintet.controllers.casconfig import plan
 from quintet.controllers.casconfig.contests import FORGOTTEN, Contests, entries, entry_key
 from quintet.controllers.casconfig.managers import culprit
 from quintet.controllers.casconfig.plan import Found, Reason, Step, Wish
-from quintet.controllers.casconfig.status import Report, hindered, planned, status_of
+from quintet.controllers.casconfig.status import (
+    Report,
+    as_failed,
+    as_rolled_back,
+    as_waiting,
+    hindered,
+    planned,
+    status_of,
+)
 from quintet.controllers.casconfig.survey import reach_of
 from quintet.controllers.casconfig.watches import Place, seen
 
@@ -181,6 +189,39 @@ async def test_a_round_long_after_the_last_one_begins_a_new_count():
         rounds.append(step.rounds)
         await clock.advance(FORGOTTEN + 1)
     assert rounds == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        pytest.param(lambda step: as_failed(step, "Forbidden", "no"), id="refused"),
+        pytest.param(as_waiting, id="waiting for another one"),
+        pytest.param(lambda step: as_rolled_back(step, "taken back"), id="taken back"),
+        pytest.param(lambda step: as_rolled_back(as_waiting(step), "taken back"), id="still taken back"),
+    ],
+)
+def test_only_what_was_set_again_is_a_round(outcome):
+    contests, config = Contests(VirtualClock()), a_config()
+    config = with_rounds(config, contests.judged(config, taken_back(), None))
+    for _ in range(5):
+        step = contests.judged(config, taken_back(), entries(config)[entry_key(taken_back())])
+        assert (step.state, step.rounds, bool(step.patch)) == (TargetState.APPLIED, 2, True)
+        config = with_rounds(config, outcome(step))
+        assert config.status.targets[0].rounds == 1
+
+
+async def test_rounds_that_another_process_counted_are_forgotten_too():
+    clock, config = VirtualClock(), a_config()
+    first = Contests(clock)
+    for _ in range(2):
+        step = first.judged(config, taken_back(), entries(config).get(entry_key(taken_back())))
+        config = with_rounds(config, step)
+    before, restarted = entries(config)[entry_key(taken_back())], Contests(clock)
+    await clock.advance(FORGOTTEN - 1)
+    assert restarted.judged(config, taken_back(), before).rounds == 3
+    restarted = Contests(clock)
+    await clock.advance(FORGOTTEN + 1)
+    assert restarted.judged(config, taken_back(), before).rounds == 1
 
 
 def test_an_edit_of_the_config_begins_a_new_count():

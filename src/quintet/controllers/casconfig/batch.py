@@ -68,6 +68,7 @@ class Batch:
         broken = [step for step in self.result.steps.values() if step.state is TargetState.FAILED]
         if broken:
             self._fail(broken[0], broken[0].message, {step.target for step in broken})
+            self._others_wait()
             if self._inherited:
                 await self._undo_all()
             return self.result
@@ -101,9 +102,7 @@ class Batch:
         )
         for failure in outcome.failures:
             self._note(failure)
-        for task in self.changes:
-            if task.step.target not in self.result.failing:
-                self.result.steps[task.step.target] = as_waiting(task.step)
+        self._others_wait()
         if self._inherited:
             await self._undo_all()
             return
@@ -172,6 +171,11 @@ class Batch:
     def _fail(self, step: Step, why: str, failing: set[Target]) -> None:
         self.result.failure = f"{step}: {why}"
         self.result.failing = frozenset(failing)
+
+    def _others_wait(self) -> None:
+        for task in self.changes:
+            if task.step.target not in self.result.failing:
+                self.result.steps[task.step.target] = as_waiting(task.step)
 
     def _drop(self, gone: Iterable[Target]) -> None:
         for target in gone:

@@ -20,6 +20,7 @@ class Contests:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._started = clock.monotonic()
         self._last: dict[ObjectKey, dict[plan.Target, float]] = {}
 
     def forget(self, config: ObjectKey) -> None:
@@ -34,7 +35,8 @@ class Contests:
         if before is not None and before.state is TargetState.CONTESTED and _current(config):
             return replace(plan.contested(step, rounds), message=before.message)
         now, last = self._clock.monotonic(), self._last.setdefault(config.key, {})
-        if now - last.get(step.target, now) > FORGOTTEN:
+        # A round that another process counted was before this one started.
+        if now - last.get(step.target, self._started) > FORGOTTEN:
             rounds = 0
         last[step.target] = now
         rounds += 1

@@ -202,20 +202,23 @@ def _json(value: object) -> str:
 
 def as_failed(step: Step, reason: str, message: str) -> Step:
     """A step that could not be taken."""
-    return replace(
-        step, state=TargetState.FAILED, reason=reason, message=message, paths=(), patch=(), retaken=()
-    )
+    return replace(_not_taken(step), state=TargetState.FAILED, reason=reason, message=message, paths=())
 
 
 def as_rolled_back(step: Step, message: str) -> Step:
     """A target that is as it was before."""
     return replace(
-        step, state=TargetState.ROLLED_BACK, reason=Reason.ROLLED_BACK, message=message, paths=(), patch=()
+        _not_taken(step), state=TargetState.ROLLED_BACK, reason=Reason.ROLLED_BACK, message=message, paths=()
     )
 
 
 def as_waiting(step: Step) -> Step:
     """A target that waits for others to succeed."""
     return replace(
-        step, state=TargetState.WAITING, reason=Reason.FAILED, message="another target failed", patch=()
+        _not_taken(step), state=TargetState.WAITING, reason=Reason.FAILED, message="another target failed"
     )
+
+
+def _not_taken(step: Step) -> Step:
+    # Only a value that was set again is a round: a refusal tried again and again is no war.
+    return replace(step, patch=(), retaken=(), rounds=step.rounds - bool(step.retaken))
