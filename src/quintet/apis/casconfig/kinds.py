@@ -83,6 +83,17 @@ def resolved(text: str, known: Iterable[Resource]) -> Resolution:
     return Resolution(next(iter(by_group.values())))
 
 
+def noted(text: str, known: Iterable[Resource]) -> Resource | None:
+    """The resource of a kind that `as_text` wrote down: in that version, or else in the first there is.
+
+    A version may be served no longer while its objects still are.
+    """
+    wanted = parsed(text)
+    fitting = [each for each in known if names(text, each)]
+    same = (each for each in fitting if wanted is not None and each.version == wanted.version)
+    return next(same, next(iter(fitting), None))
+
+
 def as_text(resource: Resource) -> str:
     """A kind so that there is no doubt which."""
     return f"{resource.api_version}/{resource.kind}"

@@ -116,7 +116,7 @@ class CASConfigController:
             await self._write(config, hindered(config, *found))
             return Result.done()
         if config.spec.mode is Mode.PREVIEW:
-            return await self._preview(config, wish, tasks)
+            return await self._preview(config, wish, tasks, survey)
         self._previews.pop(config.key, None)
         batch = Batch(self._hands, wish, tasks, inherited=config.status.unfinished)
         noted = config
@@ -128,7 +128,7 @@ class CASConfigController:
         failing = _failing(config, tasks) | self._failures.targets(config.key)
         done = await batch.run(mark, failing)
         after = self._next(config, done)
-        await self._write(noted, self._status(config, tasks, done))
+        await self._write(noted, self._status(config, tasks, done, survey))
         self._announcer.targets(config, done)
         return after
 
@@ -163,7 +163,7 @@ class CASConfigController:
         name = culprit(live, step.retaken, task.pod, self._builder.client.field_manager)
         return replace(task, step=plan.contested(step, step.rounds, name))
 
-    async def _preview(self, config: CASConfig, wish: Wish, tasks: list[Task]) -> Result:
+    async def _preview(self, config: CASConfig, wish: Wish, tasks: list[Task], survey: Survey) -> Result:
         """Say what would be changed; what was changed before is taken back first."""
         held = [
             Task(task.place, task.pod, plan.undoing(found, config.key))
@@ -185,7 +185,8 @@ class CASConfigController:
             report, failing = await self._tried(wish, tasks, changes)
             wait = self._retry(config, report.failure, failing)
             known = self._previews[config.key] = _Preview(signature, report, now + wait)
-        await self._write(config, status_of(config, known.report))
+        report = replace(known.report, reach=tuple(survey.out_of_sight))
+        await self._write(config, status_of(config, report))
         return Result.after(known.until - now) if known.report.failure else Result.done()
 
     async def _tried(
@@ -265,7 +266,7 @@ class CASConfigController:
         await self._builder.status.write(config, config.status, status)
         return msgspec.structs.replace(config, status=status)
 
-    def _status(self, config: CASConfig, tasks: list[Task], done: Done) -> CASConfigStatus:
+    def _status(self, config: CASConfig, tasks: list[Task], done: Done, survey: Survey) -> CASConfigStatus:
         steps, rolled_back = done.steps, done.rolled_back
         before = find_condition(config.status.conditions, ConditionType.ROLLED_BACK)
         if done.failure and rolled_back is None and before is not None and before.status == "True":
@@ -276,6 +277,7 @@ class CASConfigController:
             reach = _united(config.status.reach, reach_of(places[target] for target in steps))
         else:
             reach = reach_of(places[target] for target, step in steps.items() if step.paths)
+            reach = _united(survey.out_of_sight, reach)
         report = Report(
             _carried(config, steps.values()),
             failure=done.failure,

@@ -4,8 +4,10 @@ Asked by `controller`; the answers come from the API server and are remembered f
 that is not known yet is looked for again soon, because its definition may have come after the config.
 """
 
+from math import inf
+
 from quintet.apis.casconfig import template
-from quintet.apis.casconfig.kinds import Resolution, forbidden, resolved
+from quintet.apis.casconfig.kinds import Resolution, forbidden, noted, resolved
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import Resource
 from quintet.kube import discovery
@@ -16,6 +18,7 @@ from quintet.runtime.clock import Clock
 REMEMBERED = 600.0
 LOOK_AGAIN = 10.0
 PUBLISHED_WITHIN = 30.0
+GONE_AFTER = 30.0
 
 
 class NotPublishedError(Exception):
@@ -32,11 +35,32 @@ class Kinds:
         self._since = 0.0
         self._pods: dict[Resource, Path | None] = {}
         self._missing: dict[Resource, float] = {}
+        self._absent: dict[str, float] = {}
 
     async def resolve(self, text: str) -> Resolution:
         """The resource that a kind means, or why there is none."""
         found = resolved(text, await self._current(REMEMBERED))
         return found if found.resource is not None else resolved(text, await self._current(LOOK_AGAIN))
+
+    async def noted(self, text: str) -> Resource | None:
+        """The resource of a kind that was written down before; None if it is not served now."""
+        return noted(text, await self._current(REMEMBERED))
+
+    async def gone(self, text: str) -> bool:
+        """Whether a kind, and with it all of its objects, is no more.
+
+        One look is not enough: a server that is starting, or whose extension is away, leaves out what it has.
+        """
+        if noted(text, await self._current(LOOK_AGAIN)) is not None:
+            return False
+        return self._since - self._absent.setdefault(text, self._since) >= GONE_AFTER
+
+    def doubt(self) -> bool:
+        """A type that was said to be served is not: look anew. False if that was done just now."""
+        if self._clock.monotonic() - self._since < LOOK_AGAIN:
+            return False
+        self._since = -inf
+        return True
 
     async def pod(self, resource: Resource) -> Path | None:
         """Where objects of a type have the spec of their pods. Raises `NotPublishedError`."""
@@ -80,4 +104,6 @@ class Kinds:
         if not self._types or now - self._since >= age:
             self._types, self._since = await discovery.catalogue(self._client), now
             self._pods.clear()
+            for text in [each for each in self._absent if noted(each, self._types) is not None]:
+                del self._absent[text]
         return self._types

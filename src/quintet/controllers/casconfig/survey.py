@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from quintet.apis.casconfig import CASConfig
-from quintet.apis.casconfig.kinds import Resolution, as_text, forbidden
+from quintet.apis.casconfig.kinds import Resolution, as_text, forbidden, noted
 from quintet.apis.casconfig.places import Path
 from quintet.apis.casconfig.scope import PROTECTED, out_of_scope, searched
 from quintet.apis.casconfig.sources import Resolved, is_secret, key_of, resolved
@@ -16,9 +16,10 @@ from quintet.apis.casconfig.spec import FromOperation, Level, Policy
 from quintet.apis.casconfig.template import POD
 from quintet.apis.casconfig.types import SERVICE_ACCOUNT, Reach
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
-from quintet.controllers.casconfig.kinds import Kinds, NotPublishedError
+from quintet.controllers.casconfig.kinds import LOOK_AGAIN, Kinds, NotPublishedError
 from quintet.controllers.casconfig.plan import Reason
 from quintet.controllers.casconfig.watches import Place, Seen, Sight, Watches
+from quintet.kube.errors import NotFound
 
 EVERYWHERE = "*"
 
@@ -42,6 +43,8 @@ class Survey:
     pods: dict[Resource, Path | None] = field(default_factory=dict)
     sources: Resolved = field(default_factory=lambda: Resolved({}))
     problem: Problem | None = None
+    out_of_sight: list[Reach] = field(default_factory=list)
+    """Where the config has been before, of kinds that are not served now."""
 
     def objects(self) -> Iterator[tuple[Place, Seen]]:
         """Everything that may be a target, or may hold something of the config."""
@@ -86,10 +89,22 @@ class Surveyor:
     async def look_back(self, config: CASConfig) -> Survey:
         """Only where a config has been before."""
         survey = Survey(_account(config))
-        places = await self._reached(config.status.reach, survey)
+        try:
+            places = await self._reached(config.status.reach, survey)
+        except NotPublishedError as error:
+            survey.problem = Problem(Reason.LOOKING, str(error), look_again=2.0)
+            return survey
         survey.sights = self._watches.need(config.key, places)
-        survey.problem = self._trouble(survey, places, ())
+        survey.problem = self._trouble(survey, places, ()) or await self._hidden(survey)
         return survey
+
+    async def _hidden(self, survey: Survey) -> Problem | None:
+        """What cannot be seen now, and is not known to be gone."""
+        hidden = [each.kind for each in survey.out_of_sight if not await self._kinds.gone(each.kind)]
+        if not hidden:
+            return None
+        message = f"the API server has no kind '{hidden[0]}' at the moment"
+        return Problem(Reason.LOOKING, message, look_again=LOOK_AGAIN)
 
     async def _target_places(self, config: CASConfig, survey: Survey) -> tuple[set[Place], set[Place]]:
         """Places that may be looked at if the account can, and those that must be."""
@@ -158,9 +173,11 @@ class Surveyor:
         """Where the config has written before, whether or not it still looks there."""
         places = set[Place]()
         for each in reach:
-            resource = (await self._kinds.resolve(each.kind)).resource
+            # What the config looks at anyway is not looked at in a second version.
+            resource = noted(each.kind, list(survey.pods)) or await self._kinds.noted(each.kind)
             if resource is None:
-                continue  # the kind is gone, and all of its objects with it
+                survey.out_of_sight.append(each)
+                continue
             pod = survey.pods[resource] = await self._kinds.pod(resource)
             whole = pod not in (None, POD)
             places |= {
@@ -189,6 +206,8 @@ class Surveyor:
         waiting = False
         for place in needed:
             sight = survey.sights[place]
+            if isinstance(sight.trouble, NotFound):
+                return self._not_served(place.resource)
             if sight.trouble is not None:
                 where = f"in namespace {place.namespace}" if place.namespace else "in the whole cluster"
                 message = (
@@ -202,6 +221,12 @@ class Surveyor:
         if optional and not needed and all(survey.sights[place].trouble for place in optional):
             return Problem(Reason.FORBIDDEN, f"{user} may not list and watch any kind with a pod template")
         return None
+
+    def _not_served(self, resource: Resource) -> Problem:
+        message = f"the API server has no kind '{as_text(resource)}' any more"
+        if self._kinds.doubt():
+            return Problem(Reason.LOOKING, message, look_again=2.0)
+        return Problem(Reason.KIND, message, look_again=30.0)
 
     def _values(self, config: CASConfig, survey: Survey, sources: dict[FromOperation, Place]) -> Resolved:
         def object_of(source: FromOperation) -> JsonObject | None:

@@ -170,7 +170,9 @@ class Hands:
                 outcome.written += 1
                 self._watches.learn(task.place, answer)
                 return step
-            except NotFound:
+            except NotFound as error:
+                if not _gone(step, error):
+                    raise
                 return None
             except (Conflict, Invalid) as error:
                 problem = error
@@ -194,7 +196,9 @@ class Hands:
         """Decide on the object as it is now; if that is what was decided on, the refusal stands."""
         try:
             live = await client.get(step.resource, step.key, JsonObject)
-        except NotFound:
+        except NotFound as missing:
+            if not _gone(step, missing):
+                raise
             return None
         version = live["metadata"]["resourceVersion"]
         if isinstance(error, Invalid) and version == _decided_on(step):
@@ -231,6 +235,12 @@ def _as_before(first: Step, now: Step | None) -> Step | None:
         return now
     rounds = first.rounds + (bool(now.retaken) and not first.retaken)
     return replace(now, before=first.before, held=first.held, rounds=rounds)
+
+
+def _gone(step: Step, error: NotFound) -> bool:
+    """Whether it is the object that is no more: an answer that names none is about a type not served now."""
+    details = error.status.details
+    return details is not None and details.name == step.key.name
 
 
 def _decided_on(step: Step) -> str:

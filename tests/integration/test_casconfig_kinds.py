@@ -1,0 +1,170 @@
+"""Kinds that change, come and go while configs have something on their objects."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kit.api import Api
+from kit.casconfigs import (
+    DEPLOYMENTS,
+    VERBS,
+    a_deployment,
+    a_policy,
+    an_account,
+    applied,
+    bind,
+    create,
+    edit,
+    gone,
+    remove,
+)
+from kit.casconfigs import casconfig_operator as operator
+from kit.eventually import eventually
+from kit.kinds import CRDS, discovered
+from kit.proxy import Answer, FaultProxy, matching
+from quintet.apis.casconfig.kinds import as_text
+from quintet.apis.casconfig.types import CASCONFIGS
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
+from quintet.controllers.casconfig import kinds
+from quintet.kube import discovery
+from quintet.kube.client import Client
+from quintet.kube.discovery import catalogue
+
+OLD, NEW = "v1beta1", "v1"
+
+
+def a_version(name: str, served: bool = True) -> JsonObject:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {"name": name, "served": served, "storage": name == NEW, "schema": schema}
+
+
+class Rollouts:
+    """A kind of its own for one test, in two versions."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self.client, self.namespace, self.group = client, namespace, f"{namespace}.example.com"
+        self.old, self.new = (Resource(self.group, each, "Rollout", "rollouts") for each in (OLD, NEW))
+        self.key = ObjectKey("", f"rollouts.{self.group}")
+
+    async def define(self) -> None:
+        names = {"kind": "Rollout", "listKind": "RolloutList", "plural": "rollouts", "singular": "rollout"}
+        spec = {
+            "group": self.group,
+            "names": names,
+            "scope": "Namespaced",
+            "versions": [a_version(NEW), a_version(OLD)],
+        }
+        kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRDS.kind}
+        await self.client.create(CRDS, {**kind, "metadata": {"name": self.key.name}, "spec": spec}, Object)
+        for each in (self.old, self.new):
+            await discovered(self.client, each)
+        body = {"apiVersion": self.new.api_version, "kind": "Rollout", "metadata": {"name": "web"}}
+        await self.client.create(self.new, body, Object, namespace=self.namespace)
+
+    async def end_of_the_old_version(self) -> None:
+        versions = [a_version(NEW), a_version(OLD, served=False)]
+        await self.client.patch(CRDS, self.key, {"spec": {"versions": versions}}, Object)
+
+    async def without(self, *resources: Resource) -> None:
+        """Wait until these are no longer said to be served."""
+
+        async def probe() -> None:
+            assert not {*resources} & {*await catalogue(self.client)}
+
+        await eventually(probe, within=120)
+
+    async def labels(self) -> dict[str, str]:
+        found = await self.client.get(self.new, ObjectKey(self.namespace, "web"), Object)
+        return found.metadata.labels
+
+
+@pytest.fixture
+async def rollouts(casconfigs: Client, api: Api, namespace: str) -> AsyncIterator[Rollouts]:
+    made = Rollouts(casconfigs, namespace)
+    await an_account(api, namespace)
+    rule: dict[str, Any] = {"apiGroups": [made.group], "resources": ["rollouts"], "verbs": [*VERBS]}
+    await bind(api, namespace, rule, name="rollouts")
+    await made.define()
+    yield made
+    if made.new in await catalogue(casconfigs):
+        await casconfigs.delete(CRDS, made.key)
+
+
+def on(resource: Resource) -> JsonObject:
+    return a_policy(include={"kinds": [as_text(resource)]}, labels={"tier": "ours"})
+
+
+async def test_what_was_set_in_a_version_that_is_served_no_longer_is_undone_in_another(
+    rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path
+):
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
+    async with operator(kubeconfig, namespace=namespace):
+        key = await create(casconfigs, namespace, "old", on(rollouts.old))
+        config = await applied(casconfigs, key, 1)
+        assert [each.kind for each in config.status.reach] == [as_text(rollouts.old)]
+    await rollouts.end_of_the_old_version()
+    await rollouts.without(rollouts.old)
+    await casconfigs.delete(CASCONFIGS, key)
+    async with operator(kubeconfig, namespace=namespace):
+        await gone(casconfigs, key)
+    assert await rollouts.labels() == {}
+
+
+async def test_a_version_that_ends_under_a_running_config_hides_nothing_from_it(
+    rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path
+):
+    async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        key = await create(casconfigs, namespace, "old", on(rollouts.old))
+        await applied(casconfigs, key, 1)
+        await rollouts.end_of_the_old_version()
+        await rollouts.without(rollouts.old)
+        await remove(casconfigs, key)
+    assert await rollouts.labels() == {}
+
+
+async def test_an_answer_about_the_type_does_not_mean_that_an_object_is_gone(
+    casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
+):
+    await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
+    key = await create(casconfigs, namespace, "held", a_policy(labels={"tier": "ours"}))
+    await applied(casconfigs, key, 1)
+    # The words of an API server that serves no such version.
+    answer = Answer(404, "NotFound", "the server could not find the requested resource")
+    proxy.inject(answer, when=matching("patch", "deployments"), times=1)
+    await remove(casconfigs, key)
+    seen = await casconfigs.get(DEPLOYMENTS, ObjectKey(namespace, "web"), Object)
+    assert "tier" not in seen.metadata.labels
+
+
+async def test_what_the_server_leaves_out_for_a_moment_is_kept_in_mind(
+    rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path, monkeypatch
+):
+    async def without_rollouts(client: Client) -> tuple[Resource, ...]:
+        return tuple(each for each in await catalogue(client) if each.group != rollouts.group)
+
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
+    await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
+    async with operator(kubeconfig, namespace=namespace):
+        key = await create(casconfigs, namespace, "held", on(rollouts.new))
+        await applied(casconfigs, key, 1)
+    monkeypatch.setattr(discovery, "catalogue", without_rollouts)
+    async with operator(kubeconfig, namespace=namespace):
+        await edit(casconfigs, key, on(DEPLOYMENTS))
+        config = await applied(casconfigs, key, 1)
+        assert [each.kind for each in config.status.reach] == [as_text(DEPLOYMENTS), as_text(rollouts.new)]
+        monkeypatch.undo()
+        await remove(casconfigs, key)
+    assert await rollouts.labels() == {}
+
+
+async def test_a_kind_that_is_gone_holds_up_no_config(
+    rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(kinds, "GONE_AFTER", 1.0)
+    async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        key = await create(casconfigs, namespace, "old", on(rollouts.old))
+        await applied(casconfigs, key, 1)
+        await casconfigs.delete(CRDS, rollouts.key)
+        await rollouts.without(rollouts.old, rollouts.new)
+        await remove(casconfigs, key)

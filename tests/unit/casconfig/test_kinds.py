@@ -1,0 +1,79 @@
+"""What is remembered of the kinds that a server has, and when one is believed to be gone."""
+
+import pytest
+
+from kit.clock import VirtualClock
+from quintet.apis.casconfig.kinds import noted
+from quintet.apis.meta import Resource
+from quintet.controllers.casconfig.kinds import GONE_AFTER, LOOK_AGAIN, REMEMBERED, Kinds
+from quintet.kube import discovery
+
+OLD, NEW, NEXT = (
+    Resource("example.com", each, "Rollout", "rollouts") for each in ("v1beta1", "v1", "v2alpha1")
+)
+OTHER = Resource("other.example.com", "v1beta1", "Rollout", "rollouts")
+TEXT = "example.com/v1beta1/Rollout"
+
+
+class Server:
+    """Serves what it is told to, and counts how often it was asked."""
+
+    def __init__(self, *served: Resource) -> None:
+        self.served, self.asked = served, 0
+
+    async def catalogue(self, _: object) -> tuple[Resource, ...]:
+        self.asked += 1
+        return self.served
+
+
+@pytest.fixture
+def server(monkeypatch) -> Server:
+    server = Server(NEW, OLD)
+    monkeypatch.setattr(discovery, "catalogue", server.catalogue)
+    return server
+
+
+@pytest.mark.parametrize(
+    ("known", "want"),
+    [
+        pytest.param((NEW, OLD, OTHER), OLD, id="the very version"),
+        pytest.param((OTHER, NEW, NEXT), NEW, id="else the preferred one"),
+        pytest.param((OTHER,), None, id="never of another group"),
+        pytest.param((), None, id="nothing"),
+    ],
+)
+def test_what_was_written_down_is_found_in_any_version(known, want):
+    assert noted(TEXT, known) == want
+
+
+async def test_a_kind_is_gone_when_it_was_missing_for_a_while(server: Server):
+    clock = VirtualClock()
+    kinds, looks = Kinds(None, clock), []
+    server.served = ()
+    for _ in range(int(GONE_AFTER // LOOK_AGAIN) + 1):
+        looks.append(await kinds.gone(TEXT))
+        await clock.advance(LOOK_AGAIN)
+    assert (looks[:-1], looks[-1]) == ([False] * (len(looks) - 1), True)
+
+
+async def test_a_kind_that_was_left_out_for_a_moment_is_not_gone(server: Server):
+    clock = VirtualClock()
+    kinds = Kinds(None, clock)
+    for served in ((), (NEW,), ()):
+        server.served = served
+        assert not await kinds.gone(TEXT)
+        await clock.advance(GONE_AFTER)
+
+
+async def test_a_doubt_is_looked_into_once_and_not_at_once_again(server: Server):
+    clock = VirtualClock()
+    kinds = Kinds(None, clock)
+    assert await kinds.noted(TEXT) == OLD
+    await clock.advance(LOOK_AGAIN)
+    server.served = (NEW,)
+    assert (await kinds.noted(TEXT), server.asked) == (OLD, 1)
+    assert kinds.doubt()
+    assert (await kinds.noted(TEXT), server.asked) == (NEW, 2)
+    assert not kinds.doubt()
+    await clock.advance(REMEMBERED - 1)
+    assert (await kinds.noted(TEXT), server.asked) == (NEW, 2)
