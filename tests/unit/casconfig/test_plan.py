@@ -224,6 +224,18 @@ async def test_rounds_that_another_process_counted_are_forgotten_too():
     assert restarted.judged(config, taken_back(), before).rounds == 1
 
 
+async def test_rounds_that_count_no_more_are_not_kept():
+    clock, config = VirtualClock(), a_config()
+    contests = Contests(clock)
+    contests.judged(config, taken_back(), None)
+    await clock.advance(FORGOTTEN)
+    contests.tidy(config.key)
+    assert len(contests) == 1
+    await clock.advance(1)
+    contests.tidy(config.key)
+    assert len(contests) == 0
+
+
 def test_an_edit_of_the_config_begins_a_new_count():
     contests, config = Contests(VirtualClock()), a_config()
     for _ in range(2):

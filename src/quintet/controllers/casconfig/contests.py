@@ -27,6 +27,15 @@ class Contests:
         """A config is gone, or was changed: it begins anew."""
         self._last.pop(config, None)
 
+    def tidy(self, config: ObjectKey) -> None:
+        """Forget rounds that count no more; targets that are gone have no others in the end."""
+        now, last = self._clock.monotonic(), self._last.get(config, {})
+        for target in [target for target, at in last.items() if now - at > FORGOTTEN]:
+            del last[target]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._last.values()))
+
     def judged(self, config: CASConfig, step: Step, before: Target | None) -> Step:
         """The step with the rounds there were; `CONTESTED`, and not to be taken, if these are too many."""
         rounds = before.rounds if before is not None and _current(config) else 0

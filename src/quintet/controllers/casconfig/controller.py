@@ -135,10 +135,11 @@ class CASConfigController:
     async def _decided(self, config: CASConfig, wish: Wish, survey: Survey) -> list[Task]:
         """Every object that the config has something to do with, and what is to be done to it."""
         known, tasks = entries(config), dict[Target, Task]()
-        settled = self._settled.fitting(config, wish)
+        settled, looked_at = self._settled.fitting(config, wish), set[Target]()
         for count, (place, seen) in enumerate(survey.objects(), 1):
             if count % _AT_A_TIME == 0:
                 await self._builder.clock.sleep(0)
+            looked_at.add((place.resource, seen.key))
             if (place.resource, seen.key) in tasks and not place.whole:
                 continue
             pod = survey.pods.get(place.resource)
@@ -149,6 +150,8 @@ class CASConfigController:
             step = self._contests.judged(config, step, before)
             again = before is not None and before.state is TargetState.CONTESTED
             tasks[step.target] = await self._named(Task(place, pod, step), again)
+        settled.keep(looked_at)
+        self._contests.tidy(config.key)
         return list(tasks.values())
 
     async def _named(self, task: Task, known: bool) -> Task:

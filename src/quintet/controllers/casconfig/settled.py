@@ -5,6 +5,8 @@ this it would decide on all of them each time. What is remembered holds for one 
 its sources, and for one version of an object; what is to be done to an object is never remembered.
 """
 
+from collections.abc import Set
+
 from quintet.apis.casconfig import CASConfig
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import ObjectKey
@@ -32,6 +34,14 @@ class Decisions:
         if step is None or not (step.patch or step.retaken):
             self._known[target] = (*mark, step)
         return step
+
+    def keep(self, seen: Set[Target]) -> None:
+        """Objects that are gone are never asked for again: what is known of others than these goes too."""
+        for target in self._known.keys() - seen:
+            del self._known[target]
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 class Settled:
