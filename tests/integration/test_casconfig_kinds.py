@@ -26,7 +26,7 @@ from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.casconfig.kinds import as_text
 from quintet.apis.casconfig.types import CASCONFIGS
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
-from quintet.controllers.casconfig import kinds
+from quintet.controllers.casconfig import kinds, survey
 from quintet.kube import discovery
 from quintet.kube.client import Client
 from quintet.kube.discovery import catalogue
@@ -34,8 +34,14 @@ from quintet.kube.discovery import catalogue
 OLD, NEW = "v1beta1", "v1"
 
 
+def some(**properties: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": properties}
+
+
 def a_version(name: str, served: bool = True) -> JsonObject:
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    container = some(name={"type": "string"}, image={"type": "string"})
+    pod = some(containers={"type": "array", "items": container})
+    schema = {"openAPIV3Schema": some(spec=some(template=some(spec=pod)))}
     return {"name": name, "served": served, "storage": name == NEW, "schema": schema}
 
 
@@ -59,7 +65,9 @@ class Rollouts:
         await self.client.create(CRDS, {**kind, "metadata": {"name": self.key.name}, "spec": spec}, Object)
         for each in (self.old, self.new):
             await discovered(self.client, each)
+        pod = {"containers": [{"name": "main", "image": "a:1"}]}
         body = {"apiVersion": self.new.api_version, "kind": "Rollout", "metadata": {"name": "web"}}
+        body |= {"spec": {"template": {"spec": pod}}}
         await self.client.create(self.new, body, Object, namespace=self.namespace)
 
     async def end_of_the_old_version(self) -> None:
@@ -80,12 +88,18 @@ class Rollouts:
 
 
 @pytest.fixture
-async def rollouts(casconfigs: Client, api: Api, namespace: str) -> AsyncIterator[Rollouts]:
+async def rollouts(to_come: Rollouts) -> Rollouts:
+    await to_come.define()
+    return to_come
+
+
+@pytest.fixture
+async def to_come(casconfigs: Client, api: Api, namespace: str) -> AsyncIterator[Rollouts]:
+    """A kind that is not there yet."""
     made = Rollouts(casconfigs, namespace)
     await an_account(api, namespace)
     rule: dict[str, Any] = {"apiGroups": [made.group], "resources": ["rollouts"], "verbs": [*VERBS]}
     await bind(api, namespace, rule, name="rollouts")
-    await made.define()
     yield made
     if made.new in await catalogue(casconfigs):
         await casconfigs.delete(CRDS, made.key)
@@ -167,4 +181,19 @@ async def test_a_kind_that_is_gone_holds_up_no_config(
         await applied(casconfigs, key, 1)
         await casconfigs.delete(CRDS, rollouts.key)
         await rollouts.without(rollouts.old, rollouts.new)
+        await remove(casconfigs, key)
+
+
+async def test_a_kind_with_a_pod_template_that_comes_later_is_found_without_anybody_telling(
+    to_come: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path, monkeypatch
+):
+    for module in (kinds, survey):
+        monkeypatch.setattr(module, "REMEMBERED", 5.0)
+    async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        policy = a_policy(include={"names": ["web"]}, labels={"tier": "ours"})
+        key = await create(casconfigs, namespace, "all", policy)
+        await applied(casconfigs, key, 0)
+        await to_come.define()
+        await applied(casconfigs, key, 1)
+        assert await to_come.labels() == {"tier": "ours"}
         await remove(casconfigs, key)

@@ -4,8 +4,15 @@ import pytest
 
 from kit.clock import VirtualClock
 from quintet.apis.casconfig.kinds import noted
-from quintet.apis.meta import Resource
-from quintet.controllers.casconfig.kinds import GONE_AFTER, LOOK_AGAIN, REMEMBERED, Kinds
+from quintet.apis.meta import JsonObject, Resource
+from quintet.controllers.casconfig.kinds import (
+    GONE_AFTER,
+    LOOK_AGAIN,
+    PUBLISHED_WITHIN,
+    REMEMBERED,
+    Kinds,
+    NotPublishedError,
+)
 from quintet.kube import discovery
 
 OLD, NEW, NEXT = (
@@ -20,16 +27,21 @@ class Server:
 
     def __init__(self, *served: Resource) -> None:
         self.served, self.asked = served, 0
+        self.document: JsonObject = {}
 
     async def catalogue(self, _: object) -> tuple[Resource, ...]:
         self.asked += 1
         return self.served
+
+    async def published(self, *_: object) -> JsonObject:
+        return self.document
 
 
 @pytest.fixture
 def server(monkeypatch) -> Server:
     server = Server(NEW, OLD)
     monkeypatch.setattr(discovery, "catalogue", server.catalogue)
+    monkeypatch.setattr(discovery, "document", server.published)
     return server
 
 
@@ -77,3 +89,22 @@ async def test_a_doubt_is_looked_into_once_and_not_at_once_again(server: Server)
     assert not kinds.doubt()
     await clock.advance(REMEMBERED - 1)
     assert (await kinds.noted(TEXT), server.asked) == (NEW, 2)
+
+
+async def test_a_type_that_nothing_is_said_about_is_waited_for_once_and_asked_about_again(server: Server):
+    clock = VirtualClock()
+    kinds = Kinds(None, clock)
+    with pytest.raises(NotPublishedError):
+        await kinds.pod(NEW)
+    await clock.advance(PUBLISHED_WITHIN)
+    for _ in range(2):
+        assert await kinds.pod(NEW) is None
+        assert kinds.unpublished(NEW)
+        await clock.advance(REMEMBERED)
+    containers = {"type": "array", "items": {"properties": {"name": {}, "image": {}}}}
+    spec = {"properties": {"template": {"properties": {"spec": {"properties": {"containers": containers}}}}}}
+    what = {"group": NEW.group, "version": NEW.version, "kind": NEW.kind}
+    schema = {"properties": {"spec": spec}, "x-kubernetes-group-version-kind": [what]}
+    server.document = {"components": {"schemas": {"Rollout": schema}}}
+    assert await kinds.pod(NEW) == ("spec", "template", "spec")
+    assert not kinds.unpublished(NEW)

@@ -107,7 +107,8 @@ class CASConfigController:
             text = "; ".join(each.message for each in survey.sources.waiting)
             await self._write(config, hindered(config, Reason.WAITING, f"nothing is changed: {text}"))
             return Result.done()
-        return await self._work(config, survey)
+        result = await self._work(config, survey)
+        return Result(survey.look_again) if result.delay is None else result
 
     async def _work(self, config: CASConfig, survey: Survey) -> Result:
         wish = Wish(config.key, config.spec, survey.sources.values, self._operator)

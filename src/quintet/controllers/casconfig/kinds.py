@@ -69,6 +69,10 @@ class Kinds:
             await self._read(resource)
         return self._pods[resource]
 
+    def unpublished(self, resource: Resource) -> bool:
+        """Whether the server says nothing about a type, or does not yet."""
+        return resource in self._missing
+
     async def with_templates(self) -> list[Resource]:
         """Every type whose objects describe pods, and are none themselves."""
         seen = set[tuple[str, str]]()
@@ -91,13 +95,14 @@ class Kinds:
         for each in (*(each for each in self._types if each[:2] == resource[:2]), resource):
             if template.describes(document, each):
                 self._pods[each] = template.pod_place(document, each)
-        if resource not in self._pods:
-            now = self._clock.monotonic()
-            if now - self._missing.setdefault(resource, now) < PUBLISHED_WITHIN:
-                raise NotPublishedError(f"the API server has not published yet how a {resource.kind} looks")
-            # A server may never say anything about its types: they have metadata all the same.
-            self._pods[resource] = None
-        self._missing.pop(resource, None)
+                self._missing.pop(each, None)
+        if resource in self._pods:
+            return
+        now = self._clock.monotonic()
+        if now - self._missing.setdefault(resource, now) < PUBLISHED_WITHIN:
+            raise NotPublishedError(f"the API server has not published yet how a {resource.kind} looks")
+        # A server may never say anything about its types: they have metadata all the same.
+        self._pods[resource] = None
 
     async def _current(self, age: float) -> tuple[Resource, ...]:
         now = self._clock.monotonic()

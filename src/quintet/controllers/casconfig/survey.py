@@ -16,7 +16,7 @@ from quintet.apis.casconfig.spec import FromOperation, Level, Policy
 from quintet.apis.casconfig.template import POD
 from quintet.apis.casconfig.types import SERVICE_ACCOUNT, Reach
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
-from quintet.controllers.casconfig.kinds import LOOK_AGAIN, Kinds, NotPublishedError
+from quintet.controllers.casconfig.kinds import LOOK_AGAIN, REMEMBERED, Kinds, NotPublishedError
 from quintet.controllers.casconfig.plan import Reason
 from quintet.controllers.casconfig.watches import Place, Seen, Sight, Watches
 from quintet.kube.errors import NotFound
@@ -45,6 +45,8 @@ class Survey:
     problem: Problem | None = None
     out_of_sight: list[Reach] = field(default_factory=list)
     """Where the config has been before, of kinds that are not served now."""
+    look_again: float | None = None
+    """Seconds after which there may be kinds to look at that are not known now."""
 
     def objects(self) -> Iterator[tuple[Place, Seen]]:
         """Everything that may be a target, or may hold something of the config."""
@@ -114,6 +116,7 @@ class Surveyor:
                 continue
             whole_pods = bool(policy.include.service_accounts)
             if not policy.include.kinds:
+                survey.look_again = REMEMBERED
                 for resource in await self._kinds.with_templates():
                     optional |= await self._places(config, policy, resource, survey, whole_pods)
             for text in policy.include.kinds:
@@ -141,6 +144,8 @@ class Surveyor:
         self, config: CASConfig, policy: Policy, resource: Resource, survey: Survey, whole_pods: bool
     ) -> set[Place]:
         pod = survey.pods[resource] = await self._kinds.pod(resource)
+        if self._kinds.unpublished(resource):
+            survey.look_again = REMEMBERED
         whole = pod is not None and (pod != POD or whole_pods)
         return {
             Place(survey.account, resource, namespace, whole)
@@ -177,6 +182,7 @@ class Surveyor:
             resource = noted(each.kind, list(survey.pods)) or await self._kinds.noted(each.kind)
             if resource is None:
                 survey.out_of_sight.append(each)
+                survey.look_again = REMEMBERED
                 continue
             pod = survey.pods[resource] = await self._kinds.pod(resource)
             whole = pod not in (None, POD)
