@@ -27,9 +27,10 @@ from kit.casconfigs import (
 from kit.casconfigs import casconfig_operator as operator
 from kit.cluster import fresh_namespace
 from kit.eventually import eventually
-from kit.proxy import FaultProxy
-from quintet.apis.casconfig import TargetState
+from kit.proxy import Answer, FaultProxy, matching
+from quintet.apis.casconfig import CASCONFIGS, TargetState
 from quintet.apis.meta import Object, ObjectKey
+from quintet.controllers.casconfig import controller
 from quintet.controllers.casconfig.rbac import DEMANDS, RIGHTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
@@ -237,6 +238,25 @@ async def test_the_end_of_a_namespace_is_not_held_up(
     await applied(casconfigs, key, 1)
     await api.delete(f"/api/v1/namespaces/{namespace}")
     await gone(casconfigs, key, within=120)
+
+
+async def test_the_end_of_a_namespace_is_not_held_up_by_a_list_that_never_succeeds(
+    casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(controller, "_LOOKED_FOR", 1.0)
+    await an_account(api, namespace)
+    await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
+    async with operator(kubeconfig, namespace=namespace):
+        key = await create(casconfigs, namespace, "held", a_policy(labels={"x": "y"}))
+        await applied(casconfigs, key, 1)
+    answer = Answer(500, "InternalError", "conversion webhook failed")
+    proxy.inject(answer, when=matching("list|watch", "deployments"), times=None)
+    async with operator(kubeconfig, namespace=namespace):
+        await casconfigs.delete(CASCONFIGS, key)
+        await proxy.wait_for(matching("list|watch", "deployments"), since=proxy.trace.mark())
+        await api.delete(f"/api/v1/namespaces/{namespace}")
+        await gone(casconfigs, key, within=120)
 
 
 @pytest.fixture

@@ -52,6 +52,8 @@ from quintet.runtime.reconcile import Result
 
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
 _UNDO_AGAIN = 5.0
+# So long the end of a namespace waits for a look at what is to be undone: a list may never succeed.
+_LOOKED_FOR = 30.0
 # So many objects are decided on before others get their turn.
 _AT_A_TIME = 50
 
@@ -79,6 +81,7 @@ class CASConfigController:
         self._failures = Failures()
         self._previews: dict[ObjectKey, _Preview] = {}
         self._settled = Settled()
+        self._looking: dict[ObjectKey, float] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Look at one CASConfig and do what is missing."""
@@ -223,13 +226,15 @@ class CASConfigController:
             return Result.done()
         survey = await self._surveyor.look_back(config)
         if survey.problem is not None:
-            if survey.problem.reason is Reason.LOOKING:
-                return _later(survey.problem)
-            if await self._namespace_ends(config):
+            looking = survey.problem.reason is Reason.LOOKING
+            if (not looking or self._looks_in_vain(config.key)) and await self._namespace_ends(config):
                 return await self._release(config)
+            if looking:
+                return Result.after(survey.problem.look_again or _UNDO_AGAIN)
             text = f"before this config goes, its changes are undone: {survey.problem.message}"
             await self._write(config, hindered(config, Reason.UNDOING, text))
             return Result.after(_UNDO_AGAIN)
+        self._looking.pop(config.key, None)
         tasks = []
         for place, seen in survey.objects():
             found = Found(place.resource, survey.pods.get(place.resource), seen.decoded())
@@ -246,6 +251,10 @@ class CASConfigController:
         text = f"before this config goes, its changes are undone: {done.failure}"
         await self._write(config, hindered(config, Reason.UNDO_FAILED, text))
         return self._next(config, done)
+
+    def _looks_in_vain(self, key: ObjectKey) -> bool:
+        now = self._builder.clock.monotonic()
+        return now - self._looking.setdefault(key, now) >= _LOOKED_FOR
 
     async def _release(self, config: CASConfig) -> Result:
         await finalizers.remove(self._builder.client, CASCONFIGS, config, FINALIZER)
@@ -316,6 +325,7 @@ class CASConfigController:
         self._settled.forget(key)
         self._failures.forget(key)
         self._previews.pop(key, None)
+        self._looking.pop(key, None)
 
 
 def _later(problem: Problem) -> Result:
