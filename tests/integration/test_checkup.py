@@ -24,11 +24,12 @@ from kit.checkups import (
 )
 from kit.eventually import eventually
 from kit.objects import exists
-from kit.proxy import Answer, FaultProxy, matching
+from kit.proxy import Answer, FaultProxy, Injection, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, find_condition
 from quintet.controllers.checkup import desired
 from quintet.kube.client import PODS, Client
+from quintet.runtime.ownership import as_applied
 
 
 async def nothing_left(client: Client, key: ObjectKey, name: str) -> None:
@@ -257,6 +258,78 @@ async def test_cancelling_stops_a_job_that_nobody_had_noted_yet(
         assert not await exists(checkups, PODS, pod.key), "the pod still runs"
 
     await eventually(stopped)
+
+
+async def begun_and_not_noted(
+    client: Client, proxy: FaultProxy, namespace: str
+) -> tuple[ObjectKey, Injection]:
+    """A Checkup whose second run has its Job, while its status cannot be written and tells of the first."""
+    key = await create(client, namespace, "again")
+    await passes(client, key)
+    await with_verdict(client, key, "Passed")
+    status = matching("patch", "checkups", subresource="status")
+    trouble = proxy.inject(Answer(503, "ServiceUnavailable"), when=status, times=None)
+    await client.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/rerun": "a"}}}, Object)
+    await PlayedPod.of(client, key, 2)
+    return key, trouble
+
+
+async def test_a_rerun_that_nobody_had_noted_yet_is_taken_back_when_it_is_cancelled(
+    checkup_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    key, trouble = await begun_and_not_noted(checkups, proxy, namespace)
+    name = await run_name(checkups, key, 2)
+    job = await checkups.get(desired.JOBS, ObjectKey(namespace, name), Object)
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/cancel": "true"}}}, Object)
+
+    async def taken_back() -> None:
+        for resource in CHILD_TYPES:
+            assert not await exists(checkups, resource, ObjectKey(namespace, name)), resource.kind
+
+    await eventually(taken_back, within=60)
+    trouble.remove()
+    status = (await get(checkups, key)).status
+    assert (status.run, status.verdict) == (1, "Passed")
+    annotations = {"kiagnose.io/cancel": None, "kiagnose.io/rerun": "b"}
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": annotations}}, Object)
+    await passes(checkups, key, 2)
+    status = (await with_verdict(checkups, key, "Passed", run=2)).status
+    assert status.job_uid != job.metadata.uid, "the verdict is that of the run that was cancelled"
+
+
+async def test_a_run_that_the_cache_does_not_know_of_yet_is_not_taken_back(
+    checkup_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    """Nothing of the Checkup reaches the operator while another one begins and notes its second run."""
+    key = await create(checkups, namespace, "ahead")
+    await passes(checkups, key)
+    checkup = await with_verdict(checkups, key, "Passed")
+    await proxy.quiet(1.0)
+    hold, mark = proxy.hold("checkups"), proxy.trace.mark()
+    name = await run_name(checkups, key, 2)
+    body = as_applied(desired.job(checkup, name, 2), checkup, CHECKUPS)
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/rerun": "a"}}}, Object)
+    await checkups.create(desired.JOBS, body, Object, namespace=namespace)
+    await proxy.wait_for(matching("list", "checkups"), since=mark)
+    await proxy.quiet(1.0)
+    assert proxy.trace.requests(matching("delete"), since=mark) == [], f"\n{proxy.trace}"
+    hold.release()
+
+    async def followed() -> None:
+        assert (await get(checkups, key)).status.job == name
+
+    await eventually(followed, within=60)
+
+
+async def test_deleting_it_ends_a_rerun_that_nobody_had_noted_yet(
+    checkup_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    key, _ = await begun_and_not_noted(checkups, proxy, namespace)
+    name = await run_name(checkups, key, 2)
+    await checkups.delete(CHECKUPS, key)
+    await nothing_left(checkups, key, name)
+    ended = proxy.trace.requests(matching("delete", "jobs", name=name))
+    assert ended, f"left to the garbage collector\n{proxy.trace}"
 
 
 async def test_a_job_that_somebody_deletes_is_not_made_again(checkup_operator, checkups: Client, namespace):

@@ -80,7 +80,7 @@ class CheckupController:
         await self._stop(checkup, checkup.status)
         self._show(checkup)
         if not said.wants_rerun(checkup):
-            return Result.done()
+            return await self._take_back(checkup)
         if not await self._torn_down(checkup, checkup.status.run):
             return Result.after(self._limits.look_again)
         return await self._follow(checkup, again=True)
@@ -254,11 +254,23 @@ class CheckupController:
             except NotFound:
                 return
 
+    async def _take_back(self, checkup: Checkup) -> Result:
+        """Undo a rerun that was begun and never noted, now that nobody wants it: nobody would follow it."""
+        number = checkup.status.run + 1
+        if not self._sources.has_begun(checkup, name_of(checkup, number)):
+            return Result.done()
+        # A cache of Checkups that is behind the one of Jobs may not show yet that this run was noted.
+        if await self._sources.is_current(checkup) and await self._torn_down(checkup, number):
+            return Result.done()
+        return Result.after(self._limits.look_again)
+
     async def _delete(self, checkup: Checkup) -> Result:
         self._verdicts.forget(checkup.key)
         if FINALIZER not in checkup.metadata.finalizers:
             return Result.done()
-        if not await self._torn_down(checkup, max(checkup.status.run, 1)):
+        last, unnoted = max(checkup.status.run, 1), checkup.status.run + 1
+        runs = [last, unnoted] if self._sources.has_begun(checkup, name_of(checkup, unnoted)) else [last]
+        if not all([await self._torn_down(checkup, number) for number in runs]):
             # The end of each child brings the key back; the delay is for the one that goes unnoticed.
             return Result.after(self._limits.look_again)
         await finalizers.remove(self._builder.client, CHECKUPS, checkup, FINALIZER)

@@ -1,13 +1,13 @@
 """What the controller sees: its children, the pods of their Jobs, and ServiceAccounts.
 
-Made once by `build`; everything here is read from caches, except `live_results`.
+Made once by `build`; everything here is read from caches, except what says `live` or `current`.
 """
 
 from collections.abc import Iterable
 
 import msgspec
 
-from quintet.apis.checkup import Checkup, results
+from quintet.apis.checkup import CHECKUPS, Checkup, results
 from quintet.apis.checkup.contract import NAME_ANNOTATION, UID_LABEL
 from quintet.apis.checkup.results import Results
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
@@ -83,6 +83,21 @@ class Sources:
         named = self._pods.by_index(_BY_CHECKUP, checkup.metadata.uid)
         here = checkup.metadata.namespace
         return [pod for pod in named if pod.metadata.namespace == here and pod.run == str(run)]
+
+    def has_begun(self, checkup: Checkup, name: str) -> bool:
+        """Whether something was made for a run, whatever the status says."""
+        key = ObjectKey(checkup.metadata.namespace, name)
+        found = (self.results.get(key), self.jobs.get(key))
+        return any(child is not None and child.owner_uid == checkup.metadata.uid for child in found)
+
+    async def is_current(self, checkup: Checkup) -> bool:
+        """Whether the server has a Checkup just as our cache has it."""
+        known, chosen = checkup.metadata, f"metadata.name={checkup.metadata.name}"
+        pages = self._builder.client.pages(CHECKUPS, namespace=known.namespace, fields=chosen, page_size=1)
+        async for page in pages:
+            live = [msgspec.json.decode(raw, type=Object).metadata for raw in page.items]
+            return [meta.resource_version for meta in live] == [known.resource_version]
+        return False
 
     async def live_results(self, key: ObjectKey, owner: Checkup) -> Results:
         """What is in the ConfigMap of a run now, if it still is the one that we made for it."""
