@@ -343,6 +343,55 @@ async def test_a_job_that_somebody_deletes_is_not_made_again(checkup_operator, c
     assert not await exists(checkups, desired.JOBS, job)
 
 
+async def a_running_one(client: Client, namespace: str) -> tuple[ObjectKey, PlayedPod]:
+    key = await create(client, namespace, "stripped")
+    pod = await PlayedPod.of(client, key)
+    await pod.runs()
+    await with_reason(client, key, "Running")
+    return key, pod
+
+
+async def take_label_away(client: Client, key: ObjectKey) -> None:
+    """From its Job, which no watch of ours shows any more then."""
+    job = ObjectKey(key.namespace, await run_name(client, key))
+    none = {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}}
+    await client.patch(desired.JOBS, job, none, Object)
+
+
+async def test_a_job_that_lost_its_labels_gets_them_back_and_is_followed(
+    checkup_operator, checkups: Client, namespace
+):
+    key, pod = await a_running_one(checkups, namespace)
+    await take_label_away(checkups, key)
+
+    async def labelled() -> None:
+        job = (await children(checkups, key))["Job"]
+        assert job["metadata"]["labels"].get("app.kubernetes.io/managed-by") == "quintet"
+
+    await eventually(labelled, within=60)
+    await write_results(checkups, key, PASSED)
+    await pod.ends()
+    await with_verdict(checkups, key, "Passed")
+
+
+async def test_cancelling_stops_a_job_that_lost_its_labels(
+    checkup_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    key, pod = await a_running_one(checkups, namespace)
+    looks, mark = matching("get", "jobs"), proxy.trace.mark()
+    trouble = proxy.inject(Answer(503, "ServiceUnavailable"), when=looks, times=None)
+    await take_label_away(checkups, key)
+    await proxy.wait_for(looks, since=mark)
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/cancel": "true"}}}, Object)
+    trouble.remove()
+    await with_verdict(checkups, key, "Cancelled")
+
+    async def stopped() -> None:
+        assert not await exists(checkups, PODS, pod.key), "the pod still runs"
+
+    await eventually(stopped, within=60)
+
+
 async def test_deleting_it_leaves_nothing_while_it_runs(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "deleted")
     await (await PlayedPod.of(checkups, key)).runs()

@@ -5,6 +5,7 @@ spec → set up (ConfigMap, then Role and RoleBinding, then Job) → follow → 
 write the verdict, and only then stop what still runs. A verdict stands until a rerun is asked for.
 """
 
+import contextlib
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,6 +25,7 @@ from quintet.controllers.checkup.verdict import Ending
 from quintet.controllers.checkup.watching import BY_ACCOUNT, Sources, account_of
 from quintet.kube.errors import KubeError, NotFound
 from quintet.runtime import conditions, finalizers
+from quintet.runtime.apply import RepairBudget
 from quintet.runtime.builder import Builder
 from quintet.runtime.clock import timestamp
 from quintet.runtime.events import NORMAL, WARNING
@@ -62,6 +64,7 @@ class CheckupController:
         self._verdicts = metrics.LastVerdicts()
         self._shown: dict[str, float] = {}
         self._ask_at: dict[str, float] = {}
+        self._relabelled = RepairBudget(builder.clock)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Look at one Checkup and do what is missing."""
@@ -132,9 +135,10 @@ class CheckupController:
         """See how far the Job has come."""
         job = self._sources.jobs.get(run.job_key)
         if job is None or job.uid != run.status.job_uid:
-            if await self._job_is_there(run):
-                return Result.after(1.0)  # only our cache has not seen it yet
-            return await self._end(run, verdict.job_deleted(run.job_key.name), self._pod(run))
+            state = await self._unseen_job(run)
+            if state is None:
+                return await self._end(run, verdict.job_deleted(run.job_key.name), self._pod(run))
+            return await self._judge(run, state) if state.succeeded is not None else Result.after(1.0)
         if job.state.succeeded is not None:
             return await self._judge(run, job.state)
         if job.deleting:
@@ -232,6 +236,8 @@ class CheckupController:
             job = self._sources.jobs.get(run.job_key)
             if at is None and job is not None and job.state.succeeded is not None:
                 return await self._judge(run, job.state)  # it ended by itself while we looked
+        if run.status.job_uid and self._sources.jobs.get(run.job_key) is None:
+            await self._unseen_job(run)  # only what is seen can be stopped
         found = results or (await self._results(run) if run.status.job_uid else Results())
         status = said.ended(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
         await self._write(run, status)
@@ -309,12 +315,17 @@ class CheckupController:
         live = await self._sources.live_pods(run.checkup)
         return next((pod for pod in live if pod.made_by(run.status.job_uid)), known)
 
-    async def _job_is_there(self, run: Run) -> bool:
-        try:
-            live = await self._builder.client.get(desired.JOBS, run.job_key, Object)
-        except NotFound:
-            return False
-        return live.metadata.uid == run.status.job_uid
+    async def _unseen_job(self, run: Run) -> JobState | None:
+        """A Job that our cache does not show, if it is there. If it lost our labels, it gets them back."""
+        live, labels = await self._sources.live_job(run.job_key), desired.own_labels(run.checkup)
+        if live is None or live.metadata.uid != run.status.job_uid:
+            return None
+        lost = not labels.items() <= live.metadata.labels.items()
+        if lost and live.state.succeeded is None and self._relabelled.wait(run.status.job_uid) == 0:
+            body = {"metadata": {"uid": run.status.job_uid, "labels": labels}}
+            with contextlib.suppress(NotFound):
+                await self._builder.client.patch(desired.JOBS, run.job_key, body, Object)
+        return live.state
 
     async def _results(self, run: Run) -> Results:
         """From the server: the watch on the Job may be ahead of the one on the ConfigMap."""

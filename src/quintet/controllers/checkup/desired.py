@@ -70,7 +70,7 @@ def role_binding(checkup: Checkup, name: str) -> JsonObject:
 def job(checkup: Checkup, name: str, run: int) -> JsonObject:
     """The checkup itself: once, never again by itself."""
     custom, seconds = checkup.spec.template, checkup.spec.seconds
-    labels = {**_labels(checkup), c.RUN_LABEL: str(run)}
+    labels = {**own_labels(checkup), c.RUN_LABEL: str(run)}
     template = {
         "metadata": {
             # Ours last: by these the pod is found.
@@ -88,10 +88,11 @@ def job(checkup: Checkup, name: str, run: int) -> JsonObject:
 
 
 def _metadata(checkup: Checkup, name: str) -> JsonObject:
-    return {"name": name, "namespace": checkup.metadata.namespace, "labels": _labels(checkup)}
+    return {"name": name, "namespace": checkup.metadata.namespace, "labels": own_labels(checkup)}
 
 
-def _labels(checkup: Checkup) -> dict[str, str]:
+def own_labels(checkup: Checkup) -> dict[str, str]:
+    """By these our watches find what was made for a Checkup."""
     return {
         c.NAME_LABEL: c.APP,
         "app.kubernetes.io/managed-by": "quintet",

@@ -108,6 +108,13 @@ class Sources:
         ours = any(found.uid == owner.metadata.uid for found in live.metadata.owner_references)
         return live.results if ours else results.parse(None)
 
+    async def live_job(self, key: ObjectKey) -> JobView | None:
+        """The Job of a run as the server has it."""
+        try:
+            return await self._builder.client.get(desired.JOBS, key, JobView)
+        except NotFound:
+            return None
+
     async def live_pods(self, owner: Checkup) -> list[Pod]:
         """The pods of a Checkup as the server has them; one look."""
         chosen = f"{desired.SELECTOR},{UID_LABEL}={owner.metadata.uid}"
