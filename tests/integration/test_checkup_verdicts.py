@@ -286,6 +286,17 @@ async def test_a_setup_that_fails_half_way_is_told_and_leaves_nothing(
     await eventually(gone)
 
 
+@pytest.mark.parametrize("plural", ["roles", "jobs"])
+async def test_a_policy_that_refuses_for_a_while_is_waited_out(
+    plural, patient_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    """Policies refuse with 422, as a mistake does, unless they say otherwise."""
+    proxy.inject(Answer(422, "Invalid", "a policy says no"), when=matching("create", plural), times=2)
+    key = await create(checkups, namespace, "waits")
+    await passes(checkups, key)
+    await with_verdict(checkups, key, "Passed")
+
+
 async def test_the_spec_stays_once_it_has_started(checkup_operator, checkups: Client, namespace):
     """By the definition alone; what the webhooks say of it is in test_checkup_admission.py."""
     key = await create(checkups, namespace, "fixed", params={"a": "b"})

@@ -31,10 +31,8 @@ class Setup:
             return await self._make(checkup, name, run)
         except ForeignObject as error:
             return Obstacle(Hindrance.FOREIGN_OBJECT, str(error))
-        except Forbidden as error:
-            return Obstacle(Hindrance.SETUP_REFUSED, error.message)
-        except Invalid as error:
-            return Obstacle(Hindrance.INVALID_TEMPLATE, error.message, lasting=True)
+        except (Forbidden, Invalid) as error:
+            return refusal(error)
 
     async def _make(self, checkup: Checkup, name: str, run: int) -> Child[JobState]:
         children = self._children
@@ -43,3 +41,14 @@ class Setup:
         await children.ensure(checkup, desired.ROLES, desired.role(checkup, name))
         await children.ensure(checkup, desired.ROLE_BINDINGS, desired.role_binding(checkup, name))
         return await children.create(checkup, desired.JOBS, desired.job(checkup, name, run))
+
+
+def refusal(error: Forbidden | Invalid) -> Obstacle:
+    """What a refusal means. Pure.
+
+    A policy answers with the code of a mistake too, and so does an object that was replaced meanwhile:
+    only where the server itself names the template, no waiting can help.
+    """
+    if any(cause.field.startswith("spec.template") for cause in error.causes):
+        return Obstacle(Hindrance.INVALID_TEMPLATE, error.message, lasting=True)
+    return Obstacle(Hindrance.SETUP_REFUSED, error.message)

@@ -1,0 +1,39 @@
+"""What a refusal of the API server means for a run."""
+
+import json
+from typing import Any
+
+import pytest
+
+from quintet.controllers.checkup.observed import Hindrance
+from quintet.controllers.checkup.setup import refusal
+from quintet.kube.errors import Forbidden, Invalid, error_for
+
+IN_TEMPLATE = {
+    "reason": "FieldValueNotFound",
+    "field": "spec.template.spec.containers[0].volumeMounts[0].name",
+}
+REPLACED = {"reason": "FieldValueInvalid", "field": "metadata.uid"}
+POLICY = {"message": "failed expression: false"}
+
+
+def refused(code: int, reason: str, *causes: dict[str, str]) -> Forbidden | Invalid:
+    status: dict[str, Any] = {"code": code, "reason": reason, "message": "no", "details": {"causes": causes}}
+    error = error_for("POST /x", code, json.dumps(status).encode())
+    assert isinstance(error, Forbidden | Invalid)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "want", "lasting"),
+    [
+        pytest.param(refused(422, "Invalid", IN_TEMPLATE), Hindrance.INVALID_TEMPLATE, True, id="template"),
+        pytest.param(refused(422, "Invalid", POLICY), Hindrance.SETUP_REFUSED, False, id="policy"),
+        pytest.param(refused(422, "Invalid", REPLACED), Hindrance.SETUP_REFUSED, False, id="replaced"),
+        pytest.param(refused(422, "Invalid"), Hindrance.SETUP_REFUSED, False, id="no cause"),
+        pytest.param(refused(403, "Forbidden"), Hindrance.SETUP_REFUSED, False, id="quota"),
+    ],
+)
+def test_only_what_the_template_is_to_blame_for_ends_a_run(error, want, lasting):
+    found = refusal(error)
+    assert (found.reason, found.message, found.lasting) == (want, "no", lasting)
