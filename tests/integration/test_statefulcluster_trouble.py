@@ -11,6 +11,7 @@ from kit.api import Api
 from kit.eventually import eventually
 from kit.proxy import Answer, FaultProxy, matching
 from kit.statefulclusters import (
+    a_claim_template,
     a_cluster,
     change,
     claims,
@@ -146,6 +147,49 @@ async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
     await proxy.quiet(1.0)
     assert [line.state for line in (await get(clusters, key)).status.claims] == [ClaimState.IN_USE]
     await api.delete(f"{path}/late-{namespace}")
+
+
+@pytest.fixture
+async def rigid_class(api: Api, namespace) -> AsyncIterator[str]:
+    """A storage class that does not let claims grow yet; its path."""
+    path, name = "/apis/storage.k8s.io/v1/storageclasses", f"rigid-{namespace}"
+    rigid = {"metadata": {"name": name}, "provisioner": "nobody", "allowVolumeExpansion": False}
+    await api.create(path, rigid)
+    yield f"{path}/{name}"
+    await api.delete(f"{path}/{name}")
+
+
+async def test_a_claim_grows_once_its_storage_class_allows_it(
+    rigid_class, cluster_operator, pretended_node, clusters, api, proxy, namespace, monkeypatch
+):
+    monkeypatch.setattr(plan, "REFUSED_FOR", 0.5)
+    template = a_claim_template("data")
+    template["spec"]["storageClassName"] = f"rigid-{namespace}"
+    key = await create(clusters, namespace, replicas=1, volumeClaimTemplates=[template])
+    await settled(clusters, key)
+    (claim,) = await claims(clusters, namespace)
+    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim['metadata']['name']}/status"
+    status = {"phase": "Bound", "capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"]}
+    await api.merge(path, {"status": status})
+    template["spec"]["resources"]["requests"]["storage"] = "2Mi"
+    await change(clusters, key, volumeClaimTemplates=[template])
+    tries = matching("patch", "persistentvolumeclaims")
+
+    async def tried_again() -> None:
+        assert len(proxy.trace.requests(tries)) > 2
+
+    await eventually(tried_again, within=60.0)
+    (line,) = (await get(clusters, key)).status.claims
+    assert "cannot grow to 2Mi" in line.next_step
+    assert "ClaimExpanding" not in await reasons(clusters, namespace)
+    await api.merge(rigid_class, {"allowVolumeExpansion": True})
+
+    async def grown() -> None:
+        (claim,) = await claims(clusters, namespace)
+        assert claim["spec"]["resources"]["requests"]["storage"] == "2Mi"
+
+    await eventually(grown, within=60.0)
+    await told(clusters, namespace, "ClaimExpanding")
 
 
 async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(

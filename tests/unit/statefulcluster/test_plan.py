@@ -10,7 +10,7 @@ from quintet.apis.statefulcluster import Draw, Setback
 from quintet.controllers.statefulcluster import plan as strategy
 from quintet.controllers.statefulcluster.actions import Act, Action, records_after
 from quintet.controllers.statefulcluster.health import MOST_SETBACKS
-from quintet.controllers.statefulcluster.observed import Observed, Wanted, written
+from quintet.controllers.statefulcluster.observed import Observed, Refusal, Wanted, written
 from quintet.controllers.statefulcluster.plan import CHECKS, plan, revision_for
 
 
@@ -167,9 +167,12 @@ ROWS = {
     "the claim template grew: claims grow": (
         seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}}),
         Act.EXPAND_CLAIM, "data-web-a", "TemplateGrew"),
-    "the claim template grew and the server refused: once is enough": (
+    "the claim template grew and the server refused: not again so soon": (
         seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}},
-             refused={"data-web-a": "no"}), Act.NOTHING, "", "AsWanted"),
+             refused={"data-web-a": Refusal("no", NOW + 1)}), Act.NOTHING, "", "AsWanted"),
+    "the claim template grew and the server refused: later it is tried again": (
+        seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}},
+             refused={"data-web-a": Refusal("no", NOW)}), Act.EXPAND_CLAIM, "data-web-a", "TemplateGrew"),
     "the same size in other words is no growth": (
         seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "1024Mi"}}),
         Act.NOTHING, "", "AsWanted"),
@@ -292,3 +295,15 @@ class TestRecords:
     def test_claims_are_no_longer_retiring_once_their_replica_stays(self):
         observed = seen(A, B, C, retiring=("c",), want={"delete_when_scaled": True})
         assert self.records(observed).retiring == ()
+
+
+@pytest.mark.parametrize(
+    ("pod", "setbacks"), [(A, ()), (not_ready("a", 99), GIVEN_UP)], ids=["nothing to do", "given up"]
+)
+def test_a_claim_that_was_refused_brings_the_cluster_back(pod, setbacks):
+    small, larger = [a_claim("a", requested="1Gi")], {"sizes": {"data": "2Gi"}}
+    refused = {"data-web-a": Refusal("no", NOW + 200), "data-web-gone": Refusal("no", NOW + 1)}
+    observed = seen(pod, replicas=1, claims=small, want=larger, refused=refused, setbacks=setbacks)
+    assert plan(observed).after == pytest.approx(200.1)
+    grown = dataclasses.replace(observed, claims=(a_claim("a", requested="2Gi"),))
+    assert plan(grown).after is None, "nothing is left to try"

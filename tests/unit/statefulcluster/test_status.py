@@ -17,7 +17,7 @@ from quintet.apis.statefulcluster import (
     StatefulClusterStatus,
 )
 from quintet.controllers.statefulcluster.actions import records_after
-from quintet.controllers.statefulcluster.observed import written
+from quintet.controllers.statefulcluster.observed import Refusal, written
 from quintet.controllers.statefulcluster.plan import plan
 from quintet.controllers.statefulcluster.status import Notes, Trouble, status_of
 
@@ -163,9 +163,12 @@ def test_the_ledger_remembers_the_last_replica_and_since_when():
 
 def test_the_ledger_says_why_a_claim_cannot_grow():
     observed = seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}},
-                    refused={"data-web-a": "the class does not allow it"})  # fmt: skip
+                    refused={"data-web-a": Refusal("the class does not allow it", NOW + 1)})  # fmt: skip
     (line,) = said(observed).claims
     assert line.next_step == "cannot grow to 2Gi: the class does not allow it"
+    grown = dataclasses.replace(observed, claims=(a_claim("a", requested="2Gi"),))
+    (line,) = said(grown).claims
+    assert line.next_step == "stays with its replica", "somebody else let it grow"
 
 
 def test_the_ledger_says_that_retired_claims_go():

@@ -117,8 +117,25 @@ def too_small(observed: Observed) -> list[Claim]:
         if size(claim.requested) < sizes.get(claim.template, 0)
         and claim.phase == BOUND
         and not claim.deleting
-        and claim.name not in observed.refused
     ]
+
+
+def to_expand(observed: Observed) -> list[Claim]:
+    """Those of them that were not refused lately."""
+    refused = observed.refused
+    return [
+        claim
+        for claim in too_small(observed)
+        if claim.name not in refused or refused[claim.name].again <= observed.now
+    ]
+
+
+def next_try(observed: Observed) -> float | None:
+    """When a claim that was refused is tried again: whoever comes to allow it tells nobody."""
+    refused = observed.refused
+    return min(
+        (refused[claim.name].again for claim in too_small(observed) if claim.name in refused), default=None
+    )
 
 
 def size(quantity: str) -> Decimal:

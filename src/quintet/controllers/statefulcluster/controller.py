@@ -33,7 +33,7 @@ from quintet.controllers.statefulcluster.filing import (
 )
 from quintet.controllers.statefulcluster.hands import Hands, NotUsable
 from quintet.controllers.statefulcluster.observe import observe, selects
-from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, Revision
+from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, Refusal, Revision
 from quintet.controllers.statefulcluster.scope import Memory, Pass
 from quintet.controllers.statefulcluster.scribe import Scribe
 from quintet.controllers.statefulcluster.status import Trouble
@@ -156,7 +156,8 @@ class StatefulClusterController:
             case Act.DELETE_CLAIM if claim is not None:
                 await self._hands.delete(desired.CLAIMS, claim)
             case Act.EXPAND_CLAIM if claim is not None:
-                await self._expand(now, claim)
+                if not await self._expand(now, claim):
+                    return Result.after(0.0)
             case _:
                 # Nothing but the record changed, which was written; or there is nothing to do but wait.
                 again = action.act in (Act.FORGET, Act.REGROUP)
@@ -221,12 +222,16 @@ class StatefulClusterController:
         self._scribe.announce(now, dataclasses.replace(now.action, act=Act.SET_ASIDE, message=why))
         return Result.done()
 
-    async def _expand(self, now: Pass, claim: Claim) -> None:
+    async def _expand(self, now: Pass, claim: Claim) -> bool:
         size = now.observed.wanted.sizes[claim.template]
         try:
             await self._hands.expand(now.cluster, claim, size)
         except (Forbidden, Invalid) as refusal:
-            now.memory.refused[claim.name] = refusal.message
+            again = self._builder.clock.now().timestamp() + plan.REFUSED_FOR
+            now.memory.refused[claim.name] = Refusal(refusal.message, again)
+            return False
+        now.memory.refused.pop(claim.name, None)
+        return True
 
     async def _budget_trouble(self, now: Pass, refusal: TooManyRequests | ServerFault) -> Trouble | None:
         """Whether a disruption budget keeps a pod from leaving, and which."""

@@ -62,11 +62,11 @@ def _next_step(observed: Observed, records: Records, claim: Claim, state: ClaimS
         case ClaimState.RESIZING:
             return f"its volume grows from {claim.capacity or 'nothing'} to {claim.requested}"
         case ClaimState.IN_USE:
+            if claims.size(sizes.get(claim.template, "")) <= claims.size(claim.requested):
+                return "stays with its replica"
             if claim.name in refused:
-                return f"cannot grow to {sizes.get(claim.template, '')}: {refused[claim.name]}"
-            if claims.size(sizes.get(claim.template, "")) > claims.size(claim.requested):
-                return f"grows to {sizes[claim.template]}"
-            return "stays with its replica"
+                return f"cannot grow to {sizes[claim.template]}: {refused[claim.name].message}"
+            return f"grows to {sizes[claim.template]}"
     if claim.group in records.retiring:
         return "is deleted, because whenScaled is Delete"
     if not observed.wanted.adopts_claims:

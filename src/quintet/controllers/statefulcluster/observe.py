@@ -16,7 +16,15 @@ from quintet.apis.statefulcluster import (
     Update,
 )
 from quintet.controllers.statefulcluster import desired, revisions
-from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, Revision, Wanted, moment
+from quintet.controllers.statefulcluster.observed import (
+    Claim,
+    Observed,
+    Pod,
+    Refusal,
+    Revision,
+    Wanted,
+    moment,
+)
 
 
 def observe(
@@ -26,7 +34,7 @@ def observe(
     claims: Iterable[Claim],
     known: Iterable[Revision],
     now: float,
-    refused: dict[str, str] | None = None,
+    refused: dict[str, Refusal] | None = None,
 ) -> Observed:
     """Sort out which of the objects of a namespace matter to a cluster, and how."""
     own, orphans, foreign = list[Pod](), list[Pod](), list[Pod]()

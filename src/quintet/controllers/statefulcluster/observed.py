@@ -108,6 +108,14 @@ class Revision(Struct, frozen=True):
         return self.key.name
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a claim could not grow, and when it is worth trying again."""
+
+    message: str
+    again: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What the spec asks for, in the terms of the plan."""
@@ -153,8 +161,8 @@ class Observed:
     """When each free group was last let go."""
     held: dict[str, str] = field(default_factory=dict)
     """Which pod mounts claims of a group, whoever the pod belongs to."""
-    refused: dict[str, str] = field(default_factory=dict)
-    """Claims that cannot grow, and why."""
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    """By name, the claims that were not allowed to grow."""
 
     @property
     def active(self) -> tuple[Pod, ...]:

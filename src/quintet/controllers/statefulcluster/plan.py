@@ -5,6 +5,7 @@ changes per pass. With the policy Parallel nobody waits for the others, and with
 above 1 an update does not either. `controller` acts on what comes out; `status.plan` shows it.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Final
 
@@ -22,6 +23,8 @@ UNSCHEDULED_FOR: Final = 60.0
 """Seconds without a node after which the volumes of a pod are looked at."""
 UNBOUND_FOR: Final = 300.0
 """Seconds without a volume after which a claim is given up."""
+REFUSED_FOR: Final = 300.0
+"""Seconds after which a claim that was not allowed to grow is tried again."""
 _LOOK_AT_VOLUMES_EVERY: Final = 30.0
 UNBOUND: Final = "ClaimUnbound"
 
@@ -30,6 +33,14 @@ Check = Callable[[Observed], Action | None]
 
 def plan(observed: Observed) -> Action:
     """The next action; that there is nothing to do is one as well."""
+    action = _next(observed)
+    due = _until(observed, claims.next_try(observed))
+    if due is None or action.act not in (Act.WAIT, Act.NOTHING):
+        return action
+    return dataclasses.replace(action, after=due if action.after is None else min(due, action.after))
+
+
+def _next(observed: Observed) -> Action:
     for check in CHECKS:
         action = check(observed)
         if action is not None:
@@ -65,7 +76,7 @@ def owned_claims(observed: Observed) -> Action | None:
 
 def growing_claims(observed: Observed) -> Action | None:
     """A larger claim template makes the claims larger, where their storage class allows it."""
-    for claim in claims.too_small(observed):
+    for claim in claims.to_expand(observed):
         size = observed.wanted.sizes[claim.template]
         text = f"claim {claim.name} asks for {claim.requested}, its template for {size}"
         return Action(act=Act.EXPAND_CLAIM, reason="TemplateGrew", message=text, claim=claim)

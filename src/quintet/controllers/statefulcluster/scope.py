@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from quintet.apis.statefulcluster import StatefulCluster
 from quintet.controllers.statefulcluster.actions import Action, Records
 from quintet.controllers.statefulcluster.desired import digest
-from quintet.controllers.statefulcluster.observed import Observed
+from quintet.controllers.statefulcluster.observed import Observed, Refusal
 from quintet.controllers.statefulcluster.status import Trouble
 
 
@@ -16,7 +16,7 @@ class Memory:
     generation: int = 0
     trouble: tuple[str, Trouble] | None = None
     """What the last action was about, and why it did not succeed."""
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, Refusal] = field(default_factory=dict)
     volumes_looked_at: dict[str, float] = field(default_factory=dict)
     written: str = ""
     """A digest of the status that we wrote last. Another status means that somebody else has acted."""
