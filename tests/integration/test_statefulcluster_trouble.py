@@ -9,7 +9,7 @@ import pytest
 
 from kit.api import Api
 from kit.eventually import eventually
-from kit.proxy import Answer, FaultProxy, matching
+from kit.proxy import Answer, Before, FaultProxy, matching
 from kit.statefulclusters import (
     a_claim_template,
     a_cluster,
@@ -147,6 +147,31 @@ async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
     await proxy.quiet(1.0)
     assert [line.state for line in (await get(clusters, key)).status.claims] == [ClaimState.IN_USE]
     await api.delete(f"{path}/late-{namespace}")
+
+
+async def test_a_claim_that_is_bound_at_the_last_moment_is_not_set_aside(
+    cluster_operator, pretended_node, clusters, api, proxy, namespace, monkeypatch
+):
+    monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
+    pretended_node.health = lambda pod: "Pending"
+
+    async def bind() -> None:
+        (claim,) = await claims(clusters, namespace)
+        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim['metadata']['name']}/status"
+        status = {"phase": "Bound", "capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"]}
+        await api.merge(path, {"status": status})
+
+    marks = matching("patch", "persistentvolumeclaims")
+    proxy.inject(Before(bind), when=marks)
+    key = await create(clusters, namespace, replicas=1)
+    await proxy.wait_for(marks)
+
+    async def waited_for() -> None:
+        cluster = await get(clusters, key)
+        assert cluster.status.plan[0].reason == "PodPending", cluster.status
+
+    await eventually(waited_for, within=60.0)
+    assert [line.state for line in (await get(clusters, key)).status.claims] == [ClaimState.IN_USE]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.statefulcluster import UNUSABLE, Draw, StatefulCluster
 from quintet.controllers.statefulcluster import desired, views
 from quintet.controllers.statefulcluster.desired import CLAIMS, PODS, REVISIONS
-from quintet.controllers.statefulcluster.observed import Claim, Pod, Revision
+from quintet.controllers.statefulcluster.observed import BOUND, Claim, Pod, Revision
 from quintet.kube.client import Client
 from quintet.kube.errors import AlreadyExists, NotFound
 from quintet.runtime.apply import ForeignObject
@@ -137,9 +137,15 @@ class Hands:
         await self._patch(cluster, CLAIMS, claim.key, {"metadata": {"uid": claim.uid}, "spec": spec})
 
     async def set_aside(self, cluster: StatefulCluster, claims: list[Claim], why: str) -> None:
-        """Mark claims so that no replica takes them any more."""
-        for claim in claims:
-            metadata = {"uid": claim.uid, "annotations": {UNUSABLE: why}}
+        """Mark claims so that no replica takes them any more.
+
+        One that has no volume may be getting it at this very moment: it goes first, as it was looked at, so
+        that none is marked if it is bound by now.
+        """
+        for claim in sorted(claims, key=lambda claim: claim.phase == BOUND):
+            metadata: JsonObject = {"uid": claim.uid, "annotations": {UNUSABLE: why}}
+            if claim.phase != BOUND:
+                metadata["resourceVersion"] = str(claim.version)
             await self._patch(cluster, CLAIMS, claim.key, {"metadata": metadata})
 
     async def _create(
