@@ -66,6 +66,8 @@ class Scope:
     plan: Plan
     hands: Hands
     finding: Finding = NOT_ASKED
+    looked: bool = False
+    """Whether the finding is that of a probe, which has a time of its own."""
     in_use: Effective | None = None
     publisher: Standing = status.WAITS
     dispatcher: Standing = status.WAITS
@@ -113,7 +115,7 @@ class EventingBackendController:
             raise ExceptionGroup(f"EventingBackend {key}", hands.failures)
         if scope.again is not None:
             return Result.after(scope.again)
-        return Result.after(self._probes.due_in(key) if scope.plan.asked is not None else _LOOK_AGAIN)
+        return Result.after(self._probes.due_in(key) if scope.looked else _LOOK_AGAIN)
 
     async def _find(self, scope: Scope) -> None:
         """Whether the backend that is asked for is ready, and so which configuration may serve."""
@@ -147,6 +149,7 @@ class EventingBackendController:
             old,
         )
         driver = self._drivers[asked.backend.name]
+        scope.looked = True
         finding = await self._probes.look(backend.key, question, lambda: driver.probe(backend, asked, old))
         if finding.ready or not runs_server(asked) or running.complete:
             return finding
