@@ -47,6 +47,7 @@ from quintet.eventing import consumers
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, own_server_url, runs_server, server_url
 from quintet.eventing.sessions import Sessions
 from quintet.nats.client import Client
+from quintet.nats.errors import NatsError
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.builder import Builder
 from quintet.runtime.events import NORMAL, WARNING
@@ -233,6 +234,7 @@ class EventingBackendController:
         if FINALIZER not in backend.metadata.finalizers:
             return Result.done()
         if used_by := await self._users(backend):
+            await self._stay_connected(backend)
             names = sorted(each.metadata.name for each in used_by)
             await self._write(backend, status.in_use_by(backend, names))
             # The cache may never hear of one that came and went in one moment.
@@ -240,11 +242,25 @@ class EventingBackendController:
         gone = [await hands.remove(part) for part in PARTS]
         if not all(gone):
             return Result.after(_LOOK_AGAIN)
+        await self._stay_connected(backend, own=False)
         for driver in self._drivers.values():
             await driver.release(backend)
         self._probes.forget(backend.key)
         await finalizers.remove(self._builder.client, EVENTINGBACKENDS, backend, FINALIZER)
         return Result.done()
+
+    async def _stay_connected(self, backend: EventingBackend, *, own: bool = True) -> None:
+        """Until the end of a backend its Subscriptions borrow its connection, and marks are taken off by it.
+
+        Nobody probes a backend that goes, so a connection that was lost is made again here. Without
+        `own` only if its server is not one that we ran: that one went with the other parts.
+        """
+        config = plan_of(backend).serving
+        if config is None or config.backend.key("url") is None or (runs_server(config) and not own):
+            return
+        url, secret = server_url(backend.key, config), config.text("credentialsSecretRef")
+        with contextlib.suppress(NatsError):  # a server that stays away must not hold the deletion up
+            await self._nats.connect(backend.key, url, secret, own=runs_server(config))
 
     async def _users(self, backend: EventingBackend) -> list[Subscription]:
         """Who keeps a backend from going; the server itself is asked last, for the cache may be behind."""
