@@ -1,6 +1,15 @@
 """EventingBackends when things happen at the same moment, half-way, or while nobody expects them."""
 
-from kit.backends import a_subscription, an_operator, change, create, jetstream_of, ready, says
+from kit.backends import (
+    a_subscription,
+    an_operator,
+    change,
+    create,
+    jetstream_of,
+    ready,
+    says,
+    statuses,
+)
 from kit.eventually import eventually
 from kit.objects import exists
 from kit.proxy import FaultProxy
@@ -74,3 +83,19 @@ async def test_an_operator_that_starts_after_a_deletion_takes_the_mark_off_the_s
     await backends.delete(EVENTINGBACKENDS, key)
     async with an_operator(cluster.kubeconfig, namespace=namespace):
         await gone_without_a_mark(backends, key, nats.url)
+
+
+async def test_a_server_that_somebody_scaled_is_scaled_back_and_nobody_is_told_to_mend_a_config(
+    backend_operator, backends: Client, api, proxy: FaultProxy, namespace
+):
+    key = await create(backends, namespace, "any")
+    await says(backends, key, "Server name not resolved")
+    scaled = f"/apis/apps/v1/namespaces/{namespace}/statefulsets/any-nats"
+    await api.merge(f"{scaled}/scale", {"spec": {"replicas": 3}})
+
+    async def put_back() -> None:
+        assert (await api.get(scaled))["spec"]["replicas"] == 1
+
+    await eventually(put_back, within=120)
+    told = {each["reason"] for status in statuses(proxy, key) for each in status["conditions"]}
+    assert "Server cannot be changed" not in told

@@ -3,10 +3,11 @@
 import json
 import re
 
+import msgspec
 import pytest
 
 from quintet.apis.eventingbackend import EventingBackend
-from quintet.controllers.eventingbackend import desired, server
+from quintet.controllers.eventingbackend import desired, server, watching
 from quintet.controllers.eventingbackend.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
 from quintet.eventing.children import child_name, server_url
@@ -134,6 +135,13 @@ def test_servers_of_a_cluster_know_each_other_and_one_alone_knows_nobody():
     assert cluster[cluster.index("--routes") + 1] == ",".join(
         f"nats://bus-nats-{number}.bus-nats:6222" for number in range(3)
     )
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_how_many_servers_there_are_to_be_is_read_back_whatever_they_were_scaled_to(count):
+    body = server.stateful_set(BUS, a_config(streamReplicas=count), "nats:1", size="1Gi")
+    body["spec"]["replicas"] = 2
+    assert watching.rollout_of(msgspec.convert(body, watching.WorkloadView)).servers == count
 
 
 def test_only_pods_of_the_backend_and_the_operator_come_near_the_server():

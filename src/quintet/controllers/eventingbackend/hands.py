@@ -58,9 +58,9 @@ class Hands:
     async def server(self, config: Effective, image: str) -> Rollout | Finding:
         """The server of a backend that brings its own."""
         backend, child = self._backend, self._sources.servers.get(self.name(SERVER))
-        if child is not None and child.state.wanted != server.servers(config):
+        if child is not None and self.owns(child) and child.state.servers != server.servers(config):
             text = (
-                f"the server of this backend runs with streamReplicas {child.state.wanted}, which cannot be "
+                f"the server of this backend runs with streamReplicas {child.state.servers}, which cannot be "
                 "changed: set it back, or make another backend"
             )
             return Finding(reason=Reason.SERVER_FIXED, message=text)

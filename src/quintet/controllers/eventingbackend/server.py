@@ -5,6 +5,7 @@ many servers there are, is decided once: Kubernetes cannot change the one, and J
 move a stream from one server into a cluster.
 """
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -16,6 +17,7 @@ from quintet.eventing.children import DISPATCHER, NATS_PORT, PUBLISHER, SERVER, 
 STATEFUL_SETS = Resource("apps", "v1", "StatefulSet", "statefulsets")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 
+_ROUTES: Final = "--routes"
 _ROUTES_PORT: Final = 6222
 _MONITOR_PORT: Final = 8222
 _DATA: Final = "/data"
@@ -27,6 +29,13 @@ _UNBOUNDED: Final = 10 * 1024
 def servers(config: Effective) -> int:
     """How many servers are run."""
     return config.integer("streamReplicas")
+
+
+def servers_told_of(arguments: Sequence[str]) -> int:
+    """How many servers a server was told to be one of: unlike the number of pods, no scaling changes that."""
+    if _ROUTES not in arguments[:-1]:
+        return 1
+    return arguments[arguments.index(_ROUTES) + 1].count(",") + 1
 
 
 def claim_size(config: Effective) -> str:
@@ -159,7 +168,7 @@ def _arguments(backend: EventingBackend, config: Effective) -> list[str]:
         *alone,
         "--cluster_name", name,
         "--cluster", f"nats://0.0.0.0:{_ROUTES_PORT}",
-        "--routes", ",".join(others),
+        _ROUTES, ",".join(others),
     ]  # fmt: skip
 
 

@@ -53,6 +53,8 @@ class Rollout:
     scaled: bool = False
     """Whether somebody set the number of pods through the scale subresource."""
     claim_size: str = ""
+    servers: int = 1
+    """Of a server: how many there were to be when it was made."""
 
     @property
     def complete(self) -> bool:

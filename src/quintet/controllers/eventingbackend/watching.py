@@ -38,6 +38,7 @@ class _Variable(Struct, frozen=True):
 
 
 class _Container(Struct, frozen=True):
+    args: tuple[str, ...] = ()
     env: tuple[_Variable, ...] = ()
 
 
@@ -138,6 +139,7 @@ def rollout_of(view: WorkloadView) -> Rollout:
         settings=next(settings, "").replace("$$", "$"),
         scaled=any(entry.subresource == "scale" for entry in view.metadata.managed_fields),
         claim_size=next((size.get("storage", "") for size in sizes), ""),
+        servers=max((server.servers_told_of(one.args) for one in pod.containers), default=1),
     )
 
 
