@@ -1,10 +1,12 @@
 """EventingBackends when things happen at the same moment, half-way, or while nobody expects them."""
 
+from kit.api import Api
 from kit.backends import (
     a_subscription,
     an_operator,
     change,
     create,
+    get,
     jetstream_of,
     ready,
     says,
@@ -12,12 +14,13 @@ from kit.backends import (
 )
 from kit.eventually import eventually
 from kit.objects import exists
-from kit.proxy import FaultProxy
-from quintet.apis.eventingbackend import EVENTINGBACKENDS
+from kit.proxy import Answer, FaultProxy, matching
+from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
 from quintet.apis.meta import Object, ObjectKey
-from quintet.apis.subscription import SUBSCRIPTIONS
+from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.eventingbackend import server
-from quintet.eventing import streams
+from quintet.controllers.eventingbackend.probing import Timing
+from quintet.eventing import consumers, streams
 from quintet.kube.client import Client
 
 
@@ -30,6 +33,29 @@ async def gone_without_a_mark(backends: Client, key: ObjectKey, url: str) -> Non
         for name in ("sap", "sap-dead-letter"):
             found = (await jetstream.stream_info(name)).config
             assert streams.owner_of(found) is None, "the stream is still claimed"
+
+
+async def with_an_event_that_waits(backends: Client, namespace: str, **values: str) -> ObjectKey:
+    """A backend that is ready, and an event in its stream that nobody delivers."""
+    key = await create(backends, namespace, "any", **values)
+    await ready(backends, key)
+    where = await a_subscription(backends, namespace, "orders", "any")
+    subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
+    consumer = consumers.wanted(subscription, await get(backends, key), effective(NATS, values))
+    async with jetstream_of(values["url"]) as jetstream:
+        await jetstream.create_or_update_consumer(values["streamName"], consumer)
+        await jetstream.publish(f"{values['streamSubjectPrefix']}.commerce.order.created.v1", b"{}")
+    return key
+
+
+async def left_behind(api: Api, namespace: str) -> list[tuple[str, int]]:
+    """What was told about events that stay behind, and how often."""
+    listed = await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    return [
+        (each["note"], (each.get("series") or {}).get("count", 1))
+        for each in listed["items"]
+        if each["reason"] == "EventsLeftBehind"
+    ]
 
 
 async def test_what_is_found_without_asking_the_server_is_looked_at_again_only_now_and_then(
@@ -99,3 +125,27 @@ async def test_a_server_that_somebody_scaled_is_scaled_back_and_nobody_is_told_t
     await eventually(put_back, within=120)
     told = {each["reason"] for status in statuses(proxy, key) for each in status["conditions"]}
     assert "Server cannot be changed" not in told
+
+
+async def test_a_move_that_is_over_is_not_waited_for_again_because_a_write_failed(
+    backends: Client, api, proxy: FaultProxy, pretended_node, nats, namespace, tmp_path
+):
+    quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0, longest_drain=2.0)
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, timing=quick):
+        one = {"url": nats.url, "streamName": "one", "streamSubjectPrefix": "one"}
+        key = await with_an_event_that_waits(backends, namespace, **one)
+        writes = matching("apply", "deployments", name="any-dispatcher")
+        proxy.inject(Answer(409, "Conflict"), when=writes)
+        await change(backends, key, url=nats.url, streamName="two", streamSubjectPrefix="two")
+        await ready(backends, key)
+        (refused,) = [each for each in proxy.trace.requests(writes) if each.status == 409]
+        said = matching("patch", "eventingbackends", subresource="status")
+        later = proxy.trace.requests(said, since=refused.number)
+        assert not [each for each in later if "events that are left" in str(each.body)]
+
+        async def told_once() -> None:
+            ((note, times),) = await left_behind(api, namespace)
+            assert "stream one" in note
+            assert times == 1
+
+        await eventually(told_once, within=90)

@@ -40,6 +40,7 @@ async def test_an_old_server_that_is_away_is_waited_for_only_so_long_and_that_is
     assert await moves.left(backend, PLACE) is None
     await clock.advance(600)
     assert await moves.left(backend, PLACE) == 0
-    assert moves.end(backend.key) is True
+    assert await moves.left(backend, PLACE) == 0, "until the end it is not waited for again"
+    assert moves.end(backend.key) == PLACE
     assert await moves.left(backend, PLACE) is None, "another move has its own time"
-    assert moves.end(backend.key) is False
+    assert moves.end(backend.key) is None

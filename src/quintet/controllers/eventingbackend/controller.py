@@ -99,6 +99,7 @@ class EventingBackendController:
         backend = self._builder.primary.get(key)
         if backend is None:
             self._probes.forget(key)
+            self._moves.end(key)
             await self._sessions.keep_only(key, ())
             return Result.done()
         hands = Hands(backend, self._builder.children, self._sources, self._options.system_namespace)
@@ -176,14 +177,20 @@ class EventingBackendController:
             scope.dispatcher = status.delivers_the_rest(old.stream, left)
             scope.again = self._options.timing.while_moving
             return
-        if self._moves.end(scope.backend.key) and old is not None:
-            note = f"events that waited in stream {old.stream} were not delivered in time and stay there"
-            self._announce(scope.backend, News(False, "EventsLeftBehind", note))
+        unmade = hands.unmade
         scope.dispatcher = (
             await hands.dispatcher(plane, pods) if plane.dispatcher is not None else status.NOTHING_TO_START
         )
         if scope.plan.wanted is not None and scope.publisher.status == "True":
             await self._clear_away(scope, config)
+        # Not before: a look that fails half-way must not begin to wait anew.
+        if hands.unmade == unmade:
+            self._end_move(scope.backend)
+
+    def _end_move(self, backend: EventingBackend) -> None:
+        if (left := self._moves.end(backend.key)) is not None:
+            note = f"events that waited in stream {left.stream} were not delivered in time and stay there"
+            self._announce(backend, News(False, "EventsLeftBehind", note))
 
     def _old_place(self, hands: Hands) -> Place | None:
         """Where the dispatchers that are there work."""

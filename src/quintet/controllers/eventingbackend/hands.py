@@ -44,6 +44,8 @@ class Hands:
         self._system_namespace = system_namespace
         self.failures: list[Exception] = []
         """What another try may mend."""
+        self.unmade = 0
+        """How often something could not be made as wanted, whatever may mend that."""
 
     @property
     def key(self) -> ObjectKey:
@@ -138,10 +140,12 @@ class Hands:
             errors = [result for result in results if isinstance(result, Exception)]
         self.failures += (error for error in errors if not waits_for_others(error))
         if errors:
+            self.unmade += 1
             text = errors[0].message if isinstance(errors[0], ApiError) else str(errors[0])
             return Standing("False", message=text)
         made = [result for result in results if isinstance(result, Child)]
         if any(child.deleting for child in made):
+            self.unmade += 1
             text = "an object is still being deleted; it is made again when it is gone"
             return Standing("False", message=text)
         return made

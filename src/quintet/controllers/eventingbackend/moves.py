@@ -70,7 +70,7 @@ class Moves:
         self._clock = clock
         self._timing = timing
         self._since: dict[tuple[ObjectKey, str], float] = {}
-        self._given_up: set[ObjectKey] = set()
+        self._given_up: dict[ObjectKey, Place] = {}
 
     async def missing(self, backend: ObjectKey, place: Place, wanted: Iterable[ConsumerConfig]) -> int:
         """How many consumers are not there as wanted yet, and still worth waiting for."""
@@ -81,7 +81,7 @@ class Moves:
     async def left(self, backend: EventingBackend, place: Place) -> int | None:
         """How many events are left there; None if that is not known yet. 0 also when it took too long."""
         if not self._patient(backend.key, "drain", self._timing.longest_drain):
-            self._given_up.add(backend.key)
+            self._given_up[backend.key] = place
             return 0
         found = await self._consumers(backend.key, place)
         if found is None:
@@ -89,13 +89,11 @@ class Moves:
         ours = [each for each in found if owner(each) == backend.metadata.uid]
         return sum(each.num_pending + each.num_ack_pending for each in ours)
 
-    def end(self, backend: ObjectKey) -> bool:
-        """Forget a move that is over; True if events may have been left behind."""
+    def end(self, backend: ObjectKey) -> Place | None:
+        """Forget a move that is over; the place where events may have been left behind, if there is one."""
         for part in ("wait", "drain"):
             self._since.pop((backend, part), None)
-        left_behind = backend in self._given_up
-        self._given_up.discard(backend)
-        return left_behind
+        return self._given_up.pop(backend, None)
 
     async def _consumers(self, backend: ObjectKey, place: Place) -> list[ConsumerInfo] | None:
         try:
