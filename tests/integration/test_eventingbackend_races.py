@@ -5,6 +5,7 @@ from kit.backends import (
     a_subscription,
     an_operator,
     change,
+    condition,
     create,
     get,
     jetstream_of,
@@ -149,3 +150,27 @@ async def test_a_move_that_is_over_is_not_waited_for_again_because_a_write_faile
             assert times == 1
 
         await eventually(told_once, within=90)
+
+
+async def test_a_move_that_is_taken_back_tells_where_events_stay(
+    backends: Client, api, cluster, pretended_node, nats, namespace
+):
+    quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0)
+    async with an_operator(cluster.kubeconfig, namespace=namespace, timing=quick):
+        one = {"url": nats.url, "streamName": "one", "streamSubjectPrefix": "one"}
+        key = await with_an_event_that_waits(backends, namespace, **one)
+        await change(backends, key, url=nats.url, streamName="two", streamSubjectPrefix="two")
+
+        async def delivers_the_rest() -> None:
+            found = condition(await get(backends, key), "Subscription Controller Ready")
+            assert "delivers 1 events that are left in stream one" in found.message, found
+
+        await eventually(delivers_the_rest, within=120)
+        await change(backends, key, **one)
+        await ready(backends, key)
+
+        async def told() -> None:
+            ((note, _),) = await left_behind(api, namespace)
+            assert "stream two" in note
+
+        await eventually(told, within=90)

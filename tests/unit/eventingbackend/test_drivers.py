@@ -9,7 +9,7 @@ from quintet.controllers.eventingbackend.drivers.nats import finding_of
 from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
 from quintet.controllers.eventingbackend.findings import Finding, Reason
 from quintet.controllers.eventingbackend.moves import Place, place_of
-from quintet.eventing.settings import DispatcherSettings, NatsSettings, encoded
+from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings, encoded
 from quintet.nats import errors
 from unit.eventingbackend.samples import a_backend, a_config
 
@@ -76,5 +76,10 @@ def test_where_dispatchers_work_is_read_back_from_what_they_were_told():
     assert found.same_stream(Place("nats://h:1", "s"))
     assert not found.same(Place("nats://h:1", "s"))
     assert found.same(Place("nats://h:1", "s", ("p", "e")))
+    publishes = PublisherSettings(namespace="n", backend="b", event_type_prefix="e", nats=nats)
+    found_too = place_of(encoded(publishes), "login", own_url="nats://h:1", kind=PublisherSettings)
+    assert found_too == found
+    beb = PublisherSettings(namespace="n", backend="b", event_type_prefix="e")
+    assert place_of(encoded(beb), "", own_url="", kind=PublisherSettings) is None
     assert place_of("", "", own_url="") is None
     assert place_of("{}", "", own_url="") is None

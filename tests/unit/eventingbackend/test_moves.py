@@ -11,8 +11,7 @@ from unit.eventingbackend.samples import a_backend
 
 KEY = ObjectKey("shop", "bus")
 PLACE = Place("nats://old.example:4222", "sap")
-
-
+ANOTHER = Place("nats://old.example:4222", "orders")
 TWO = [ConsumerConfig(durable_name="a"), ConsumerConfig(durable_name="b")]
 
 
@@ -41,6 +40,25 @@ async def test_an_old_server_that_is_away_is_waited_for_only_so_long_and_that_is
     await clock.advance(600)
     assert await moves.left(backend, PLACE) == 0
     assert await moves.left(backend, PLACE) == 0, "until the end it is not waited for again"
-    assert moves.end(backend.key) == PLACE
+    (note,) = moves.end(backend.key, ANOTHER)
+    assert "stream sap " in note
     assert await moves.left(backend, PLACE) is None, "another move has its own time"
-    assert moves.end(backend.key) is None
+    assert moves.end(backend.key, ANOTHER) == []
+
+
+async def test_another_change_of_mind_has_its_own_time():
+    clock = VirtualClock()
+    moves = Moves(away, clock, Timing(longest_wait=120))
+    assert await moves.missing(KEY, PLACE, TWO) == 2
+    await clock.advance(120)
+    assert await moves.missing(KEY, ANOTHER, TWO) == 2
+    assert await moves.missing(KEY, PLACE, TWO) == 0
+
+
+def test_a_place_that_publishers_left_undelivered_is_told_unless_they_came_back():
+    moves = Moves(away, VirtualClock(), Timing())
+    moves.called_off(KEY, PLACE)
+    moves.called_off(KEY, ANOTHER)
+    (note,) = moves.end(KEY, ANOTHER)
+    assert "stream sap " in note
+    assert moves.end(KEY, None) == []

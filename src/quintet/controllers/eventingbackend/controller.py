@@ -46,6 +46,7 @@ from quintet.controllers.eventingbackend.watching import (
 from quintet.eventing import consumers
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, own_server_url, runs_server, server_url
 from quintet.eventing.sessions import Sessions
+from quintet.eventing.settings import DispatcherSettings, PublisherSettings
 from quintet.nats.client import Client
 from quintet.nats.errors import NatsError
 from quintet.runtime import conditions, finalizers
@@ -99,7 +100,7 @@ class EventingBackendController:
         backend = self._builder.primary.get(key)
         if backend is None:
             self._probes.forget(key)
-            self._moves.end(key)
+            self._moves.end(key, None)
             await self._sessions.keep_only(key, ())
             return Result.done()
         hands = Hands(backend, self._builder.children, self._sources, self._options.system_namespace)
@@ -141,7 +142,7 @@ class EventingBackendController:
             if isinstance(made, Finding):
                 return made
             running = made
-        old = self._old_place(scope.hands)
+        old = self._place(scope.hands)
         # A server that comes up, or one pod of it that goes, is worth another look at once.
         question = (
             asked.backend.name,
@@ -166,12 +167,13 @@ class EventingBackendController:
         pods = Pods(
             image=self._options.image, secret=plane.secret, secret_version=self._secret_version(scope)
         )
-        old, new = self._old_place(hands), _new_place(plane, runs_server(config))
+        old, new = self._place(hands), _new_place(plane, runs_server(config))
         moves = old is not None and (new is None or not old.same(new))
         if moves and new is not None and (missing := await self._unheard(scope.backend, config, new)):
             scope.publisher = scope.dispatcher = status.waits_for_subscriptions(missing)
             scope.again = self._options.timing.while_moving
             return
+        self._look_back(hands, old, new)
         scope.publisher = await hands.publisher(plane, pods)
         if moves and old is not None and (left := await self._left(scope, old, new)) != 0:
             scope.dispatcher = status.delivers_the_rest(old.stream, left)
@@ -184,21 +186,24 @@ class EventingBackendController:
         if scope.plan.wanted is not None and scope.publisher.status == "True":
             await self._clear_away(scope, config)
         # Not before: a look that fails half-way must not begin to wait anew.
-        if hands.unmade == unmade:
-            self._end_move(scope.backend)
+        if hands.unmade == unmade and scope.publisher.status == "True":
+            for note in self._moves.end(scope.backend.key, new):
+                self._announce(scope.backend, News(False, "EventsLeftBehind", note))
 
-    def _end_move(self, backend: EventingBackend) -> None:
-        if (left := self._moves.end(backend.key)) is not None:
-            note = f"events that waited in stream {left.stream} were not delivered in time and stay there"
-            self._announce(backend, News(False, "EventsLeftBehind", note))
-
-    def _old_place(self, hands: Hands) -> Place | None:
-        """Where the dispatchers that are there work."""
-        known = self._sources.deployments.get(hands.name(DISPATCHER))
+    def _place(self, hands: Hands, part: str = DISPATCHER) -> Place | None:
+        """Where the pods of a part that are there work."""
+        known = self._sources.deployments.get(hands.name(part))
         if known is None or not hands.owns(known):
             return None
         own = own_server_url(hands.key) if hands.has(SERVER) else ""
-        return place_of(known.state.settings, known.state.secret, own_url=own)
+        kind = PublisherSettings if part == PUBLISHER else DispatcherSettings
+        return place_of(known.state.settings, known.state.secret, own_url=own, kind=kind)
+
+    def _look_back(self, hands: Hands, old: Place | None, new: Place | None) -> None:
+        """Whether publishers leave a stream from which nobody will deliver."""
+        there = self._place(hands, PUBLISHER)
+        if there is not None and not any(each and there.same_stream(each) for each in (old, new)):
+            self._moves.called_off(hands.key, there)
 
     async def _unheard(self, backend: EventingBackend, config: Effective, new: Place) -> int:
         """How many Subscriptions do not listen there yet: what is published before they do would be lost."""

@@ -15,7 +15,7 @@ from quintet.apis.meta import ObjectKey
 from quintet.controllers.eventingbackend.findings import Finding
 from quintet.controllers.eventingbackend.probing import Timing
 from quintet.eventing.consumers import correction, owner
-from quintet.eventing.settings import DispatcherSettings
+from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings
 from quintet.nats.client import Client
 from quintet.nats.config import ConsumerConfig, ConsumerInfo
 from quintet.nats.errors import NatsError
@@ -46,20 +46,28 @@ class Place:
 
 def place_for(told: DispatcherSettings, secret: str, *, own: bool) -> Place:
     """Where dispatchers with these settings work."""
-    prefixes = (told.nats.subject_prefix, told.event_type_prefix)
-    return Place(told.nats.url, told.nats.stream, prefixes, secret, own)
+    return _place(told.nats, told.event_type_prefix, secret, own=own)
 
 
+_Wait = tuple[str, str, str, tuple[str, str]]
 Connect = Callable[[ObjectKey, Place], Awaitable[tuple[Client, str] | Finding]]
 
 
-def place_of(settings: str, secret: str, *, own_url: str) -> Place | None:
-    """Where pods with these settings work; None if they do not say."""
+def place_of(
+    settings: str,
+    secret: str,
+    *,
+    own_url: str,
+    kind: type[DispatcherSettings] | type[PublisherSettings] = DispatcherSettings,
+) -> Place | None:
+    """Where pods with these settings work; None if they do not say, or in no stream."""
     try:
-        told = msgspec.json.decode(settings, type=DispatcherSettings)
+        told = msgspec.json.decode(settings, type=kind)
     except (msgspec.DecodeError, ValueError):
         return None
-    return place_for(told, secret, own=told.nats.url == own_url)
+    if told.nats is None:
+        return None
+    return _place(told.nats, told.event_type_prefix, secret, own=told.nats.url == own_url)
 
 
 class Moves:
@@ -69,19 +77,20 @@ class Moves:
         self._connect = connect
         self._clock = clock
         self._timing = timing
-        self._since: dict[tuple[ObjectKey, str], float] = {}
-        self._given_up: dict[ObjectKey, Place] = {}
+        self._since: dict[ObjectKey, dict[_Wait, float]] = {}
+        self._left: dict[ObjectKey, dict[Place, str]] = {}
 
     async def missing(self, backend: ObjectKey, place: Place, wanted: Iterable[ConsumerConfig]) -> int:
         """How many consumers are not there as wanted yet, and still worth waiting for."""
         found = {each.name: each.config for each in await self._consumers(backend, place) or ()}
         absent = sum(not _as_wanted(found.get(each.durable_name), each) for each in wanted)
-        return absent if absent and self._patient(backend, "wait", self._timing.longest_wait) else 0
+        return absent if absent and self._patient(backend, "wait", place, self._timing.longest_wait) else 0
 
     async def left(self, backend: EventingBackend, place: Place) -> int | None:
         """How many events are left there; None if that is not known yet. 0 also when it took too long."""
-        if not self._patient(backend.key, "drain", self._timing.longest_drain):
-            self._given_up[backend.key] = place
+        if not self._patient(backend.key, "drain", place, self._timing.longest_drain):
+            note = f"events that waited in stream {place.stream} were not delivered in time and stay there"
+            self._leave(backend.key, place, note)
             return 0
         found = await self._consumers(backend.key, place)
         if found is None:
@@ -89,11 +98,19 @@ class Moves:
         ours = [each for each in found if owner(each) == backend.metadata.uid]
         return sum(each.num_pending + each.num_ack_pending for each in ours)
 
-    def end(self, backend: ObjectKey) -> Place | None:
-        """Forget a move that is over; the place where events may have been left behind, if there is one."""
-        for part in ("wait", "drain"):
-            self._since.pop((backend, part), None)
-        return self._given_up.pop(backend, None)
+    def called_off(self, backend: ObjectKey, place: Place) -> None:
+        """Publishers went there and go on to another place, before dispatchers came."""
+        note = (
+            f"publishers left stream {place.stream} before dispatchers came to it: events that were "
+            "published there were not delivered and stay there"
+        )
+        self._leave(backend, place, note)
+
+    def end(self, backend: ObjectKey, now: Place | None) -> list[str]:
+        """Forget the moves that led here; what to say about events that may have been left behind."""
+        self._since.pop(backend, None)
+        left = self._left.pop(backend, {})
+        return [note for place, note in left.items() if now is None or not place.same_stream(now)]
 
     async def _consumers(self, backend: ObjectKey, place: Place) -> list[ConsumerInfo] | None:
         try:
@@ -104,9 +121,18 @@ class Moves:
         except NatsError:
             return None
 
-    def _patient(self, backend: ObjectKey, part: str, longest: float) -> bool:
+    def _leave(self, backend: ObjectKey, place: Place, note: str) -> None:
+        self._left.setdefault(backend, {})[place] = note
+
+    def _patient(self, backend: ObjectKey, part: str, place: Place, longest: float) -> bool:
         now = self._clock.monotonic()
-        return now - self._since.setdefault((backend, part), now) < longest
+        # Whoever changes his mind half-way waits for another place, and that has its own time.
+        wait = (part, place.url, place.stream, place.prefixes)
+        return now - self._since.setdefault(backend, {}).setdefault(wait, now) < longest
+
+
+def _place(nats: NatsSettings, event_type_prefix: str, secret: str, *, own: bool) -> Place:
+    return Place(nats.url, nats.stream, (nats.subject_prefix, event_type_prefix), secret, own)
 
 
 def _as_wanted(found: ConsumerConfig | None, wanted: ConsumerConfig) -> bool:
