@@ -1,5 +1,7 @@
 """EventingBackends when things happen at the same moment, half-way, or while nobody expects them."""
 
+import msgspec
+
 from kit.api import Api
 from kit.backends import (
     a_subscription,
@@ -23,6 +25,8 @@ from quintet.controllers.eventingbackend import server
 from quintet.controllers.eventingbackend.probing import Timing
 from quintet.eventing import consumers, streams
 from quintet.kube.client import Client
+from quintet.nats.config import StreamConfig
+from quintet.nats.jetstream import JetStream
 
 
 async def gone_without_a_mark(backends: Client, key: ObjectKey, url: str) -> None:
@@ -174,3 +178,20 @@ async def test_a_move_that_is_taken_back_tells_where_events_stay(
             assert "stream two" in note
 
         await eventually(told, within=90)
+
+
+async def test_a_stream_that_another_backend_makes_at_the_same_moment_is_not_refused(
+    backend_operator, backends: Client, proxy: FaultProxy, nats, namespace, monkeypatch
+):
+    create_stream = JetStream.create_stream
+
+    async def they_were_first(jetstream: JetStream, wanted: StreamConfig):
+        theirs = msgspec.structs.replace(wanted, metadata={streams.OWNER: f"{namespace}/other/uid"})
+        await create_stream(jetstream, theirs)
+        return await create_stream(jetstream, wanted)
+
+    monkeypatch.setattr(JetStream, "create_stream", they_were_first)
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    told = {each["reason"] for status in statuses(proxy, key) for each in status["conditions"]}
+    assert "Stream refused by the server" not in told

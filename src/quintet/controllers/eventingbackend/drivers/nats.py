@@ -169,8 +169,13 @@ class NatsDriver(Driver):
         try:
             found = await jetstream.stream_info(wanted.name)
         except errors.StreamNotFound:
-            await jetstream.create_stream(wanted)
-            return None
+            try:
+                await jetstream.create_stream(wanted)
+            except errors.NameInUse:
+                # Another backend made it in this very moment; it differs at least in whose it says it is.
+                found = await jetstream.stream_info(wanted.name)
+            else:
+                return None
         changed = streams.differences(wanted, found.config)
         if not changed:
             return None
