@@ -42,10 +42,15 @@ class Tokens:
         self._failed_at = 0.0
         self._fetching: asyncio.Task[None] | None = None
 
+    @property
+    def held(self) -> bool:
+        """Whether there is a token that is good now."""
+        return bool(self._value) and self._clock.monotonic() < self._ends_at
+
     async def current(self) -> str:
         """A token that is good now; raises `TokenError`."""
         now = self._clock.monotonic()
-        if self._value and now < self._ends_at:
+        if self.held:
             if now >= self._renew_at:
                 self._start(now)
             return self._value

@@ -6,7 +6,10 @@ import json
 import pytest
 
 from kit.clock import VirtualClock, settle
+from quintet.eventing import oauth
 from quintet.eventing.eventmesh import MALFORMED, EventMesh, SecretError, from_secret
+from quintet.eventing.publisher.mesh import MeshBackend
+from quintet.eventing.settings import BebSettings
 from quintet.eventing.tokens import PAUSE_AFTER_FAILURE, Token, TokenError, Tokens
 
 LOGIN = {
@@ -151,3 +154,25 @@ async def test_a_failed_renewal_leaves_the_old_token_in_use_while_it_is_good():
     await settle()
     assert await tokens.current() == "token-1"
     await tokens.close()
+
+
+async def test_a_publisher_is_ready_as_long_as_it_holds_a_token_and_again_soon_after(tmp_path, monkeypatch):
+    endpoint, clock = Endpoint(600), VirtualClock()
+    monkeypatch.setattr(oauth, "fetch", lambda mesh, caller: endpoint.fetch())
+    for name, data in secret(REST).items():
+        (tmp_path / name).write_bytes(data)
+    backend = MeshBackend(BebSettings(credentials=str(tmp_path)), "sap", 5.0, clock)
+    assert backend.finding() == "no token was fetched yet"
+    running = asyncio.create_task(backend.run())
+    await clock.advance(530)
+    endpoint.failure = "not today"
+    await clock.advance(54)
+    assert endpoint.fetches > 2, "a renewal that failed is tried again while the token is good"
+    assert backend.finding() is None
+    await clock.advance(2)
+    assert backend.finding() == "not today"
+    endpoint.failure = None
+    await clock.advance(2)
+    assert backend.finding() is None
+    running.cancel()
+    await asyncio.wait([running])

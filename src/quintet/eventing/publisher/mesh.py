@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 UNAUTHORIZED: Final = 401
 # What is the publisher's own to mend; any other refusal is between us and EventMesh.
 _PASSED_ON: Final = frozenset((400, 413, 415, 422, 429, 507))
-_PROBE_SECONDS: Final = 30.0
+# Much shorter than the time in which a token is renewed, so that a failed renewal is tried again in it.
+_LOOK_SECONDS: Final = 1.0
 
 
 class MeshBackend:
@@ -64,7 +65,7 @@ class MeshBackend:
 
     def finding(self) -> str | None:
         """Why no event can be handed over now; None if it can."""
-        return self._problem
+        return None if self._tokens.held else self._problem
 
     async def run(self) -> None:
         """See that there is a token, until cancelled."""
@@ -74,9 +75,7 @@ class MeshBackend:
                     await self._tokens.current()
                 except TokenError as error:
                     logger.warning("events cannot be handed over: %s", error)
-                    await self._clock.sleep(1.0)
-                    continue
-                await self._clock.sleep(_PROBE_SECONDS)
+                await self._clock.sleep(_LOOK_SECONDS)
         finally:
             await self._tokens.close()
             self._events.close()
