@@ -195,3 +195,24 @@ async def test_a_stream_that_another_backend_makes_at_the_same_moment_is_not_ref
     await ready(backends, key)
     told = {each["reason"] for status in statuses(proxy, key) for each in status["conditions"]}
     assert "Stream refused by the server" not in told
+
+
+async def test_a_write_that_only_came_too_late_is_tried_again_and_not_told(
+    backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url)
+    await ready(backends, key)
+    late = "somebody else was first"
+    writes = matching("apply", "deployments", name="any-publisher-proxy")
+    proxy.inject(Answer(409, "Conflict", late), when=writes)
+    await change(backends, key, url=nats.url, publisherRequestTimeout="9s")
+    await ready(backends, key)
+    assert [each for each in proxy.trace.requests(writes) if each.status == 409]
+    assert late not in str(statuses(proxy, key))
+    proxy.inject(Answer(409, "Conflict", late), when=writes, times=None)
+    await change(backends, key, url=nats.url, publisherRequestTimeout="8s")
+
+    async def told() -> None:
+        assert condition(await get(backends, key), "Publisher Proxy Ready").message == late
+
+    await eventually(told, within=120)

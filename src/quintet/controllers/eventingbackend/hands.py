@@ -15,7 +15,7 @@ from quintet.controllers.eventingbackend.status import Rollout, standing_of
 from quintet.controllers.eventingbackend.watching import Sources
 from quintet.controllers.settling import settled, waits_for_others
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, child_name
-from quintet.kube.errors import ApiError
+from quintet.kube.errors import ApiError, Conflict, NotFound
 from quintet.runtime.apply import Children
 from quintet.runtime.ownership import Child
 
@@ -110,6 +110,11 @@ class Hands:
         name = self.name(part).name
         gone = [await self._children.remove(self._backend, kind, name) for kind in PARTS[part]]
         return all(gone)
+
+    @property
+    def raced(self) -> bool:
+        """Whether nothing failed but writes to what somebody else changed or deleted in that moment."""
+        return bool(self.failures) and all(isinstance(each, Conflict | NotFound) for each in self.failures)
 
     def owns(self, child: Child[Any]) -> bool:
         """Whether a child is this backend's."""
