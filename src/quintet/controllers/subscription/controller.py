@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, EventingBackend
-from quintet.apis.meta import ObjectKey
+from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription, SubscriptionStatus
 from quintet.apis.subscription.types import FINALIZER
 from quintet.apis.subscription.validation import spec_errors
@@ -40,6 +40,7 @@ LONGEST_FAREWELL = 300.0
 """Seconds that a Subscription waits for a server that is away, before it goes without its consumer."""
 _BY_NAMESPACE = "namespace"
 _BY_SINK = "sink"
+_decode = msgspec.json.Decoder(Subscription).decode
 
 
 class SubscriptionController:
@@ -117,11 +118,31 @@ class SubscriptionController:
 
     async def _sweep(self, place: Place) -> None:
         """Remove consumers of this backend whose Subscriptions went while its server was away."""
-        # Who does not decode may still own a consumer.
-        if self._builder.primary.broken or not self._hands.sweeps(place):
+        if not self._hands.sweeps(place):
             return
-        known = {naming.consumer_name(each.metadata) for each in self._builder.primary}
-        await self._hands.sweep(place, known)
+        namespace = place.backend.metadata.namespace
+        here = self._builder.primary.by_index(_BY_NAMESPACE, namespace)
+        left = await self._hands.orphans(place, {naming.consumer_name(each.metadata) for each in here})
+        if not left:
+            return
+        # A cache may be behind, and a consumer goes with the events that wait for it: the server is asked.
+        # Whoever is not there after the consumer was seen does not come back under this uid.
+        alive = {naming.consumer_name(each.metadata) for each in await self._alive(namespace)}
+        for name in left:
+            if name not in alive:
+                await self._hands.drop(place, name)
+
+    async def _alive(self, namespace: str) -> list[Object]:
+        """All Subscriptions there are; of those that do not decode, what can be read."""
+        found: list[Object] = []
+        async for page in self._builder.client.pages(SUBSCRIPTIONS, namespace=namespace):
+            for raw in page.items:
+                try:
+                    found.append(_decode(raw))
+                except (msgspec.DecodeError, ValueError):
+                    # It may own a consumer all the same.
+                    found.append(msgspec.json.decode(raw, type=Object))
+        return found
 
     async def _delete(self, subscription: Subscription) -> Result:
         if FINALIZER not in subscription.metadata.finalizers:

@@ -70,7 +70,7 @@ class Hands:
 
     async def remove(self, subscription: Subscription, place: Place) -> None:
         """Remove the consumer of a Subscription, if it is there; raises `NatsError`."""
-        await self._remove(place, naming.consumer_name(subscription.metadata))
+        await self.drop(place, naming.consumer_name(subscription.metadata))
 
     async def leave(self, subscription: Subscription, place: Place) -> int:
         """Remove the consumer from a backend that is used no more; how many events still waited there.
@@ -84,7 +84,7 @@ class Hands:
             return 0
         if consumers.owner(info) != place.backend.metadata.uid:
             return 0
-        await self._remove(place, name)
+        await self.drop(place, name)
         return info.num_pending + info.num_ack_pending
 
     def sweeps(self, place: Place) -> bool:
@@ -95,13 +95,13 @@ class Hands:
         self._swept[key] = now
         return True
 
-    async def sweep(self, place: Place, known: Collection[str]) -> None:
-        """Remove what was left behind; raises `NatsError`."""
+    async def orphans(self, place: Place, known: Collection[str]) -> list[str]:
+        """Consumers of a backend that may have been left behind; raises `NatsError`."""
         found = await place.jetstream.consumers(place.stream)
-        for name in consumers.orphans(found, place.backend.metadata.uid, known):
-            await self._remove(place, name)
+        return consumers.orphans(found, place.backend.metadata.uid, known)
 
-    async def _remove(self, place: Place, name: str) -> None:
+    async def drop(self, place: Place, name: str) -> None:
+        """Remove a consumer, if it is there; raises `NatsError`."""
         try:
             await place.jetstream.delete_consumer(place.stream, name)
         except (ConsumerNotFound, StreamNotFound):
