@@ -1,21 +1,28 @@
 """Consumers that nobody needs any more are removed, and only those."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kit.eventually import eventually
 from kit.nats import a_nats_server
 from kit.proxy import FaultProxy
-from kit.subscriptions import BACKEND, STREAM, Scene, a_scene, install, subscription_operator
+from kit.subscriptions import BACKEND, STREAM, Scene, a_backend, a_scene, install, subscription_operator
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, EventingBackend, effective
-from quintet.apis.subscription import SUBSCRIPTIONS
+from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.subscription import controller, hands
 from quintet.eventing.consumers import wanted
 from quintet.eventing.naming import consumer_name
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
+from quintet.nats.client import Client as NatsClient
+from quintet.nats.jetstream import JetStream, StreamConfig
+from quintet.nats.options import Options
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.events import EVENTS
 
 
 @pytest.fixture
@@ -64,3 +71,89 @@ async def test_the_consumer_of_one_that_the_cache_has_not_seen_yet_stays(
             assert consumer_name(unseen.metadata) in await consumers(scene)
             hold.release()
             await scene.found("unseen", "DispatcherNotPulling")
+
+
+@asynccontextmanager
+async def a_second_backend(scene: Scene) -> AsyncIterator[JetStream]:
+    """One with a server of its own, and a connection."""
+    async with (
+        a_nats_server(scene.server.store.parent / "second") as server,
+        NatsClient(Options(server.url), SystemClock()) as nats,
+    ):
+        await JetStream(nats).create_stream(StreamConfig(name=STREAM, subjects=("kyma.>",)))
+        await a_backend(scene.client, scene.namespace, server.url, "second")
+        await scene.sessions.open(scene.key("second"), Options(server.url), "1")
+        yield JetStream(nats)
+
+
+async def test_a_backend_that_was_away_when_one_moved_is_cleared_when_it_is_back(
+    scene: Scene, client: Client, cluster: Cluster
+):
+    async with subscription_operator(cluster.kubeconfig, scene), a_second_backend(scene) as second:
+        await scene.subscribe(backend=BACKEND)
+        found = await scene.found("orders", "DispatcherNotPulling")
+        name = consumer_name(found.metadata)
+        await scene.publish(1, 2)
+        await scene.sessions.keep_only(scene.key(BACKEND), ())
+        await scene.change("orders", backend="second")
+
+        async def moved():
+            now = await client.get(SUBSCRIPTIONS, found.key, Subscription)
+            assert now.status.backend.name == "second", now.status
+
+        await eventually(moved, within=60)
+        assert [each.name for each in await second.consumers(STREAM)] == [name]
+        assert await consumers(scene) == [name]
+        await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
+        await eventually(lambda: none_left(scene), within=60)
+        assert [each.name for each in await second.consumers(STREAM)] == [name]
+        await eventually(lambda: told(scene, "2 events that still waited in EventingBackend 'main'"))
+
+
+async def none_left(scene: Scene) -> None:
+    assert await consumers(scene) == []
+
+
+async def told(scene: Scene, start: str) -> None:
+    notes = [
+        msgspec.json.decode(raw)["note"]
+        async for page in scene.client.pages(EVENTS, namespace=scene.namespace)
+        for raw in page.items
+    ]
+    assert [note for note in notes if note.startswith(start)], notes
+
+
+async def test_a_server_that_does_not_answer_keeps_nobody_from_leaving_it(
+    scene: Scene, client: Client, cluster: Cluster
+):
+    async with subscription_operator(cluster.kubeconfig, scene), a_second_backend(scene):
+        await scene.subscribe(backend=BACKEND)
+        await scene.found("orders", "DispatcherNotPulling")
+        await scene.server.freeze()
+        await scene.change("orders", backend="second")
+        found = await scene.found("orders", "DispatcherNotPulling", within=120)
+        assert found.status.backend.name == "second"
+        scene.server.thaw()
+        await eventually(lambda: opened(scene), within=60)
+        await eventually(lambda: none_left(scene), within=60)
+
+
+async def opened(scene: Scene) -> None:
+    await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
+
+
+async def test_what_the_last_subscription_left_behind_goes_when_the_server_is_back(
+    scene: Scene, client: Client, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    # That the server is back is reason enough to look.
+    monkeypatch.setattr(hands, "SWEEP_SECONDS", 1e6)
+    monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
+    async with subscription_operator(cluster.kubeconfig, scene):
+        await scene.subscribe()
+        found = await scene.found("orders", "DispatcherNotPulling")
+        await scene.sessions.keep_only(scene.key(BACKEND), ())
+        await client.delete(SUBSCRIPTIONS, found.key)
+        await eventually(lambda: told(scene, "The consumer"), within=60)
+        assert await consumers(scene) == [consumer_name(found.metadata)]
+        await opened(scene)
+        await eventually(lambda: none_left(scene), within=60)

@@ -4,7 +4,7 @@ The controller keeps consumers as this says; the dispatcher pulls from them. A c
 is changed in place, and what cannot be changed (where it began) stays as it was made.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal, cast
 
 import msgspec
@@ -13,6 +13,7 @@ from msgspec import UNSET
 from quintet.apis.eventingbackend import Effective, EventingBackend
 from quintet.apis.subscription import Subscription
 from quintet.eventing import naming
+from quintet.eventing.choice import chosen
 from quintet.nats.config import SECOND, ConsumerConfig, ConsumerInfo
 
 ACK_SECONDS: Final = 30
@@ -75,8 +76,20 @@ def somebody_pulls(info: ConsumerInfo) -> bool:
 
 
 def orphans(consumers: Iterable[ConsumerInfo], backend_uid: str, known: Collection[str]) -> list[str]:
-    """Consumers that were made for Subscriptions of this backend that are no more."""
+    """Consumers that were made for this backend and that no Subscription needs there."""
     return [info.name for info in consumers if owner(info) == backend_uid and info.name not in known]
+
+
+def needs(subscription: Subscription, backend: EventingBackend, backends: Sequence[EventingBackend]) -> bool:
+    """Whether a Subscription may need its consumer in a backend, among those of its namespace.
+
+    Until another one has a consumer for it, none is given up.
+    """
+    in_use = subscription.status.backend
+    if not in_use.types or in_use.name == backend.metadata.name:
+        return True
+    choice = chosen(subscription, backends)
+    return isinstance(choice, EventingBackend) and choice.key == backend.key
 
 
 def _marked(found: ConsumerConfig, want: ConsumerConfig) -> bool:

@@ -5,8 +5,24 @@ import pytest
 
 from quintet.apis.eventingbackend import NATS, EventingBackend, EventingBackendSpec, effective
 from quintet.apis.meta import ObjectMeta
-from quintet.apis.subscription import Subscription, SubscriptionConfig, SubscriptionSpec
-from quintet.eventing.consumers import MOST_PULLED, correction, orphans, owner, pulled, somebody_pulls, wanted
+from quintet.apis.subscription import (
+    BackendInUse,
+    Consumer,
+    Subscription,
+    SubscriptionConfig,
+    SubscriptionSpec,
+    SubscriptionStatus,
+)
+from quintet.eventing.consumers import (
+    MOST_PULLED,
+    correction,
+    needs,
+    orphans,
+    owner,
+    pulled,
+    somebody_pulls,
+    wanted,
+)
 from quintet.nats.config import ConsumerConfig, ConsumerInfo
 
 BACKEND = EventingBackend(
@@ -98,6 +114,34 @@ def test_only_consumers_of_this_backend_without_a_subscription_are_orphans():
 )
 def test_whether_somebody_pulls(info, want):
     assert somebody_pulls(info) is want
+
+
+def with_status(in_use, wanted_backend="", consumer=True):
+    kept = (Consumer("a.b", "c"),) if consumer else ()
+    return msgspec.structs.replace(
+        a_subscription(),
+        spec=msgspec.structs.replace(a_subscription().spec, backend=wanted_backend),
+        status=SubscriptionStatus(backend=BackendInUse(in_use, "nats", kept)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("subscription", "want"),
+    [
+        pytest.param(with_status("", consumer=False), True, id="nothing is known of it"),
+        pytest.param(with_status("main"), True, id="it is in use"),
+        pytest.param(with_status("main", "other"), True, id="it is in use until another one is"),
+        pytest.param(with_status("other", "other", consumer=False), True, id="the other one has none yet"),
+        pytest.param(with_status("other", "main"), True, id="it is to be used"),
+        pytest.param(with_status("other", "other"), False, id="another one is in use"),
+        pytest.param(with_status("other", "absent"), False, id="a third one is wanted"),
+    ],
+)
+def test_a_consumer_is_given_up_only_when_another_backend_has_one(subscription, want):
+    other = msgspec.structs.replace(
+        BACKEND, metadata=msgspec.structs.replace(BACKEND.metadata, name="other", uid="b2")
+    )
+    assert needs(subscription, BACKEND, [BACKEND, other]) is want
 
 
 def test_a_dispatcher_always_asks_for_more_than_it_may_have_up_to_a_bound():

@@ -5,6 +5,7 @@ choose the backend → make the consumer as wanted → see who pulls and where t
 status. The events themselves never come here: dispatchers pull them (`eventing.dispatcher`).
 """
 
+import logging
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -22,7 +23,7 @@ from quintet.controllers.subscription.sinks import SERVICES, Service, ServiceVie
 from quintet.controllers.subscription.status import Found, Reason, Trouble
 from quintet.eventing import naming
 from quintet.eventing.choice import NoBackend, chosen
-from quintet.eventing.consumers import somebody_pulls
+from quintet.eventing.consumers import needs, somebody_pulls
 from quintet.eventing.sessions import Sessions
 from quintet.nats.errors import NatsError
 from quintet.runtime import conditions, finalizers
@@ -40,6 +41,8 @@ LONGEST_FAREWELL = 300.0
 """Seconds that a Subscription waits for a server that is away, before it goes without its consumer."""
 _BY_NAMESPACE = "namespace"
 _BY_SINK = "sink"
+
+log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(Subscription).decode
 
 
@@ -58,12 +61,18 @@ class SubscriptionController:
         self._services = services
         self._hands = Hands(sessions, builder.clock)
         self._shown = Shown()
+        # Who went without the consumer, and where that is; until the cache has seen the end.
+        self._left_behind: dict[ObjectKey, ObjectKey] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Look at one Subscription and do what is missing."""
         subscription = self._builder.primary.get(key)
         if subscription is None:
             self._shown.forget(key)
+            if (backend := self._left_behind.pop(key, None)) is not None:
+                # Its server may have come back while this one was still in the cache.
+                self._hands.sweep_again(backend)
+            await self._sweep(key.namespace)
             return Result.done()
         if subscription.metadata.deleting:
             return await self._delete(subscription)
@@ -73,7 +82,16 @@ class SubscriptionController:
             return Result.done()
         found, again = await self._look(subscription)
         await self._write(subscription, said.status_of(subscription, found))
+        await self._sweep(key.namespace)
         return again
+
+    def connection_changed(self, backend: ObjectKey) -> None:
+        """What was left behind while a server was away is looked for as soon as it is back."""
+        self._hands.sweep_again(backend)
+        here = self._builder.primary.by_index(_BY_NAMESPACE, backend.namespace)
+        # Where no Subscription is left, the key of the backend has the namespace swept.
+        for key in (backend, *(each.key for each in here)):
+            self._builder.queue.add(key)
 
     async def _look(self, subscription: Subscription) -> tuple[Found, Result]:
         """Bring the consumer to what the spec says, and see how things stand."""
@@ -92,7 +110,6 @@ class SubscriptionController:
         try:
             info = await self._hands.ensure(subscription, place)
             await self._leave_others(subscription, backend)
-            await self._sweep(place)
         except NatsError as error:
             failed = said.consumer_failed(backend, str(error))
             return Found(backend, "", leaves or failed), self._soon(subscription)
@@ -111,26 +128,48 @@ class SubscriptionController:
         place = self._hands.place(old) if old is not None else None
         if not isinstance(place, Place):
             return
-        if waiting := await self._hands.leave(subscription, place):
-            note = f"{waiting} events that still waited in EventingBackend '{before}' are not delivered: "
-            note += f"this Subscription now uses '{backend.metadata.name}'"
-            self._announce(subscription, WARNING, "EventsLeftBehind", note)
-
-    async def _sweep(self, place: Place) -> None:
-        """Remove consumers of this backend whose Subscriptions went while its server was away."""
-        if not self._hands.sweeps(place):
+        try:
+            waiting = await self._hands.leave(place, naming.consumer_name(subscription.metadata))
+        except NatsError as error:
+            # It may be the very reason to leave; what stays there is swept up later.
+            log.info("Consumer not removed", extra={"backend": str(place.backend.key), "error": str(error)})
             return
+        self._leave_events(subscription, waiting, before, backend.metadata.name)
+
+    async def _sweep(self, namespace: str) -> None:
+        """Remove what was left behind in the backends of a namespace, while their servers were away."""
+        for backend in self._backends.by_index(_BY_NAMESPACE, namespace):
+            place = self._hands.place(backend)
+            if not isinstance(place, Place) or not self._hands.sweeps(place):
+                continue
+            try:
+                await self._sweep_up(place)
+            except NatsError as error:
+                log.info("Not swept", extra={"backend": str(backend.key), "error": str(error)})
+
+    async def _sweep_up(self, place: Place) -> None:
         namespace = place.backend.metadata.namespace
         here = self._builder.primary.by_index(_BY_NAMESPACE, namespace)
-        left = await self._hands.orphans(place, {naming.consumer_name(each.metadata) for each in here})
+        left = await self._hands.orphans(place, self._needed(place.backend, here))
         if not left:
             return
         # A cache may be behind, and a consumer goes with the events that wait for it: the server is asked.
         # Whoever is not there after the consumer was seen does not come back under this uid.
-        alive = {naming.consumer_name(each.metadata) for each in await self._alive(namespace)}
-        for name in left:
-            if name not in alive:
-                await self._hands.drop(place, name)
+        alive = await self._alive(namespace)
+        moved = {naming.consumer_name(each.metadata): each for each in alive}
+        for name in set(left) - self._needed(place.backend, alive):
+            waiting = await self._hands.leave(place, name)
+            if isinstance(owner := moved.get(name), Subscription):
+                self._leave_events(owner, waiting, place.backend.metadata.name, owner.status.backend.name)
+
+    def _needed(self, backend: EventingBackend, found: Iterable[Object]) -> set[str]:
+        """The consumers of those that may need one in a backend."""
+        here = self._backends.by_index(_BY_NAMESPACE, backend.metadata.namespace)
+        return {
+            naming.consumer_name(each.metadata)
+            for each in found
+            if not isinstance(each, Subscription) or needs(each, backend, here)
+        }
 
     async def _alive(self, namespace: str) -> list[Object]:
         """All Subscriptions there are; of those that do not decode, what can be read."""
@@ -156,6 +195,8 @@ class SubscriptionController:
                 await self._write(subscription, said.deleting(subscription, waits_for))
                 return self._soon(subscription)
             self._leave_behind(subscription, waits_for)
+            if backend is not None:
+                self._left_behind[subscription.key] = backend.key
         await finalizers.remove(self._builder.client, SUBSCRIPTIONS, subscription, FINALIZER)
         return Result.done()
 
@@ -170,6 +211,12 @@ class SubscriptionController:
         except NatsError as error:
             return said.consumer_failed(backend, str(error)).message
         return ""
+
+    def _leave_events(self, subscription: Subscription, waiting: int, before: str, now: str) -> None:
+        if waiting:
+            note = f"{waiting} events that still waited in EventingBackend '{before}' are not delivered: "
+            note += f"this Subscription now uses '{now}'"
+            self._announce(subscription, WARNING, "EventsLeftBehind", note)
 
     def _leave_behind(self, subscription: Subscription, waits_for: str) -> None:
         consumer = naming.consumer_name(subscription.metadata)
@@ -235,11 +282,7 @@ def build(manager: Manager, *, sessions: Sessions, workers: int = 8) -> Subscrip
         to=lambda service: [each.key for each in builder.primary.by_index(_BY_SINK, str(service.key))],
     )
 
-    def changed(backend: ObjectKey) -> None:
-        for key in of_namespace(backend.namespace):
-            builder.queue.add(key)
-
-    sessions.listeners.append(changed)
     controller = SubscriptionController(builder, backends, services, sessions)
+    sessions.listeners.append(controller.connection_changed)
     builder.build(controller.reconcile, workers=workers)
     return controller

@@ -70,21 +70,20 @@ class Hands:
 
     async def remove(self, subscription: Subscription, place: Place) -> None:
         """Remove the consumer of a Subscription, if it is there; raises `NatsError`."""
-        await self.drop(place, naming.consumer_name(subscription.metadata))
+        await self._remove(place, naming.consumer_name(subscription.metadata))
 
-    async def leave(self, subscription: Subscription, place: Place) -> int:
-        """Remove the consumer from a backend that is used no more; how many events still waited there.
+    async def leave(self, place: Place, name: str) -> int:
+        """Remove a consumer from a backend that is used no more; how many events still waited there.
 
         Two backends may share a stream, and then the consumer is the new one's already.
         """
-        name = naming.consumer_name(subscription.metadata)
         try:
             info = await place.jetstream.consumer_info(place.stream, name)
         except (ConsumerNotFound, StreamNotFound):
             return 0
         if consumers.owner(info) != place.backend.metadata.uid:
             return 0
-        await self.drop(place, name)
+        await self._remove(place, name)
         return info.num_pending + info.num_ack_pending
 
     def sweeps(self, place: Place) -> bool:
@@ -95,13 +94,16 @@ class Hands:
         self._swept[key] = now
         return True
 
+    def sweep_again(self, backend: ObjectKey) -> None:
+        """It is time, whenever that was done last."""
+        self._swept.pop(backend, None)
+
     async def orphans(self, place: Place, known: Collection[str]) -> list[str]:
         """Consumers of a backend that may have been left behind; raises `NatsError`."""
         found = await place.jetstream.consumers(place.stream)
         return consumers.orphans(found, place.backend.metadata.uid, known)
 
-    async def drop(self, place: Place, name: str) -> None:
-        """Remove a consumer, if it is there; raises `NatsError`."""
+    async def _remove(self, place: Place, name: str) -> None:
         try:
             await place.jetstream.delete_consumer(place.stream, name)
         except (ConsumerNotFound, StreamNotFound):
