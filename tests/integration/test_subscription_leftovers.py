@@ -9,7 +9,7 @@ import pytest
 
 from kit.eventually import eventually
 from kit.nats import a_nats_server
-from kit.proxy import FaultProxy
+from kit.proxy import Answer, FaultProxy, matching
 from kit.subscriptions import BACKEND, STREAM, Scene, a_backend, a_scene, install, subscription_operator
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, EventingBackend, effective
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
@@ -157,3 +157,19 @@ async def test_what_the_last_subscription_left_behind_goes_when_the_server_is_ba
         assert await consumers(scene) == [consumer_name(found.metadata)]
         await opened(scene)
         await eventually(lambda: none_left(scene), within=60)
+
+
+async def test_a_consumer_that_no_status_names_yet_goes_with_its_subscription(
+    scene: Scene, client: Client, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    # Nobody but the Subscription itself is to remove it.
+    monkeypatch.setattr(hands.Hands, "sweeps", lambda self, place: False)
+    async with FaultProxy(cluster.kubeconfig) as proxy:
+        statuses = matching("patch", "subscriptions", subresource="status")
+        proxy.inject(Answer(503, "ServiceUnavailable"), when=statuses, times=None)
+        async with subscription_operator(proxy.write_kubeconfig(tmp_path), scene):
+            made = await scene.subscribe()
+            await proxy.wait_for(statuses)
+            assert await consumers(scene) == [consumer_name(made.metadata)]
+            await client.delete(SUBSCRIPTIONS, made.key)
+            await eventually(lambda: none_left(scene), within=60)

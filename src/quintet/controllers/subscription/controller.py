@@ -186,8 +186,7 @@ class SubscriptionController:
     async def _delete(self, subscription: Subscription) -> Result:
         if FINALIZER not in subscription.metadata.finalizers:
             return Result.done()
-        name = subscription.status.backend.name
-        backend = self._backends.get(ObjectKey(subscription.metadata.namespace, name)) if name else None
+        backend = self._home(subscription)
         # Without a backend nobody knows where a consumer could be.
         waits_for = await self._removed(subscription, backend) if backend is not None else ""
         if waits_for:
@@ -199,6 +198,14 @@ class SubscriptionController:
                 self._left_behind[subscription.key] = backend.key
         await finalizers.remove(self._builder.client, SUBSCRIPTIONS, subscription, FINALIZER)
         return Result.done()
+
+    def _home(self, subscription: Subscription) -> EventingBackend | None:
+        """The backend that may have its consumer."""
+        if name := subscription.status.backend.name:
+            return self._backends.get(ObjectKey(subscription.metadata.namespace, name))
+        # A consumer is made before the status says where.
+        choice = chosen(subscription, self._backends_of(subscription))
+        return choice if isinstance(choice, EventingBackend) else None
 
     async def _removed(self, subscription: Subscription, backend: EventingBackend) -> str:
         """Remove the consumer; what that waits for, or nothing."""
