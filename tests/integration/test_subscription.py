@@ -250,7 +250,10 @@ async def test_a_subscription_whose_backend_is_gone_can_go_too(scene: Scene, cli
     await gone(client, found.key)
 
 
-async def test_a_whole_namespace_can_go_though_its_server_is_gone_already(scene: Scene, client: Client):
+async def test_a_whole_namespace_can_go_though_its_server_is_gone_already(
+    scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(controller, "SHORT_FAREWELL", 0.0)
     await scene.subscribe()
     found = await scene.found("orders", "DispatcherNotPulling")
     # As the controller of backends does, while Subscriptions use it.

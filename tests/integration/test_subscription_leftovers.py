@@ -12,6 +12,7 @@ from kit.nats import a_nats_server
 from kit.proxy import Answer, FaultProxy, matching
 from kit.subscriptions import BACKEND, STREAM, Scene, a_backend, a_scene, install, subscription_operator
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, EventingBackend, effective
+from quintet.apis.meta import Object
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.subscription import controller, hands
 from quintet.eventing.consumers import wanted
@@ -173,3 +174,54 @@ async def test_a_consumer_that_no_status_names_yet_goes_with_its_subscription(
             assert await consumers(scene) == [consumer_name(made.metadata)]
             await client.delete(SUBSCRIPTIONS, made.key)
             await eventually(lambda: none_left(scene), within=60)
+
+
+HELD = {"metadata": {"finalizers": ["example.com/held"]}}
+FREE = {"metadata": {"finalizers": None}}
+
+
+@asynccontextmanager
+async def a_backend_on_its_way_out(scene: Scene, cluster: Cluster) -> AsyncIterator[Subscription]:
+    """One without a connection to its server, which stays; and a Subscription that goes too."""
+    backend = scene.key(BACKEND)
+    async with subscription_operator(cluster.kubeconfig, scene):
+        await scene.subscribe()
+        found = await scene.found("orders", "DispatcherNotPulling")
+        await scene.sessions.keep_only(backend, ())
+        await scene.client.patch(EVENTINGBACKENDS, backend, HELD, Object)
+        await scene.client.delete(EVENTINGBACKENDS, backend)
+        await scene.client.delete(SUBSCRIPTIONS, found.key)
+        try:
+            yield found
+        finally:
+            await scene.client.patch(EVENTINGBACKENDS, backend, FREE, Object)
+
+
+async def test_a_backend_that_goes_is_waited_for_while_its_server_stays(
+    scene: Scene, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(controller, "SHORT_FAREWELL", 1e6)
+    monkeypatch.setattr(controller, "LONGEST_FAREWELL", 1e6)
+    monkeypatch.setattr(hands.Hands, "sweeps", lambda self, place: False)
+    async with a_backend_on_its_way_out(scene, cluster) as found:
+        await waiting_to_go(scene, found)
+        assert await consumers(scene) == [consumer_name(found.metadata)]
+        await opened(scene)
+        await eventually(lambda: none_left(scene), within=60)
+
+
+async def waiting_to_go(scene: Scene, found: Subscription) -> None:
+    async def probe():
+        now = await scene.client.get(SUBSCRIPTIONS, found.key, Subscription)
+        assert [each.reason for each in now.status.conditions] == ["ConsumerNotRemoved"], now.status
+
+    await eventually(probe, within=60)
+
+
+async def test_what_stays_behind_on_the_server_of_a_backend_that_goes_is_told(
+    scene: Scene, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(controller, "SHORT_FAREWELL", 0.0)
+    async with a_backend_on_its_way_out(scene, cluster) as found:
+        name = consumer_name(found.metadata)
+        await eventually(lambda: told(scene, f"The consumer {name} could not be removed"), within=60)

@@ -17,7 +17,7 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription, SubscriptionS
 from quintet.apis.subscription.types import FINALIZER
 from quintet.apis.subscription.validation import spec_errors
 from quintet.controllers.subscription import status as said
-from quintet.controllers.subscription.hands import Hands, Place
+from quintet.controllers.subscription.hands import Hands, Place, goes_whole
 from quintet.controllers.subscription.metrics import Shown
 from quintet.controllers.subscription.sinks import SERVICES, Service, ServiceView, sink_key, sink_trouble
 from quintet.controllers.subscription.status import Found, Reason, Trouble
@@ -39,6 +39,8 @@ LOOK_SOON = 3.0
 """The same while something is missing that comes without telling us; later ever less often."""
 LONGEST_FAREWELL = 300.0
 """Seconds that a Subscription waits for a server that is away, before it goes without its consumer."""
+SHORT_FAREWELL = 30.0
+"""The same if the backend goes too: it may connect once more, or the whole namespace goes with the server."""
 _BY_NAMESPACE = "namespace"
 _BY_SINK = "sink"
 
@@ -189,13 +191,13 @@ class SubscriptionController:
         backend = self._home(subscription)
         # Without a backend nobody knows where a consumer could be.
         waits_for = await self._removed(subscription, backend) if backend is not None else ""
-        if waits_for:
-            if self._age(subscription) < LONGEST_FAREWELL:
+        if backend is not None and waits_for:
+            longest = SHORT_FAREWELL if backend.metadata.deleting else LONGEST_FAREWELL
+            if self._age(subscription) < longest:
                 await self._write(subscription, said.deleting(subscription, waits_for))
                 return self._soon(subscription)
             self._leave_behind(subscription, waits_for)
-            if backend is not None:
-                self._left_behind[subscription.key] = backend.key
+            self._left_behind[subscription.key] = backend.key
         await finalizers.remove(self._builder.client, SUBSCRIPTIONS, subscription, FINALIZER)
         return Result.done()
 
@@ -211,8 +213,7 @@ class SubscriptionController:
         """Remove the consumer; what that waits for, or nothing."""
         place = self._hands.place(backend)
         if not isinstance(place, Place):
-            # A backend that goes too, with its server, is not worth waiting for.
-            return "" if backend.metadata.deleting or place.reason is Reason.BY_EVENT_MESH else place.message
+            return "" if place.reason is Reason.BY_EVENT_MESH or goes_whole(backend) else place.message
         try:
             await self._hands.remove(subscription, place)
         except NatsError as error:

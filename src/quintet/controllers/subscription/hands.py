@@ -12,7 +12,7 @@ from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import Subscription
 from quintet.controllers.subscription.status import Reason, Trouble, backend_trouble
 from quintet.eventing import consumers, naming
-from quintet.eventing.children import server_url
+from quintet.eventing.children import runs_server, server_url
 from quintet.eventing.sessions import Sessions
 from quintet.nats.config import ConsumerInfo
 from quintet.nats.errors import ConsumerNotFound, StreamNotFound
@@ -108,6 +108,13 @@ class Hands:
             await place.jetstream.delete_consumer(place.stream, name)
         except (ConsumerNotFound, StreamNotFound):
             return
+
+
+def goes_whole(backend: EventingBackend) -> bool:
+    """Whether a backend is on its way out and leaves no consumer: its server goes too, or it had none."""
+    type_ = CATALOG.get(backend.status.backend_type)
+    config = restored(type_, backend.status.effective_config) if type_ is not None else None
+    return backend.metadata.deleting and (config is None or runs_server(config))
 
 
 def _away(backend: EventingBackend) -> Trouble:
