@@ -8,9 +8,11 @@ import pytest
 from kit.api import Api
 from kit.casconfigs import (
     DEPLOYMENTS,
+    STATEFUL_SETS,
     VERBS,
     a_deployment,
     a_policy,
+    a_workload,
     an_account,
     applied,
     bind,
@@ -18,6 +20,7 @@ from kit.casconfigs import (
     edit,
     gone,
     remove,
+    with_reason,
 )
 from kit.casconfigs import casconfig_operator as operator
 from kit.eventually import eventually
@@ -26,7 +29,7 @@ from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.casconfig.kinds import as_text
 from quintet.apis.casconfig.types import CASCONFIGS
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
-from quintet.controllers.casconfig import kinds, survey
+from quintet.controllers.casconfig import kinds, survey, watches
 from quintet.kube import discovery
 from quintet.kube.client import Client
 from quintet.kube.discovery import catalogue
@@ -197,3 +200,25 @@ async def test_a_kind_with_a_pod_template_that_comes_later_is_found_without_anyb
         await applied(casconfigs, key, 1)
         assert await to_come.labels() == {"tier": "ours"}
         await remove(casconfigs, key)
+
+
+async def test_a_first_list_that_fails_is_told_and_holds_up_nothing_that_need_not_wait_for_it(
+    casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(watches, "SHOWN_WITHIN", 0.0)
+    await an_account(api, namespace)
+    for resource in (DEPLOYMENTS, STATEFUL_SETS):
+        await casconfigs.create(resource, a_workload(resource, "web"), Object, namespace=namespace)
+    answer = Answer(500, "InternalError", "conversion webhook failed")
+    fault = proxy.inject(answer, when=matching("list|watch", "statefulsets"), times=None)
+    async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
+        anything = a_policy(include={"names": ["web"]}, labels={"tier": "ours"})
+        some = await create(casconfigs, namespace, "some", anything)
+        named = await create(casconfigs, namespace, "named", on(STATEFUL_SETS))
+        config = await with_reason(casconfigs, named, "NotShown")
+        assert "cannot list statefulsets.apps" in config.status.message
+        assert "conversion webhook failed" in config.status.message
+        await applied(casconfigs, some, 1)
+        fault.remove()
+        await applied(casconfigs, some, 2)
+        await applied(casconfigs, named, 1)

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     OUT_OF_SCOPE = "OutOfScope"
     LOOKING = "LookingForTargets"
     FORBIDDEN = "Forbidden"
+    NOT_SHOWN = "NotShown"
     WAITING = "WaitingForSource"
     TOO_MANY = "TooManyTargets"
     FAILED = "TargetFailed"

@@ -215,16 +215,14 @@ class Surveyor:
             if isinstance(sight.trouble, NotFound):
                 return self._not_served(place.resource)
             if sight.trouble is not None:
-                where = f"in namespace {place.namespace}" if place.namespace else "in the whole cluster"
-                message = (
-                    f"{user} cannot list and watch {place.resource.qualified} {where}: "
-                    f"{_said(sight.trouble)}. Bind it to a role that allows get, list, watch and patch there"
-                )
-                return Problem(Reason.FORBIDDEN, message)
+                return _unseen(user, place, sight)
             waiting = waiting or not sight.store.synced.is_set()
         if waiting or any(not _settled(survey.sights[place]) for place in optional):
             return Problem(Reason.LOOKING, "looking for targets")
         if optional and not needed and all(survey.sights[place].trouble for place in optional):
+            for place in optional:
+                if not survey.sights[place].refused:
+                    return _unseen(user, place, survey.sights[place])
             return Problem(Reason.FORBIDDEN, f"{user} may not list and watch any kind with a pod template")
         return None
 
@@ -258,9 +256,22 @@ def _account(config: CASConfig) -> ObjectKey:
     return ObjectKey(config.key.namespace, SERVICE_ACCOUNT)
 
 
+def _unseen(user: str, place: Place, sight: Sight) -> Problem:
+    where = f"in namespace {place.namespace}" if place.namespace else "in the whole cluster"
+    what = f"{place.resource.qualified} {where}"
+    if not sight.refused:
+        message = f"the API server cannot list {what}: {_said(sight.trouble)}. It is asked again"
+        return Problem(Reason.NOT_SHOWN, message)
+    message = (
+        f"{user} cannot list and watch {what}: "
+        f"{_said(sight.trouble)}. Bind it to a role that allows get, list, watch and patch there"
+    )
+    return Problem(Reason.FORBIDDEN, message)
+
+
 def _settled(sight: Sight) -> bool:
     return sight.store.synced.is_set() or sight.trouble is not None
 
 
-def _said(error: Exception) -> str:
+def _said(error: Exception | None) -> str:
     return str(getattr(error, "message", error))

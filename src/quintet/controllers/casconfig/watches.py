@@ -24,6 +24,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(JsonObject).decode
 # What does not pass by itself.
 _REFUSALS = (Forbidden, NotFound, Unsupported)
+# Whatever keeps a first list from coming for so long is told too.
+SHOWN_WITHIN = 30.0
 # What changes without anybody wanting something else, or says nothing about it.
 _LEFT_OUT = ("resourceVersion", "managedFields", "generation", "selfLink")
 
@@ -79,9 +81,15 @@ class Sight:
     """One running watch, and who needs it."""
 
     store: Store[Seen]
+    begun: float
     task: asyncio.Task[None] | None = None
     trouble: Exception | None = None
     users: set[ObjectKey] = field(default_factory=set)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server will not show it, and not only cannot."""
+        return isinstance(self.trouble, _REFUSALS)
 
     @property
     def ready(self) -> bool:
@@ -148,7 +156,7 @@ class Watches:
 
     def _begin(self, place: Place) -> Sight:
         store: Store[Seen] = Store()
-        sight = self._sights[place] = Sight(store)
+        sight = self._sights[place] = Sight(store, self._clock.monotonic())
         store.subscribe(lambda old, new, initial: self._changed(sight, old, new, initial))
         store.call_when_passed(1, lambda: self._recovered(sight))
         selection = Selection(
@@ -184,12 +192,18 @@ class Watches:
 
     def _troubled(self, sight: Sight, error: Exception) -> None:
         # An interruption that heals by itself is none of a user's business; a refusal is.
-        if not isinstance(error, _REFUSALS) or str(error) == str(sight.trouble):
+        refused = isinstance(error, _REFUSALS)
+        if str(error) == str(sight.trouble) or not (refused or self._never_shown(sight)):
             return
         sight.trouble = error
         store = sight.store
         store.call_when_passed(store.version + 1, lambda: self._recovered(sight))
         self._wake(sight, LIVE)
+
+    def _never_shown(self, sight: Sight) -> bool:
+        """Once is enough: such errors may differ each time, and say the same."""
+        late = self._clock.monotonic() - sight.begun >= SHOWN_WITHIN
+        return late and not sight.store.synced.is_set() and (sight.trouble is None or sight.refused)
 
     def _recovered(self, sight: Sight) -> None:
         sight.trouble = None
