@@ -57,8 +57,6 @@ from quintet.runtime.reconcile import Result
 
 # Nobody tells us when a foreign object goes away, so we look again.
 _LOOK_AGAIN = 10.0
-# A cache that is behind has caught up by then; what is refused still has another cause, and is told.
-_LONGEST_RACE = 10.0
 _decode_subscription = msgspec.json.Decoder(Subscription).decode
 
 
@@ -94,7 +92,6 @@ class EventingBackendController:
         tools = Tools(builder.clock, sessions, secrets, options.limits, builder.primary.get)
         self._drivers: dict[str, Driver] = drivers(tools)
         self._nats = NatsDriver(tools)
-        self._racing_since: dict[ObjectKey, float] = {}
         self._moves = Moves(self._connect, builder.clock, options.timing)
         sessions.listeners.append(self._connection_changed)
 
@@ -104,7 +101,6 @@ class EventingBackendController:
         if backend is None:
             self._probes.forget(key)
             self._moves.end(key, None)
-            self._racing_since.pop(key, None)
             await self._sessions.keep_only(key, ())
             return Result.done()
         hands = Hands(backend, self._builder.children, self._sources, self._options.system_namespace)
@@ -117,21 +113,14 @@ class EventingBackendController:
         scope = Scope(backend, plan_of(backend), hands)
         await self._find(scope)
         await self._serve(scope)
-        if not self._only_raced(key, hands):
+        # Subscriptions must not turn not ready over what the next try mends.
+        if not hands.only_raced(self._builder.queue.failures[key]):
             await self._write_status(scope)
         if hands.failures:
             raise ExceptionGroup(f"EventingBackend {key}", hands.failures)
         if scope.again is not None:
             return Result.after(scope.again)
         return Result.after(self._probes.due_in(key) if scope.looked else _LOOK_AGAIN)
-
-    def _only_raced(self, key: ObjectKey, hands: Hands) -> bool:
-        """Whether the next try will do: Subscriptions must not turn not ready over what is no trouble."""
-        if not hands.raced:
-            self._racing_since.pop(key, None)
-            return False
-        now = self._builder.clock.monotonic()
-        return now - self._racing_since.setdefault(key, now) < _LONGEST_RACE
 
     async def _find(self, scope: Scope) -> None:
         """Whether the backend that is asked for is ready, and so which configuration may serve."""

@@ -13,7 +13,7 @@ from quintet.controllers.eventingbackend.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.findings import Finding, Reason
 from quintet.controllers.eventingbackend.status import Rollout, standing_of
 from quintet.controllers.eventingbackend.watching import Sources
-from quintet.controllers.settling import settled, waits_for_others
+from quintet.controllers.settling import passes, settled, waits_for_others
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, child_name
 from quintet.kube.errors import ApiError, Conflict, NotFound
 from quintet.runtime.apply import Children
@@ -111,10 +111,10 @@ class Hands:
         gone = [await self._children.remove(self._backend, kind, name) for kind in PARTS[part]]
         return all(gone)
 
-    @property
-    def raced(self) -> bool:
-        """Whether nothing failed but writes to what somebody else changed or deleted in that moment."""
-        return bool(self.failures) and all(isinstance(each, Conflict | NotFound) for each in self.failures)
+    def only_raced(self, failures: int) -> bool:
+        """Whether nothing has failed but writes to what others changed or deleted, and that not for long."""
+        raced = (isinstance(each, Conflict | NotFound) and passes(each, failures) for each in self.failures)
+        return bool(self.failures) and all(raced)
 
     def owns(self, child: Child[Any]) -> bool:
         """Whether a child is this backend's."""
