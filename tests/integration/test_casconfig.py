@@ -24,6 +24,8 @@ from kit.casconfigs import (
     create,
     edit,
     gone,
+    look,
+    make,
     plain,
     remove,
     template_of,
@@ -39,16 +41,6 @@ from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_cond
 from quintet.kube.client import PODS, Client
 
 WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, CRON_JOBS)
-
-
-async def make(
-    client: Client, namespace: str, body: JsonObject, resource: Resource = DEPLOYMENTS
-) -> JsonObject:
-    return await client.create(resource, body, dict[str, Any], namespace=namespace)
-
-
-async def look(client: Client, namespace: str, name: str, resource: Resource = DEPLOYMENTS) -> JsonObject:
-    return await client.get(resource, ObjectKey(namespace, name), dict[str, Any])
 
 
 def container(template: JsonObject, name: str) -> JsonObject:

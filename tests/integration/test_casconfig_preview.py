@@ -1,19 +1,20 @@
 """A preview says what a config would change, as the server says it, and changes nothing."""
 
-from typing import Any
-
-from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied, create, edit, plain, with_reason
+from kit.casconfigs import (
+    DEPLOYMENTS,
+    a_deployment,
+    a_policy,
+    applied,
+    create,
+    edit,
+    look,
+    make,
+    plain,
+    with_reason,
+)
 from kit.proxy import Answer, Before, FaultProxy, Request
-from quintet.apis.meta import JsonObject, Object, ObjectKey
+from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
-
-
-async def make(client: Client, namespace: str, body: JsonObject) -> JsonObject:
-    return await client.create(DEPLOYMENTS, body, dict[str, Any], namespace=namespace)
-
-
-async def look(client: Client, namespace: str, name: str) -> JsonObject:
-    return await client.get(DEPLOYMENTS, ObjectKey(namespace, name), dict[str, Any])
 
 
 async def test_a_preview_shows_the_change_of_every_target_and_makes_none(

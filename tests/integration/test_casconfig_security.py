@@ -19,6 +19,7 @@ from kit.casconfigs import (
     bind,
     create,
     gone,
+    look,
     plain,
     remove,
     takes_effect,
@@ -29,17 +30,13 @@ from kit.cluster import fresh_namespace
 from kit.eventually import eventually
 from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.casconfig import CASCONFIGS, TargetState
-from quintet.apis.meta import Object, ObjectKey
+from quintet.apis.meta import Object
 from quintet.controllers.casconfig import controller
 from quintet.controllers.casconfig.rbac import DEMANDS, RIGHTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
 
 SEE = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
-
-
-async def look(client: Client, namespace: str, name: str) -> dict[str, Any]:
-    return await client.get(DEPLOYMENTS, ObjectKey(namespace, name), dict[str, Any])
 
 
 def test_the_controller_has_no_right_on_targets_and_acts_as_one_name_only():

@@ -107,6 +107,18 @@ async def create(client: Client, namespace: str, name: str, *policies: JsonObjec
     return ObjectKey(namespace, name)
 
 
+async def make(
+    client: Client, namespace: str, body: JsonObject, resource: Resource = DEPLOYMENTS
+) -> JsonObject:
+    """Make an object, a Deployment if nothing else is said."""
+    return await client.create(resource, body, dict[str, Any], namespace=namespace)
+
+
+async def look(client: Client, namespace: str, name: str, resource: Resource = DEPLOYMENTS) -> JsonObject:
+    """An object as the server has it."""
+    return await client.get(resource, ObjectKey(namespace, name), dict[str, Any])
+
+
 async def edit(client: Client, key: ObjectKey, *policies: JsonObject, **spec: Any) -> None:
     """Give a config other policies, or change another field of its spec."""
     changed = {**spec, **({"policies": list(policies)} if policies else {})}

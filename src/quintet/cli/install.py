@@ -6,14 +6,16 @@ every controller, and whoever asks for help need not wait for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from quintet.cli import output
+from quintet.cli.options import with_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from quintet.apis.meta import JsonObject
     from quintet.cli.installing import Installing
 
@@ -21,7 +23,6 @@ EXIT_CODES = "Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly."
 # As the components and flavours are called; a test compares them.
 CONTROLLERS = ("jsonserver", "eventing", "statefulcluster", "casconfig", "checkup")
 FLAVOURS = ("quintet", "kiagnose")
-C = TypeVar("C", bound=Callable[..., Any])
 
 
 _WHERE = (
@@ -56,20 +57,9 @@ _WHAT = (
 )
 
 
-def _options(options: Iterable[Callable[[C], C]]) -> Callable[[C], C]:
-    """All of them, in the order in which they are listed."""
-
-    def with_options(command: C) -> C:
-        for option in reversed(tuple(options)):
-            command = option(command)
-        return command
-
-    return with_options
-
-
 @click.command(epilog=EXIT_CODES)
-@_options(_WHERE)
-@_options(_WHAT)
+@with_options(_WHERE)
+@with_options(_WHAT)
 def install(**options: Any) -> None:
     """Install Quintet: its operator, which then installs the controllers.
 
@@ -86,8 +76,8 @@ def install(**options: Any) -> None:
 
 
 @click.command(epilog=EXIT_CODES)
-@_options(_WHERE)
-@_options(_WHAT)
+@with_options(_WHERE)
+@with_options(_WHAT)
 def upgrade(**options: Any) -> None:
     """Bring an installation to the version of this command.
 
@@ -104,7 +94,7 @@ def upgrade(**options: Any) -> None:
 
 
 @click.command(epilog=EXIT_CODES)
-@_options(_WHERE)
+@with_options(_WHERE)
 @click.option("--delete-data", is_flag=True, help="Also delete every object of a user, and the definitions.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Say what would be deleted, and do nothing.")
@@ -121,7 +111,7 @@ def uninstall(delete_data: bool, yes: bool, dry_run: bool, **options: Any) -> No
 
 
 @click.command(epilog=EXIT_CODES)
-@_options(_WHERE)
+@with_options(_WHERE)
 def wait(**options: Any) -> None:
     """Wait until every controller of the installation serves, of whatever version the operator is."""
     from quintet.cli import suite

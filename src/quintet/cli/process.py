@@ -8,19 +8,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import uvloop
 
 from quintet.cli.addresses import Address
+from quintet.cli.options import with_options
 from quintet.kube import config
 from quintet.observe import logging as logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-Command = TypeVar("Command", bound="Callable[..., None]")
+    from collections.abc import Coroutine
 
 _OPTIONS = (
     click.option("--kubeconfig", help="Which cluster; default: KUBECONFIG, the pod's own, ~/.kube/config."),
@@ -43,13 +42,7 @@ _OPTIONS = (
         show_default=True,
     ),
 )
-
-
-def process_options(command: Command) -> Command:
-    """Add them to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+process_options = with_options(_OPTIONS)
 
 
 def identity() -> str:

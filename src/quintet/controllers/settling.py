@@ -4,16 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from quintet.kube.errors import (
-    Conflict,
-    Forbidden,
-    KubeError,
-    NotFound,
-    ServerFault,
-    TooManyRequests,
-    Unreachable,
-    WriteFenced,
-)
+from quintet.kube.errors import PASSING, Conflict, Forbidden, KubeError, NotFound, WriteFenced
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.ownership import Child
 
@@ -43,5 +34,4 @@ def passes(error: Exception, failures: int) -> bool:
 
     Somebody else was faster, or the server is in trouble: no fault of a user's, unless it lasts.
     """
-    passing = isinstance(error, Conflict | NotFound | ServerFault | TooManyRequests | Unreachable)
-    return passing and failures < _LASTING
+    return isinstance(error, (Conflict, NotFound, *PASSING)) and failures < _LASTING

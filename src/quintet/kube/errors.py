@@ -169,6 +169,9 @@ class ServerFault(ApiError):
     """The server itself is in trouble."""
 
 
+PASSING = (TooManyRequests, ServerFault, Unreachable)
+"""What gets better by itself, if the server does."""
+
 _BY_REASON: dict[str, type[ApiError]] = {
     "AlreadyExists": AlreadyExists,
     "Expired": Gone,

@@ -189,17 +189,16 @@ class CASConfigController:
         signature = (config.metadata.generation, tuple((str(t.step), t.step.patch) for t in changes))
         now, known = self._builder.clock.monotonic(), self._previews.get(config.key)
         if known is None or known.signature != signature or known.until <= now:
-            report, failing = await self._tried(wish, tasks, changes)
+            report = await self._tried(wish, tasks, changes)
+            failing = frozenset(each.target for each in report.steps if each.state is TargetState.FAILED)
             wait = self._retry(config, report.failure, failing)
             known = self._previews[config.key] = _Preview(signature, report, now + wait)
         report = replace(known.report, reach=tuple(survey.out_of_sight))
         await self._write(config, status_of(config, report))
         return Result.after(known.until - now) if known.report.failure else Result.done()
 
-    async def _tried(
-        self, wish: Wish, tasks: list[Task], changes: list[Task]
-    ) -> tuple[Report, frozenset[Target]]:
-        """What the server says to the changes, and which of them it refuses."""
+    async def _tried(self, wish: Wish, tasks: list[Task], changes: list[Task]) -> Report:
+        """What the server says to the changes."""
         steps = {
             task.step.target: replace(task.step, state=TargetState.PLANNED)
             if task.step.matched
@@ -213,10 +212,9 @@ class CASConfigController:
                 steps[task.step.target] = as_failed(task.step, tried.reason, tried.message)
             elif tried is not None:
                 shown.append(planned(task.step, *tried))
-        failed = [step for step in steps.values() if step.state is TargetState.FAILED]
-        failure = f"{failed[0]}: {failed[0].reason}: {failed[0].message}" if failed else ""
-        report = Report(tuple(steps.values()), failure=failure, preview=True, plan=tuple(shown))
-        return report, frozenset(step.target for step in failed)
+        failed = next((step for step in steps.values() if step.state is TargetState.FAILED), None)
+        failure = f"{failed}: {failed.reason}: {failed.message}" if failed is not None else ""
+        return Report(tuple(steps.values()), failure=failure, preview=True, plan=tuple(shown))
 
     async def _nothing(self) -> None:
         """What is undone was written down when it was done."""

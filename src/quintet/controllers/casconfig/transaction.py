@@ -17,14 +17,12 @@ from quintet.controllers.casconfig.plan import Found, Step, Target
 from quintet.controllers.casconfig.watches import Place, Watches
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import (
+    PASSING,
     ApiError,
     Conflict,
     Invalid,
     KubeError,
     NotFound,
-    ServerFault,
-    TooManyRequests,
-    Unreachable,
     WriteFenced,
 )
 from quintet.runtime.clock import Clock
@@ -34,7 +32,6 @@ Again = Callable[[Found], Step | None]
 ATTEMPTS = 6
 AT_ONCE = 8
 _LONGEST = 600
-_PASSING = (TooManyRequests, ServerFault, Unreachable)
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +174,7 @@ class Hands:
             except (Conflict, Invalid) as error:
                 problem = error
                 step = await self._anew(client, task, step, again, error)
-            except _PASSING as error:
+            except PASSING as error:
                 problem = error
                 # A write without an answer may have happened: the next attempt finds out.
                 await self._clock.sleep(min(error.retry_after or 0.1 * 2**attempt, 5.0))
