@@ -9,6 +9,7 @@ import pytest
 
 from kit.api import Api
 from kit.eventually import eventually
+from kit.objects import gone
 from kit.proxy import Answer, Before, FaultProxy, matching
 from kit.statefulclusters import (
     a_claim_template,
@@ -348,7 +349,9 @@ async def test_a_pod_lost_while_nobody_looked_is_made_once(
     async with statefulcluster_operator(kubeconfig, namespace=namespace):
         key = await create(clusters, namespace, replicas=2)
         await settled(clusters, key)
-    await clusters.delete(PODS, ObjectKey(namespace, names(await pods(clusters, namespace))[0]))
+    lost = ObjectKey(namespace, names(await pods(clusters, namespace))[0])
+    await clusters.delete(PODS, lost)
+    await gone(clusters, PODS, lost)
     mark = proxy.trace.mark()
     async with statefulcluster_operator(kubeconfig, namespace=namespace):
 

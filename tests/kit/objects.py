@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kit.eventually import eventually
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
@@ -13,6 +14,15 @@ async def exists(client: Client, resource: Resource, key: ObjectKey) -> bool:
     except NotFound:
         return False
     return True
+
+
+async def gone(client: Client, resource: Resource, key: ObjectKey, *, within: float = 60.0) -> None:
+    """Wait until an object is no longer there: one that is being deleted still is."""
+
+    async def probe() -> None:
+        assert not await exists(client, resource, key), f"{resource.kind} {key} is still there"
+
+    await eventually(probe, within=within)
 
 
 def missing(wanted: Any, seen: Any, path: str = "") -> list[str]:
