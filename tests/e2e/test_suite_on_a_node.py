@@ -5,6 +5,7 @@ The other end-to-end tests run the controllers from config/default, which does n
 
 import json
 import subprocess
+import tarfile
 from collections.abc import Iterator
 
 import pytest
@@ -97,6 +98,39 @@ async def test_a_jsonserver_and_a_checkup_work(shop: Place):
     shop.wait_for("app-books", "Ready", 240)
     shop.apply(a_checkup("hello"))
     shop.kubectl("wait", "checkup/hello", "--for=condition=Succeeded", "--timeout=240s")
+
+
+def said(own: Cluster, *arguments: str) -> str:
+    """What a command prints that ends well."""
+    argv = [COMMAND, *arguments, "--kubeconfig", str(own.kubeconfig)]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, f"{arguments}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+async def test_the_command_line_shows_what_works_here(own: Cluster, shop: Place):
+    where = ("-n", SHOP)
+    assert "Ready" in said(own, "status", "jsonserver", "app-books", *where)
+    (pod,) = shop.pods("app-books")
+    assert f"Pod {pod['metadata']['name']}" in said(own, "tree", "jsonserver", "app-books", *where)
+    assert "Resources" in said(own, "logs", "jsonserver", "app-books", *where)
+    assert "Leading" in said(own, "logs", "controller", "jsonserver")
+    assert "Succeeded" in said(own, "explain", "checkup", "hello", *where)
+    assert "app-books" in said(own, "events", *where)
+    assert "ok" in said(own, "doctor")
+
+
+async def test_a_report_has_the_logs_of_every_controller_and_no_data_of_a_user(
+    own: Cluster, shop: Place, tmp_path
+):
+    archive = tmp_path / "report.tar.gz"
+    said(own, "report", "--output", str(archive))
+    with tarfile.open(archive) as opened:
+        files = {each.name: opened.extractfile(each) for each in opened if each.isfile()}
+        texts = {name: file.read().decode() for name, file in files.items() if file is not None}
+    for name in ("operator", *COMPONENTS):
+        assert any(f"quintet-{name}" in path and "logs" in path for path in texts), sorted(texts)
+    assert not [path for path, text in texts.items() if '{"books": []}' in text]
 
 
 async def test_when_the_leader_is_killed_another_goes_on(own: Cluster, system: Place, shop: Place):

@@ -47,9 +47,9 @@ def the_failure(answer: subprocess.CompletedProcess[str]) -> tuple[str, str]:
 def test_an_administrator_of_a_good_cluster_sees_only_good_news(cluster: Cluster):
     answer = doctor("--kubeconfig", cluster.kubeconfig)
 
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    *findings, last = answer.stdout.splitlines()
-    assert last == "this cluster can be used"
+    findings = answer.stdout.splitlines()
+    # What is installed is another question: see test_cli_doctor.
+    findings = findings[: findings.index("installation")]
     groups = [line for line in findings if not line.startswith(" ")]
     assert groups == ["configuration", "server", "identity", "permissions"]
     checks = [line for line in findings if line.startswith(" ")]
@@ -62,20 +62,21 @@ def test_the_answer_for_programs_has_the_same_findings(cluster: Cluster):
     answer = doctor("-o", "json", KUBECONFIG=str(cluster.kubeconfig))
 
     report = json.loads(answer.stdout)
-    assert (answer.returncode, report["status"]) == (0, "ok"), report
+    assert answer.returncode == (1 if report["status"] == "failed" else 0), report
     assert [(each["group"], each["check"]) for each in report["checks"]][:4] == [
         ("configuration", "kubeconfig"),
         ("configuration", "credentials"),
         ("server", "connection"),
         ("server", "version"),
     ]
-    assert {each["status"] for each in report["checks"]} == {"ok"}, report
+    basics = [each for each in report["checks"] if each["group"] not in ("installation", "webhooks")]
+    assert {each["status"] for each in basics} == {"ok"}, report
 
 
 def test_a_screen_without_the_marks_still_has_the_words(cluster: Cluster):
     answer = doctor("--kubeconfig", cluster.kubeconfig, PYTHONIOENCODING="ascii")
 
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert not answer.stderr, answer.stdout + answer.stderr
     assert "  ok      connection: " in answer.stdout
 
 
@@ -122,7 +123,7 @@ def test_a_server_that_is_not_verified_is_a_warning(cluster: Cluster, tmp_path: 
 
     answer = doctor("--kubeconfig", path)
 
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert not answer.stderr, answer.stdout + answer.stderr
     assert "  ! warning connection: " in answer.stdout
 
 
@@ -187,7 +188,9 @@ def test_a_server_that_is_not_there(cluster: Cluster, tmp_path: Path):
     assert "check that it runs" in step
 
 
-@pytest.mark.parametrize("arguments", [("--no-such-option",), ("surplus",), ("-o", "xml")])
+@pytest.mark.parametrize(
+    "arguments", [("--no-such-option",), ("surplus",), ("-o", "xml"), ("--flavour", "x")]
+)
 def test_wrong_usage_is_exit_code_two(arguments: tuple[str, ...]):
     answer = doctor(*arguments)
 

@@ -18,7 +18,7 @@ from kit.cluster import definitions_served
 from quintet.apis.structural import mistakes
 from quintet.cli.documents import Document
 from quintet.cli.rules import RULES
-from quintet.cli.validate import KINDS, _parts, judged
+from quintet.cli.validate import KINDS, judged, parts
 
 ROOT = Path(__file__).parent.parent.parent
 VALUES: tuple[Any, ...] = (
@@ -82,7 +82,7 @@ async def refusal(api: Api, path: str, body: Any) -> str:
 @pytest.mark.parametrize("body", list(samples()))
 async def test_both_refuse_the_same(body, kinds, api: Api, namespace):
     kind = body["apiVersion"], body["kind"]
-    schema, admission = _parts(*kind)
+    schema, admission = parts(*kind)
     path = admission.resource.path(namespace)
     assert await refusal(api, path, body) == ""
     chance = random.Random(str(kind))

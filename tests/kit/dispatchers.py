@@ -18,14 +18,14 @@ class DispatcherProcess:
     def __init__(
         self, told: DispatcherSettings, kubeconfig: Path, places: Mapping[str, tuple[str, int]]
     ) -> None:
-        self.port = free_port()
+        self.port, self.metrics_port = free_port(), free_port()
         self.told = told
         sinks = [
             word for host, (at, port) in places.items() for word in ("--sink-address", f"{host}={at}:{port}")
         ]
         self.program = Program(
             str(COMMAND), "dispatcher", "--kubeconfig", str(kubeconfig), "--log-format", "text",
-            "--address", f"127.0.0.1:{self.port}", "--metrics-address", f"127.0.0.1:{free_port()}", *sinks,
+            "--address", f"127.0.0.1:{self.port}", "--metrics-address", f"127.0.0.1:{self.metrics_port}", *sinks,
             environment={VARIABLE: encoded(told)},
         )  # fmt: skip
 

@@ -20,7 +20,12 @@ from quintet.local.paths import cache_directory, locked
 from quintet.release.__main__ import main
 
 TOOLS = Path(__file__).parent / "tools"
-TAGS = {"olm": "containers_image_openpgp", "opm": "containers_image_openpgp"}
+TAGS = {
+    "olm": "containers_image_openpgp",
+    "opm": "containers_image_openpgp",
+    # Where Prometheus finds its targets does not matter here, and is most of what there is to build.
+    "promtool": "remove_all_sd",
+}
 # Tool → the module whose definitions it needs beside it, and where they are in there.
 DEFINITIONS = {"olm": ("github.com/operator-framework/api", "crds")}
 IS_ROOT = platform.system() == "Linux" and os.geteuid() == 0

@@ -268,6 +268,16 @@ def test_an_installed_package_prints_what_the_release_holds(installed, release):
     assert (release.dist / "install.yaml").read_text().split("\n", 1)[1] in done.stdout
 
 
+def test_an_installed_package_has_manifests_to_begin_with(installed):
+    done = installed("quintet", "new", "checkup", "hello", "--full")
+    assert done.returncode == 0, done.stderr
+    assert "  name: hello\n" in done.stdout
+
+
+def test_an_installed_package_completes_for_kubectl(installed):
+    assert installed("kubectl_complete-quintet", "compl").stdout.startswith("completion\t")
+
+
 def test_an_installed_package_judges_objects(installed):
     sample = (ROOT / "config/samples/jsonserver-every-field.yaml").read_text()
     done = installed("quintet", "validate", "-f", "-", input=sample)

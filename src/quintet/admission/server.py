@@ -82,6 +82,7 @@ class AdmissionServer:
             self._tls.load_cert_chain(path)
         self._served = serving
         self._ends = leaf.not_valid_after_utc
+        metrics.webhook_certificate_end.set(self._ends.timestamp())
         log.info("Serving a certificate", extra={"until": self._ends.isoformat()})
 
     def finding(self) -> str | None:

@@ -1,6 +1,6 @@
-"""The command explain: what can be written in `spec.config` of an EventingBackend, from the catalog.
+"""What `explain backend` shows: what can be written in `spec.config` of an EventingBackend, from the catalog.
 
-Called by `main`. The same catalog is behind discovery, validation and the documentation.
+Called by `explaining`. The same catalog is behind discovery, validation and the documentation.
 """
 
 from __future__ import annotations
@@ -18,22 +18,17 @@ if TYPE_CHECKING:
 WIDTH = 100
 
 
-@click.command(epilog="Exit codes: 0 it was shown, 2 there is nothing of that name.")
-@click.argument("subject", type=click.Choice(["backend"]))
-@click.argument("type_name", metavar="[TYPE]", required=False)
-@click.argument("key_name", metavar="[KEY]", required=False)
-@click.option("-o", "--output", "form", type=click.Choice(["text", "json"]), default="text")
-def explain(subject: str, type_name: str | None, key_name: str | None, form: str) -> None:
-    """Show the types of backend, the keys of a type, or one key.
-
-    With -o json it is what the discovery endpoint answers.
-    """
+def show(names: tuple[str, ...], form: str) -> None:
+    """Show the types of backend, the keys of a type, or one key."""
     from quintet.apis.eventingbackend.catalog import CATALOG
     from quintet.apis.eventingbackend.discovery import backend_types, described, description
 
+    if len(names) > 2:
+        raise click.UsageError("name a type and one of its keys: backend TYPE KEY")
+    type_name, key_name = (*names, None, None)[:2]
     if type_name is None:
-        if form == "json":
-            output.result_json(backend_types())
+        if form:
+            output.result_as(form, backend_types())
         else:
             width = max(map(len, CATALOG))
             for backend in CATALOG.values():
@@ -43,17 +38,17 @@ def explain(subject: str, type_name: str | None, key_name: str | None, form: str
     if found is None:
         raise click.UsageError(f"there is no backend type '{type_name}': there are {', '.join(CATALOG)}")
     if key_name is None:
-        if form == "json":
-            output.result_json(description(found))
+        if form:
+            output.result_as(form, description(found))
         else:
             output.result(type_text(found))
         return
     key = found.key(key_name)
     if key is None:
-        names = ", ".join(each.name for each in found.keys)
-        raise click.UsageError(f"backend type {found.name} has no key '{key_name}': there are {names}")
-    if form == "json":
-        output.result_json(described(key))
+        keys = ", ".join(each.name for each in found.keys)
+        raise click.UsageError(f"backend type {found.name} has no key '{key_name}': there are {keys}")
+    if form:
+        output.result_as(form, described(key))
     else:
         output.result("\n".join(_key_lines(key)))
 

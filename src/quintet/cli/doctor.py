@@ -1,7 +1,8 @@
 """The command doctor: whether this cluster can be used, check by check, with the next step.
 
-Called by `main`. Each check needs the ones before it, so the first failure ends the
-examination; what is only worth knowing is a warning.
+Called by `main`. The checks here need the ones before them, so the first failure ends the examination;
+what is only worth knowing is a warning. Then `diagnosis` looks at what an installation needs, or at
+the one that is there.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import sys
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ import click
 
 from quintet.apis.meta import Resource, Struct
 from quintet.cli import output
+from quintet.cli.diagnosis.findings import FAILED, OK, UNKNOWN, WARNING, Finding, worst
 from quintet.cli.explain import explain
 from quintet.kube import config
 from quintet.kube.client import Client
@@ -34,8 +36,7 @@ OLDEST_WORKING = (1, 32)
 OLDEST_SUPPORTED = (1, 35)
 NEWEST_SUPPORTED = (1, 37)
 
-OK, WARNING, FAILED = "ok", "warning", "failed"
-MARKS = {OK: ("✓", "green"), WARNING: ("!", "yellow"), FAILED: ("✗", "red")}
+MARKS = {OK: ("✓", "green"), WARNING: ("!", "yellow"), FAILED: ("✗", "red"), UNKNOWN: ("?", "blue")}
 
 SELF_REVIEW = Resource("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False)
 ACCESS_REVIEW = Resource(
@@ -72,17 +73,6 @@ INSTALLED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found."""
-
-    group: str
-    check: str
-    status: str
-    message: str
-    next: str = ""
-
-
 class UserInfo(Struct, frozen=True):
     """A name and its groups, as the server knows them."""
 
@@ -114,36 +104,60 @@ class AccessReview(Struct, frozen=True):
     status: AccessStatus = AccessStatus()
 
 
-@click.command(epilog="Exit codes: 0 all is well, 1 a check failed, 2 it was called wrongly.")
+@click.command(epilog="Exit codes: 0 all is well, 1 something is wrong, 2 it was called wrongly.")
+@click.option("--pre", is_flag=True, help="Only what has to be so before an installation.")
 @click.option("--kubeconfig", metavar="PATH", help="The kubeconfig to use instead of the usual one.")
 @click.option("--context", metavar="NAME", help="The context to use instead of the current one.")
+@click.option(
+    "--flavour",
+    type=click.Choice(["quintet", "kiagnose"]),
+    default="quintet",
+    show_default=True,
+    help="With --pre: what is to be installed.",
+)
+@click.option(
+    "--operator-namespace", metavar="NAME", help="With --pre: where to; default: that of the flavour."
+)
 @click.option(
     "-o", "output_format", type=click.Choice(["json"]), help="Print the answer for a program to read."
 )
 @click.pass_context
 def doctor(
-    ctx: click.Context, kubeconfig: str | None, context: str | None, output_format: str | None
+    ctx: click.Context,
+    pre: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    flavour: str,
+    operator_namespace: str | None,
+    output_format: str | None,
 ) -> None:
-    """Check whether the cluster can be reached, is supported, and what you may do there."""
-    findings = asyncio.run(_collect(kubeconfig, context))
-    worst = next(
-        status for status in (FAILED, WARNING, OK) if any(each.status == status for each in findings)
-    )
+    """Check the cluster, what you may do there, and whether Quintet works in it.
+
+    With --pre, before an installation: whether the server has what it takes, whether you may install, and
+    whether something is in the way. Nothing is written: what has to be tried is sent as a dry run.
+    """
+    findings = asyncio.run(examined(kubeconfig, context, (flavour, operator_namespace), pre=pre))
+    verdict = worst(findings)
     if output_format == "json":
-        output.result_json({"status": worst, "checks": [asdict(each) for each in findings]})
+        output.result_json({"status": verdict, "checks": [asdict(each) for each in findings]})
     else:
-        _show(findings)
-    ctx.exit(1 if worst == FAILED else 0)
+        _show(findings, pre=pre)
+    ctx.exit(1 if verdict == FAILED else 0)
 
 
-async def _collect(kubeconfig: str | None, context: str | None) -> list[Finding]:
-    """Everything that was found, ending with the first failure."""
+async def examined(
+    kubeconfig: str | None, context: str | None, place: tuple[str, str | None], *, pre: bool
+) -> list[Finding]:
+    """Everything that was found. `place`: flavour and namespace of the operator."""
     async with AsyncExitStack() as stack:
-        examination = _Examination(kubeconfig, context, stack)
+        examination = _Examination(kubeconfig, context, stack, pre=pre)
         findings: list[Finding] = []
         try:
             async for finding in examination.findings():
                 findings.append(finding)  # noqa: PERF401 - those before a failure count too
+            # They come with every controller: who cannot even connect need not wait for these.
+            if worst(findings) != FAILED:
+                findings += [finding async for finding in examination.installation(place)]
         except KubeError as error:
             findings.append(Finding(examination.group, examination.check, FAILED, *explain(error)))
     return findings
@@ -152,10 +166,14 @@ async def _collect(kubeconfig: str | None, context: str | None) -> list[Finding]
 class _Examination:
     """The checks, in the order in which they depend on each other."""
 
-    def __init__(self, kubeconfig: str | None, context: str | None, stack: AsyncExitStack) -> None:
+    def __init__(
+        self, kubeconfig: str | None, context: str | None, stack: AsyncExitStack, *, pre: bool
+    ) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
         self._stack = stack
+        self._pre = pre
+        self._connected: tuple[Client, str] | None = None
         self.group = self.check = ""
 
     async def findings(self) -> AsyncIterator[Finding]:
@@ -172,6 +190,7 @@ class _Examination:
         self._begin("server", "connection")
         transport = Transport(found, timeout=15.0, connect_timeout=5.0)
         client = Client(await self._stack.enter_async_context(transport))
+        self._connected = client, found.namespace
         version = await client.version()
         yield self._judge_trust(found)
         self._begin("server", "version")
@@ -186,6 +205,18 @@ class _Examination:
         self._begin("permissions", "access")
         for finding in await self._permissions(client, found, user.username):
             yield finding
+
+    def installation(self, place: tuple[str, str | None]) -> AsyncIterator[Finding]:
+        """Look at what an installation needs, or at the one that is there."""
+        from quintet.cli.diagnosis.looking import Looking
+        from quintet.manifests.installation import FLAVOURS, in_namespace
+        from quintet.runtime.clock import SystemClock
+
+        assert self._connected is not None, "there is a client once all checks before went well"
+        client, namespace = self._connected
+        self._begin("installation", "all")
+        looking = Looking(client, SystemClock(), in_namespace(FLAVOURS[place[0]], place[1]), namespace)
+        return looking.before() if self._pre else looking.after()
 
     def _begin(self, group: str, check: str) -> None:
         self.group, self.check = group, check
@@ -222,7 +253,7 @@ class _Examination:
             ]
         hint = "have an administrator of the cluster install it"
         findings = [self._judge_access("install", "install Quintet", denied_install, hint)]
-        if own:
+        if not self._pre:
             what = f"use it in namespace {found.namespace}"
             hint = "ask an administrator of the cluster for a role in that namespace"
             findings.append(self._judge_access("use", what, denied_use, hint))
@@ -232,7 +263,8 @@ class _Examination:
         self._begin("permissions", check)
         if not denied:
             return self._found(OK, f"you may {what}")
-        return self._found(WARNING, f"you may not {what}: creating {', '.join(denied)} is denied", hint)
+        status = FAILED if self._pre else WARNING
+        return self._found(status, f"you may not {what}: creating {', '.join(denied)} is denied", hint)
 
 
 def judge_version(text: str) -> tuple[str, str, str]:
@@ -272,7 +304,7 @@ def _question(resource: Resource, spec: dict[str, object] | None = None) -> dict
     return body | ({"spec": spec} if spec else {})
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[Finding], *, pre: bool) -> None:
     colour = False if os.environ.get("NO_COLOR") else None  # None = on a terminal only
     decorated = _can_print("".join(mark for mark, _ in MARKS.values()))
     for group, members in groupby(findings, key=lambda each: each.group):
@@ -283,8 +315,16 @@ def _show(findings: list[Finding]) -> None:
             click.echo(f"  {click.style(word, fg=shade)} {each.check}: {each.message}", color=colour)
             if each.next:
                 click.echo(f"    next: {each.next}", color=colour)
-    failed = any(each.status == FAILED for each in findings)
-    click.echo("this cluster cannot be used yet" if failed else "this cluster can be used")
+    click.echo(_verdict(findings, pre=pre))
+
+
+def _verdict(findings: list[Finding], *, pre: bool) -> str:
+    failed = {each.group for each in findings if each.status == FAILED}
+    if not failed:
+        return "Quintet can be installed here" if pre else "all is well"
+    if failed <= {"installation", "webhooks"}:
+        return "this cluster can be used, but Quintet does not work here yet"
+    return "Quintet cannot be installed here yet" if pre else "this cluster cannot be used yet"
 
 
 def _can_print(text: str) -> bool:

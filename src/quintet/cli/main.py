@@ -10,10 +10,14 @@ import errno
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from quintet import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # Name → module, function, and what it does: listing them must not import them.
 COMMANDS = {
@@ -27,12 +31,34 @@ COMMANDS = {
     "wait": ("quintet.cli.install", "wait", "Wait until every controller serves."),
     "run": ("quintet.cli.run", "run", "Run controllers and their webhooks."),
     "operator": ("quintet.cli.operator", "operator", "Run the operator that installs the controllers."),
+    "status": (
+        "quintet.cli.status",
+        "status",
+        "Show how objects stand: all, those of a kind, or one in full.",
+    ),
+    "tree": ("quintet.cli.tree", "tree", "Show an object and all that belongs to it."),
+    "new": ("quintet.cli.new", "new", "Print a manifest of a kind to begin with."),
+    "logs": ("quintet.cli.logs", "logs", "Show what the pods of an object, or of a controller, say."),
+    "events": ("quintet.cli.events", "events", "Show what happened to objects and what belongs to them."),
     "validate": ("quintet.cli.validate", "validate", "Check manifests without a cluster."),
-    "explain": ("quintet.cli.catalog", "explain", "Show what a type of backend can be told."),
+    "preview": ("quintet.cli.preview", "preview", "Print what controllers would make for manifests."),
+    "diff": ("quintet.cli.diff", "diff", "Show what manifests would change in a cluster."),
+    "explain": (
+        "quintet.cli.explaining",
+        "explain",
+        "Say why an object is as it is; or what a type of backend can be told.",
+    ),
+    "reconcile": ("quintet.cli.steering", "reconcile", "Ask the controller to look at an object now."),
+    "suspend": ("quintet.cli.steering", "suspend", "Leave an object and its children alone for now."),
+    "resume": ("quintet.cli.steering", "resume", "Look after a suspended object again."),
+    "rerun": ("quintet.cli.rerun", "rerun", "Run a Checkup again."),
+    "undo": ("quintet.cli.undo", "undo", "Take back what a CASConfig has set; the config stays."),
     "why": ("quintet.cli.why", "why", "Say why an object is a target of a CASConfig, or is none."),
     "publisher-proxy": ("quintet.cli.dataplane", "publisher_proxy", "Take events in for an EventingBackend."),
     "dispatcher": ("quintet.cli.dataplane", "dispatcher", "Deliver the events of an EventingBackend."),
-    "doctor": ("quintet.cli.doctor", "doctor", "Check whether a cluster can be used, and by you."),
+    "doctor": ("quintet.cli.doctor", "doctor", "Check a cluster, your rights, and whether Quintet works."),
+    "report": ("quintet.cli.report", "report", "Write an archive for somebody who helps."),
+    "completion": ("quintet.cli.completion", "completion", "Print a script that makes a shell complete."),
     "demo": ("quintet.cli.demo", "demo", "Install Quintet and show one working object of each kind."),
 }
 
@@ -52,6 +78,17 @@ class Lazy(click.Group):
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Suggest commands from the table above, and options."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=summary)
+            for name, (_, _, summary) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table above."""

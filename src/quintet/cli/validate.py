@@ -73,19 +73,19 @@ def validate(paths: tuple[str, ...], recursive: bool, namespace: str, form: str)
     Mistakes in spec.config of an EventingBackend count as mistakes, also where the webhooks only warn.
     Objects of other products are left alone.
     """
-    findings: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     checked = skipped = 0
-    for document in _read(paths, recursive=recursive):
-        found = judged(document, namespace)
-        checked, skipped = checked + found.known, skipped + (not found.known)
-        findings += _findings(document, namespace, found)
-    mistaken = any(finding["severity"] == "error" for finding in findings)
+    for document in read(paths, recursive=recursive):
+        verdict = judged(document, namespace)
+        checked, skipped = checked + verdict.known, skipped + (not verdict.known)
+        found += findings(document, namespace, verdict)
+    mistaken = any(finding["severity"] == "error" for finding in found)
     if form == "json":
-        output.result_json({"checked": checked, "skipped": skipped, "findings": findings})
+        output.result_json({"checked": checked, "skipped": skipped, "findings": found})
     else:
-        for finding in findings:
-            output.result(_line(finding))
-        output.progress(_summary(checked, skipped, findings))
+        for finding in found:
+            output.result(line(finding))
+        output.progress(_summary(checked, skipped, found))
     raise click.exceptions.Exit(1 if mistaken else 0)
 
 
@@ -111,7 +111,7 @@ def _judged(kind: tuple[str, str], obj: JsonObject) -> Judged:
     from quintet.apis.structural import as_read, mistakes
     from quintet.cli.rules import RULES
 
-    schema, admission = _parts(*kind)
+    schema, admission = parts(*kind)
     notes: tuple[str, ...] = ()
     errors = mistakes(schema, obj, RULES)
     if errors:
@@ -128,8 +128,23 @@ def _judged(kind: tuple[str, str], obj: JsonObject) -> Judged:
     return Judged(verdict.errors, (*notes, *verdict.warnings))
 
 
+def stored(obj: JsonObject, namespace: str) -> JsonObject:
+    """An object without mistakes as the API server would store it: with all defaults."""
+    from quintet.admission.review import Operation
+    from quintet.apis.structural import as_read
+
+    kind = obj["apiVersion"], obj["kind"]
+    if kind not in KINDS:
+        return obj
+    schema, admission = parts(*kind)
+    placed = {**obj, "metadata": {"namespace": namespace, **(obj.get("metadata") or {})}}
+    read: JsonObject = as_read(schema, placed)
+    return admission.default(read, Operation.CREATE) if admission.default is not None else read
+
+
 @cache
-def _parts(api_version: str, kind: str) -> tuple[JsonObject, Admission]:
+def parts(api_version: str, kind: str) -> tuple[JsonObject, Admission]:
+    """The schema of a kind of ours, and who judges it."""
     from quintet.manifests.crd import object_schema
 
     declared, admission = map(_imported, KINDS[api_version, kind])
@@ -151,7 +166,8 @@ def _nearly(api_version: str, kind: str) -> str:
     return f"there is no {kind} of {api_version} (did you mean {meant[0]} of {in_group[meant[0]]}?)"
 
 
-def _read(paths: tuple[str, ...], *, recursive: bool) -> Iterator[Document]:
+def read(paths: tuple[str, ...], *, recursive: bool) -> Iterator[Document]:
+    """The objects of all files that are meant."""
     for file in files(paths, recursive=recursive):
         try:
             for document in documents(file):
@@ -160,7 +176,8 @@ def _read(paths: tuple[str, ...], *, recursive: bool) -> Iterator[Document]:
             raise click.UsageError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
-def _findings(document: Document, namespace: str, found: Judged) -> Iterator[dict[str, Any]]:
+def findings(document: Document, namespace: str, found: Judged) -> Iterator[dict[str, Any]]:
+    """What was found about one object, one mistake or warning at a time."""
     obj = document.value if isinstance(document.value, dict) else {}
     written = obj.get("metadata")
     metadata = written if isinstance(written, dict) else {}
@@ -181,7 +198,8 @@ def _findings(document: Document, namespace: str, found: Judged) -> Iterator[dic
         yield {**where, "severity": "warning", "field": "", "reason": "", "message": warning}
 
 
-def _line(finding: dict[str, Any]) -> str:
+def line(finding: dict[str, Any]) -> str:
+    """A finding for people."""
     named = f"{finding['namespace']}/{finding['name']}" if finding["name"] else ""
     parts = (
         f"{finding['file']}, document {finding['document']}",

@@ -155,11 +155,36 @@ class Client:
                 "continue": page.metadata.continue_,
             }
 
-    async def logs(self, key: ObjectKey, container: str, *, lines: int, limit: int) -> bytes:
-        """The last lines of a container's log, of these at most the first `limit` bytes."""
+    async def raw(self, path: str) -> bytes:
+        """Read something of the server, or of a pod behind it, that is no JSON."""
+        return await self._transport.request("GET", path, accept="*/*", acting_as=self._user)
+
+    async def logs(
+        self, key: ObjectKey, container: str, *, lines: int, limit: int, previous: bool = False
+    ) -> bytes:
+        """The last lines of a container's log, of these at most the first `limit` bytes.
+
+        `previous`: the log of the container before its last restart.
+        """
         params = {"container": container, "tailLines": str(lines), "limitBytes": str(limit)}
+        if previous:
+            params["previous"] = "true"
         path = _path(PODS, key.namespace, key.name, "log")
         return await self._transport.request("GET", path, params=params, acting_as=self._user)
+
+    @contextlib.asynccontextmanager
+    async def log_lines(
+        self, key: ObjectKey, container: str, *, lines: int | None = None, idle_timeout: float = 14_400.0
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Follow a container's log until it ends: batches of lines, from its start or its last `lines` on."""
+        params = {"container": container, "follow": "true"}
+        if lines is not None:
+            params["tailLines"] = str(lines)
+        path = _path(PODS, key.namespace, key.name, "log")
+        async with self._transport.stream(
+            path, params, idle_timeout=idle_timeout, acting_as=self._user
+        ) as batches:
+            yield batches
 
     @contextlib.asynccontextmanager
     async def watch(
@@ -211,13 +236,17 @@ class Client:
         *,
         force: bool = True,
         subresource: str = "",
+        dry_run: bool = False,
     ) -> T:
-        """Server-side apply. A `uid` in the body's metadata makes sure that it is the object we mean.
+        """Server-side apply, or a try at it. A `uid` in the metadata makes sure that it is the one we mean.
 
         The server says `Invalid` if another object has that name now, `Conflict` if none has.
         """
-        path = _path(resource, key.namespace, key.name, subresource)
-        return await self._write("PATCH", path, body, kind, APPLY, force="true" if force else "false")
+        path, params = _path(resource, key.namespace, key.name, subresource), {}
+        if dry_run:
+            params["dryRun"] = "All"
+        force_text = "true" if force else "false"
+        return await self._write("PATCH", path, body, kind, APPLY, force=force_text, **params)
 
     async def patch(
         self,

@@ -15,9 +15,11 @@ from quintet.manifests.helm import CHART, chart
 from quintet.manifests.installation import KIAGNOSE as KIAGNOSE_FLAVOUR
 from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.manager import manager, namespace
+from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
 from quintet.manifests.olm import BUNDLE, CATALOG, bundle, catalog, dockerfile
-from quintet.manifests.operator import a_quintet, operator
+from quintet.manifests.operator import a_quintet, operator, operator_process
 from quintet.manifests.policy import policies
+from quintet.manifests.process import service_monitor
 from quintet.manifests.rbac import offered_roles, operator_roles, user_roles
 from quintet.manifests.rightspage import rights_page
 from quintet.manifests.text import HEADER, as_yaml
@@ -30,9 +32,10 @@ INSTALLATION = Path("config/default")
 KYMA = Path("config/kyma")
 OPERATOR = Path("config/operator")
 KIAGNOSE = Path("config/kiagnose")
+PROMETHEUS = Path("config/prometheus")
 CATALOG_PAGE = Path("docs/eventingbackend-catalog.md")
 RIGHTS_PAGE = Path("docs/rights.md")
-FOLDERS = (CRD_FOLDER, INSTALLATION, KYMA, OPERATOR, KIAGNOSE, CHART, BUNDLE, CATALOG)
+FOLDERS = (CRD_FOLDER, INSTALLATION, KYMA, OPERATOR, KIAGNOSE, PROMETHEUS, CHART, BUNDLE, CATALOG)
 """Folders in which a file with our header and without a source is a left-over."""
 
 
@@ -67,7 +70,7 @@ def _installation(
 def _packages(components: Sequence[Component]) -> Files:
     """The suite operator, in every form that it is installed in."""
     files = {**_operator(OPERATOR, components, QUINTET), **_operator(KIAGNOSE, components, KIAGNOSE_FLAVOUR)}
-    files |= chart(components)
+    files |= chart(components) | _monitoring()
     files |= {BUNDLE / path: content for path, content in bundle(components).items()}
     files[BUNDLE / "bundle.Dockerfile"] = dockerfile()
     files[CATALOG / "catalog.yaml"] = catalog(components)
@@ -80,6 +83,16 @@ def _operator(folder: Path, components: Sequence[Component], flavour: Flavour) -
         folder / "operator.yaml": as_yaml(*operator(components, flavour)),
         folder / "kustomization.yaml": _kustomization(["operator.yaml"]),
         folder / "quintet.yaml": as_yaml(a_quintet(flavour)),
+    }
+
+
+def _monitoring() -> Files:
+    """`kubectl apply -k config/prometheus`, where Prometheus has its own operator."""
+    process = operator_process()
+    return {
+        PROMETHEUS / "servicemonitor.yaml": as_yaml(service_monitor(process), eventing_monitor(process)),
+        PROMETHEUS / "prometheusrule.yaml": as_yaml(prometheus_rule(process)),
+        PROMETHEUS / "kustomization.yaml": _kustomization(["servicemonitor.yaml", "prometheusrule.yaml"]),
     }
 
 

@@ -19,6 +19,7 @@ from quintet.components import Component
 from quintet.manifests import process as processes
 from quintet.manifests.crd import definition, object_schema
 from quintet.manifests.installation import QUINTET, Flavour
+from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
 from quintet.manifests.operator import operator, operator_process
 from quintet.manifests.process import IMAGE, RESOURCES
 from quintet.manifests.text import HEADER, as_yaml
@@ -40,6 +41,7 @@ _EXPRESSIONS: Mapping[str, str] = {
 _OPTIONAL = {
     "NetworkPolicy": ".Values.networkPolicy.enabled",
     "ServiceMonitor": ".Values.serviceMonitor.enabled",
+    "PrometheusRule": ".Values.prometheusRule.enabled",
 }
 
 _IMAGE_TEMPLATE = """\
@@ -152,6 +154,7 @@ def values() -> JsonObject:
         },
         "networkPolicy": {"enabled": True},
         "serviceMonitor": {"enabled": False},
+        "prometheusRule": {"enabled": False},
         "quintet": {"create": True, "spec": {}},
     }
 
@@ -175,6 +178,7 @@ def values_schema() -> JsonObject:
                 ),
                 "networkPolicy": switch,
                 "serviceMonitor": switch,
+                "prometheusRule": switch,
                 "quintet": _closed({"create": {"type": "boolean"}, "spec": spec}),
                 "global": {"type": "object"},
             }
@@ -211,12 +215,14 @@ def _operator_template(components: Sequence[Component]) -> str:
     ]
     deployment = processes.deployment(replace(process, replicas=_REPLICAS))
     deployment["spec"]["template"]["spec"]["containers"][0]["resources"] = _RESOURCES
-    parts = [_document(body) for body in (*bodies, deployment, processes.service_monitor(process))]
+    monitoring = [processes.service_monitor(process), eventing_monitor(process), prometheus_rule(process)]
+    parts = [_document(body) for body in (*bodies, deployment, *monitoring)]
     return HEADER + "".join(parts)
 
 
 def _document(body: JsonObject) -> str:
-    text = "---\n" + as_yaml(body).removeprefix(HEADER)
+    # What Prometheus fills in is not for Helm to fill in.
+    text = "---\n" + as_yaml(body).removeprefix(HEADER).replace("{{", '{{ "{{" }}')
     for mark, expression in _EXPRESSIONS.items():
         text = text.replace(mark, expression)
     if (condition := _OPTIONAL.get(body["kind"])) is not None:

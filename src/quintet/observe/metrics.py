@@ -78,6 +78,11 @@ webhook_in_flight = Gauge(
     "controller_runtime_webhook_requests_in_flight", "Admission reviews being answered", ["webhook"]
 )
 
+webhook_certificate_end = Gauge(
+    "quintet_webhook_certificate_end_timestamp_seconds",
+    "When the certificate ends that webhooks are served with; 0 where none are served",
+)
+
 leader_status = Gauge("leader_election_master_status", "1 while this process leads", ["name"])
 
 watch_restarts = Counter("quintet_watch_restarts", "Watches opened again, by cause", ["resource", "cause"])

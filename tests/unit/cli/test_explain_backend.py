@@ -53,7 +53,9 @@ def test_programs_get_what_discovery_answers():
     [
         (("backend", "kafka"), "there is no backend type 'kafka': there are nats, beb"),
         (("backend", "nats", "ur"), "backend type nats has no key 'ur': there are url, "),
-        (("pod",), "'pod' is not 'backend'"),
+        (("backend", "nats", "url", "more"), "name a type and one of its keys"),
+        (("pod",), "'pod' is no object: write KIND NAME or KIND/NAME"),
+        (("pod", "x"), "there is no kind 'pod' of ours: there are quintet, jsonserver, "),
     ],
 )
 def test_what_there_is_not_is_answered_with_what_there_is(arguments, want):

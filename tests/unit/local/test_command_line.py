@@ -103,7 +103,20 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize(
     "command",
-    ["up", "down", "build", "install", "upgrade", "uninstall", "wait", "why", "explain", "demo", "doctor"],
+    [
+        "up",
+        "down",
+        "build",
+        "install",
+        "upgrade",
+        "uninstall",
+        "wait",
+        "why",
+        "explain",
+        "demo",
+        "doctor",
+        "report",
+    ],
 )
 def test_help_of_a_command_does_not_wait_for_the_controllers(command):
     script = (

@@ -44,6 +44,7 @@ from quintet.controllers.casconfig.status import (
 from quintet.controllers.casconfig.survey import Problem, Survey, Surveyor, reach_of
 from quintet.controllers.casconfig.transaction import Failure, Hands, Task
 from quintet.controllers.casconfig.watches import Watches
+from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import KubeError, NotFound
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.builder import Builder
@@ -374,5 +375,5 @@ def build(manager: Manager, *, operator: str = "", workers: int = 8) -> CASConfi
     surveyor = Surveyor(Kinds(builder.client, manager.clock), watches, operator)
     hands = Hands(builder.client, watches, manager.clock)
     controller = CASConfigController(builder, surveyor, hands, operator)
-    builder.build(controller.reconcile, workers=workers)
+    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
     return controller

@@ -23,6 +23,7 @@ from quintet.controllers.checkup.observed import Hindrance, JobState, Obstacle, 
 from quintet.controllers.checkup.setup import Setup
 from quintet.controllers.checkup.verdict import Ending
 from quintet.controllers.checkup.watching import BY_ACCOUNT, Sources, account_of
+from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import KubeError, NotFound
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.apply import RepairBudget
@@ -366,5 +367,5 @@ def build(manager: Manager, *, limits: timing.Limits | None = None, workers: int
     """Wire the controller into a process."""
     builder = Builder(manager, "checkup", CHECKUPS, Checkup, indexes={BY_ACCOUNT: account_of})
     controller = CheckupController(builder, Sources(builder), limits or timing.Limits())
-    builder.build(controller.reconcile, workers=workers)
+    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
     return controller

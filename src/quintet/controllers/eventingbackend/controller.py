@@ -21,6 +21,7 @@ from quintet.apis.eventingbackend import (
 )
 from quintet.apis.eventingbackend.types import FINALIZER
 from quintet.apis.meta import ObjectKey
+from quintet.apis.steering import RECONCILE_AT
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.apis.subscription.validation import spec_errors
 from quintet.controllers.eventingbackend import plan, status
@@ -43,6 +44,7 @@ from quintet.controllers.eventingbackend.watching import (
     namespaces,
     watch,
 )
+from quintet.controllers.suspension import unless_suspended
 from quintet.eventing import consumers
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, own_server_url, runs_server, server_url
 from quintet.eventing.sessions import Sessions
@@ -145,13 +147,14 @@ class EventingBackendController:
                 return made
             running = made
         old = self._place(scope.hands)
-        # A server that comes up, or one pod of it that goes, is worth another look at once.
+        # A server that comes up, one pod of it that goes, or somebody who asks is worth another look at once.
         question = (
             asked.backend.name,
             asked.values,
             running.generation,
             running.status.available_replicas,
             old,
+            backend.metadata.annotations.get(RECONCILE_AT),
         )
         driver = self._drivers[asked.backend.name]
         scope.looked = True
@@ -343,5 +346,5 @@ def build(
     builder = Builder(manager, "eventingbackend", EVENTINGBACKENDS, EventingBackend, indexes=indexes)
     sources = watch(builder)
     controller = EventingBackendController(builder, sources, sessions or Sessions(manager.clock), options)
-    builder.build(controller.reconcile, workers=workers)
+    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
     return controller

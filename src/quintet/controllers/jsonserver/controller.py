@@ -27,6 +27,7 @@ from quintet.controllers.jsonserver.status import (
     wants_verification,
 )
 from quintet.controllers.settling import passes, settled, waits_for_others
+from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import ApiError
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.apply import ForeignObject
@@ -203,5 +204,5 @@ def build(manager: Manager, *, image: str, read_back: ReadBack, workers: int = 8
         labels=desired.SELECTOR,
     )
     controller = JsonServerController(builder, image, read_back)
-    builder.build(controller.reconcile, workers=workers)
+    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
     return controller

@@ -37,6 +37,7 @@ from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, R
 from quintet.controllers.statefulcluster.scope import Memory, Pass
 from quintet.controllers.statefulcluster.scribe import Scribe
 from quintet.controllers.statefulcluster.status import Trouble
+from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import BadRequest, Forbidden, Invalid, ServerFault, TooLarge, TooManyRequests
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.builder import Builder
@@ -392,5 +393,5 @@ def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
         indexes={OWNER: lambda revision: (revision.owner_uid,)},
     )
     controller = StatefulClusterController(builder, pods, claims, known)
-    builder.build(controller.reconcile, workers=workers)
+    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
     return controller

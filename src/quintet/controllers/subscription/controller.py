@@ -21,6 +21,7 @@ from quintet.controllers.subscription.hands import Hands, Place, goes_whole
 from quintet.controllers.subscription.metrics import Shown
 from quintet.controllers.subscription.sinks import SERVICES, Service, ServiceView, sink_key, sink_trouble
 from quintet.controllers.subscription.status import Found, Reason, Trouble
+from quintet.controllers.suspension import unless_suspended
 from quintet.eventing import naming
 from quintet.eventing.choice import NoBackend, chosen
 from quintet.eventing.consumers import needs, somebody_pulls
@@ -292,5 +293,5 @@ def build(manager: Manager, *, sessions: Sessions, workers: int = 8) -> Subscrip
 
     controller = SubscriptionController(builder, backends, services, sessions)
     sessions.listeners.append(controller.connection_changed)
-    builder.build(controller.reconcile, workers=workers)
+    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
     return controller

@@ -34,6 +34,7 @@ from quintet.controllers.suite.parts import (
 )
 from quintet.controllers.suite.rollout import DeploymentStatus, Rollout, fallbacks
 from quintet.controllers.suite.status import DEGRADED, Problem, Reason, Seen, status_of
+from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import ApiError, KubeError, WriteFenced
 from quintet.runtime import conditions, handlers
 from quintet.runtime.apply import ForeignObject
@@ -289,7 +290,7 @@ def build(manager: Manager, *, install: Installer, version: str) -> SuiteControl
     stores |= {each: builder.owns(each, labels=SELECTOR) for each in OWNED if each not in stores}
     kept = Definitions(builder.client, definitions, builder.writes)
     controller = SuiteController(builder, kept, stores, install, version)
-    builder.build(controller.reconcile, workers=1)
+    builder.build(unless_suspended(builder, controller.reconcile), workers=1)
     return controller
 
 

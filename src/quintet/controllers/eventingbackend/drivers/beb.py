@@ -24,7 +24,8 @@ class BebDriver(Driver):
 
     backend = BEB
 
-    def data_plane(self, backend: EventingBackend, config: Effective) -> DataPlane:
+    @staticmethod
+    def data_plane(backend: EventingBackend, config: Effective) -> DataPlane:
         """Publishers, and nothing that delivers."""
         return DataPlane(
             publisher=PublisherSettings(

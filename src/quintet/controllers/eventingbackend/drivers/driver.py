@@ -37,8 +37,9 @@ class Driver(ABC):
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
 
+    @staticmethod
     @abstractmethod
-    def data_plane(self, backend: EventingBackend, config: Effective) -> DataPlane:
+    def data_plane(backend: EventingBackend, config: Effective) -> DataPlane:
         """What is to run for a configuration. Pure."""
 
     @abstractmethod

@@ -53,7 +53,8 @@ class NatsDriver(Driver):
 
     backend = NATS
 
-    def data_plane(self, backend: EventingBackend, config: Effective) -> DataPlane:
+    @staticmethod
+    def data_plane(backend: EventingBackend, config: Effective) -> DataPlane:
         """Publishers and dispatchers that work on the stream."""
         secret, meta = config.text("credentialsSecretRef"), backend.metadata
         nats = NatsSettings(

@@ -1,0 +1,167 @@
+"""Every metric and label that a board or an alert asks for is shown by a real operator, proxy or dispatcher."""
+
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kit.accounts import context
+from kit.api import Api
+from kit.dispatchers import DispatcherProcess
+from kit.eventually import eventually
+from kit.jsonservers import a_jsonserver
+from kit.jsonservers import install as jsonservers
+from kit.nats import a_nats_server
+from kit.process import Program
+from kit.promql import OF_PROMETHEUS, UP, labels, metrics, queries
+from kit.publishers import a_publisher, a_stream, binary, settings
+from kit.quintet import COMMAND, free_port
+from kit.sink import a_sink
+from kit.subscriptions import Scene, a_scene, install, subscription_operator
+from quintet.apis.jsonserver import JSONSERVERS
+from quintet.apis.meta import Object
+from quintet.kube.client import Client
+from quintet.local.cluster import Cluster
+
+Shown = dict[str, set[str]]
+"""The name of each series → its labels."""
+# Nothing goes wrong here and nobody campaigns, so these are shown without a series: their labels.
+WITHOUT_A_SERIES = {
+    "controller_runtime_reconcile_errors_total": {"controller"},
+    "controller_runtime_terminal_reconcile_errors_total": {"controller"},
+    "controller_runtime_reconcile_panics_total": {"controller"},
+    "controller_runtime_reconcile_timeouts_total": {"controller"},
+    "workqueue_retries_total": {"controller", "name"},
+    "quintet_undecodable_objects_total": {"resource"},
+    "quintet_events_dropped_total": {"controller"},
+    "quintet_watch_restarts_total": {"resource", "cause"},
+    "leader_election_master_status": {"name"},
+}
+
+
+def read(text: str) -> Shown:
+    found: Shown = {}
+    for family in text_string_to_metric_families(text):
+        # A family without series is declared all the same.
+        kind = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
+        for ending in kind:
+            found.setdefault(f"{family.name}{ending}", set())
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+async def scraped(port: int) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        assert answer.status == 200
+        return await answer.text()
+
+
+@contextlib.asynccontextmanager
+async def an_operator(cluster: Cluster, namespace: str) -> AsyncIterator[int]:
+    """`quintet run` with leader election and webhooks; gives its port for health."""
+    health = free_port()
+    program = Program(
+        str(COMMAND), "run", "--kubeconfig", str(cluster.kubeconfig), "--context", context("jsonserver"),
+        "--controllers", "jsonserver", "--namespace", namespace,
+        "--webhooks", "url", "--webhook-port", str(free_port()),
+        "--health-address", f"127.0.0.1:{health}", "--discovery-address", "127.0.0.1:0",
+    )  # fmt: skip
+    await program.start()
+    try:
+        yield health
+    finally:
+        program.signal(15)
+        await program.ended()
+
+
+@pytest.fixture
+async def of_controllers(client: Client, api: Api, cluster: Cluster, namespace: str) -> Shown:
+    await jsonservers(client)
+    async with an_operator(cluster, namespace) as port:
+        # Admission answers for all namespaces, so it may be a moment until this one asks us.
+        async def created() -> None:
+            await api.create(JSONSERVERS.path(namespace), a_jsonserver("app-probe"), dryRun="All")
+            text = await scraped(port)
+            assert re.search(r"webhook_requests_total\{[^}]*\} [1-9]", text), "nobody has asked yet"
+
+        await eventually(created, within=120)
+        await client.create(JSONSERVERS, a_jsonserver("app-books"), Object, namespace=namespace)
+
+        async def worked() -> str:
+            text = await scraped(port)
+            assert re.search(r'reconcile_total\{[^}]*controller="jsonserver"[^}]*\} [1-9]', text), text
+            return text
+
+        return read(await eventually(worked, within=120))
+
+
+@pytest.fixture
+async def of_events(client: Client, cluster: Cluster, namespace: str, tmp_path: Path) -> Shown:
+    await install(client)
+    found: Shown = {}
+    async with (
+        a_nats_server(tmp_path / "nats") as server,
+        a_scene(client, namespace, server, cluster.kubeconfig) as scene,
+        subscription_operator(cluster.kubeconfig, scene),
+        a_sink() as sink,
+    ):
+        found |= await _dispatched(scene, cluster, sink.port)
+    async with (
+        a_nats_server(tmp_path / "other") as server,
+        a_stream(server),
+        a_publisher(settings(server.url)) as publisher,
+    ):
+        await publisher.ready()
+        answer = await publisher.ask(binary())
+        assert answer.status == 204, answer
+        found |= read(await publisher.metrics())
+    # The controller of Subscriptions ran in this very process.
+    from prometheus_client import generate_latest
+
+    return found | {
+        name: each for name, each in read(generate_latest().decode()).items() if "subscription_status" in name
+        or "event_type_subscribed" in name
+    }  # fmt: skip
+
+
+async def _dispatched(scene: Scene, cluster: Cluster, port: int) -> Shown:
+    process = DispatcherProcess(scene.settings, scene.kubeconfig, {scene.host: ("127.0.0.1", port)})
+    try:
+        await scene.subscribe()
+        await process.start()
+        await scene.found("orders", "Delivering")
+        await scene.publish(1)
+
+        async def delivered() -> str:
+            text = await scraped(process.metrics_port)
+            assert re.search(r"delivery_per_subscription_total\{[^}]*\} [1-9]", text), text
+            return text
+
+        return read(await eventually(delivered, within=120))
+    finally:
+        await process.end()
+
+
+@pytest.mark.timeout(600)
+async def test_every_metric_and_label_of_boards_and_alerts_is_shown_by_a_running_process(
+    of_controllers: Shown, of_events: Shown
+):
+    # Kept in one test: what is asked for is looked for in all processes.
+    shown: Shown = {UP: set()}
+    for source in (WITHOUT_A_SERIES, of_events, of_controllers):
+        for name, found in source.items():
+            shown.setdefault(name, set()).update(found)
+    really = {*of_events, *of_controllers}
+    wrong = []
+    for title, query in queries():
+        asked = metrics(query)
+        missing = asked - really - {UP}
+        wrong += [f"{title}: nobody shows {name}" for name in missing]
+        known = set().union(*(shown.get(name, set()) for name in asked)) | OF_PROMETHEUS
+        wrong += [f"{title}: {asked} have no label {label}" for label in labels(query) - known]
+    assert wrong == [], "\n".join(wrong)

@@ -1,0 +1,232 @@
+"""`quintet doctor` before and after an installation, on a control plane of its own: it is installed there."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from kit.api import Api, RefusedError
+from kit.cluster import control_plane
+from kit.eventually import eventually
+from kit.kubelet import PretendedNode
+from kit.meanwhile import meanwhile
+from kit.quintet import COMMAND, with_webhooks
+from kit.suite import NAMES, a_flavour, register_webhooks, suite_operator_at
+from quintet import __version__
+from quintet.apis.suite import QUINTET
+from quintet.local.cluster import Cluster
+from quintet.manifests.crd import definition
+
+NAMESPACE = "quintet-system"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+Checks = dict[tuple[str, str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with control_plane(tmp_path_factory.mktemp("own")) as running:
+        yield running
+
+
+@pytest.fixture
+async def bare(own: Cluster) -> AsyncIterator[Api]:
+    async with Api.connect(own.kubeconfig) as connected:
+        yield connected
+
+
+async def quintet(*arguments: object) -> subprocess.CompletedProcess[str]:
+    argv = [str(COMMAND), *map(str, arguments)]
+    return await asyncio.to_thread(subprocess.run, argv, text=True, capture_output=True, timeout=200)
+
+
+async def doctor(*arguments: object) -> tuple[int, Checks]:
+    """The exit code, and the worst of each check by group and name."""
+    answer = await quintet("doctor", "-o", "json", *arguments)
+    assert not answer.stderr, answer.stderr
+    found: Checks = {}
+    order = ["ok", "unknown", "warning", "failed"]
+    for each in json.loads(answer.stdout)["checks"]:
+        key = each["group"], each["check"]
+        if key not in found or order.index(each["status"]) > order.index(found[key]["status"]):
+            found[key] = each
+    return answer.returncode, found
+
+
+def failed(checks: Checks) -> list[tuple[str, str]]:
+    return [key for key, each in checks.items() if each["status"] == "failed"]
+
+
+@contextlib.asynccontextmanager
+async def there(bare: Api, folder: str, body: dict[str, Any]) -> AsyncIterator[None]:
+    """An object for a while; it is gone afterwards."""
+    path = f"{folder}/{body['metadata']['name']}"
+    await bare.create(folder, body)
+    try:
+        yield
+    finally:
+        await bare.delete(path)
+
+        async def gone() -> None:
+            assert not await bare.exists(path), path
+
+        await eventually(gone, within=120)
+
+
+async def test_before_an_installation_an_empty_cluster_is_fine_and_nothing_is_written(own, bare):
+    answer = await quintet("doctor", "--pre", "--kubeconfig", own.kubeconfig)
+
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    lines = answer.stdout.splitlines()
+    assert lines[-1] == "Quintet can be installed here"
+    groups = [line for line in lines[:-1] if not line.startswith(" ")]
+    assert groups == [
+        "configuration",
+        "server",
+        "identity",
+        "permissions",
+        "server",
+        "permissions",
+        "cluster",
+    ]
+    assert not await bare.exists(f"/api/v1/namespaces/{NAMESPACE}")
+    assert not await bare.exists(f"{ROLES}/quintet-operator")
+
+
+async def test_without_pre_a_cluster_without_quintet_says_how_to_install_it(own):
+    code, checks = await doctor("--kubeconfig", own.kubeconfig)
+
+    assert (code, failed(checks)) == (1, [("installation", "quintet")])
+    assert checks["installation", "quintet"]["next"] == "quintet install"
+
+
+async def test_who_may_make_everything_but_hold_nothing_cannot_install(own, bare):
+    rules = [
+        {"apiGroups": [group], "resources": ["*"], "verbs": ["create", "patch", "get", "list"]}
+        for group in ("", "apps", "policy", "networking.k8s.io", "apiextensions.k8s.io", "quintet.dev",
+                      "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "apiregistration.k8s.io")
+    ]  # fmt: skip
+    role = {"metadata": {"name": "doctor-carol"}, "rules": rules}
+    binding = {
+        "metadata": {"name": "doctor-carol"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "doctor-carol"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "carol"}],
+    }
+    async with there(bare, ROLES, role), there(bare, BINDINGS, binding):
+
+        async def refused() -> Checks:
+            code, checks = await doctor("--pre", "--kubeconfig", own.client_kubeconfig("carol"))
+            assert (code, failed(checks)) == (1, [("permissions", "grant")]), checks
+            return checks
+
+        checks = await eventually(refused, within=60)
+    assert "ClusterRole quintet-operator" in checks["permissions", "grant"]["message"]
+
+
+async def test_who_may_not_create_definitions_cannot_install(own):
+    code, checks = await doctor("--pre", "--kubeconfig", own.client_kubeconfig("dave"))
+
+    assert (code, failed(checks)) == (1, [("permissions", "access")])
+
+
+async def test_a_role_of_somebody_else_under_the_name_of_ours_is_in_the_way(own, bare):
+    async with there(bare, ROLES, {"metadata": {"name": "quintet-operator"}, "rules": []}):
+        code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
+
+    assert (code, failed(checks)) == (1, [("cluster", "names")])
+    assert "ClusterRole quintet-operator" in checks["cluster", "names"]["message"]
+
+
+async def test_a_definition_of_somebody_else_is_in_the_way(own, bare):
+    body = definition(QUINTET)
+    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"]["theirs"] = {"type": "string"}
+    async with there(bare, CRDS, body):
+        code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
+
+    assert (code, failed(checks)) == (1, [("cluster", "definitions")])
+    assert "spec.theirs" in checks["cluster", "definitions"]["message"]
+
+
+async def test_an_operator_in_another_namespace_is_in_the_way(own, bare):
+    labels = {"app.kubernetes.io/name": "quintet-operator", "app.kubernetes.io/part-of": "quintet"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": pod}
+    body = {"metadata": {"name": "quintet-operator", "labels": labels}, "spec": spec}
+    async with there(bare, "/apis/apps/v1/namespaces/default/deployments", body):
+        code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
+
+    assert (code, failed(checks)) == (1, [("cluster", "installation")])
+    assert "default/quintet-operator" in checks["cluster", "installation"]["message"]
+
+
+async def test_a_namespace_that_would_refuse_our_pods_is_in_the_way(own, bare):
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    async with there(bare, "/api/v1/namespaces", {"metadata": {"name": "full"}}):
+        await bare.create("/api/v1/namespaces/full/resourcequotas", quota)
+
+        async def refused() -> Checks:
+            code, checks = await doctor(
+                "--pre", "--operator-namespace", "full", "--kubeconfig", own.kubeconfig
+            )
+            assert (code, failed(checks)) == (1, [("cluster", "namespace")]), checks
+            return checks
+
+        checks = await eventually(refused, within=60)
+    assert "quota" in checks["cluster", "namespace"]["message"]
+
+
+@pytest.mark.timeout(900)
+async def test_an_installation_that_works_is_all_good_news_and_what_is_taken_away_is_missed(own, bare):
+    done = await quintet("install", "--no-wait", "--image", "q:1", "--kubeconfig", own.kubeconfig)
+    assert done.returncode == 0, done.stderr
+    async with (
+        suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, "q:1"), __version__),
+        PretendedNode(bare, namespace=NAMESPACE).running(),
+        meanwhile(register_webhooks(bare)),
+    ):
+        waited = await quintet("wait", "--timeout", "150", "--kubeconfig", own.kubeconfig)
+        assert waited.returncode == 0, waited.stderr
+
+        code, checks = await doctor("--kubeconfig", own.kubeconfig)
+        assert (code, failed(checks)) == (1, [("webhooks", "registered")]), checks
+        assert "nobody is asked about" in checks["webhooks", "registered"]["message"]
+
+        async with with_webhooks(own.kubeconfig, *NAMES):
+
+            async def well() -> Checks:
+                code, checks = await doctor("--kubeconfig", own.kubeconfig)
+                assert (code, failed(checks)) == (0, []), checks
+                return checks
+
+            checks = await eventually(well, within=120)
+            assert {each["status"] for each in checks.values()} == {"ok"}, checks
+            await _what_is_taken_away_is_missed(own, bare)
+        code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
+        assert (code, failed(checks)) == (0, []), checks
+        assert f"Quintet {__version__} is installed" in checks["cluster", "installation"]["message"]
+
+
+async def _what_is_taken_away_is_missed(own: Cluster, bare: Api) -> None:
+    """A webhook that nobody answers: the certificate of the API server's side is another one."""
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    stray = await bare.get(f"{hooks}/quintet-local")
+    (chosen,) = [hook for hook in stray["webhooks"] if "jsonservers" in hook["rules"][0]["resources"]]
+    chosen["clientConfig"]["url"] = "https://127.0.0.1:1/"
+    body = {"metadata": {"name": "stray", "labels": stray["metadata"]["labels"]}, "webhooks": [chosen]}
+    async with there(bare, hooks, body):
+
+        async def missed() -> None:
+            code, checks = await doctor("--kubeconfig", own.kubeconfig)
+            assert (code, failed(checks)) == (1, [("webhooks", "answers")]), checks
+            assert "jsonservers.example.com" in checks["webhooks", "answers"]["message"]
+
+        await eventually(missed, within=60)
+    with contextlib.suppress(RefusedError):
+        await bare.delete(f"{hooks}/stray")

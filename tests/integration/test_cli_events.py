@@ -1,0 +1,144 @@
+"""`quintet events` and `quintet explain`, as a person calls them on a real API server with its own controllers."""
+
+import json
+import secrets
+
+import pytest
+
+from kit.asking import Person
+from kit.eventually import eventually
+from kit.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
+from quintet.apis.jsonserver import JSONSERVERS
+from quintet.apis.meta import Object, ObjectKey
+from quintet.runtime.events import EVENTS
+
+
+@pytest.fixture
+async def person(client, cluster, namespace):
+    """Somebody with a JsonServer whose pod finds no node."""
+    await install(client)
+    await client.create(JSONSERVERS, a_jsonserver("app-books"), Object, namespace=namespace)
+    async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
+        await in_state(client, ObjectKey(namespace, "app-books"), "Synced")
+        yield Person(cluster.kubeconfig, namespace)
+
+
+async def unscheduled(person):
+    """The Events, once the scheduler has said what it found."""
+
+    async def probe():
+        shown = await person.sees("events", "js", "app-books")
+        assert "FailedScheduling" in shown, shown
+        return shown
+
+    return await eventually(probe, within=120.0)
+
+
+async def test_events_of_an_object_and_of_all_that_belongs_to_it_are_shown(person):
+    shown = await unscheduled(person)
+    head, *rows = shown.splitlines()
+    assert head.split() == ["LAST", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    kinds = {cell.partition("/")[0] for row in rows for cell in row.split() if "/app-books" in cell}
+    assert kinds == {"deployment", "replicaset", "pod"}, shown
+    everything = await person.sees("events")
+    assert "FailedScheduling" in everything
+    as_json = json.loads(await person.sees("events", "js/app-books", "-o", "json"))
+    assert any(each["reason"] == "FailedScheduling" for each in as_json["items"])
+
+
+def an_event(name, reason, regarding, **fields):
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "example.com/somebody",
+        "reportingInstance": "somebody",
+        "type": "Normal",
+        "reason": reason,
+        "action": "Look",
+        "note": "something was seen",
+        "regarding": regarding,
+        **fields,
+    }
+
+
+async def test_what_happened_to_the_object_itself_is_shown_and_what_happened_to_others_is_not(
+    person, client, namespace
+):
+    own = (await client.get(JSONSERVERS, ObjectKey(namespace, "app-books"), Object)).metadata.uid
+    about = {"apiVersion": "example.com/v1", "kind": "JsonServer", "name": "app-books", "uid": own}
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "1-2-3"}
+    series = {"count": 4, "lastObservedTime": "2026-01-01T01:00:00.000000Z"}
+    for event in (
+        an_event("own", "Own", about | {"namespace": namespace}, series=series),
+        an_event("foreign", "Foreign", other | {"namespace": namespace}),
+    ):
+        await client.create(EVENTS, event, Object, namespace=namespace)
+    shown = await person.sees("events")
+    assert "Foreign" not in shown
+    own_line = next(line for line in shown.splitlines() if "Own" in line)
+    assert "(x4)" in own_line
+    assert "jsonserver/app-books" in own_line
+
+
+async def test_events_are_shown_as_they_come(person, client, namespace):
+    async with person.follows("events", "-w") as followed:
+        await followed.shows("FailedScheduling")
+        await client.create(JSONSERVERS, a_jsonserver("app-later"), Object, namespace=namespace)
+        await followed.shows("pod/app-later")
+
+
+async def test_an_explanation_leads_from_the_condition_to_the_pod_and_the_next_step(person, namespace):
+    await unscheduled(person)
+    lines = (await person.sees("explain", "js", "app-books")).splitlines()
+    assert lines[0] == f"JsonServer {namespace}/app-books: not ready (RollingOut)"
+    titles = [line for line in lines[1:] if not line.startswith(" ")]
+    assert titles == ["why", "what belongs to it and is not as it should be", "the last Events", "next"]
+    assert lines[2].startswith("  Ready is False, RollingOut (for "), lines
+    assert any(
+        line.startswith("  Pod app-books-") and "Pending, Unschedulable: " in line for line in lines
+    ), lines
+    assert "  read about RollingOut in docs/jsonserver.md#status" in lines
+    found = json.loads(await person.sees("explain", "js/app-books", "-o", "json"))
+    assert found["conditions"][0]["page"] == "docs/jsonserver.md#status"
+
+
+async def test_an_object_that_its_controller_has_not_seen_is_explained_by_that(client, cluster, namespace):
+    await install(client)
+    await client.create(JSONSERVERS, a_jsonserver("app-alone"), Object, namespace=namespace)
+    shown = await Person(cluster.kubeconfig, namespace).sees("explain", "js", "app-alone")
+    assert "the controller has not seen the last change (generation 1, seen 0)" in shown
+    assert "`quintet logs controller jsonserver`" in shown
+
+
+@pytest.fixture
+def visitor(cluster, namespace):
+    """Somebody who may look at JsonServers and Deployments of the namespace, and at nothing else."""
+    name = f"visitor-{secrets.token_hex(3)}"
+    role = ("role", name, "--verb=get,list,watch", "--resource=jsonservers.example.com,deployments.apps")
+    for command in (role, ("rolebinding", name, f"--role={name}", f"--user={name}")):
+        done = cluster.kubectl("create", "-n", namespace, *command)
+        assert done.returncode == 0, done.stderr
+    return Person(cluster.client_kubeconfig(name), namespace)
+
+
+async def test_who_may_see_less_sees_less_and_is_told_what_is_missing(person, visitor):
+    async def allowed():
+        """A role takes a moment to reach the authorizer."""
+        answer = await visitor.asks("tree", "js", "app-books")
+        assert "Deployment app-books" in answer.stdout, answer
+        return answer
+
+    answer = await eventually(allowed)
+    assert answer.returncode == 0
+    assert "Pod" not in answer.stdout
+    assert "not looked at, because you may not list them: " in answer.stderr
+    assert "pods" in answer.stderr
+    told = await visitor.asks("explain", "js", "app-books")
+    assert (told.returncode, "events.events.k8s.io" in told.stderr) == (0, True), told
+    listed = await visitor.asks("status")
+    assert (listed.returncode, "jsonserver/app-books" in listed.stdout) == (0, True), listed
+    refused = await visitor.asks("events", "js", "app-books")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "no permission" in refused.stderr

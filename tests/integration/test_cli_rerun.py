@@ -1,0 +1,90 @@
+"""`quintet rerun` on a real API server: another run, and waiting for its verdict."""
+
+import asyncio
+
+import pytest
+
+from kit.calling import quintet, works
+from kit.checkups import (
+    CHECKUPS,
+    PATIENT,
+    PlayedPod,
+    an_account,
+    an_operator,
+    create,
+    get,
+    passes,
+    with_verdict,
+)
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+from quintet.local.cluster import Cluster
+
+
+@pytest.fixture
+async def passed(checkups: Client, cluster: Cluster, namespace: str):
+    """A Checkup that has passed, and its controller."""
+    await an_account(checkups, namespace)
+    async with an_operator(cluster.kubeconfig, limits=PATIENT, namespace=namespace):
+        key = await create(checkups, namespace, "hello")
+        await passes(checkups, key)
+        await with_verdict(checkups, key, "Passed")
+        yield key
+
+
+async def test_it_waits_for_the_verdict_of_the_new_run(passed: ObjectKey, checkups: Client, cluster: Cluster):
+    where = ("-n", passed.namespace, "--kubeconfig", cluster.kubeconfig)
+    waiting = asyncio.create_task(quintet("rerun", "hello", "-w", "--timeout", 120, *where))
+    await passes(checkups, passed, run=2)
+    said = await waiting
+    assert said.code == 0, said.shown
+    assert said.out.startswith("checkup/hello Passed: run 2: CheckupSucceeded: ")
+    assert [each.run for each in (await get(checkups, passed)).status.history] == [1]
+
+
+async def test_a_run_that_does_not_pass_ends_with_one(passed: ObjectKey, checkups: Client, cluster: Cluster):
+    where = ("-n", passed.namespace, "--kubeconfig", cluster.kubeconfig)
+    waiting = asyncio.create_task(quintet("rerun", "checkup/hello", "-w", "--timeout", 120, *where))
+    pod = await PlayedPod.of(checkups, passed, 2)
+    await pod.runs()
+    await pod.ends(3)
+    said = await waiting
+    assert said.code == 1, said.shown
+    assert said.out.startswith("checkup/hello Failed: run 2: ContainerFailed: "), said.shown
+
+
+async def test_a_dry_run_starts_nothing(passed: ObjectKey, checkups: Client, cluster: Cluster):
+    before = (await checkups.get(CHECKUPS, passed, Object)).metadata
+    await works(
+        "rerun", "hello", "--dry-run", "-w", "-n", passed.namespace, "--kubeconfig", cluster.kubeconfig
+    )
+    assert (await checkups.get(CHECKUPS, passed, Object)).metadata == before
+
+
+@pytest.mark.parametrize(
+    ("annotation", "want", "step"),
+    [
+        ("quintet.dev/suspended", "is suspended", "quintet resume checkup hello"),
+        ("kiagnose.io/cancel", "was cancelled", "kubectl annotate ckup hello kiagnose.io/cancel-"),
+    ],
+)
+async def test_what_would_keep_it_from_running_is_said_at_once(
+    annotation, want, step, checkups: Client, cluster: Cluster, namespace: str
+):
+    key = await create(checkups, namespace, "hello")
+    await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {annotation: "true"}}}, Object)
+    said = await quintet("rerun", "hello", "-w", "-n", namespace, "--kubeconfig", cluster.kubeconfig)
+    assert said.code == 1, said.shown
+    assert want in said.err
+    assert step in said.err
+    await checkups.patch(CHECKUPS, key, {"metadata": {"finalizers": None}}, Object)
+
+
+async def test_who_waits_for_nobody_is_told_so(checkups: Client, cluster: Cluster, namespace: str):
+    key = await create(checkups, namespace, "hello")
+    said = await quintet(
+        "rerun", "hello", "-w", "--timeout", "0.5", "-n", namespace, "--kubeconfig", cluster.kubeconfig
+    )
+    assert said.code == 1, said.shown
+    assert f"Checkup {key} did not come to an end within 0.5 s" in said.err
+    await checkups.patch(CHECKUPS, key, {"metadata": {"finalizers": None}}, Object)

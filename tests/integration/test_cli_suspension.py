@@ -1,0 +1,443 @@
+"""`quintet suspend`, `resume` and `reconcile`: one story, told about an object of every kind.
+
+Each kind has two objects, `app-left` and `app-tended`. What happens to both is mended for the second
+one, which shows that the controller has had its time; nothing may have been written about the first.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kit import backends, casconfigs, checkups, jsonservers, statefulclusters, subscriptions, suite
+from kit.api import Api
+from kit.calling import quintet, works
+from kit.eventually import eventually
+from kit.kubelet import PretendedNode
+from kit.nats import a_nats_server
+from kit.objects import exists
+from kit.proxy import FaultProxy, matching
+from quintet.apis.casconfig import CASCONFIGS
+from quintet.apis.checkup import CHECKUPS
+from quintet.apis.checkup.types import RERUN
+from quintet.apis.eventingbackend import EVENTINGBACKENDS
+from quintet.apis.jsonserver import JSONSERVERS
+from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.apis.steering import SUSPENDED
+from quintet.apis.subscription import SUBSCRIPTIONS
+from quintet.controllers.eventingbackend.probing import Timing
+from quintet.controllers.jsonserver.desired import DEPLOYMENTS
+from quintet.controllers.subscription import controller as subscription_controller
+from quintet.eventing.naming import consumer_name
+from quintet.kube.client import PODS, Client
+from quintet.local.cluster import Cluster
+from quintet.runtime.events import EVENTS
+
+LEFT, TENDED = "app-left", "app-tended"
+Doing = Callable[[ObjectKey], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Story:
+    """What is told about a kind."""
+
+    resource: Resource
+    create: Callable[[str], Awaitable[ObjectKey]]
+    settled: Doing
+    """Waits until the controller has nothing left to do."""
+    disturb: Doing
+    mended: Doing
+    """Asserts that it is as it should be again."""
+
+
+@dataclass(frozen=True)
+class Place:
+    client: Client
+    api: Api
+    proxy: FaultProxy
+    namespace: str
+    folder: Path
+    cluster: Cluster
+
+    @property
+    def kubeconfig(self) -> Path:
+        """What the operator uses: every request is seen."""
+        return self.proxy.write_kubeconfig(self.folder)
+
+
+@pytest.fixture
+def place(client: Client, api: Api, proxy: FaultProxy, namespace: str, tmp_path: Path, cluster: Cluster):
+    return Place(client, api, proxy, namespace, tmp_path, cluster)
+
+
+async def deleted_child(client: Client, resource: Resource, key: ObjectKey) -> None:
+    await client.delete(resource, key)
+
+
+async def assert_there(client: Client, resource: Resource, key: ObjectKey) -> None:
+    assert await exists(client, resource, key), f"{resource.kind} {key} is missing"
+
+
+@contextlib.asynccontextmanager
+async def jsonserver(place: Place) -> AsyncIterator[Story]:
+    client = place.client
+    await jsonservers.install(client)
+
+    async def create(name: str) -> ObjectKey:
+        await client.create(JSONSERVERS, jsonservers.a_jsonserver(name), Object, namespace=place.namespace)
+        return ObjectKey(place.namespace, name)
+
+    async with jsonservers.jsonserver_operator(place.kubeconfig, namespace=place.namespace):
+        yield Story(
+            JSONSERVERS,
+            create,
+            lambda key: jsonservers.in_state(client, key, "Synced"),
+            lambda key: deleted_child(client, DEPLOYMENTS, key),
+            lambda key: assert_there(client, DEPLOYMENTS, key),
+        )
+
+
+@contextlib.asynccontextmanager
+async def checkup(place: Place) -> AsyncIterator[Story]:
+    client = place.client
+    await checkups.install(client)
+    await checkups.an_account(client, place.namespace)
+
+    async def passed(key: ObjectKey) -> None:
+        await checkups.passes(client, key)
+        await checkups.with_verdict(client, key, "Passed")
+
+    async def again(key: ObjectKey) -> None:
+        await client.patch(CHECKUPS, key, {"metadata": {"annotations": {RERUN: "again"}}}, Object)
+
+    async def runs_again(key: ObjectKey) -> None:
+        status = (await checkups.get(client, key)).status
+        assert (status.run, bool(status.job_uid)) == (2, True), status
+
+    async with checkups.an_operator(place.kubeconfig, limits=checkups.PATIENT, namespace=place.namespace):
+        yield Story(
+            CHECKUPS,
+            lambda name: checkups.create(client, place.namespace, name),
+            passed,
+            again,
+            runs_again,
+        )
+
+
+@contextlib.asynccontextmanager
+async def casconfig(place: Place) -> AsyncIterator[Story]:
+    client, namespace = place.client, place.namespace
+    await casconfigs.install(client)
+    await casconfigs.an_account(place.api, namespace)
+
+    async def target(name: str) -> None:
+        await client.create(DEPLOYMENTS, casconfigs.a_deployment(name), Object, namespace=namespace)
+
+    async def create(name: str) -> ObjectKey:
+        await target(f"{name}-1")
+        include = {"kinds": ["Deployment"], "names": [f"{name}-*"]}
+        policy = casconfigs.a_policy(include=include, labels={"tier": "gold"})
+        return await casconfigs.create(client, namespace, name, policy)
+
+    async def injected(key: ObjectKey) -> None:
+        found = await client.get(DEPLOYMENTS, ObjectKey(namespace, f"{key.name}-2"), Object)
+        assert found.metadata.labels.get("tier") == "gold", found.metadata.labels
+
+    async with casconfigs.casconfig_operator(place.kubeconfig, namespace=namespace):
+        yield Story(
+            CASCONFIGS,
+            create,
+            lambda key: casconfigs.applied(client, key, 1),
+            lambda key: target(f"{key.name}-2"),
+            injected,
+        )
+
+
+@contextlib.asynccontextmanager
+async def statefulcluster(place: Place) -> AsyncIterator[Story]:
+    client, namespace = place.client, place.namespace
+    await statefulclusters.install(client)
+
+    def create(name: str) -> Awaitable[ObjectKey]:
+        labels = {"app": name}
+        pod = {"containers": [{"name": "main", "image": "web:1"}], "terminationGracePeriodSeconds": 1}
+        template = {"metadata": {"labels": labels}, "spec": pod}
+        selector = {"matchLabels": labels}
+        return statefulclusters.create(
+            client, namespace, name=name, claims=(), selector=selector, template=template, replicas=1
+        )
+
+    async def pods(key: ObjectKey) -> list[Object]:
+        pages = client.pages(PODS, namespace=namespace, labels=f"app={key.name}")
+        return [msgspec.json.decode(raw, type=Object) async for page in pages for raw in page.items]
+
+    async def kill(key: ObjectKey) -> None:
+        for pod in await pods(key):
+            await client.delete(PODS, pod.key, grace_seconds=0)
+
+    async def replaced(key: ObjectKey) -> None:
+        found = [pod.key.name for pod in await pods(key) if not pod.metadata.deleting]
+        assert len(found) == 1, found
+
+    async with (
+        PretendedNode(place.api, namespace=namespace).running(),
+        statefulclusters.statefulcluster_operator(place.kubeconfig, namespace=namespace),
+    ):
+        settled = statefulclusters.settled
+        yield Story(
+            statefulclusters.STATEFULCLUSTERS, create, lambda key: settled(client, key), kill, replaced
+        )
+
+
+@contextlib.asynccontextmanager
+async def eventingbackend(place: Place) -> AsyncIterator[Story]:
+    client, namespace = place.client, place.namespace
+    await backends.install(client)
+    await backends.may_read_secrets(client, namespace)
+
+    def publisher(key: ObjectKey) -> ObjectKey:
+        return ObjectKey(namespace, f"{key.name}-publisher-proxy")
+
+    async with (
+        a_nats_server(place.folder / "nats") as nats,
+        PretendedNode(place.api, namespace=namespace).running(),
+        backends.an_operator(place.kubeconfig, namespace=namespace),
+    ):
+        yield Story(
+            EVENTINGBACKENDS,
+            lambda name: backends.create(
+                client, namespace, name, url=nats.url, streamName=name, streamSubjectPrefix=name
+            ),
+            lambda key: backends.ready(client, key),
+            lambda key: deleted_child(client, DEPLOYMENTS, publisher(key)),
+            lambda key: assert_there(client, DEPLOYMENTS, publisher(key)),
+        )
+
+
+@contextlib.asynccontextmanager
+async def subscription(place: Place) -> AsyncIterator[Story]:
+    client, namespace = place.client, place.namespace
+    await subscriptions.install(client)
+    async with (
+        a_nats_server(place.folder / "nats") as nats,
+        subscriptions.a_scene(client, namespace, nats, place.cluster.kubeconfig) as scene,
+        subscriptions.subscription_operator(place.kubeconfig, scene),
+    ):
+
+        async def consumer(key: ObjectKey) -> str:
+            return consumer_name((await client.get(SUBSCRIPTIONS, key, Object)).metadata)
+
+        async def create(name: str) -> ObjectKey:
+            return (await scene.subscribe(name)).key
+
+        async def delete(key: ObjectKey) -> None:
+            await scene.jetstream.delete_consumer(subscriptions.STREAM, await consumer(key))
+
+        async def back(key: ObjectKey) -> None:
+            names = [each.name for each in await scene.jetstream.consumers(subscriptions.STREAM)]
+            assert await consumer(key) in names, names
+
+        yield Story(
+            SUBSCRIPTIONS,
+            create,
+            lambda key: scene.found(key.name, "DispatcherNotPulling"),
+            delete,
+            back,
+        )
+
+
+STORIES = [jsonserver, checkup, casconfig, statefulcluster, eventingbackend, subscription]
+each_kind = pytest.mark.parametrize("telling", STORIES, ids=[each.__name__ for each in STORIES])
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody tells a controller of Subscriptions that a consumer went."""
+    monkeypatch.setattr(subscription_controller, "LOOK_AGAIN", 0.5)
+    monkeypatch.setattr(subscription_controller, "LOOK_SOON", 0.5)
+
+
+async def asked(place: Place, verb: str, story: Story, key: ObjectKey) -> str:
+    where = ("--kubeconfig", place.cluster.kubeconfig, "-n", key.namespace)
+    return await works(verb, story.resource.kind, key.name, *where)
+
+
+async def said(place: Place, key: ObjectKey) -> list[str]:
+    """The reasons of Events about an object that speak of suspension, in order."""
+    listed = await place.api.get(EVENTS.path(key.namespace))
+    found = [
+        each
+        for each in listed["items"]
+        if each["regarding"]["name"] == key.name and each["reason"] in ("Suspended", "Resumed")
+    ]
+    return [each["reason"] for each in sorted(found, key=lambda each: str(each["eventTime"]))]
+
+
+async def suspend(place: Place, story: Story, key: ObjectKey) -> None:
+    """Suspend it, and wait until its controller has heard of that."""
+    printed = await asked(place, "suspend", story, key)
+    assert printed == f"{story.resource.kind.lower()}/{key.name} suspended\n"
+
+    async def heard() -> None:
+        assert await said(place, key) == ["Suspended"]
+
+    await eventually(heard, within=120)
+
+
+@each_kind
+async def test_nothing_is_written_about_a_suspended_object_and_drift_is_mended_once_it_is_resumed(
+    telling, place: Place
+):
+    async with telling(place) as story:
+        left, tended = await story.create(LEFT), await story.create(TENDED)
+        await story.settled(left)
+        await story.settled(tended)
+        await suspend(place, story, left)
+        mark = place.proxy.trace.mark()
+
+        await story.disturb(left)
+        before = (await place.client.get(story.resource, left, Object)).metadata.resource_version
+        await story.disturb(tended)
+        await eventually(lambda: story.mended(tended), within=120)
+
+        with pytest.raises(AssertionError):
+            await story.mended(left)
+        about = [str(each) for each in place.proxy.trace.writes(since=mark) if LEFT in f"{each} {each.body}"]
+        assert about == []
+        assert (await place.client.get(story.resource, left, Object)).metadata.resource_version == before
+
+        await asked(place, "resume", story, left)
+        await eventually(lambda: story.mended(left), within=120)
+
+        async def both() -> None:
+            assert await said(place, left) == ["Suspended", "Resumed"]
+
+        await eventually(both)
+        assert await said(place, tended) == []
+
+
+@each_kind
+async def test_a_suspended_object_can_be_deleted(telling, place: Place):
+    async with telling(place) as story:
+        key = await story.create(LEFT)
+        await story.settled(key)
+        await suspend(place, story, key)
+
+        await place.client.delete(story.resource, key)
+
+        async def gone() -> None:
+            assert not await exists(place.client, story.resource, key)
+
+        await eventually(gone, within=120)
+
+
+async def test_an_object_that_is_suspended_from_the_start_is_not_begun(place: Place):
+    async with jsonserver(place) as story:
+        body = jsonservers.a_jsonserver(LEFT)
+        body["metadata"]["annotations"] = {SUSPENDED: "true"}
+        await place.client.create(JSONSERVERS, body, Object, namespace=place.namespace)
+        tended = await story.create(TENDED)
+        await story.settled(tended)
+
+        key = ObjectKey(place.namespace, LEFT)
+        seen = await place.client.get(JSONSERVERS, key, dict[str, Any])
+        assert ("status" in seen, "finalizers" in seen["metadata"]) == (False, False), seen
+        assert not await exists(place.client, DEPLOYMENTS, key)
+
+        await asked(place, "resume", story, key)
+        await story.settled(key)
+
+
+async def test_reconcile_makes_a_controller_look_at_what_nobody_tells_it(place: Place):
+    """The server of a backend is asked once an hour here, so only who asks for it has a stream put back."""
+    client, name = place.client, "app-left"
+    await backends.install(client)
+    await backends.may_read_secrets(client, place.namespace)
+    seldom = Timing(while_ready=3600.0, first_retry=0.1, last_retry=0.5)
+    async with (
+        a_nats_server(place.folder / "nats") as nats,
+        PretendedNode(place.api, namespace=place.namespace).running(),
+        backends.an_operator(place.kubeconfig, namespace=place.namespace, timing=seldom),
+    ):
+        key = await backends.create(client, place.namespace, name, url=nats.url, streamName="events")
+        await backends.ready(client, key)
+        async with backends.jetstream_of(nats.url) as jetstream:
+            await jetstream.delete_stream("events")
+            where = ("--kubeconfig", place.cluster.kubeconfig, "-n", place.namespace)
+
+            assert await works("reconcile", f"evb/{name}", *where) == f"eventingbackend/{name} asked for\n"
+
+            await eventually(lambda: jetstream.stream_info("events"), within=120)
+
+
+async def test_reconcile_of_a_suspended_object_says_that_nothing_will_happen(place: Place):
+    await jsonservers.install(place.client)
+    body = jsonservers.a_jsonserver(LEFT)
+    body["metadata"]["annotations"] = {SUSPENDED: "true"}
+    await place.client.create(JSONSERVERS, body, Object, namespace=place.namespace)
+
+    said = await quintet(
+        "reconcile", "js", LEFT, "--kubeconfig", place.cluster.kubeconfig, "-n", place.namespace
+    )
+
+    assert said.code == 0, said.shown
+    assert "it is suspended" in said.err
+
+
+@pytest.mark.parametrize("verb", ["suspend", "resume", "reconcile"])
+async def test_a_dry_run_changes_nothing(verb: str, place: Place):
+    await jsonservers.install(place.client)
+    key = ObjectKey(place.namespace, LEFT)
+    await place.client.create(JSONSERVERS, jsonservers.a_jsonserver(LEFT), Object, namespace=key.namespace)
+    before = (await place.client.get(JSONSERVERS, key, Object)).metadata
+
+    where = ("--kubeconfig", place.cluster.kubeconfig, "-n", place.namespace)
+    assert (await works(verb, "js", LEFT, "--dry-run", *where)).endswith(" (dry run)\n")
+
+    assert (await place.client.get(JSONSERVERS, key, Object)).metadata == before
+
+
+async def test_an_object_that_is_not_there_is_named_with_a_next_step(place: Place):
+    await jsonservers.install(place.client)
+    said = await quintet(
+        "suspend", "js", "app-none", "--kubeconfig", place.cluster.kubeconfig, "-n", place.namespace
+    )
+    assert said.code == 1, said.shown
+    assert 'jsonservers.example.com "app-none" not found' in said.err
+    assert "next: check the name and namespace" in said.err
+
+
+async def test_a_suspended_installation_is_left_alone_until_it_is_resumed(
+    place: Place, pretended_node: PretendedNode
+):
+    flavour = suite.a_flavour(place.namespace)
+    path = DEPLOYMENTS.path(place.namespace)
+    async with (
+        suite.prepared(place.api, flavour) as token,
+        suite.suite_operator(place.proxy, token, place.folder, flavour),
+    ):
+        await suite.wanted(place.api, controllers=["checkup"])
+        await suite.settled(place.client)
+        (deployment,) = await suite.owned(place.api, path)
+        where = ("--kubeconfig", place.cluster.kubeconfig)
+        mark = place.proxy.trace.mark()
+        await works("suspend", "quintet", "quintet", *where)
+        await place.proxy.wait_for(matching("create", "events"), since=mark)
+        mark = place.proxy.trace.mark()
+
+        await place.api.delete(f"{path}/{deployment}")
+        await place.proxy.quiet(1.0)
+
+        assert [str(each) for each in place.proxy.trace.writes(since=mark)] == []
+        assert await suite.owned(place.api, path) == []
+
+        await works("resume", "quintet", "quintet", *where)
+
+        async def back() -> None:
+            assert await suite.owned(place.api, path) == [deployment]
+
+        await eventually(back, within=120)

@@ -1,0 +1,96 @@
+"""`quintet tree`, as a person calls it on a real API server with its own controllers."""
+
+import json
+
+import pytest
+
+from kit import backends as eventing
+from kit import statefulclusters
+from kit.asking import Person
+from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied
+from kit.casconfigs import create as a_config
+from kit.eventually import eventually
+from kit.jsonservers import a_jsonserver, install, jsonserver_operator
+from quintet.apis.jsonserver import JSONSERVERS
+from quintet.apis.meta import Object
+
+
+@pytest.fixture
+async def person(client, cluster, namespace, pretended_node):
+    """Somebody with a JsonServer whose pod says that it runs."""
+    await install(client)
+    await client.create(JSONSERVERS, a_jsonserver("app-books"), Object, namespace=namespace)
+    async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
+        yield Person(cluster.kubeconfig, namespace)
+
+
+async def grown(person):
+    """The tree, once its pod is there and runs."""
+
+    async def probe():
+        shown = await person.sees("tree", "js", "app-books")
+        assert "  Running" in shown, shown
+        assert "JsonServer app-books  ready" in shown, shown
+        return shown
+
+    return await eventually(probe, within=180.0)
+
+
+async def test_everything_owned_is_shown_down_to_the_pod_with_its_state(person):
+    shown = await grown(person)
+    lines = shown.splitlines()
+    assert lines[0] == "JsonServer app-books  ready (AllReplicasAvailable)"
+    assert "├── ConfigMap app-books" in lines
+    assert "├── Deployment app-books  1/1" in lines
+    depth = {line.split("── ")[1].split()[0]: line.index("──") for line in lines[1:]}
+    assert depth["Deployment"] < depth["ReplicaSet"] < depth["Pod"]
+    assert "└── Service app-books" in lines
+    assert depth["EndpointSlice"] > depth["Service"]
+    assert "\x1b" not in shown
+
+
+async def test_programs_get_the_same(person):
+    await grown(person)
+    found = json.loads(await person.sees("tree", "js/app-books", "-o", "json"))
+    kinds = {each["kind"]: each for each in found["root"]["children"]}
+    assert set(kinds) == {"ConfigMap", "Deployment", "Service"}
+    pod = kinds["Deployment"]["children"][0]["children"][0]
+    assert (pod["kind"], pod["state"], pod["mark"]) == ("Pod", "Running", "ok")
+    assert found["notListed"] == []
+
+
+async def test_the_targets_of_a_config_are_shown_from_its_status(
+    casconfig_operator, casconfigs, cluster, namespace
+):
+    await casconfigs.create(DEPLOYMENTS, a_deployment("books"), Object, namespace=namespace)
+    policy = a_policy("all", include={"kinds": ["Deployment"]}, labels={"x": "y"})
+    key = await a_config(casconfigs, namespace, "logging", policy)
+    await applied(casconfigs, key, 1)
+    shown = await Person(cluster.kubeconfig, namespace).sees("tree", "casc", "logging")
+    assert "└── Deployment books (target)  Applied" in shown
+
+
+async def test_claims_that_outlive_their_owner_are_shown_with_the_pod_that_uses_them(
+    cluster_operator, clusters, cluster, namespace
+):
+    await statefulclusters.create(clusters, namespace)
+
+    async def probe():
+        shown = await Person(cluster.kubeconfig, namespace).sees("tree", "stc", "web")
+        lines = shown.splitlines()
+        pod = next(number for number, line in enumerate(lines) if "── Pod web-" in line)
+        assert "── PersistentVolumeClaim data-web-" in lines[pod + 1], shown
+        assert lines[pod + 1].endswith("(used)  Pending"), shown
+
+    await eventually(probe, within=120.0)
+
+
+async def test_a_backend_is_shown_with_the_subscriptions_that_use_it(backends, cluster, namespace):
+    await eventing.create(backends, namespace, "events")
+    await eventing.a_subscription(backends, namespace, "orders", "events")
+    await eventing.a_subscription(backends, namespace, "others", "elsewhere")
+    shown = await Person(cluster.kubeconfig, namespace).sees("tree", "evb", "events")
+    assert shown.splitlines() == [
+        "EventingBackend events  not yet ready (NoStatus)",
+        "└── Subscription orders (uses it)  not yet ready (NoStatus)",
+    ]

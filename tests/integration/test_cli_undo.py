@@ -1,0 +1,88 @@
+"""`quintet undo` on a real API server: the targets are as they were, and the config is still there."""
+
+from typing import Any
+
+from kit.api import Api
+from kit.calling import quintet, works
+from kit.casconfigs import (
+    CASCONFIGS,
+    DEPLOYMENTS,
+    a_deployment,
+    a_policy,
+    applied,
+    create,
+    get,
+    plain,
+)
+from kit.eventually import eventually
+from quintet.apis.meta import Object, ObjectKey
+from quintet.kube.client import Client
+from quintet.local.cluster import Cluster
+
+
+async def a_target(client: Client, namespace: str) -> dict[str, Any]:
+    await client.create(DEPLOYMENTS, a_deployment("books"), Object, namespace=namespace)
+    return await seen(client, namespace)
+
+
+async def seen(client: Client, namespace: str) -> dict[str, Any]:
+    return plain(await client.get(DEPLOYMENTS, ObjectKey(namespace, "books"), dict[str, Any]))
+
+
+async def test_it_waits_until_all_is_as_it_was_and_nothing_comes_back_before_it_is_told_so(
+    casconfig_operator, casconfigs: Client, cluster: Cluster, namespace: str
+):
+    before = await a_target(casconfigs, namespace)
+    key = await create(casconfigs, namespace, "gold", a_policy(labels={"tier": "gold"}, envs={"A": "1"}))
+    await applied(casconfigs, key, 1)
+    injected = await seen(casconfigs, namespace)
+    assert injected != before
+    where = ("-n", namespace, "--kubeconfig", cluster.kubeconfig)
+
+    said = await quintet("undo", "gold", "-w", *where)
+
+    assert (said.code, said.out) == (0, "casconfig/gold is undone: spec.mode is Preview\n"), said.shown
+    assert await seen(casconfigs, namespace) == before
+
+    async def planned() -> None:
+        config = await get(casconfigs, key)
+        assert (config.spec.mode, len(config.status.plan)) == ("Preview", 1), config.status
+
+    # What would be set is tried out afterwards, and again if somebody changes the target meanwhile.
+    await eventually(planned, within=120)
+
+    # The next step that it prints works as it stands.
+    (step,) = [line for line in said.err.splitlines() if line.startswith("to have it back: ")]
+    patch = step.partition("-p ")[2].strip("'")
+    cluster.kubectl("patch", "-n", namespace, "casc", "gold", "--type=merge", "-p", patch)
+    await applied(casconfigs, key, 1)
+    assert (await seen(casconfigs, namespace))["labels"]["tier"] == "gold"
+
+
+async def test_a_dry_run_lists_what_would_be_undone(
+    casconfig_operator, casconfigs: Client, cluster: Cluster, namespace: str
+):
+    await a_target(casconfigs, namespace)
+    key = await create(casconfigs, namespace, "gold", a_policy(labels={"tier": "gold"}))
+    await applied(casconfigs, key, 1)
+    said = await works(
+        "undo", "casconfig/gold", "--dry-run", "-n", namespace, "--kubeconfig", cluster.kubeconfig
+    )
+    assert said.splitlines() == [
+        "casconfig/gold would be undone on 1 object (dry run)",
+        f"  apps/v1/Deployment {namespace}/books",
+    ]
+    assert (await get(casconfigs, key)).spec.mode == "Apply"
+    assert (await seen(casconfigs, namespace))["labels"]["tier"] == "gold"
+
+
+async def test_a_suspended_config_says_that_it_must_be_resumed(
+    casconfigs: Client, api: Api, cluster: Cluster, namespace: str
+):
+    key = await create(casconfigs, namespace, "gold", a_policy(labels={"tier": "gold"}))
+    change = {"metadata": {"finalizers": None, "annotations": {"quintet.dev/suspended": "true"}}}
+    await casconfigs.patch(CASCONFIGS, key, change, Object)
+    said = await quintet("undo", "gold", "-n", namespace, "--kubeconfig", cluster.kubeconfig)
+    assert said.code == 1, said.shown
+    assert "run `quintet resume casconfig gold` first" in said.err
+    assert (await get(casconfigs, key)).spec.mode == "Apply"

@@ -1,0 +1,84 @@
+"""The command `quintet` as a person calls it in a namespace: once, or followed while it goes on."""
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.eventually import eventually
+
+COMMAND = Path(sys.executable).parent / "quintet"
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with a kubeconfig, at work in one namespace."""
+
+    kubeconfig: Path
+    namespace: str
+    context: str = ""
+
+    def _argv(self, arguments: tuple[str, ...]) -> list[str]:
+        context = ["--context", self.context] if self.context else []
+        where = ["--kubeconfig", str(self.kubeconfig), *context, "-n", self.namespace]
+        return [str(COMMAND), arguments[0], *where, *arguments[1:]]
+
+    async def asks(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, while whatever this process serves goes on."""
+        process = await asyncio.create_subprocess_exec(
+            *self._argv(arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        out, err = await process.communicate()
+        assert process.returncode is not None
+        return subprocess.CompletedProcess(arguments, process.returncode, out.decode(), err.decode())
+
+    async def sees(self, *arguments: str) -> str:
+        """What a command shows, if it works."""
+        answer = await self.asks(*arguments)
+        assert answer.returncode == 0, f"exit {answer.returncode}\n{answer.stdout}{answer.stderr}"
+        return answer.stdout
+
+    @contextlib.asynccontextmanager
+    async def follows(self, *arguments: str) -> AsyncIterator["Followed"]:
+        """A command that goes on; interrupted on the way out, as by Ctrl-C."""
+        process = await asyncio.create_subprocess_exec(
+            *self._argv(arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        followed = Followed(process)
+        reader = asyncio.create_task(followed.read())
+        try:
+            yield followed
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGINT)
+            await process.wait()
+            await reader
+
+
+class Followed:
+    """A command that goes on, and what it has shown so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.shown = ""
+
+    async def read(self) -> None:
+        assert self._process.stdout is not None
+        while piece := await self._process.stdout.read(65536):
+            self.shown += piece.decode()
+
+    async def shows(self, text: str, within: float = 120.0) -> None:
+        """Wait until it has shown a text."""
+
+        def there() -> None:
+            assert text in self.shown, f"no {text!r} in\n{self.shown}"
+
+        await eventually(there, within=within)
+
+    async def ends(self) -> int:
+        """Wait for its end; its exit code."""
+        return await self._process.wait()

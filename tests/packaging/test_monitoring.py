@@ -1,0 +1,164 @@
+"""What Prometheus itself says of our alerts and boards: they parse, and alerts come when they should.
+
+`promtool` is built from the modules of Prometheus; the series of each test are what processes of ours show.
+"""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from kit.promql import BOARDS, of_board, plain
+from quintet.manifests.helm import CHART
+from quintet.manifests.installation import QUINTET
+from quintet.manifests.monitoring import ALERTS, rule_groups
+
+OURS = 'job="quintet-checkup-metrics",namespace="quintet-system"'
+OF_EVENTS = 'job="orders-publisher-proxy",namespace="shop"'
+SUBSCRIPTION = 'subscription_namespace="shop",subscription_name="orders"'
+
+
+@pytest.fixture
+def rules(tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump(rule_groups()))
+    return path
+
+
+def test_prometheus_takes_every_alert(tool, rules):
+    done = tool("promtool")("check", "rules", "--lint=all", "--lint-fatal", str(rules))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(ALERTS)} rules found" in done.stdout
+
+
+@pytest.mark.parametrize("path", BOARDS, ids=lambda path: path.stem)
+def test_prometheus_takes_every_query_of_a_board(tool, tmp_path, path):
+    recorded = [
+        {"record": f"board:panel_{number}", "expr": plain(query)}
+        for number, (_, query) in enumerate(of_board(path))
+    ]
+    file = tmp_path / "board.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": recorded}]}))
+    done = tool("promtool")("check", "rules", "--lint=none", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# Alert → series at every minute, when to look, and the labels of the alert; None: it must not come.
+CASES = {
+    "no pod answers": (
+        "QuintetProcessDown", {f"up{{{OURS},pod='a'}}": "0x30", f"up{{{OURS},pod='b'}}": "0x30"}, 10,
+        {"job": "quintet-checkup-metrics", "namespace": "quintet-system"},
+    ),
+    "one of two pods answers": ("QuintetProcessDown", {f"up{{{OURS},pod='a'}}": "0x30", f"up{{{OURS},pod='b'}}": "1x30"}, 10, None),
+    "a process of somebody else is down": ("QuintetProcessDown", {"up{job='other',namespace='x'}": "0x30"}, 10, None),
+    "nobody leads": (
+        "QuintetNoLeader", {f"leader_election_master_status{{{OURS},name='quintet-checkup',pod='{pod}'}}": "0x30" for pod in "ab"}, 10,
+        {"name": "quintet-checkup", "namespace": "quintet-system"},
+    ),
+    "one of two leads": (
+        "QuintetNoLeader", {f"leader_election_master_status{{{OURS},name='quintet-checkup',pod='{pod}'}}": f"{value}x30" for pod, value in (("a", 0), ("b", 1))}, 10,
+        None,
+    ),
+    "nothing is seen at all": ("QuintetNotSeen", {"leader_election_master_status{job='other'}": "1x40"}, 20, {}),
+    "a third of the reconciliations fails": (
+        "QuintetReconcileErrors",
+        {f"controller_runtime_reconcile_errors_total{{{OURS},controller='checkup'}}": "0+10x60",
+         f"controller_runtime_reconcile_total{{{OURS},controller='checkup',result='error'}}": "0+10x60",
+         f"controller_runtime_reconcile_total{{{OURS},controller='checkup',result='success'}}": "0+20x60"}, 40,
+        {"controller": "checkup", "namespace": "quintet-system"},
+    ),
+    "few reconciliations fail": (
+        "QuintetReconcileErrors",
+        {f"controller_runtime_reconcile_errors_total{{{OURS},controller='checkup'}}": "0+1x60",
+         f"controller_runtime_reconcile_total{{{OURS},controller='checkup',result='success'}}": "0+20x60"}, 40,
+        None,
+    ),
+    "objects wait and none is worked on": (
+        "QuintetQueueStuck",
+        {f"workqueue_depth{{{OURS},controller='checkup',name='checkup'}}": "3x60",
+         f"workqueue_work_duration_seconds_count{{{OURS},controller='checkup',name='checkup'}}": "7x60"}, 40,
+        {"controller": "checkup", "namespace": "quintet-system"},
+    ),
+    "objects wait while others are worked on": (
+        "QuintetQueueStuck",
+        {f"workqueue_depth{{{OURS},controller='checkup',name='checkup'}}": "3x60",
+         f"workqueue_work_duration_seconds_count{{{OURS},controller='checkup',name='checkup'}}": "0+5x60"}, 40,
+        None,
+    ),
+    "reviews fail": (
+        "QuintetWebhookFailures", {f"controller_runtime_webhook_requests_total{{{OURS},webhook='/validate/x',code='500'}}": "0+3x60"}, 30,
+        {"webhook": "/validate/x", "namespace": "quintet-system"},
+    ),
+    "reviews are answered": (
+        "QuintetWebhookFailures", {f"controller_runtime_webhook_requests_total{{{OURS},webhook='/validate/x',code='200'}}": "0+3x60"}, 30, None,
+    ),
+    "the certificate ends tonight": (
+        "QuintetCertificateEnds", {f"quintet_webhook_certificate_end_timestamp_seconds{{{OURS}}}": "40000x30"}, 10,
+        {"job": "quintet-checkup-metrics", "namespace": "quintet-system"},
+    ),
+    "the certificate is good for days": ("QuintetCertificateEnds", {f"quintet_webhook_certificate_end_timestamp_seconds{{{OURS}}}": "400000x30"}, 10, None),
+    "a process has no webhooks": ("QuintetCertificateEnds", {f"quintet_webhook_certificate_end_timestamp_seconds{{{OURS}}}": "0x30"}, 10, None),
+    "the proxies have no backend": (
+        "QuintetPublisherNotReady", {f"eventing_epp_health{{{OF_EVENTS},pod='a'}}": "0x30"}, 10,
+        {"job": "orders-publisher-proxy", "namespace": "shop"},
+    ),
+    "a tenth of the events is refused": (
+        "QuintetPublisherRefuses",
+        {f"eventing_epp_requests_total{{{OF_EVENTS},code='502'}}": "0+1x60", f"eventing_epp_requests_total{{{OF_EVENTS},code='204'}}": "0+9x60"}, 30,
+        {"job": "orders-publisher-proxy", "namespace": "shop"},
+    ),
+    "publishers make mistakes": (
+        "QuintetPublisherRefuses",
+        {f"eventing_epp_requests_total{{{OF_EVENTS},code='400'}}": "0+5x60", f"eventing_epp_requests_total{{{OF_EVENTS},code='204'}}": "0+9x60"}, 30,
+        None,
+    ),
+    "events are given up": (
+        "QuintetDeadLetters", {f"eventing_ec_dead_letters_total{{{SUBSCRIPTION}}}": "0x5 1x20"}, 10,
+        {"subscription_namespace": "shop", "subscription_name": "orders"},
+    ),
+    "a Subscription is not ready": (
+        "QuintetSubscriptionNotReady", {f"eventing_ec_subscription_status{{{SUBSCRIPTION}}}": "0x30"}, 20,
+        {"subscription_namespace": "shop", "subscription_name": "orders"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("alert", "series", "minute", "want"), CASES.values(), ids=CASES.keys())
+def test_an_alert_comes_when_it_should_and_only_then(tool, rules, tmp_path, alert, series, minute, want):
+    (declared,) = [each for each in ALERTS if each.name == alert]
+    expected = []
+    if want is not None:
+        labels = dict(want) | {"severity": declared.severity}
+        if alert == "QuintetNotSeen":
+            labels["job"] = ""
+        expected = [{"exp_labels": {name: value for name, value in labels.items() if value}}]
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": [{"eval_time": f"{minute}m", "alertname": alert, "exp_alerts": expected}],
+    }
+    file = tmp_path / "test.yaml"
+    bare = rule_groups()
+    for group in bare["groups"]:
+        for rule in group["rules"]:
+            # What an alert says is compared elsewhere; here only whether it comes, and about whom.
+            del rule["annotations"]
+    rules.write_text(yaml.safe_dump(bare))
+    file.write_text(
+        yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [case]})
+    )
+    done = tool("promtool")("test", "rules", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_helm_gives_the_same_alerts_as_the_file(helm):
+    done = helm("template", "quintet", str(CHART), "--namespace", QUINTET.namespace,
+                "--set", "prometheusRule.enabled=true,serviceMonitor.enabled=true")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made = [body for body in yaml.safe_load_all(done.stdout) if body]
+    (rule,) = [body for body in made if body["kind"] == "PrometheusRule"]
+    assert rule["spec"] == json.loads(json.dumps(rule_groups()))
+    assert len([body for body in made if body["kind"] == "ServiceMonitor"]) == 2
+    usual = helm("template", "quintet", str(CHART), "--namespace", QUINTET.namespace)
+    assert not re.search("kind: (PrometheusRule|ServiceMonitor)", usual.stdout), "they are an option"

@@ -1,0 +1,132 @@
+"""`quintet preview`: what would be made, without a cluster; and `diff`, as far as it is pure."""
+
+import json
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from quintet.cli.diff import child_differences, differences, three_way
+from quintet.cli.new import new
+from quintet.cli.preview import preview
+from quintet.cli.validate import KINDS, stored, validate
+
+SERVER = {
+    "apiVersion": "example.com/v1",
+    "kind": "JsonServer",
+    "metadata": {"name": "app-books", "namespace": "shop"},
+    "spec": {"jsonConfig": '{"books": []}'},
+}
+
+
+def run(text: str, *options: str):
+    return CliRunner().invoke(preview, ["-f", "-", *options], input=text)
+
+
+def a_new(kind: str) -> str:
+    return CliRunner().invoke(new, [kind], standalone_mode=False).output
+
+
+@pytest.mark.parametrize(
+    ("kind", "want"),
+    [
+        ("js", ["ConfigMap", "Service", "Deployment"]),
+        ("ckup", ["ConfigMap", "Role", "RoleBinding", "Job"]),
+        ("stc", ["ControllerRevision", *["PersistentVolumeClaim", "Pod"] * 3]),
+        ("casc", []),
+        ("evsub", []),
+        ("quintet", []),
+    ],
+)
+def test_the_children_of_a_kind_in_the_order_in_which_they_are_made(kind, want):
+    answer = run(a_new(kind))
+    assert answer.exit_code == 0, answer.output
+    assert [each["kind"] for each in yaml.safe_load_all(answer.stdout) if each] == want
+
+
+def test_a_backend_without_a_url_gets_a_server_of_its_own_and_one_with_a_url_does_not():
+    own = a_new("evb")
+    with_url = own.replace("- maxInFlightMessages: 10", "- url: nats://nats:4222")
+    kinds = [
+        [each["kind"] for each in yaml.safe_load_all(run(text).stdout) if each] for text in (own, with_url)
+    ]
+    assert ("StatefulSet" in kinds[0], "NetworkPolicy" in kinds[0]) == (True, True)
+    assert ("StatefulSet" in kinds[1], "NetworkPolicy" in kinds[1]) == (False, False)
+    assert kinds[1].count("Deployment") == 2
+
+
+def test_what_only_the_cluster_can_know_is_said():
+    assert "depend on the uid" in run(a_new("ckup")).stdout
+    assert "is drawn when a replica is made" in run(a_new("stc")).stdout
+    assert "Set spec.mode: Preview" in run(a_new("casc")).stdout.replace("\n# ", " ")
+    assert "quintet install --dry-run" in run(a_new("quintet")).stdout
+
+
+def test_mistakes_are_said_in_the_words_of_validate_and_nothing_is_made_of_that_object():
+    bad = {**SERVER, "spec": {"jsonConfig": "[]", "replicas": -1}}
+    text = json.dumps(bad) + "\n---\n" + json.dumps(SERVER)
+    answer = run(text)
+    judged = CliRunner().invoke(validate, ["-f", "-"], input=text)
+    assert answer.exit_code == 1
+    assert answer.stderr.splitlines() == judged.stdout.splitlines()
+    assert [each["kind"] for each in yaml.safe_load_all(answer.stdout)] == [
+        "ConfigMap",
+        "Service",
+        "Deployment",
+    ]
+
+
+def test_objects_of_other_products_are_left_alone():
+    answer = run("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: echo}\n")
+    assert (answer.exit_code, answer.stdout.strip()) == (0, "")
+    assert "1 of other products left alone" in answer.stderr
+
+
+def test_for_programs_there_is_json():
+    answer = run(json.dumps(SERVER), "-o", "json")
+    (found,) = json.loads(answer.stdout)["objects"]
+    assert (found["kind"], found["namespace"], found["name"]) == ("JsonServer", "shop", "app-books")
+    assert [each["kind"] for each in found["children"]] == ["ConfigMap", "Service", "Deployment"]
+
+
+def test_every_kind_that_can_be_validated_can_be_previewed():
+    from quintet.cli.children import _MAKERS
+
+    assert set(KINDS) < set(_MAKERS)
+
+
+def test_a_patch_takes_out_what_was_applied_before_and_is_not_wanted_any_more():
+    applied = {"metadata": {"annotations": {"a": "1"}}, "spec": {"replicas": 2, "image": "x", "kept": [1]}}
+    wanted = {"metadata": {"annotations": {}}, "spec": {"replicas": 3, "kept": [1]}}
+    assert three_way(applied, wanted) == {
+        "metadata": {"annotations": {"a": None}},
+        "spec": {"replicas": 3, "image": None, "kept": [1]},
+    }
+
+
+def test_a_diff_shows_what_changes_and_not_what_the_server_keeps_for_itself():
+    before = stored(SERVER, "shop")
+    before = {
+        **before,
+        "metadata": {**before["metadata"], "uid": "1", "resourceVersion": "7"},
+        "status": {"x": 1},
+    }
+    after = {**before, "spec": {**before["spec"], "replicas": 3}}
+    after["metadata"] = {**after["metadata"], "resourceVersion": "8", "generation": 2}
+    lines = differences(before, after)
+    assert lines[:2] == ["--- live/JsonServer shop/app-books", "+++ new/JsonServer shop/app-books"]
+    assert [line for line in lines[2:] if line[0] in "+-"] == ["-  replicas: 1", "+  replicas: 3"]
+    assert differences(before, before) == []
+
+
+def test_a_diff_of_children_shows_only_those_that_change():
+    before = stored(SERVER, "shop")
+    after = {**before, "spec": {**before["spec"], "replicas": 3}}
+    lines = child_differences(before, after)
+    assert [line for line in lines if line.startswith("+++")] == ["+++ new/Deployment shop/app-books"]
+    assert child_differences(before, before) == []
+    assert [line for line in child_differences(None, after) if line.startswith("+++")] == [
+        "+++ new/ConfigMap shop/app-books",
+        "+++ new/Service shop/app-books",
+        "+++ new/Deployment shop/app-books",
+    ]

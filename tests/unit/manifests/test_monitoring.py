@@ -1,0 +1,118 @@
+"""Boards and alerts: each alert has a runbook, each query is about what a process shows."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kit.promql import BOARDS, labels, metrics, of_board, plain, queries
+from quintet.manifests.helm import chart
+from quintet.manifests.monitoring import ALERTS, GROUPS, OURS, eventing_monitor, prometheus_rule
+from quintet.manifests.operator import operator_process
+
+ROOT = Path(__file__).parents[3]
+OPERATIONS = (ROOT / "docs/operations.md").read_text()
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_every_alert_has_a_section_of_its_own_that_says_what_to_do(alert):
+    sections = re.split(r"^#+ ", OPERATIONS, flags=re.MULTILINE)
+    (section,) = [each for each in sections if each.startswith(f"{alert.name}\n")]
+    assert len(section.splitlines()) > 2, "there is nothing in it"
+    assert alert.rule()["annotations"]["runbook_url"].endswith(f"operations.md#{alert.name.lower()}")
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_an_alert_names_what_it_is_about_by_labels_that_it_has(alert):
+    told = set(re.findall(r"\$labels\.(\w+)", alert.summary))
+    grouped = {
+        word for group in re.findall(r"\bby \(([^)]*)\)", alert.expression) for word in group.split(", ")
+    }
+    assert told <= grouped, f"{told - grouped} are not labels of the result"
+    assert alert.severity in ("critical", "warning")
+
+
+def test_alerts_about_controllers_are_about_ours_alone():
+    for name in ("quintet-processes", "quintet-controllers", "quintet-webhooks"):
+        for alert in GROUPS[name]:
+            selectors = re.findall(r"(?:\w+)(\{[^}]*\})", alert.expression)
+            assert selectors, alert
+            assert all(OURS in each for each in selectors), alert
+            assert len(selectors) == len(re.findall(r"[a-z]+_[a-z_]+(?=\{)|up(?=\{)", alert.expression)), (
+                alert
+            )
+
+
+def test_no_two_alerts_have_one_name_and_no_section_speaks_of_none():
+    names = [alert.name for alert in ALERTS]
+    assert len(set(names)) == len(names)
+    assert set(re.findall(r"^#+ (Quintet[A-Z]\w+)$", OPERATIONS, flags=re.MULTILINE)) == set(names)
+
+
+def test_the_chart_has_alerts_and_monitors_only_where_they_are_asked_for():
+    from quintet.components import COMPONENTS
+
+    text = next(
+        content for path, content in chart(tuple(COMPONENTS.values())).items() if path.name == "operator.yaml"
+    )
+    for kind, count in (("ServiceMonitor", 2), ("PrometheusRule", 1)):
+        parts = [part for part in text.split("---\n") if f"kind: {kind}\n" in part]
+        assert len(parts) == count
+    assert text.count("{{- if .Values.prometheusRule.enabled }}") == 1
+    assert text.count("{{- if .Values.serviceMonitor.enabled }}") == 2
+    assert "{{ $labels" not in text, "Helm would try to fill that in"
+
+
+def test_the_objects_are_where_the_operator_is():
+    process = operator_process()
+    for body in (prometheus_rule(process), eventing_monitor(process)):
+        assert body["apiVersion"] == "monitoring.coreos.com/v1"
+        assert body["metadata"]["namespace"] == process.namespace
+
+
+@pytest.mark.parametrize("path", BOARDS, ids=lambda path: path.stem)
+def test_panels_have_a_place_of_their_own(path):
+    board = json.loads(path.read_text())
+    taken: dict[tuple[int, int], str] = {}
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert x < 24, panel["title"]
+                assert (x, y) not in taken, f"{panel['title']} lies on {taken[x, y]}"
+                taken[x, y] = panel["title"]
+    identities = [panel["id"] for panel in board["panels"]]
+    assert len(set(identities)) == len(identities)
+
+
+def test_no_two_boards_have_one_identity():
+    identities = [json.loads(path.read_text())["uid"] for path in BOARDS]
+    assert len(set(identities)) == len(identities) == 2
+
+
+def test_every_number_of_the_runtime_is_on_the_board_of_controllers():
+    from prometheus_client.metrics import MetricWrapperBase
+
+    from quintet.observe import metrics as runtime
+
+    (board,) = [path for path in BOARDS if path.stem == "controllers"]
+    asked = " ".join(query for _, query in of_board(board))
+    families = [each._name for each in vars(runtime).values() if isinstance(each, MetricWrapperBase)]
+    known = {name for name in families if name != "quintet_discovery_requests"}
+    assert {name for name in known if name not in asked} == set()
+
+
+def test_names_and_labels_are_read_out_of_queries():
+    query = 'sum by (le, webhook) (rate(a_total{job=~"x",code!~"2.."}[5m])) / b_seconds > 0'
+    assert metrics(query) == {"a_total", "b_seconds"}
+    assert labels(query) == {"le", "webhook", "job", "code"}
+    assert plain('rate(a{b="$c"}[$__rate_interval])') == 'rate(a{b="x"}[5m])'
+    assert metrics('label_values(a_total{job=~"$job"}, controller)') == {"a_total"}
+
+
+@pytest.mark.parametrize(("title", "query"), [pytest.param(*each, id=each[0]) for each in queries()])
+def test_brackets_of_queries_close(title, query):
+    for opening, closing in ("()", "[]", "{}"):
+        assert query.count(opening) == query.count(closing), f"{title}: {query}"
+    assert metrics(query), f"{title}: {query} asks for nothing"
