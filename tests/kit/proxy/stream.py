@@ -43,9 +43,12 @@ class WatchStream:
         """Let a fault take its turn, after the lines that have come before it."""
         self._queue.put_nowait(fault)
 
-    def requeue(self, line: bytes) -> None:
-        """Let a line that was kept back take its turn."""
-        self._queue.put_nowait(line)
+    def requeue(self, lines: list[bytes]) -> None:
+        """Let lines that were kept back go on, before those that have come after them."""
+        waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+        first = next((n for n, item in enumerate(waiting) if not _is_fault(item)), len(waiting))
+        for item in (*waiting[:first], *lines, *waiting[first:]):
+            self._queue.put_nowait(item)
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         """Pass lines on until either side or a fault ends it."""
@@ -143,8 +146,7 @@ class Hold:
         self.active = False
         for stream in {id(stream): stream for stream, _, _ in self.held}.values():
             events = [(event, line) for held, event, line in self.held if held is stream]
-            for line in _coalesce(events) if only_last else [line for _, line in events]:
-                stream.requeue(line)
+            stream.requeue(_coalesce(events) if only_last else [line for _, line in events])
         self.held.clear()
 
     def _chosen(self, stream: WatchStream, event: dict[str, Any]) -> bool:
@@ -154,6 +156,10 @@ class Hold:
             and self.namespace in (None, metadata.get("namespace", ""))
             and self.name in (None, metadata.get("name"))
         )
+
+
+def _is_fault(item: object) -> bool:
+    return not isinstance(item, bytes | BaseException) and item is not END
 
 
 def _coalesce(events: list[tuple[dict[str, Any], bytes]]) -> list[bytes]:

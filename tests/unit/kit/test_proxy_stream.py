@@ -1,0 +1,62 @@
+"""The order in which a watch passes lines on that were kept back."""
+
+import asyncio
+import json
+from typing import Any
+
+from kit.proxy.faults import GoneEvent
+from kit.proxy.requests import Request, anything
+from kit.proxy.stream import Hold, WatchStream
+
+
+class Client:
+    """What the client of a watch has read."""
+
+    def __init__(self) -> None:
+        self.read: list[dict[str, Any]] = []
+
+    async def write(self, data: bytes) -> None:
+        self.read.append(json.loads(data))
+
+
+def line(number: int) -> bytes:
+    obj = {"metadata": {"name": "a", "resourceVersion": str(number)}}
+    return json.dumps({"type": "MODIFIED", "object": obj}).encode()
+
+
+async def passed(*, fault_before_release: bool = False) -> list[Any]:
+    """What is read of two lines that are held, and one that comes in the moment of their release."""
+    hold, client = Hold(anything, None, None), Client()
+    stream = WatchStream(Request(verb="watch", query={}), client, [hold])  # type: ignore[arg-type]
+    gate, more = asyncio.Event(), asyncio.Event()
+
+    async def lines():
+        yield line(1)
+        yield line(2)
+        await gate.wait()
+        if fault_before_release:
+            stream.put(GoneEvent())
+        yield line(3)
+        # The pump has put it into the queue, and nobody has taken it out yet.
+        hold.release()
+        await more.wait()
+
+    running = asyncio.create_task(stream.run(lines()))
+    await hold.caught()
+    gate.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    more.set()
+    await running
+    return [
+        each["object"].get("code") or int(each["object"]["metadata"]["resourceVersion"])
+        for each in client.read
+    ]
+
+
+async def test_what_was_kept_back_comes_before_what_came_after_it():
+    assert await passed() == [1, 2, 3]
+
+
+async def test_a_fault_that_was_put_before_the_release_comes_before_it():
+    assert await passed(fault_before_release=True) == [410]
