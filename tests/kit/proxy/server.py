@@ -194,8 +194,8 @@ class FaultProxy:
             body=_decode(data, incoming.content_type) if request.verb != "get" and data else None,
         )
         call = Call(incoming, data, exchange, self._lines)
-        injection = next((i for i in self._injections if i.takes(exchange)), None)
         try:
+            injection = next((i for i in self._injections if i.takes(exchange)), None)
             if injection is None:
                 return await call.forward()
             exchange.fault = type(injection.fault).__name__
@@ -203,7 +203,7 @@ class FaultProxy:
         except aiohttp.ClientError:
             return call.reset()  # the API server is away: the client sees what it would see without us
         finally:
-            self.trace.touch()
+            self.trace.leave(exchange)
 
 
 def _decode(data: bytes, content_type: str) -> Any:

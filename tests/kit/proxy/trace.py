@@ -5,11 +5,16 @@ known, so a trace read in the middle of a test shows what is still under way.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.proxy.requests import Predicate, Request, anything
+from kit.proxy.requests import CHATTER, Predicate, Request, anything
+
+# Kept back until a test lets it go: nobody waits for it to end.
+STALLED = "Stall"
+READS = ("get", "list")
 
 
 @dataclass(slots=True)
@@ -48,6 +53,7 @@ class Trace:
     write_count: int = 0
     """How many numbered writes there were."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _under_way: dict[int, Exchange] = field(default_factory=dict)
 
     def enter(self, request: Request, *, user_agent: str, body: Any) -> Exchange:
         """Note a request that has arrived."""
@@ -63,8 +69,14 @@ class Trace:
             started=asyncio.get_running_loop().time(),
         )
         self.exchanges.append(exchange)
+        self._under_way[exchange.number] = exchange
         self.touch()
         return exchange
+
+    def leave(self, exchange: Exchange) -> None:
+        """Note that a request is over, however it ended."""
+        del self._under_way[exchange.number]
+        self.touch()
 
     def touch(self) -> None:
         """Wake those who wait: an exchange came or was completed."""
@@ -100,19 +112,36 @@ class Trace:
             raise AssertionError(f"no such request within {within:g} s; seen:\n{self}") from None
 
     async def quiet(self, seconds: float, when: Predicate, *, within: float) -> None:
-        """Return once no matching request has come for so long."""
+        """Return once no matching request has come for so long, and none that may lead to one is under way."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
         while loop.time() < deadline:
-            mark = self.mark()
+            if self._busy(when):
+                # Whoever waits for a slow answer has not come to an end; the time counts from then.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(deadline):
+                        await self.changed()
+                continue
             try:
-                await self.wait_for(lambda e: when(e.request), since=mark, within=seconds)
+                await self.wait_for(lambda e: when(e.request), since=self.mark(), within=seconds)
             except AssertionError:
-                return
+                if not self._busy(when):
+                    return
         raise AssertionError(f"never quiet for {seconds:g} s within {within:g} s; seen:\n{self}")
+
+    def _busy(self, when: Predicate) -> bool:
+        return any(
+            when(each.request) or (each.request.verb in READS and not _chatter(each.request))
+            for each in self._under_way.values()
+            if each.request.verb != "watch" and each.fault != STALLED
+        )
 
     def __iter__(self) -> Iterator[Exchange]:
         return iter(self.exchanges)
 
     def __str__(self) -> str:
         return "\n".join(str(exchange) for exchange in self.exchanges) or "(nothing)"
+
+
+def _chatter(request: Request) -> bool:
+    return (request.group, request.resource) in CHATTER
