@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from kit.clock import settle
-from kit.eventually import eventually_true
 from kit.rawhttp import a_server, echo, get, request
 from quintet.web.server import Limits, Response
 
@@ -225,10 +224,11 @@ async def test_a_handler_that_fails_gives_an_error_without_its_secrets_and_the_n
 
 
 async def test_stopping_lets_work_finish_and_takes_nothing_new():
-    gate = asyncio.Event()
+    begun, gate = asyncio.Event(), asyncio.Event()
 
     async def handler(request):
         if request.path == "/slow":
+            begun.set()
             await gate.wait()
         return Response(200, b"finished")
 
@@ -236,8 +236,7 @@ async def test_stopping_lets_work_finish_and_takes_nothing_new():
         idle, busy = await place.connect(), await place.connect()
         await idle.ask(get())
         busy.send(get("/slow"))
-        await eventually_true(lambda: len(place.server.conversations) == 2)
-        await settle()
+        await begun.wait()
         stopping = asyncio.ensure_future(place.server.stop(grace=30))
         assert await idle.rest() == b"", "nobody waits for an idle client"
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
@@ -264,14 +263,16 @@ async def test_draining_answers_everybody_and_lets_each_go_with_the_answer():
 
 
 async def test_stopping_does_not_wait_longer_than_the_grace_period():
+    begun = asyncio.Event()
+
     async def handler(request):
+        begun.set()
         await asyncio.Event().wait()
 
     async with a_server(handler) as place:
         client = await place.connect()
         client.send(get())
-        await eventually_true(lambda: place.server.conversations)
-        await settle()
+        await begun.wait()
         stopping = asyncio.ensure_future(place.server.stop(grace=5))
         await place.wait(4)
         assert not stopping.done()

@@ -205,16 +205,17 @@ async def test_an_idle_connection_is_closed_after_its_time_and_a_used_one_is_not
 
 
 async def test_work_that_takes_long_is_not_taken_for_a_slow_client():
-    gate = asyncio.Event()
+    begun, gate = asyncio.Event(), asyncio.Event()
 
     async def handler(request):
+        begun.set()
         await gate.wait()
         return Response(200, b"at last")
 
     async with a_server(handler, SMALL) as place:
         client = await place.connect()
         client.send(get() + request("POST", "/", "Content-Length: 5"))
-        await asyncio.sleep(0.01)
+        await begun.wait()
         await place.wait(300)
         gate.set()
 
