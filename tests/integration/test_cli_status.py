@@ -7,6 +7,7 @@ import yaml
 
 from kit.asking import Person
 from kit.checkups import a_checkup
+from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.jsonserver import JSONSERVERS
@@ -22,7 +23,13 @@ async def person(client, checkups, cluster, namespace):
     body["metadata"]["labels"] = {"team": "shop"}
     await client.create(JSONSERVERS, body, Object, namespace=namespace)
     async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
-        await in_state(client, ObjectKey(namespace, "app-books"), "Synced")
+
+        async def counted():
+            """From here on nothing changes by itself: its pod is there, and there is no node for it."""
+            found = await in_state(client, ObjectKey(namespace, "app-books"), "Synced")
+            assert found.status.replicas == 1, found.status
+
+        await eventually(counted, within=120.0)
         yield Person(cluster.kubeconfig, namespace)
 
 
