@@ -25,12 +25,14 @@ async def person(client, cluster, namespace, pretended_node):
 
 
 async def grown(person):
-    """The tree, once its pod is there and runs."""
+    """The tree, once all of it is there and its pod runs."""
 
     async def probe():
         shown = await person.sees("tree", "js", "app-books")
         assert "  Running" in shown, shown
         assert "JsonServer app-books  ready" in shown, shown
+        # Made by another controller than the pod.
+        assert "EndpointSlice app-books-" in shown, shown
         return shown
 
     return await eventually(probe, within=180.0)
