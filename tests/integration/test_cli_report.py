@@ -11,6 +11,7 @@ from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
+from quintet.runtime.events import EVENTS
 
 IN_DATA, IN_ENV, IN_SECRET = "planted-in-data-4711", "planted-in-env-4712", "planted-in-secret-4713"
 LABELS = {"app.kubernetes.io/name": "quintet", "app.kubernetes.io/part-of": "quintet"}
@@ -42,13 +43,14 @@ async def scene(client, cluster, api, namespace, pretended_node):
     async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
         await in_state(client, ObjectKey(namespace, "app-books"), "Synced", within=120.0)
 
-        async def processes() -> None:
-            pods = await api.get(
-                f"/api/v1/namespaces/{namespace}/pods", labelSelector="app.kubernetes.io/name=quintet"
-            )
-            assert pods["items"]
+        async def at_work() -> None:
+            for name in ("quintet", "app-books"):
+                found = await api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+                assert found["status"].get("availableReplicas") == 1, found["status"]
+            # Written by others, whenever they get round to it.
+            assert (await api.get(EVENTS.path(namespace)))["items"]
 
-        await eventually(processes, within=120)
+        await eventually(at_work, within=120)
         yield namespace
 
 
