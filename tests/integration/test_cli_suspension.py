@@ -19,8 +19,8 @@ from kit.calling import quintet, works
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.nats import a_nats_server
-from kit.objects import exists
-from kit.proxy import FaultProxy, matching
+from kit.objects import exists, gone
+from kit.proxy import Exchange, FaultProxy
 from quintet.apis.casconfig import CASCONFIGS
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.checkup.types import RERUN
@@ -328,11 +328,7 @@ async def test_a_suspended_object_can_be_deleted(telling, place: Place):
         await suspend(place, story, key)
 
         await place.client.delete(story.resource, key)
-
-        async def gone() -> None:
-            assert not await exists(place.client, story.resource, key)
-
-        await eventually(gone, within=120)
+        await gone(place.client, story.resource, key, within=120)
 
 
 async def test_an_object_that_is_suspended_from_the_start_is_not_begun(place: Place):
@@ -411,6 +407,12 @@ async def test_an_object_that_is_not_there_is_named_with_a_next_step(place: Plac
     assert "next: check the name and namespace" in said.err
 
 
+def heard(exchange: Exchange) -> bool:
+    """Whether the operator says that it leaves something alone: Events of before may come late."""
+    asked = exchange.request
+    return (asked.verb, asked.resource) == ("create", "events") and exchange.body["reason"] == "Suspended"
+
+
 async def test_a_suspended_installation_is_left_alone_until_it_is_resumed(
     place: Place, pretended_node: PretendedNode
 ):
@@ -424,9 +426,8 @@ async def test_a_suspended_installation_is_left_alone_until_it_is_resumed(
         await suite.settled(place.client)
         (deployment,) = await suite.owned(place.api, path)
         where = ("--kubeconfig", place.cluster.kubeconfig)
-        mark = place.proxy.trace.mark()
         await works("suspend", "quintet", "quintet", *where)
-        await place.proxy.wait_for(matching("create", "events"), since=mark)
+        await place.proxy.trace.wait_for(heard, since=0, within=120)
         mark = place.proxy.trace.mark()
 
         await place.api.delete(f"{path}/{deployment}")
