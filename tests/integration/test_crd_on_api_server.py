@@ -6,6 +6,9 @@ import pytest
 
 from kit.api import RefusedError
 from kit.eventually import eventually
+from kit.kinds import CRDS, discovered
+from kit.objects import gone
+from quintet.apis.meta import ObjectKey
 from quintet.manifests.crd import definition
 from quintet.manifests.text import as_yaml
 from unit.apis.sample_kind import LIBRARY
@@ -15,7 +18,7 @@ NAME = LIBRARY.resource.qualified
 
 
 @pytest.fixture(scope="module")
-async def warnings(api):
+async def warnings(api, client):
     """The sample kind is installed; gives the warnings that the API server had about it."""
     async with api.session.post(api.server + DEFINITIONS, json=definition(LIBRARY)) as answer:
         assert answer.status == 201, await answer.text()
@@ -25,14 +28,13 @@ async def warnings(api):
         conditions = (await api.get(f"{DEFINITIONS}/{NAME}"))["status"]["conditions"]
         states = {condition["type"]: condition["status"] for condition in conditions}
         assert states.get("Established") == "True", conditions
-        await api.get(LIBRARY.resource.path("default"))
-        # kubectl looks here first.
-        served = (await api.get(f"/apis/{LIBRARY.resource.api_version}"))["resources"]
-        assert LIBRARY.resource.plural in {each["name"] for each in served}, served
 
     await eventually(established, within=60)
+    # kubectl looks there first.
+    await discovered(client, LIBRARY.resource)
     yield found
     await api.delete(f"{DEFINITIONS}/{NAME}")
+    await gone(client, CRDS, ObjectKey("", NAME))
 
 
 @pytest.fixture
