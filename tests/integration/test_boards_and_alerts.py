@@ -19,7 +19,7 @@ from kit.nats import a_nats_server
 from kit.process import Program
 from kit.promql import OF_PROMETHEUS, UP, labels, metrics, queries
 from kit.publishers import a_publisher, a_stream, binary, settings
-from kit.quintet import COMMAND, free_port
+from kit.quintet import COMMAND, free_port, stop_with_webhooks
 from kit.sink import a_sink
 from kit.subscriptions import Scene, a_scene, install, subscription_operator
 from quintet.apis.jsonserver import JSONSERVERS
@@ -75,8 +75,7 @@ async def an_operator(cluster: Cluster, namespace: str) -> AsyncIterator[int]:
     try:
         yield health
     finally:
-        program.signal(15)
-        await program.ended()
+        await stop_with_webhooks(program, cluster.kubeconfig, "jsonserver")
 
 
 @pytest.fixture
