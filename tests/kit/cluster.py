@@ -55,6 +55,8 @@ async def fresh_namespace(api: Api, prefix: str = "test") -> AsyncIterator[str]:
     name = f"{prefix}-{secrets.token_hex(4)}"
     await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     try:
+        # Made by a controller: until it is there, pods without an account of their own are refused.
+        await eventually(lambda: api.get(f"/api/v1/namespaces/{name}/serviceaccounts/default"), within=120)
         yield name
     finally:
         try:
