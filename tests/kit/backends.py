@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
-from kit.accounts import binding, offered
+from kit.accounts import TESTED, binding, offered
 from kit.accounts import context as context_of
+from kit.allowed import account as account_of
+from kit.allowed import review
 from kit.eventually import NotInTimeError, eventually
 from kit.kinds import define
 from kit.proxy import FaultProxy, matching
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from kit.proxy.call import Call
 
 PODS = Resource("", "v1", "Pod", "pods")
+REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False)
 CONTEXT = context_of("eventing")
 IMAGE, NATS_IMAGE = "quintet.local/quintet:test", "quintet.local/nats:test"
 LOOPBACK = addresses.Limits.of(allowed=["127.0.0.0/8"])
@@ -100,6 +103,13 @@ async def may_read_secrets(client: Client, namespace: str) -> None:
     role = offered(ROLE)
     body = binding(role, CONTEXT, namespace)
     await client.apply(desired.ROLE_BINDINGS, ObjectKey(namespace, role), body, Object)
+    question = review(account_of(TESTED.namespace, CONTEXT), "get", "secrets", namespace=namespace)
+
+    async def in_force() -> None:
+        answer = await client.create(REVIEWS, question, dict[str, Any])
+        assert answer["status"]["allowed"], f"not yet: {question['spec']}"
+
+    await eventually(in_force)
 
 
 async def a_secret(client: Client, namespace: str, name: str, /, **data: str) -> None:
