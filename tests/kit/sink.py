@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 
 import httptools
 
+from kit.quintet import free_port
 from quintet.web import listening
 
 _LINE = {
@@ -47,7 +48,8 @@ class Sink:
         """Bytes of headers and body that every answer carries besides."""
         self.hold: asyncio.Event | None = None
         """While it is there and not set, answers wait."""
-        self.port = 0
+        # Not one that the kernel gives to outgoing connections: while it is away, a client could get it.
+        self.port = free_port()
         self.under_way = self.most_under_way = 0
         self.connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
