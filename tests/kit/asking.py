@@ -1,6 +1,7 @@
 """The command `quintet` as a person calls it in a namespace: once, or followed while it goes on."""
 
 import asyncio
+import codecs
 import contextlib
 import signal
 import subprocess
@@ -68,8 +69,10 @@ class Followed:
 
     async def read(self) -> None:
         assert self._process.stdout is not None
+        # A piece may end in the middle of a character.
+        decoder = codecs.getincrementaldecoder("utf-8")()
         while piece := await self._process.stdout.read(65536):
-            self.shown += piece.decode()
+            self.shown += decoder.decode(piece)
 
     async def shows(self, text: str, within: float = 120.0) -> None:
         """Wait until it has shown a text."""
