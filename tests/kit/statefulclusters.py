@@ -109,15 +109,16 @@ async def settled(client: Client, key: ObjectKey, within: float = 120.0) -> Stat
 
 
 async def condition(
-    client: Client, key: ObjectKey, kind: str, status: str, within: float = 60.0
+    client: Client, key: ObjectKey, kind: str, status: str, within: float = 60.0, *, says: str = ""
 ) -> Condition:
-    """A condition, once it is so."""
+    """A condition, once it is so, for this reason."""
 
     async def probe() -> Condition:
         cluster = await get(client, key)
         found = find_condition(cluster.status.conditions, kind)
         assert found is not None, cluster.status
         assert found.status == status, cluster.status
+        assert says in found.message, cluster.status
         return found
 
     return await eventually(probe, within=within)
