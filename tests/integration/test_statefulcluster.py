@@ -9,6 +9,7 @@ from kit.api import Api
 from kit.client import CONFIG_MAPS
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
+from kit.objects import gone
 from kit.proxy import FaultProxy, anything
 from kit.statefulclusters import (
     a_claim_template,
@@ -227,7 +228,9 @@ async def test_a_partition_keeps_the_oldest_on_the_template_before(web, clusters
     status = (await settled(clusters, web)).status
     assert (status.updated_replicas, status.current_replicas) == (1, 2)
     old = [p for p in await pods(clusters, namespace) if p["spec"]["containers"][0]["image"] == "web:1"]
-    await clusters.delete(PODS, ObjectKey(namespace, old[0]["metadata"]["name"]))
+    lost = ObjectKey(namespace, old[0]["metadata"]["name"])
+    await clusters.delete(PODS, lost)
+    await gone(clusters, PODS, lost)
 
     async def back() -> None:
         images = sorted(p["spec"]["containers"][0]["image"] for p in await pods(clusters, namespace))
@@ -238,12 +241,8 @@ async def test_a_partition_keeps_the_oldest_on_the_template_before(web, clusters
 
 
 async def test_on_delete_leaves_pods_to_whoever_deletes_them(web, clusters, namespace):
-    await change(
-        clusters,
-        web,
-        updateStrategy={"type": "OnDelete", "rollingUpdate": None},
-        template=with_image("web:2"),
-    )
+    strategy = {"type": "OnDelete", "rollingUpdate": None}
+    await change(clusters, web, updateStrategy=strategy, template=with_image("web:2"))
     await settled(clusters, web)
     found = await pods(clusters, namespace)
     assert {pod["spec"]["containers"][0]["image"] for pod in found} == {"web:1"}
