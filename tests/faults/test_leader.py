@@ -16,8 +16,8 @@ from quintet.runtime.leader import LEASES, Lease
 
 SHORT = ("--terms", "3", "2", "0.4")
 """The same ratio as the real 15/10/2 seconds, and the same code: for leases that are to run out."""
-LONG = ("--terms", "60", "40", "0.4")
-"""For leases that are not, however long a busy machine stands still."""
+LONG = ("--terms", "60", "40", "5")
+"""For leases that are not, however long a busy machine stands still. To give one back takes one try at most."""
 LONGEST = 4.0
 
 
@@ -59,7 +59,8 @@ async def test_a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes(
         an_operator(first_proxy.write_kubeconfig(tmp_path), *arguments(namespace)) as first,
     ):
         old = await holder(widgets, namespace)
-        async with an_operator(second_proxy.write_kubeconfig(tmp_path), *arguments(namespace)):
+        # Whoever takes over stays: the old one may not come back and write because the new one stood still.
+        async with an_operator(second_proxy.write_kubeconfig(tmp_path), *arguments(namespace, LONG)):
             await widgets.create(WIDGETS, a_widget("w", text="0"), Object, namespace=namespace)
             await reconciled(widgets, namespace, "w")
             # Freeze it in the middle of as much work as it can get.
@@ -114,9 +115,11 @@ async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(
                 assert lists == [], f"taking over cost a list\n{proxy.trace}"
 
 
-def leading(*operators: Program) -> Program:
-    """The one that says that it leads; the lease says so a moment earlier."""
-    found = [each for each in operators if any("Leading" in line for line in each.log)]
+def leading(identity: str, *operators: Program) -> Program:
+    """The one that says that it leads as this; the lease says so a moment earlier."""
+    found = [
+        each for each in operators if any("Leading" in line and identity in line for line in each.log)
+    ]
     assert found, [each.log for each in operators]
     return found[0]
 
@@ -127,7 +130,7 @@ async def test_a_killed_leader_is_replaced_when_its_lease_runs_out(widgets: Clie
         an_operator(cluster.kubeconfig, *arguments(namespace)) as second,
     ):
         old = await holder(widgets, namespace)
-        leader = await eventually(lambda: leading(first, second))
+        leader = await eventually(lambda: leading(old, first, second))
         leader.kill()
         await widgets.create(WIDGETS, a_widget("w"), Object, namespace=namespace)
         await reconciled(widgets, namespace, "w")
