@@ -8,7 +8,7 @@ import pytest
 from kit.eventually import eventually
 from kit.operators import an_operator
 from kit.process import Program
-from kit.proxy import Delay, Exchange, FaultProxy, matching
+from kit.proxy import Delay, Exchange, FaultProxy, KillAfterCommit, matching
 from kit.widgets import WIDGETS, Widget, a_widget
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
@@ -115,11 +115,24 @@ async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(
                 assert lists == [], f"taking over cost a list\n{proxy.trace}"
 
 
+async def test_a_leader_that_is_asked_to_stop_while_it_renews_hands_over_all_the_same(
+    widgets: Client, cluster, namespace, tmp_path
+):
+    async with (
+        FaultProxy(cluster.kubeconfig) as proxy,
+        an_operator(proxy.write_kubeconfig(tmp_path), *arguments(namespace, LONG)) as operator,
+    ):
+        old = await holder(widgets, namespace)
+        asked = KillAfterCommit(lambda: operator.signal(signal.SIGTERM))
+        proxy.inject(asked, when=matching("update", "leases"))
+        assert await operator.ended() == 0, "\n".join(operator.log)
+        lease = await widgets.get(LEASES, ObjectKey(namespace, "widgets"), Lease)
+        assert lease.spec.holder_identity != old, "\n".join(operator.log)
+
+
 def leading(identity: str, *operators: Program) -> Program:
     """The one that says that it leads as this; the lease says so a moment earlier."""
-    found = [
-        each for each in operators if any("Leading" in line and identity in line for line in each.log)
-    ]
+    found = [each for each in operators if any("Leading" in line and identity in line for line in each.log)]
     assert found, [each.log for each in operators]
     return found[0]
 

@@ -61,8 +61,7 @@ class Leader:
         self.terms = terms or Terms()
         self._lease: Lease | None = None
         # When we first saw the lease as it is now: other clocks are not to be trusted.
-        self._observed_at = 0.0
-        self._renewed_at = float("-inf")
+        self._observed_at, self._renewed_at = 0.0, float("-inf")
         self._status = metrics.leader_status.labels(key.name)
         self._status.set(0)
 
@@ -89,14 +88,16 @@ class Leader:
 
     async def release(self) -> None:
         """Step down, so that another replica need not wait for the lease to run out."""
-        held = self.holds()
-        self._renewed_at = float("-inf")
+        held, self._renewed_at = self.holds(), float("-inf")
         self._status.set(0)
-        if not held or self._lease is None:
-            return
         try:
             async with asyncio.timeout(self.terms.retry):
-                await self._client.replace(LEASES, self._key, self._body(holder="", duration=1), Lease)
+                while held and self._lease and self._lease.spec.holder_identity == self._identity:
+                    try:
+                        self._lease = await self._client.replace(LEASES, self._key, self._body("", 1), Lease)
+                    except Conflict:
+                        # A renewal that was broken off has been done all the same.
+                        await self._observe(self._observed_at)
         except (KubeError, TimeoutError) as error:
             log.info("Lease not released", extra={"lease": str(self._key), "error": str(error)})
 
