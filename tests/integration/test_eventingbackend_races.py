@@ -132,6 +132,30 @@ async def test_a_server_that_somebody_scaled_is_scaled_back_and_nobody_is_told_t
     assert "Server cannot be changed" not in told
 
 
+async def test_a_subscription_that_the_operator_has_not_heard_of_yet_is_waited_for_before_a_move(
+    backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
+):
+    key = await create(backends, namespace, "any", url=nats.url, streamSubjectPrefix="old")
+    await ready(backends, key)
+    news = proxy.hold("subscriptions")
+    where = await a_subscription(backends, namespace, "orders", "any")
+    await news.caught()
+    values = {"url": nats.url, "streamSubjectPrefix": "new"}
+    await change(backends, key, **values)
+
+    async def waits() -> None:
+        found = condition(await get(backends, key), "Publisher Proxy Ready")
+        assert "1 more Subscriptions listen" in found.message, found
+
+    await eventually(waits, within=90)
+    subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
+    consumer = consumers.wanted(subscription, await get(backends, key), effective(NATS, values))
+    async with jetstream_of(nats.url) as jetstream:
+        await jetstream.create_or_update_consumer("sap", consumer)
+    await ready(backends, key)
+    news.release()
+
+
 async def test_a_move_that_is_over_is_not_waited_for_again_because_a_write_failed(
     backends: Client, api, proxy: FaultProxy, pretended_node, nats, namespace, tmp_path
 ):

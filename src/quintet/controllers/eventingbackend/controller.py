@@ -174,7 +174,7 @@ class EventingBackendController:
         )
         old, new = self._place(hands), _new_place(plane, runs_server(config))
         moves = old is not None and (new is None or not old.same(new))
-        if moves and new is not None and (missing := await self._unheard(scope.backend, config, new)):
+        if moves and new is not None and (missing := await self._unheard(scope, config, new)):
             scope.publisher = scope.dispatcher = status.waits_for_subscriptions(missing)
             scope.again = self._options.timing.while_moving
             return
@@ -210,14 +210,25 @@ class EventingBackendController:
         if there is not None and not any(each and there.same_stream(each) for each in (old, new)):
             self._moves.called_off(hands.key, there)
 
-    async def _unheard(self, backend: EventingBackend, config: Effective, new: Place) -> int:
+    async def _unheard(self, scope: Scope, config: Effective, new: Place) -> int:
         """How many Subscriptions do not listen there yet: what is published before they do would be lost."""
+        backend = scope.backend
+        here, known = self._around(backend)
+        missing = await self._missing(backend, config, new, plan.users(backend, here, known))
+        there = self._place(scope.hands, PUBLISHER)
+        if missing or (there is not None and there.same(new)):
+            return missing
+        # The cache may be behind, and publishers are about to leave.
+        listed = plan.users(backend, here, await self._listed(backend.metadata.namespace))
+        return await self._missing(backend, config, new, listed)
+
+    async def _missing(
+        self, backend: EventingBackend, config: Effective, new: Place, users: list[Subscription]
+    ) -> int:
         namespace = backend.metadata.namespace
-        here = self._builder.primary.by_index(BY_NAMESPACE, namespace)
-        found = self._sources.subscriptions.by_index(BY_NAMESPACE, namespace)
         wanted = [
             consumers.wanted(each, backend, config)
-            for each in plan.users(backend, here, found)
+            for each in users
             if not each.metadata.deleting and not spec_errors(msgspec.to_builtins(each.spec), namespace)
         ]
         return await self._moves.missing(backend.key, new, wanted) if wanted else 0
@@ -281,17 +292,25 @@ class EventingBackendController:
 
     async def _users(self, backend: EventingBackend) -> list[Subscription]:
         """Who keeps a backend from going; the server itself is asked last, for the cache may be behind."""
-        namespace = backend.metadata.namespace
-        here = self._builder.primary.by_index(BY_NAMESPACE, namespace)
-        known = self._sources.subscriptions.by_index(BY_NAMESPACE, namespace)
+        here, known = self._around(backend)
         if used_by := plan.users(backend, here, known):
             return used_by
+        return plan.users(backend, here, await self._listed(backend.metadata.namespace))
+
+    def _around(self, backend: EventingBackend) -> tuple[list[EventingBackend], list[Subscription]]:
+        """The backends and Subscriptions of its namespace, as far as the caches know."""
+        namespace = backend.metadata.namespace
+        here = self._builder.primary.by_index(BY_NAMESPACE, namespace)
+        return here, self._sources.subscriptions.by_index(BY_NAMESPACE, namespace)
+
+    async def _listed(self, namespace: str) -> list[Subscription]:
+        """The Subscriptions of a namespace, as the server has them."""
         found: list[Subscription] = []
         async for page in self._builder.client.pages(SUBSCRIPTIONS, namespace=namespace):
             for raw in page.items:
                 with contextlib.suppress(msgspec.DecodeError):  # what nobody can read uses nothing
                     found.append(_decode_subscription(raw))
-        return plan.users(backend, here, found)
+        return found
 
     async def _write_status(self, scope: Scope) -> None:
         in_use, backend = scope.in_use, scope.backend
