@@ -31,7 +31,8 @@ async def sessions() -> AsyncIterator[Sessions]:
 
 
 def as_user(nats: NatsServer, user: str, password: str) -> Options:
-    return Options(nats.url, credentials=Credentials(user, password), max_reconnects=0)
+    credentials = Credentials(user, password)
+    return Options(nats.url, credentials=credentials, max_reconnects=0, connect_seconds=60.0)
 
 
 async def test_one_connection_serves_for_as_long_as_nothing_changes(nats, sessions: Sessions):

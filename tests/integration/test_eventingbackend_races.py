@@ -16,7 +16,7 @@ from kit.backends import (
     statuses,
 )
 from kit.eventually import eventually
-from kit.objects import exists
+from kit.objects import gone
 from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
 from quintet.apis.meta import Object, ObjectKey
@@ -30,10 +30,7 @@ from quintet.nats.jetstream import JetStream
 
 
 async def gone_without_a_mark(backends: Client, key: ObjectKey, url: str) -> None:
-    async def gone() -> None:
-        assert not await exists(backends, EVENTINGBACKENDS, key)
-
-    await eventually(gone, within=120)
+    await gone(backends, EVENTINGBACKENDS, key, within=120)
     async with jetstream_of(url) as jetstream:
         for name in ("sap", "sap-dead-letter"):
             found = (await jetstream.stream_info(name)).config
@@ -49,7 +46,8 @@ async def with_an_event_that_waits(backends: Client, namespace: str, **values: s
     consumer = consumers.wanted(subscription, await get(backends, key), effective(NATS, values))
     async with jetstream_of(values["url"]) as jetstream:
         await jetstream.create_or_update_consumer(values["streamName"], consumer)
-        await jetstream.publish(f"{values['streamSubjectPrefix']}.commerce.order.created.v1", b"{}")
+        subject = f"{values['streamSubjectPrefix']}.commerce.order.created.v1"
+        await jetstream.publish(subject, b"{}", timeout=60)
     return key
 
 

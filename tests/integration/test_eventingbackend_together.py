@@ -154,7 +154,7 @@ async def test_a_move_to_another_server_loses_nothing_on_the_way(
 
     async with a_nats_server(tmp_path / "new") as new, jetstream_of(nats.url) as here:
         await here.create_or_update_consumer("sap", consumer)
-        await here.publish("kyma.commerce.order.created.v1", b"{}")
+        await here.publish("kyma.commerce.order.created.v1", b"{}", timeout=60)
         await change(backends, key, url=new.url)
 
         async def waits_for_subscriptions() -> None:

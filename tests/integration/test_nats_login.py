@@ -108,7 +108,7 @@ async def test_an_account_without_jetstream_says_so(tmp_path):
 
 async def test_a_host_without_an_address_is_unresolved():
     with pytest.raises(Unresolved, match=r"nowhere\.invalid"):
-        await echoes("nats://nowhere.invalid:4222")
+        await echoes("nats://nowhere.invalid:4222", connect_seconds=120.0)
 
 
 async def test_a_port_where_nobody_listens_is_unreachable():

@@ -240,8 +240,8 @@ async def situation(client: Client, namespace: str) -> str:
 @contextlib.asynccontextmanager
 async def jetstream_of(url: str) -> AsyncIterator[JetStream]:
     """JetStream, as somebody with a client of their own sees it."""
-    async with NatsClient(NatsOptions(url), SystemClock()) as connected:
-        yield JetStream(connected)
+    async with NatsClient(NatsOptions(url, connect_seconds=60.0), SystemClock()) as connected:
+        yield JetStream(connected, timeout=60.0)
 
 
 @dataclass

@@ -80,8 +80,12 @@ class NatsServer:
     def write(self) -> None:
         """Write the configuration; `reload` makes a running server read it."""
         settings: dict[str, Any] = {"host": self.host, "port": self.port, **self.config}
+        # By itself it gives up after two seconds on whoever is slow to log in, and says that of a wrong login.
+        settings["authorization"] = {"timeout": 60, **settings.get("authorization", {})}
         if self._jetstream:
-            settings.setdefault("jetstream", {"store_dir": str(self.store / "jetstream")})
+            # Streams reserve what they may grow to, by itself from what the disk has left; they never grow here.
+            room = {"max_file_store": 1 << 40}
+            settings.setdefault("jetstream", {"store_dir": str(self.store / "jetstream"), **room})
         # NATS reads JSON, too.
         self._file.write_text(json.dumps(settings, indent=2))
 
