@@ -144,9 +144,9 @@ WRITES = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def policy(backends: Client, cluster) -> AsyncIterator[None]:
-    """The admission policy, as it is installed."""
+    """The admission policy, as it is installed: once, for the API server forgets one as late as it heeds one."""
     made = policies(EVENTING.demands)
     for body in made:
         done = apply(cluster, "default", body)
