@@ -12,6 +12,7 @@ import pytest
 from kit.api import Api, RefusedError
 from kit.checkups import (
     CHILD_TYPES,
+    PASSED,
     PATIENT,
     PlayedPod,
     an_account,
@@ -158,6 +159,27 @@ async def test_a_timeout_keeps_the_log_and_then_stops_the_pod(
     ]
     assert order == ["pods/log", "jobs.batch"], "the log first"
     assert (await get(checkups, key)).status == status, "the end of the Job changes nothing"
+
+
+@pytest.mark.parametrize(("code", "want", "ended"), [(0, "Passed", "Complete"), (3, "Failed", "Failed")])
+async def test_what_ends_in_time_is_not_late_because_its_job_tells_of_it_late(
+    code, want, ended, patient_operator, checkups: Client, proxy: FaultProxy, namespace
+):
+    key = await create(checkups, namespace, "prompt", timeout=1)
+    pod = await PlayedPod.of(checkups, key)
+    await write_results(checkups, key, PASSED)
+    hold = proxy.hold("jobs")
+    await pod.ends(code)
+    status = (await with_verdict(checkups, key, want)).status
+
+    async def by_itself() -> None:
+        job = await checkups.get(desired.JOBS, ObjectKey(namespace, status.job), dict[str, Any])
+        assert [c["type"] for c in job["status"].get("conditions", [])][-1:] == [ended], job["status"]
+
+    await eventually(by_itself)
+    hold.release()
+    await proxy.quiet(1.0)
+    assert proxy.trace.writes(matching("patch", "jobs")) == [], "its Job was not to be stopped"
 
 
 async def _made_known(api: Api, namespace: str) -> None:

@@ -155,6 +155,9 @@ class CheckupController:
         began = max(since, self._since(run))
         deadline = timing.run_deadline(began, run.checkup.spec.seconds, self._limits)
         if run.now >= deadline:
+            if pod.ended:
+                # It was done in time, whenever its Job comes to say so.
+                return await self._judge(run, pod.as_of_job)
             return await self._give_up(run, pod, None)
         return await self._show_progress(run, deadline)
 
@@ -254,6 +257,9 @@ class CheckupController:
         job = self._sources.jobs.get(key) if status.job_uid else None
         if job is None or job.uid != status.job_uid or job.deleting:
             return
+        pods = [pod for pod in self._sources.pods_of(checkup, status.run) if pod.made_by(job.uid)]
+        if pods and all(pod.ended for pod in pods):
+            return  # it ends by itself, and as what it was
         if job.state.succeeded is None and job.state.deadline != timing.STOPPED:
             body = {"metadata": {"uid": job.uid}, "spec": {"activeDeadlineSeconds": timing.STOPPED}}
             try:

@@ -137,6 +137,11 @@ class Pod(Object, frozen=True):
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
+    def as_of_job(self) -> JobState:
+        """What its Job will say of one that has ended: it makes no other pod."""
+        return JobState(succeeded=self.status.phase == "Succeeded")
+
+    @property
     def containers(self) -> tuple[ContainerStatus, ...]:
         """All of them, in the order in which they start."""
         return (*self.status.init_container_statuses, *self.status.container_statuses)
