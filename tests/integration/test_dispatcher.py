@@ -277,6 +277,8 @@ async def test_nothing_is_lost_when_the_server_of_nats_is_killed_under_way(
     scene: Scene, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(consumers, "ACK_SECONDS", 5)
+    # Until it is killed the server hears that all ten are worked on, however long that takes.
+    monkeypatch.setattr(courier, "SIGN_OF_LIFE_SECONDS", 0.5)
     sink.hold = asyncio.Event()
     async with a_dispatcher(scene, places(scene, sink), Patience(first_retry=0.1)):
         subscription = await scene.subscribe()
@@ -287,7 +289,6 @@ async def test_nothing_is_lost_when_the_server_of_nats_is_killed_under_way(
         sink.hold.set()
         await eventually(lambda: _all_there(sink, 10))
         await scene.server.start()
-        await eventually(lambda: _connected(scene))
         await all_acknowledged(scene, subscription)
     # What the sink has, it has once: that the server does not know of it is no reason to send it again.
     assert sorted(map(int, sink.ids)) == list(range(10))
@@ -295,10 +296,6 @@ async def test_nothing_is_lost_when_the_server_of_nats_is_killed_under_way(
 
 def _all_there(sink: Sink, number: int) -> None:
     assert len(set(sink.ids)) == number, sink.ids
-
-
-def _connected(scene: Scene) -> None:
-    assert scene.nats.connected
 
 
 async def test_a_dispatcher_that_stops_finishes_what_is_under_way(scene: Scene, sink: Sink):
@@ -309,14 +306,10 @@ async def test_a_dispatcher_that_stops_finishes_what_is_under_way(scene: Scene, 
         await scene.publish(*range(5))
         await eventually(lambda: _under_way(sink, 5))
         dispatcher.stop()
-        await eventually(lambda: _says(dispatcher.finding(), "shutting down"))
+        assert dispatcher.finding() == "shutting down"
         sink.hold.set()
     await all_acknowledged(scene, subscription)
     assert sorted(map(int, sink.ids)) == list(range(5))
-
-
-def _says(text: str | None, want: str) -> None:
-    assert text == want
 
 
 async def test_a_redirect_is_not_followed(scene: Scene, sink: Sink):
@@ -366,8 +359,8 @@ async def test_one_that_is_deleted_is_no_longer_delivered_for_and_leaves_no_cons
 async def test_a_sink_may_take_longer_than_the_server_waits_without_getting_the_event_twice(
     scene: Scene, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ):
-    # A machine that stands still for a second or two is no fault here.
-    monkeypatch.setattr(consumers, "ACK_SECONDS", 4)
+    # A machine that stands still for some seconds is no fault here.
+    monkeypatch.setattr(consumers, "ACK_SECONDS", 8)
     monkeypatch.setattr(courier, "SIGN_OF_LIFE_SECONDS", 0.5)
     sink.hold = asyncio.Event()
     async with a_dispatcher(scene, places(scene, sink)), a_dispatcher(scene, places(scene, sink)):
@@ -375,8 +368,8 @@ async def test_a_sink_may_take_longer_than_the_server_waits_without_getting_the_
         await scene.found("orders", "Delivering")
         await scene.publish(1)
         await eventually(lambda: _under_way(sink, 1))
-        # The time of the server cannot be moved: twice as long as it would wait, and less than a sink may take.
-        await asyncio.sleep(2 * consumers.ACK_SECONDS)
+        # The time of the server cannot be moved: longer than it would wait, and less than a sink may take.
+        await asyncio.sleep(1.5 * consumers.ACK_SECONDS)
         info = await scene.jetstream.consumer_info(STREAM, consumer_name(subscription.metadata))
         assert (info.num_ack_pending, info.num_redelivered) == (1, 0), info
         sink.hold.set()
@@ -395,13 +388,18 @@ async def test_a_dispatcher_that_dies_leaves_its_events_to_the_others(
         await dying.start()
         await scene.found("orders", "Delivering")
         await scene.publish(1, 2, 3)
-        await eventually(lambda: _under_way(sink, 3))
+        await eventually(lambda: _in_hand(sink, {"1", "2", "3"}))
     finally:
         await dying.end()
     sink.hold.set()
     async with a_dispatcher(scene, places(scene, sink)):
         await all_acknowledged(scene, subscription)
     assert set(sink.ids) == {"1", "2", "3"}
+
+
+def _in_hand(sink: Sink, ids: set[str]) -> None:
+    # Not how many: what takes longer than the server waits is sent once more.
+    assert {each.id for each in sink.waiting} == ids
 
 
 async def test_one_with_a_mistake_is_not_delivered_for_until_it_is_mended(scene: Scene, sink: Sink):

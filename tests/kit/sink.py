@@ -50,7 +50,9 @@ class Sink:
         """While it is there and not set, answers wait."""
         # Not one that the kernel gives to outgoing connections: while it is away, a client could get it.
         self.port = free_port()
-        self.under_way = self.most_under_way = 0
+        self.waiting: list[Received] = []
+        """The requests whose answers wait."""
+        self.most_under_way = 0
         self.connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
 
@@ -70,6 +72,10 @@ class Sink:
                 connection.abort()
             await self._server.wait_closed()
             self._server = None
+
+    @property
+    def under_way(self) -> int:
+        return len(self.waiting)
 
     @property
     def ids(self) -> list[str]:
@@ -132,11 +138,11 @@ class _Connection(asyncio.Protocol):
 
     async def _later(self, request: Received) -> None:
         sink = self._sink
-        sink.under_way += 1
+        sink.waiting.append(request)
         sink.most_under_way = max(sink.most_under_way, sink.under_way)
         assert sink.hold is not None
         await sink.hold.wait()
-        sink.under_way -= 1
+        sink.waiting.remove(request)
         self._reply(request)
 
     def _reply(self, request: Received) -> None:

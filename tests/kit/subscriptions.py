@@ -49,7 +49,8 @@ BACKEND, SERVICE = "main", "orders"
 STREAM, DEAD_STREAM, DEAD_LETTERS = "sap", "sap-dead-letter", "dead-letter.sap"
 TYPE = "order.created.v1"
 SUBJECT = f"kyma.commerce.{TYPE}"
-IMPATIENT = Patience(most_tries=3, first_retry=0.05, last_retry=0.2, answer=10.0)
+# Few tries, but time for each: a sink that is told to wait does so for many seconds.
+IMPATIENT = Patience(most_tries=3, first_retry=0.05, last_retry=0.2, answer=60.0)
 
 
 async def install(client: Client) -> None:
