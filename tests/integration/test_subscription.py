@@ -8,6 +8,7 @@ import pytest
 
 from kit.eventually import eventually
 from kit.nats import a_nats_server
+from kit.objects import gone
 from kit.subscriptions import (
     BACKEND,
     STREAM,
@@ -27,7 +28,6 @@ from quintet.eventing.choice import DEFAULT
 from quintet.eventing.consumers import owner
 from quintet.eventing.naming import consumer_name
 from quintet.kube.client import Client
-from quintet.kube.errors import NotFound
 from quintet.local.cluster import Cluster
 from quintet.nats.client import Client as NatsClient
 from quintet.nats.errors import ConsumerNotFound
@@ -52,17 +52,6 @@ async def scene(
         subscription_operator(cluster.kubeconfig, made),
     ):
         yield made
-
-
-async def gone(client: Client, key: ObjectKey) -> None:
-    async def probe():
-        try:
-            seen = await client.get(SUBSCRIPTIONS, key, Subscription)
-        except NotFound:
-            return
-        raise AssertionError(f"it is still there: {seen}")
-
-    await eventually(probe, within=60)
 
 
 async def consumers(scene: Scene) -> list[str]:
@@ -124,7 +113,7 @@ async def test_with_event_mesh_the_delivery_is_set_up_elsewhere(scene: Scene, cl
     await scene.subscribe(backend="mesh")
     await scene.found("orders", "DeliveryByEventMesh")
     await client.delete(SUBSCRIPTIONS, scene.key("orders"))
-    await gone(client, scene.key("orders"))
+    await gone(client, SUBSCRIPTIONS, scene.key("orders"))
 
 
 async def test_a_sink_that_is_not_there_is_told_and_noticed_when_it_comes(scene: Scene, client: Client):
@@ -194,7 +183,7 @@ async def test_deletion_waits_for_the_server_and_says_so(scene: Scene, client: C
     await eventually(says)
     await scene.server.start()
     await eventually(lambda: _opened(scene), within=60)
-    await gone(client, found.key)
+    await gone(client, SUBSCRIPTIONS, found.key)
     await eventually(lambda: _none(scene))
 
 
@@ -218,7 +207,7 @@ async def test_deletion_does_not_wait_for_ever_and_what_is_left_behind_is_swept_
     stays = await scene.found("stays", "DispatcherNotPulling")
     await scene.sessions.keep_only(scene.key(BACKEND), ())
     await client.delete(SUBSCRIPTIONS, found.key)
-    await gone(client, found.key)
+    await gone(client, SUBSCRIPTIONS, found.key)
     assert len(await consumers(scene)) == 2
     await _opened(scene)
 
@@ -237,7 +226,7 @@ async def test_consumers_of_others_on_the_same_stream_are_left_alone(
     await scene.subscribe()
     found = await scene.found("orders", "DispatcherNotPulling")
     await client.delete(SUBSCRIPTIONS, found.key)
-    await gone(client, found.key)
+    await gone(client, SUBSCRIPTIONS, found.key)
     assert await consumers(scene) == ["somebody-elses"]
 
 
@@ -247,7 +236,7 @@ async def test_a_subscription_whose_backend_is_gone_can_go_too(scene: Scene, cli
     await client.delete(EVENTINGBACKENDS, scene.key(BACKEND))
     await scene.found("orders", "BackendNotFound")
     await client.delete(SUBSCRIPTIONS, found.key)
-    await gone(client, found.key)
+    await gone(client, SUBSCRIPTIONS, found.key)
 
 
 async def test_a_whole_namespace_can_go_though_its_server_is_gone_already(
@@ -261,7 +250,8 @@ async def test_a_whole_namespace_can_go_though_its_server_is_gone_already(
     await client.patch(EVENTINGBACKENDS, scene.key(BACKEND), held, Object)
     await scene.sessions.keep_only(scene.key(BACKEND), ())
     await client.delete(NAMESPACES, ObjectKey("", scene.namespace))
-    await gone(client, found.key)
+    # Its controller begins seconds later, and has the namespaces of other tests to clear as well.
+    await gone(client, SUBSCRIPTIONS, found.key, within=120)
     free = {"metadata": {"finalizers": None}}
     await client.patch(EVENTINGBACKENDS, scene.key(BACKEND), free, Object)
 
@@ -358,6 +348,6 @@ async def test_no_consumer_is_there_of_one_that_never_had_a_backend(scene: Scene
     await scene.subscribe(backend="none")
     found = await scene.found("orders", "BackendNotFound")
     await client.delete(SUBSCRIPTIONS, found.key)
-    await gone(client, found.key)
+    await gone(client, SUBSCRIPTIONS, found.key)
     with pytest.raises(ConsumerNotFound):
         await scene.jetstream.consumer_info(STREAM, consumer_name(found.metadata))
