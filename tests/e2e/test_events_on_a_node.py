@@ -150,8 +150,8 @@ async def bus(place: Place) -> Place:
     place.apply(a_subscription(place, "exact", "order.paid.v1", matching="exact"))
     place.apply(a_subscription(place, "many", "order.many.v1", config={"maxInFlightMessages": 1}))
     for name in ("standard", "exact", "many"):
-        place.kubectl("wait", f"evsub/{name}", "--for=condition=Ready", "--timeout=240s")
-    place.kubectl("wait", "pod/sink", "--for=condition=Ready", "--timeout=60s")
+        place.kubectl("wait", f"evsub/{name}", "--for=condition=Ready", "--timeout=400s")
+    place.kubectl("wait", "pod/sink", "--for=condition=Ready", "--timeout=240s")
     return place
 
 
@@ -208,7 +208,11 @@ async def test_events_arrive_in_order_though_the_server_and_a_dispatcher_are_kil
         assert list(dict.fromkeys(ids)) == [f"many-{number}" for number in range(count)], ids[-5:]
 
     await eventually(all_there, within=180)
-    assert bus.get("pods", "bus-nats-0")["metadata"]["uid"] != before
+
+    def made_anew() -> None:
+        assert bus.get("pods", "bus-nats-0")["metadata"]["uid"] != before
+
+    await eventually(made_anew, within=120)
 
 
 def _some(bus: Place) -> None:
@@ -224,8 +228,8 @@ async def test_a_backend_stays_while_subscriptions_use_it_and_goes_after_them(bu
         assert "standard" in text, text
 
     await eventually(refused, within=60)
-    bus.kubectl("delete", "evsub", "--all", "--timeout=60s")
-    bus.kubectl("wait", "evb/bus", "--for=delete", "--timeout=120s")
+    bus.kubectl("delete", "evsub", "--all", "--timeout=120s")
+    bus.kubectl("wait", "evb/bus", "--for=delete", "--timeout=240s")
 
 
 async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator: Place):
