@@ -176,7 +176,7 @@ async def test_what_is_under_way_at_sigterm_is_acknowledged_before_it_goes(tmp_p
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_stream(server, DURABLE) as stream,
-        a_publisher(settings(server.url, seconds=60), leave=0) as publisher,
+        a_publisher(settings(server.url, seconds=60), leave=0, grace=60) as publisher,
     ):
         await publisher.ready()
         await server.freeze()

@@ -12,7 +12,7 @@ from kit.publishers import Publisher, a_publisher, batch, binary, members, struc
 from quintet.eventing.settings import BebSettings, PublisherSettings
 
 
-def told(folder: Path, *, seconds: float = 5.0) -> PublisherSettings:
+def told(folder: Path, *, seconds: float = 20.0) -> PublisherSettings:
     return PublisherSettings(
         namespace="shop",
         backend="mesh",

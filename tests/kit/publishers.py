@@ -29,7 +29,7 @@ CONFIG = StreamConfig(name=STREAM, subjects=(f"{PREFIX}.>",), discard="new", sto
 DURABLE = StreamConfig(name=STREAM, subjects=(f"{PREFIX}.>",), discard="new")
 
 
-def settings(url: str, *, seconds: float = 5.0, **nats: Any) -> PublisherSettings:
+def settings(url: str, *, seconds: float = 20.0, **nats: Any) -> PublisherSettings:
     """What a proxy for a NATS server is told."""
     place = NatsSettings(url=url, stream=STREAM, subject_prefix=PREFIX, reconnect_seconds=0.2, **nats)
     return PublisherSettings(

@@ -49,6 +49,8 @@ BACKEND, SERVICE = "main", "orders"
 STREAM, DEAD_STREAM, DEAD_LETTERS = "sap", "sap-dead-letter", "dead-letter.sap"
 TYPE = "order.created.v1"
 SUBJECT = f"kyma.commerce.{TYPE}"
+SECONDS = 20.0
+"""How long the server may take for an answer to a test; who asks again and again still asks more than once."""
 # Few tries, but time for each: a sink that is told to wait does so for many seconds.
 IMPATIENT = Patience(most_tries=3, first_retry=0.05, last_retry=0.2, answer=60.0)
 
@@ -86,7 +88,7 @@ class Scene:
 
     @property
     def jetstream(self) -> JetStream:
-        return JetStream(self.nats)
+        return JetStream(self.nats, SECONDS)
 
     @property
     def sink(self) -> str:
@@ -142,7 +144,7 @@ class Scene:
 
     async def publish(self, *numbers: int | str, subject: str = SUBJECT, **more: str) -> None:
         for number in numbers:
-            await self.jetstream.publish(subject, b'{"n":1}', headers(number, **more))
+            await self.jetstream.publish(subject, b'{"n":1}', headers(number, **more), SECONDS)
 
 
 async def a_backend(
@@ -203,7 +205,7 @@ async def a_scene(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scene-")))
         options = Options(server.url, name="test", reconnect_seconds=0.5)
         nats = await stack.enter_async_context(NatsClient(options, clock))
-        jetstream = JetStream(nats)
+        jetstream = JetStream(nats, SECONDS)
         await jetstream.create_stream(
             StreamConfig(name=STREAM, subjects=("kyma.>",), retention="interest", discard="new")
         )
