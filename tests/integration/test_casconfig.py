@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from kit import jsonservers
@@ -34,6 +33,7 @@ from kit.casconfigs import (
 from kit.casconfigs import casconfig_operator as operator
 from kit.eventually import eventually
 from kit.proxy import FaultProxy, anything
+from kit.statefulclusters import listed
 from kit.widgets import WIDGETS, a_widget
 from quintet.apis.casconfig import CASCONFIGS
 from quintet.apis.jsonserver import JSONSERVERS
@@ -406,18 +406,18 @@ async def test_a_target_that_is_being_deleted_is_left_alone(
 
 
 async def test_pods_are_changed_through_their_owner_and_bare_ones_in_their_metadata(
-    casconfig_operator, casconfigs: Client, namespace
+    casconfig_operator, casconfigs: Client, api: Api, namespace
 ):
+    # Without it, no pod is admitted.
+    await eventually(lambda: api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"))
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare"},
            "spec": {"containers": [{"name": "main", "image": IMAGE}]}}  # fmt: skip
     before = await make(casconfigs, namespace, pod, PODS)
     await make(casconfigs, namespace, a_deployment("web", replicas=1))
 
     async def made() -> str:
-        async for page in casconfigs.pages(PODS, namespace=namespace, labels="app=web"):
-            for raw in page.items:
-                return msgspec.json.decode(raw, type=Object).key.name
-        raise AssertionError("the Deployment has no pod yet")
+        (pod,) = await listed(casconfigs, PODS, namespace, "app=web")
+        return str(pod["metadata"]["name"])
 
     owned = await eventually(made)
     policy = a_policy(include={"kinds": ["Pod"]}, labels={"x": "y"}, envs={"X": "1"})
