@@ -28,8 +28,7 @@ from kit.casconfigs import (
 )
 from kit.casconfigs import casconfig_operator as operator
 from kit.eventually import eventually, eventually_true
-from kit.proxy import Answer, FaultProxy, matching
-from kit.proxy.call import Call
+from kit.proxy import Answer, DropReply, FaultProxy, matching
 from kit.proxy.certificate import serving_certificate
 from quintet.apis.casconfig import TargetState
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
@@ -274,23 +273,6 @@ async def test_a_late_target_that_refuses_leaves_the_early_ones_changed(
     assert await looks(casconfigs, namespace) == good
 
 
-class Unheard:
-    """The server does the request; neither its answer nor a watch tells the client of it."""
-
-    def __init__(self, proxy: FaultProxy) -> None:
-        self._news = proxy.hold("casconfigs")
-        self._news.active = False
-
-    async def apply(self, call: Call) -> web.StreamResponse:
-        self._news.active = True
-        await call.commit()
-        return call.reset()
-
-    def tell(self) -> None:
-        """The news arrive after all."""
-        self._news.release()
-
-
 async def test_a_failure_whose_report_is_unheard_of_costs_the_others_nothing(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
@@ -298,8 +280,10 @@ async def test_a_failure_whose_report_is_unheard_of_costs_the_others_nothing(
     refusal = proxy.inject(
         Answer(403, "Forbidden", "not today"), when=matching("patch", "deployments", name="b"), times=None
     )
-    reports, unheard = matching("patch", "casconfigs", subresource="status"), Unheard(proxy)
-    report = proxy.inject(unheard, when=lambda request: reports(request) and bool(refusal.hits))
+    # The server has the report; neither its answer nor a watch tells the operator of it.
+    reports = matching("patch", "casconfigs", subresource="status")
+    report = proxy.inject(DropReply(), when=lambda request: reports(request) and bool(refusal.hits))
+    news = proxy.hold("casconfigs", when=lambda config: bool(config.get("status", {}).get("failed")))
     key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
     await rolled_back(casconfigs, key, "b", "not today")
     start = list(proxy.trace).index(await report.hit())
@@ -312,5 +296,5 @@ async def test_a_failure_whose_report_is_unheard_of_costs_the_others_nothing(
     await proxy.quiet(1.0)
     assert set(patched()) == {"b"}, "what refused is tried first, though no status that is known here says so"
     assert await looks(casconfigs, namespace) == before
-    unheard.tell()
+    news.release()
     await rolled_back(casconfigs, key, "b", "not today")

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import json
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,9 +148,16 @@ class FaultProxy:
             stream.put(fault)
         return len(chosen)
 
-    def hold(self, resource: str, *, namespace: str | None = None, name: str | None = None) -> Hold:
-        """Keep back watch lines about these objects until the hold is released."""
-        hold = Hold(matching("watch", resource), namespace, name)
+    def hold(
+        self,
+        resource: str,
+        *,
+        namespace: str | None = None,
+        name: str | None = None,
+        when: Callable[[dict[str, Any]], bool] = lambda obj: True,
+    ) -> Hold:
+        """Keep back watch lines about these objects, or these states of them, until the hold is released."""
+        hold = Hold(matching("watch", resource), namespace, name, when)
         self._lines.holds.append(hold)
         return hold
 

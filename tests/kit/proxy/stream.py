@@ -7,7 +7,7 @@ A client that does not watch in JSON gets its bytes as they come, and nothing ca
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -119,6 +119,7 @@ class Hold:
     watches: "Predicate"
     namespace: str | None
     name: str | None
+    when: Callable[[dict[str, Any]], bool]
     active: bool = True
     held: list[tuple[WatchStream, dict[str, Any], bytes]] = field(default_factory=list)
     _caught: asyncio.Event = field(default_factory=asyncio.Event)
@@ -155,6 +156,7 @@ class Hold:
             self.watches(stream.request)
             and self.namespace in (None, metadata.get("namespace", ""))
             and self.name in (None, metadata.get("name"))
+            and self.when(event["object"])
         )
 
 
