@@ -5,6 +5,7 @@ import pytest
 from kit.api import Api
 from kit.eventually import eventually
 from kit.kubelet import NODE, PretendedNode
+from kit.proxy import Answer, Refuse, matching
 
 
 def a_pod(name: str) -> dict:
@@ -23,13 +24,7 @@ async def shown(api: Api, path: str) -> tuple[str, str, str]:
 
 
 @pytest.fixture
-async def path(api, namespace) -> str:
-    """Of the pods of a namespace that is ready for some."""
-
-    async def account() -> None:
-        await api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
-
-    await eventually(account)
+def path(namespace) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
@@ -73,3 +68,20 @@ async def test_a_test_decides_how_a_pod_is(api, namespace, path):
             assert await shown(api, f"{path}/slow") == (NODE, "Running", "True")
 
         await eventually(ready)
+
+
+async def test_a_server_that_has_too_much_to_do_is_asked_again(api, proxy, proxied, namespace, path):
+    faults = [
+        proxy.inject(Refuse(), when=matching("list", "pods")),
+        proxy.inject(Answer(429, "TooManyRequests"), when=matching("watch", "pods")),
+        proxy.inject(Answer(503, "ServiceUnavailable"), when=matching("create", subresource="binding")),
+        proxy.inject(Refuse(), when=matching("patch", "pods", subresource="status")),
+    ]
+    async with PretendedNode(proxied, namespace=namespace).running():
+        await api.create(path, a_pod("a"))
+
+        async def ready() -> None:
+            assert await shown(api, f"{path}/a") == (NODE, "Running", "True")
+
+        await eventually(ready)
+    assert [each.left for each in faults] == [0, 0, 0, 0]

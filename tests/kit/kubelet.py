@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import datetime
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -21,6 +21,9 @@ NODE = "pretended"
 GONE = 410
 # A pod that was changed or deleted meanwhile: its next event says how it stands.
 OVERTAKEN = (404, 409)
+# A server that is away, starts, or has too much to do: a kubelet tries again.
+BUSY = (429, 500, 503, 504)
+PAUSE = 0.2
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 BEAT = 10.0
 ENDLESS = aiohttp.ClientTimeout(total=None)
@@ -84,7 +87,7 @@ class PretendedNode:
     async def _live(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
-            await self._beat()
+            await self._passing(self._beat())
 
     async def _beat(self) -> None:
         """Say that the node is there and well: pods of a node that is not are taken away within a minute."""
@@ -116,15 +119,32 @@ class PretendedNode:
             if error.code not in OVERTAKEN:
                 raise
 
+    async def _passing(self, work: Awaitable[None]) -> bool:
+        """Whether it was done; a trouble that passes by itself is given a moment."""
+        try:
+            await work
+        except RefusedError as error:
+            if error.code not in BUSY:
+                raise
+        except (aiohttp.ClientError, TimeoutError):
+            pass
+        else:
+            return True
+        await asyncio.sleep(PAUSE)
+        return False
+
     async def _follow(self) -> None:
         while True:
-            self.requests["LIST", "pods"] += 1
-            answer = await self._api.get(self._path)
-            version = answer["metadata"]["resourceVersion"]
-            self._known = {_key(pod): pod for pod in answer["items"]}
-            self.look_again()
-            with contextlib.suppress(_RelistError):
-                await self._stream(version)
+            await self._passing(self._list_and_watch())
+
+    async def _list_and_watch(self) -> None:
+        self.requests["LIST", "pods"] += 1
+        answer = await self._api.get(self._path)
+        version = answer["metadata"]["resourceVersion"]
+        self._known = {_key(pod): pod for pod in answer["items"]}
+        self.look_again()
+        with contextlib.suppress(_RelistError):
+            await self._stream(version)
 
     async def _stream(self, version: str) -> None:
         decode = msgspec.json.Decoder(_Event).decode
@@ -179,8 +199,8 @@ class PretendedNode:
     async def _look_at(self, key: _Key) -> None:
         pod = self._known.get(key)
         try:
-            if pod is not None:
-                await self._advance(key, pod)
+            if pod is not None and not await self._passing(self._advance(key, pod)):
+                self._again.add(key)
         except RefusedError as error:
             if error.code not in OVERTAKEN and not _namespace_ends(error):
                 raise
