@@ -8,7 +8,7 @@ import pytest
 
 from kit.builders import a_configmap
 from kit.eventually import eventually_true
-from kit.proxy import CutMidLine, GoneEvent, Stall, matching
+from kit.proxy import Before, CutMidLine, GoneEvent, Stall, matching
 from kit.watching import Watch, watching
 
 # Kubernetes puts a ConfigMap of its own into every namespace, at a time of its own.
@@ -151,6 +151,23 @@ async def test_an_outage_breaks_watches_and_refuses_until_it_is_over(proxy, prox
                     await proxied.create(configmaps, a_configmap("a"))
             assert len(outage.hits) == 3
         await proxied.create(configmaps, a_configmap("a"))
+
+
+async def test_no_watch_opens_during_an_outage_that_was_asked_for_before(proxy, proxied, configmaps):
+    arrives = asyncio.Event()
+    asked = proxy.inject(Before(arrives.wait), when=matching("watch"))
+
+    async def watched() -> bytes:
+        async with watching(proxied, configmaps, **OURS) as watch:
+            return await watch.line()
+
+    opening = asyncio.create_task(watched())
+    await asked.hit()
+    async with proxy.outage():
+        arrives.set()
+        with pytest.raises(aiohttp.ClientError):
+            await opening
+    assert proxy.watches == []
 
 
 async def test_a_client_that_leaves_takes_its_watch_along(proxy, proxied, configmaps):

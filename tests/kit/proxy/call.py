@@ -51,6 +51,8 @@ class Lines:
     streams: set[WatchStream] = field(default_factory=set)
     holds: list[Hold] = field(default_factory=list)
     tasks: set[asyncio.Task[Reply]] = field(default_factory=set)
+    outages: int = 0
+    """How many there are now: no watch opens meanwhile, also if it was asked for before."""
 
 
 @dataclass
@@ -134,6 +136,9 @@ class Call:
     async def _relay_watch(
         self, answer: aiohttp.ClientResponse, response: web.StreamResponse, fault: "StreamFault | None"
     ) -> None:
+        if self.lines.outages:
+            self.reset()
+            return
         stream = WatchStream(self.exchange.request, response, self.lines.holds)
         if fault is not None:
             stream.put(fault)

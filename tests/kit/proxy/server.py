@@ -166,11 +166,13 @@ class FaultProxy:
         """While inside, running watches are broken and every request meets the fault (a reset)."""
         injection = Injection(fault or Refuse(), anything, left=None)
         self._injections.insert(0, injection)
+        self._lines.outages += 1
         for stream in self._lines.streams:
             stream.put(Refuse())
         try:
             yield injection
         finally:
+            self._lines.outages -= 1
             injection.remove()
 
     @property
