@@ -111,10 +111,11 @@ async def settled(client: Client, key: ObjectKey, within: float = 120.0) -> Stat
 async def condition(
     client: Client, key: ObjectKey, kind: str, status: str, within: float = 60.0, *, says: str = ""
 ) -> Condition:
-    """A condition, once it is so, for this reason."""
+    """A condition, once it is so for the current spec, and for this reason."""
 
     async def probe() -> Condition:
         cluster = await get(client, key)
+        assert cluster.status.observed_generation == cluster.metadata.generation, cluster.status
         found = find_condition(cluster.status.conditions, kind)
         assert found is not None, cluster.status
         assert found.status == status, cluster.status
