@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kit.api import Api, RefusedError
-from kit.cluster import control_plane
+from kit.cluster import control_plane, definitions_served
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.meanwhile import meanwhile
@@ -43,7 +43,7 @@ async def bare(own: Cluster) -> AsyncIterator[Api]:
 
 async def quintet(*arguments: object) -> subprocess.CompletedProcess[str]:
     argv = [str(COMMAND), *map(str, arguments)]
-    return await asyncio.to_thread(subprocess.run, argv, text=True, capture_output=True, timeout=200)
+    return await asyncio.to_thread(subprocess.run, argv, text=True, capture_output=True, timeout=500)
 
 
 async def doctor(*arguments: object) -> tuple[int, Checks]:
@@ -191,8 +191,9 @@ async def test_an_installation_that_works_is_all_good_news_and_what_is_taken_awa
         PretendedNode(bare, namespace=NAMESPACE).running(),
         meanwhile(register_webhooks(bare)),
     ):
-        waited = await quintet("wait", "--timeout", "150", "--kubeconfig", own.kubeconfig)
+        waited = await quintet("wait", "--timeout", "400", "--kubeconfig", own.kubeconfig)
         assert waited.returncode == 0, waited.stderr
+        await definitions_served(own)
 
         code, checks = await doctor("--kubeconfig", own.kubeconfig)
         assert (code, failed(checks)) == (1, [("webhooks", "registered")]), checks
