@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from kit.allowed import in_force
 from kit.api import Api, RefusedError
 from kit.eventually import eventually
@@ -117,9 +119,10 @@ async def prepared(api: Api, flavour: Flavour, *, register: bool = True) -> Asyn
 async def register_webhooks(api: Api) -> None:
     """Fill in the webhook configurations that the operator makes, as its controllers do on a node."""
     while True:
-        listed = await api.get(VALIDATING.path(), labelSelector=SELECTOR)
-        for name in [each["metadata"]["name"] for each in listed["items"] if "webhooks" not in each]:
-            with contextlib.suppress(RefusedError):  # gone meanwhile
+        # Gone meanwhile, or the API server has too much to do: nobody would see that this had ended.
+        with contextlib.suppress(RefusedError, aiohttp.ClientError, TimeoutError):
+            listed = await api.get(VALIDATING.path(), labelSelector=SELECTOR)
+            for name in [each["metadata"]["name"] for each in listed["items"] if "webhooks" not in each]:
                 await api.merge(VALIDATING.path("", name), {"webhooks": [ASKED_ABOUT_NOTHING]})
         await asyncio.sleep(0.1)
 
