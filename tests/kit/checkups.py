@@ -32,9 +32,9 @@ CHILD_TYPES = (desired.CONFIG_MAPS, desired.ROLES, desired.ROLE_BINDINGS, desire
 CONTEXT = context_of("checkup")
 IMAGE = "quintet.local/checkup-echo:1"
 ACCOUNT = "echo"
-PATIENT = Limits(start=120.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=10.0)
+PATIENT = Limits(start=120.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=60.0)
 """For runs that are to begin, however long the controllers of Kubernetes take for a pod."""
-QUICK = Limits(start=2.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=10.0)
+QUICK = Limits(start=2.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=60.0)
 PASSED = {"status.succeeded": "true", "status.failureReason": "", "status.result.echo": "Hi!"}
 
 
@@ -141,17 +141,18 @@ class PlayedPod:
 
     @classmethod
     async def of(cls, client: Client, key: ObjectKey, run: int = 1) -> "PlayedPod":
-        """Wait for the Job controller to make it."""
+        """Wait for the Job controller to make it; one of a Job that had the same name before is another."""
 
         async def made() -> ObjectKey:
-            job = await run_name(client, key, run)
-            selector = f"batch.kubernetes.io/job-name={job}"
+            where = ObjectKey(key.namespace, await run_name(client, key, run))
+            job = await client.get(desired.JOBS, where, Object)
+            selector = f"batch.kubernetes.io/controller-uid={job.metadata.uid}"
             async for page in client.pages(PODS, namespace=key.namespace, labels=selector):
                 for raw in page.items:
                     found = msgspec.json.decode(raw, type=Object)
                     if not found.metadata.deleting:
                         return found.key
-            raise AssertionError(f"Job {job} has no pod yet")
+            raise AssertionError(f"Job {where} has no pod yet")
 
         return cls(client, await eventually(made, within=60))
 

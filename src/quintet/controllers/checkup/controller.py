@@ -65,6 +65,7 @@ class CheckupController:
         self._verdicts = metrics.LastVerdicts()
         self._shown: dict[str, float] = {}
         self._ask_at: dict[str, float] = {}
+        self._leaving: dict[str, float] = {}
         self._relabelled = RepairBudget(builder.clock)
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -146,8 +147,7 @@ class CheckupController:
             return await self._end(run, verdict.job_deleted(run.job_key.name), self._pod(run))
         pod = self._pod(run)
         if pod is not None and pod.metadata.deleting and not pod.ended:
-            # Its Job will fail for it; but by then the log may be gone.
-            return await self._end(run, verdict.pod_deleted(pod), pod)
+            return await self._lose(run, pod)
         since = pod.running_since if pod is not None else None
         if pod is None or since is None:
             return await self._wait(run, pod, await self._obstacle(run, pod))
@@ -160,6 +160,14 @@ class CheckupController:
                 return await self._judge(run, pod.as_of_job)
             return await self._give_up(run, pod, None)
         return await self._show_progress(run, deadline)
+
+    async def _lose(self, run: Run, pod: Pod) -> Result:
+        """Somebody deleted the pod. Its Job will fail for it; but by then the log may be gone."""
+        # A Job takes its pod along, and the watch on pods may be ahead of the one on Jobs.
+        job = await self._sources.live_job(run.job_key)
+        if job is None or job.metadata.deleting or job.metadata.uid != run.status.job_uid:
+            return await self._end(run, verdict.job_deleted(run.job_key.name), pod)
+        return await self._end(run, verdict.pod_deleted(pod), pod)
 
     async def _wait(self, run: Run, pod: Pod | None, found: Obstacle | None) -> Result:
         """The checkup does not run yet: say why, and give up when the time has come."""
@@ -296,8 +304,9 @@ class CheckupController:
         self._ask_at.pop(checkup.status.job_uid, None)
         if not await self._builder.children.remove(checkup, desired.JOBS, name):
             return False
-        if self._sources.pods_of(checkup, number) and self._worth_waiting(checkup):
+        if self._sources.pods_of(checkup, number) and self._worth_waiting(name):
             return False
+        self._leaving.pop(name, None)
         kinds = (desired.ROLE_BINDINGS, desired.ROLES, desired.CONFIG_MAPS)
         return all([await self._builder.children.remove(checkup, kind, name) for kind in kinds])
 
@@ -306,11 +315,10 @@ class CheckupController:
         job = self._sources.jobs.get(run.job_key)
         return (job.state.created if job is not None else None) or run.started
 
-    def _worth_waiting(self, checkup: Checkup) -> bool:
+    def _worth_waiting(self, name: str) -> bool:
         """A node that is gone never confirms the end of its pods; that must not hold a Checkup for ever."""
-        asked = timing.moment(checkup.metadata.deletion_timestamp or checkup.status.completion_time)
-        age = (self._builder.clock.now() - asked).total_seconds() if asked is not None else 0.0
-        return age < self._limits.teardown
+        now = self._builder.clock.monotonic()
+        return now - self._leaving.setdefault(name, now) < self._limits.teardown
 
     def _pod(self, run: Run) -> Pod | None:
         uid = run.status.job_uid
