@@ -27,6 +27,8 @@ NO_PODS = {
 TO_START = 60
 # A container is asked for its log and its partial results before it is stopped: it must have come to say something.
 TO_RUN = 40
+# For those that somebody ends: they must still run when their test comes to them, however late that is.
+TO_HANG = 3600
 
 
 def instead(*command: str, **container: Any) -> dict[str, Any]:
@@ -41,8 +43,8 @@ CASES = {
     "failed": (a_checkup("failed", params={"message": "Hi!", "failure": REASON}), []),
     "input": (a_checkup("input", images.ECHO_CONFIGMAP, params={}), []),
     "timed-out": (a_checkup("timed-out", params=hanging(), timeoutSeconds=TO_RUN), []),
-    "cancelled": (a_checkup("cancelled", params=hanging()), []),
-    "deleted": (a_checkup("deleted", params=hanging()), []),
+    "cancelled": (a_checkup("cancelled", params=hanging(), timeoutSeconds=TO_HANG), []),
+    "deleted": (a_checkup("deleted", params=hanging(), timeoutSeconds=TO_HANG), []),
     "bad-image": (a_checkup("bad-image", NOWHERE, timeoutSeconds=TO_START), []),
     "no-account": (a_checkup("no-account", serviceAccountName="nobody", timeoutSeconds=2), []),
     "quota": (a_checkup("quota", timeoutSeconds=TO_START), [NO_PODS]),
@@ -60,7 +62,7 @@ CASES = {
         ),
         [],
     ),
-    "pod-deleted": (a_checkup("pod-deleted", params=hanging()), []),
+    "pod-deleted": (a_checkup("pod-deleted", params=hanging(), timeoutSeconds=TO_HANG), []),
     "basics": (
         a_checkup("basics", images.CLUSTER_BASICS, params={"samples": "3"}, template=READ_ONLY),
         [],

@@ -179,7 +179,9 @@ async def test_a_checkup_that_hangs_is_timed_out_and_its_log_is_kept(cases):
     def told() -> None:
         place = cases["timed-out"].place
         found = place.get("events", "", "--field-selector=involvedObject.kind=Checkup")["items"]
-        assert [(each["reason"], each["message"]) for each in found] == [("TimedOut", status["message"])]
+        # On a busy node it may have been told before what kept it from running at first.
+        verdicts = [each["message"] for each in found if each["reason"] == "TimedOut"]
+        assert verdicts == [status["message"]], found
 
     await eventually(told, within=60)
 

@@ -76,8 +76,13 @@ async def away(operator):
 
 
 async def test_both_replicas_are_ready_and_one_leads(operator):
-    pods = operator_pods(operator)
-    assert [a_condition(pod, "Ready")["status"] for pod in pods] == ["True", "True"], operator.situation()
+    def ready() -> list[dict]:
+        pods = operator_pods(operator)
+        assert [a_condition(pod, "Ready")["status"] for pod in pods] == ["True", "True"], operator.situation()
+        return pods
+
+    # The tests of other files may have killed one of them just now.
+    pods = await eventually(ready, within=120)
     leader = await eventually(lambda: holder(operator), within=90)
     assert pod_of(leader) in {pod["metadata"]["name"] for pod in pods}
     for pod in pods:
