@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 
 import pytest
 
 from kit.api import Api
-from kit.eventually import eventually
-from kit.kubelet import PretendedNode
+from kit.eventually import eventually, eventually_true
+from kit.kubelet import ENDLESS, PretendedNode
 from kit.meanwhile import meanwhile
 from kit.proxy import FaultProxy
 from kit.suite import a_flavour, owned, prepared, settled, suite_operator, wanted, with_condition
@@ -63,17 +64,24 @@ async def images(api: Api, namespace: str) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def recorded(api: Api, namespace: str) -> AsyncIterator[list[list[str]]]:
-    """Which Deployments were on their way, at every moment that was looked at."""
-    seen: list[list[str]] = []
+    """Which Deployments were on their way, after every change; left only while none is, so that all was seen."""
+    path, seen = deployments(namespace), list[list[str]]()
+    listed = await api.get(path)
+    now = {each["metadata"]["name"]: each for each in listed["items"]}
+    params = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
 
     async def look() -> None:
-        while True:
-            listed = await api.get(deployments(namespace))
-            seen.append([each["metadata"]["name"] for each in listed["items"] if not complete(each)])
-            await asyncio.sleep(0.02)
+        async with api.session.get(
+            api.server + path, params=params, timeout=ENDLESS, read_bufsize=2**20
+        ) as answer:
+            async for line in answer.content:
+                changed = json.loads(line)["object"]
+                now[changed["metadata"]["name"]] = changed
+                seen.append([name for name, each in now.items() if not complete(each)])
 
     async with meanwhile(look()):
         yield seen
+        await eventually_true(lambda: seen and not seen[-1])
 
 
 async def test_controllers_are_upgraded_one_at_a_time(operator, api: Api, client: Client, namespace):
