@@ -17,11 +17,12 @@ from kit.accounts import context
 from kit.checkups import PASSED, PlayedPod, an_account, create, pods
 from kit.eventually import eventually
 from kit.process import Program
-from kit.proxy import FaultProxy, anything
+from kit.proxy import FaultProxy, anything, matching
 from kit.quintet import COMMAND
 from quintet.apis.checkup import CHECKUPS, Checkup
 from quintet.apis.meta import Object, ObjectKey
 from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.timing import Limits
 from quintet.kube.client import Client
 
 COUNT = 200
@@ -48,7 +49,7 @@ async def all_do(work, items) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process accounting is read from /proc")
 async def test_two_hundred_at_once_take_a_bounded_number_of_requests_each_and_no_polling(
     checkups: Client, cluster, namespace, tmp_path, capsys
@@ -67,14 +68,16 @@ async def test_two_hundred_at_once_take_a_bounded_number_of_requests_each_and_no
             started = asyncio.get_running_loop().time()
             await all_do(lambda n: create(checkups, namespace, f"many-{n}", timeout=600), range(COUNT))
             await _play(checkups, namespace)
-            await eventually(lambda: _all_passed(checkups, namespace), within=240.0)
+            await eventually(lambda: _all_passed(checkups, namespace), within=300.0)
             elapsed = asyncio.get_running_loop().time() - started
             cpu, memory = cpu_seconds(program.pid) - before, resident_mib(program.pid)
             # Events are sent at a measured pace, so their last ones come after everything else.
             await proxy.quiet(2.0, anything, within=120.0)
             mark = proxy.trace.mark()
             await proxy.quiet(5.0, within=30.0)
-            assert proxy.trace.requests(since=mark) == [], "it polls"
+            # On a slow machine a watch may come to its end just now, and is opened again.
+            polls = [each for each in proxy.trace.requests(since=mark) if each.request.verb != "watch"]
+            assert polls == [], "it polls"
         finally:
             program.kill()
             await program.ended()
@@ -84,8 +87,8 @@ async def test_two_hundred_at_once_take_a_bounded_number_of_requests_each_and_no
         assert seen["patch checkups.kiagnose.io/status"] <= 6 * COUNT, seen
         reads = {name: count for name, count in seen.items() if name.split()[0] in ("get", "list")}
         reads.pop("get /version", None)
-        # On a busy machine a Job waits for its pod for seconds; then its Events are asked why, ever less often.
-        assert reads.pop("list events", 0) <= 3 * COUNT, seen
+        reads.pop("list events", None)
+        assert [times for times in _asked_why(proxy).values() if not _ever_less_often(times)] == []
         assert set(reads) == {"get configmaps"}, reads
         assert reads["get configmaps"] == COUNT, "the results of each, once"
     with capsys.disabled():
@@ -94,6 +97,21 @@ async def test_two_hundred_at_once_take_a_bounded_number_of_requests_each_and_no
             f"\n{COUNT} checkups in {elapsed:.0f} s: {cpu / COUNT * 1000:.1f} ms of CPU of the controller each, "
             f"{memory:.0f} MiB resident ({empty:.0f} MiB before); {listed}\n"
         )
+
+
+def _asked_why(proxy: FaultProxy) -> dict[str, list[float]]:
+    """When the Events of each Job were asked why it has no pod: on a busy machine it waits for one for long."""
+    times: dict[str, list[float]] = {}
+    for each in proxy.trace.requests(matching("list", "events")):
+        times.setdefault(each.request.query["fieldSelector"], []).append(each.started)
+    return times
+
+
+def _ever_less_often(times: list[float]) -> bool:
+    """Whether a Job was asked after when it had waited for 3 s, and again after twice as long each time."""
+    late = 3.0  # a request of a busy machine is on its way for a while
+    least = Limits().no_pod * (2 ** (len(times) - 1) - 1)
+    return times[-1] - times[0] + late >= least
 
 
 def _synced(program: Program) -> None:
@@ -114,7 +132,7 @@ async def _play(client: Client, namespace: str) -> None:
         played.add(pod.metadata.uid)
 
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(240.0):
+        async with asyncio.timeout(400.0):
             while len(played) < COUNT:
                 waiting = [pod for pod in await pods(client, namespace) if pod.metadata.uid not in played]
                 await all_do(one, waiting)
