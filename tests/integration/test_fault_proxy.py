@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import secrets
 import signal
 
 import aiohttp
@@ -10,6 +11,7 @@ import pytest
 
 from kit.api import Api, RefusedError
 from kit.builders import a_configmap
+from kit.eventually import eventually
 from kit.proxy import (
     Answer,
     Before,
@@ -164,12 +166,18 @@ async def test_refused_requests_never_arrive(proxy, proxied, api, configmaps):
 
 
 async def test_delayed_requests_arrive_late(proxy, proxied, configmaps):
-    injection = proxy.inject(Delay(5.0), when=matching("create"))
-    delayed = asyncio.create_task(proxied.create(configmaps, a_configmap("sent-first")))
-    await injection.hit()
-    overtaking = await proxied.create(configmaps, a_configmap("sent-second"))
-    versions = [int(stored["metadata"]["resourceVersion"]) for stored in (overtaking, await delayed)]
-    assert versions == sorted(versions)
+    async def overtaken() -> None:
+        injection = proxy.inject(Delay(1.0), when=matching("create"))
+        first, second = (
+            a_configmap(f"{name}-{secrets.token_hex(4)}") for name in ("sent-first", "sent-second")
+        )
+        delayed = asyncio.create_task(proxied.create(configmaps, first))
+        await injection.hit()
+        overtaking = await proxied.create(configmaps, second)
+        versions = [int(stored["metadata"]["resourceVersion"]) for stored in (overtaking, await delayed)]
+        assert versions == sorted(versions)
+
+    await eventually(overtaken)  # a machine that stands still for as long as the delay shows nothing
 
 
 async def test_somebody_else_can_act_first_and_cause_a_real_conflict(proxy, proxied, api, configmaps):
