@@ -23,7 +23,7 @@ async def reconciled(client: Client, namespace: str, name: str) -> None:
         assert widget.status.observed_generation == widget.metadata.generation, widget.status
         assert widget.status.message == "as wanted", widget.status
 
-    await eventually(probe, within=60.0)
+    await eventually(probe, within=120.0)
 
 
 async def make(client: Client, namespace: str, name: str) -> None:
