@@ -89,7 +89,7 @@ async def test_tc_05_changed_replicas_become_pods_that_serve(served):
         assert served.pods(NAME) == []
         assert a_condition(served.get("jsonserver", NAME), "Ready")["reason"] == "ScaledToZero"
 
-    await eventually(none_left, within=60)
+    await eventually(none_left, within=120)
 
 
 async def test_tc_06_changed_data_is_served_by_every_pod(served):
@@ -108,7 +108,7 @@ async def test_tc_06_changed_data_is_served_by_every_pod(served):
             answer = served.ask(pods[0]["metadata"]["name"], url(served))
             assert answer == (200, OTHER), "the Service leads elsewhere"
 
-    await eventually(through_the_service, within=60)  # it follows its pods with a delay
+    await eventually(through_the_service, within=120)  # it follows its pods with a delay
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ async def test_tc_09_what_somebody_changed_is_put_back_and_the_pods_stay_healthy
     def put_back() -> None:
         assert str(value) not in str(served.get(kind, NAME)["spec"])
 
-    await eventually(put_back, within=60)
+    await eventually(put_back, within=120)
 
     def healthy() -> None:
         pods = served.pods(NAME)
@@ -176,7 +176,7 @@ async def test_ephemeral_data_can_be_written_until_the_pod_restarts(place):
         assert a_pod(place) != pod
         assert place.ask(a_pod(place), url(place)) == (200, DATA)
 
-    await eventually(as_in_the_spec, within=60)
+    await eventually(as_in_the_spec, within=120)
 
 
 async def test_kubectl_waits_for_ready_and_lists_what_a_person_asks_for(place):
@@ -212,24 +212,24 @@ async def test_an_autoscaler_scales_a_jsonserver(place):
         assert a_condition(scaler, "AbleToScale").get("status") == "True", scaler.get("status")
         assert place.get("jsonserver", NAME)["spec"]["replicas"] == 2, scaler["status"]
 
-    await eventually(scaled, within=60)
+    await eventually(scaled, within=120)
     assert (await verified(place))["status"]["readyReplicas"] == 2
 
     def seen() -> None:
         assert place.get("hpa", NAME)["status"]["currentReplicas"] == 2
 
-    await eventually(seen, within=60)
+    await eventually(seen, within=120)
 
 
 async def test_a_deleted_jsonserver_leaves_nothing(served):
-    served.kubectl("delete", "jsonserver", NAME, "--timeout=120s")
+    served.kubectl("delete", "jsonserver", NAME, "--timeout=300s")
     left = served.kubectl("get", "jsonserver,deployment,service,configmap", "-l", f"app={NAME}", "-o", "name")
     assert left == ""
 
     def no_pods() -> None:
         assert served.kubectl("get", "pods,replicasets", "-o", "name") == ""
 
-    await eventually(no_pods, within=60)
+    await eventually(no_pods, within=120)
 
 
 async def test_a_deleted_namespace_takes_its_jsonservers_along(served):

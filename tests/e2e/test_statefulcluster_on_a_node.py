@@ -64,7 +64,7 @@ def set_image(place: Place, image: str, kind: str = "statefulcluster", name: str
 async def test_three_replicas_start_one_after_the_other_each_with_a_claim_of_its_own(place):
     async with recording(place.cluster, place.namespace) as seen:
         place.apply(a_cluster())
-        place.kubectl("wait", f"statefulcluster/{NAME}", "--for=condition=Ready", "--timeout=120s")
+        place.kubectl("wait", f"statefulcluster/{NAME}", "--for=condition=Ready", "--timeout=300s")
     seen.check(**OURS)
     found = await settled(place)
     assert sorted(found["status"]["replicaNames"]) == sorted(pods(place))
@@ -84,7 +84,7 @@ async def test_kubectl_shows_scales_and_waits_as_for_a_statefulset(filled):
     assert row.split()[:4] == [NAME, "3/3", "3", "3"]
     place.kubectl("scale", f"statefulcluster/{NAME}", "--replicas=2")
     await settled(place, 2)
-    place.kubectl("wait", f"stc/{NAME}", "--for=jsonpath={.status.readyReplicas}=2", "--timeout=30s")
+    place.kubectl("wait", f"stc/{NAME}", "--for=jsonpath={.status.readyReplicas}=2", "--timeout=120s")
     scale = json.loads(
         place.kubectl(
             "get",
@@ -107,7 +107,7 @@ async def test_a_killed_pod_comes_back_under_another_name_with_the_same_data(fil
             assert victim not in pods(place)
             assert len(pods(place)) == 3
 
-        await eventually(replaced, within=60)
+        await eventually(replaced, within=120)
         await settled(place)
     seen.check(at_least=2, **OURS)
     after = placed(place)
@@ -129,7 +129,7 @@ async def test_a_container_killed_on_the_node_restarts_in_place(filled):
             (now,) = pods(place)[victim]["status"]["containerStatuses"]
             assert (now["restartCount"], now["ready"]) == (1, True), now
 
-        await eventually(restarted, within=60)
+        await eventually(restarted, within=120)
         await settled(place)
     seen.check(at_least=2, **OURS)
     assert {name: pod["metadata"]["uid"] for name, pod in pods(place).items()} == before
@@ -159,7 +159,7 @@ async def test_a_mended_template_heals_by_itself_where_a_statefulset_stays_stuck
     place, written = filled
     twin = "twin"
     place.apply(a_cluster(kind="StatefulSet", name=twin))
-    place.kubectl("rollout", "status", f"statefulset/{twin}", "--timeout=120s")
+    place.kubectl("rollout", "status", f"statefulset/{twin}", "--timeout=300s")
 
     def stuck(kind: str) -> str:
         waiting = [
@@ -173,7 +173,7 @@ async def test_a_mended_template_heals_by_itself_where_a_statefulset_stays_stuck
     async with recording(place.cluster, place.namespace) as seen:
         for kind, name in (("statefulcluster", NAME), ("statefulset", twin)):
             set_image(place, MISSING_IMAGE, kind, name)
-        await eventually(lambda: (stuck("StatefulCluster"), stuck("StatefulSet")), within=60)
+        await eventually(lambda: (stuck("StatefulCluster"), stuck("StatefulSet")), within=120)
         for kind, name in (("statefulcluster", NAME), ("statefulset", twin)):
             set_image(place, IMAGE, kind, name)
         await settled(place)
@@ -187,7 +187,7 @@ async def test_a_mended_template_heals_by_itself_where_a_statefulset_stays_stuck
     await eventually(seen_by_its_controller)
     victim = stuck("StatefulSet")
     place.kubectl("delete", "pod", victim)
-    place.kubectl("rollout", "status", f"statefulset/{twin}", "--timeout=120s")
+    place.kubectl("rollout", "status", f"statefulset/{twin}", "--timeout=300s")
 
 
 async def test_scaled_down_and_up_again_the_same_volumes_are_used(filled):
@@ -252,7 +252,7 @@ async def test_a_disruption_budget_holds_up_a_removal_and_is_named(filled):
         found = place.get("pdb", "hands-off")["status"]
         assert (found["expectedPods"], found["currentHealthy"]) == (3, 3), found
 
-    await eventually(counted, within=60)
+    await eventually(counted, within=120)
     place.kubectl("scale", f"stc/{NAME}", "--replicas=2")
 
     def blocked() -> None:
@@ -260,7 +260,7 @@ async def test_a_disruption_budget_holds_up_a_removal_and_is_named(filled):
         assert found.get("status") == "True", f"{found}\n{place.situation()}"
         assert "hands-off" in found["message"], found
 
-    await eventually(blocked, within=60)
+    await eventually(blocked, within=120)
     assert len(pods(place)) == 3
     assert await all_records(place) == written
     place.kubectl("delete", "pdb", "hands-off")
@@ -282,7 +282,7 @@ async def test_the_name_of_every_replica_resolves_from_another(filled):
                 # A pod knows its own name by a file, with the short form behind it.
                 assert answer.split()[:2] == [pod["status"]["podIP"], full], f"{host}: {answer!r}"
 
-            await eventually(resolved, within=60)
+            await eventually(resolved, within=120)
         said = place.kubectl("exec", asker, "--", "kv", "-server", f"nats://{name}.{NAME}:4222", "get", claim)
         assert said.strip() == written[claim]
 
@@ -296,7 +296,7 @@ async def test_a_statefulset_of_the_documentation_runs_with_only_its_kind_change
         changed = text.replace("apps/v1", API_VERSION).replace("kind: StatefulSet", "kind: StatefulCluster")
         assert len(text.splitlines()) == len(changed.splitlines())
         web.kubectl("apply", "-f", "-", input=changed)
-        web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=120s")
+        web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=300s")
         names = web.get("statefulcluster", "web")["status"]["replicaNames"]
         assert len(names) == 2
         for name in names:
@@ -306,10 +306,10 @@ async def test_a_statefulset_of_the_documentation_runs_with_only_its_kind_change
             def resolved(name: str = name) -> None:
                 assert f"{name}.nginx" in web.kubectl("exec", name, "--", "getent", "hosts", f"{name}.nginx")
 
-            await eventually(resolved, within=60)  # cluster DNS follows the pods with a delay
+            await eventually(resolved, within=120)  # cluster DNS follows the pods with a delay
         victim = names[0]
         web.kubectl("delete", "pod", victim)
-        web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=120s")
+        web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=300s")
 
         def back() -> None:
             now = web.get("statefulcluster", "web")["status"]["replicaNames"]
@@ -319,7 +319,7 @@ async def test_a_statefulset_of_the_documentation_runs_with_only_its_kind_change
             ]
             assert sorted(page.strip() for page in pages) == sorted(names), pages
 
-        await eventually(back, within=60)
+        await eventually(back, within=120)
     finally:
         web.run("delete", "namespace", web.namespace, "--wait=false")
 
@@ -327,12 +327,12 @@ async def test_a_statefulset_of_the_documentation_runs_with_only_its_kind_change
 async def test_claims_outlive_their_cluster_and_the_next_of_its_name_takes_them_up(filled):
     place, written = filled
     before = claims(place)
-    place.kubectl("delete", f"stc/{NAME}", "--timeout=60s")
+    place.kubectl("delete", f"stc/{NAME}", "--timeout=120s")
 
     def no_pods() -> None:
         assert place.get("pods")["items"] == []
 
-    await eventually(no_pods, within=60)
+    await eventually(no_pods, within=120)
     assert claims(place) == before
     place.apply(a_cluster())
     await settled(place)
@@ -350,13 +350,13 @@ async def test_claims_go_with_their_cluster_where_that_is_asked_for(place):
     def one_left() -> None:
         assert len(claims(place)) == 1, claims(place)
 
-    await eventually(one_left, within=60)
-    place.kubectl("delete", f"stc/{NAME}", "--timeout=60s")
+    await eventually(one_left, within=120)
+    place.kubectl("delete", f"stc/{NAME}", "--timeout=120s")
 
     def none_left() -> None:
         assert claims(place) == {}
 
-    await eventually(none_left, within=60)
+    await eventually(none_left, within=120)
 
 
 async def test_an_autoscaler_scales_a_statefulcluster(place):
@@ -367,7 +367,7 @@ async def test_an_autoscaler_scales_a_statefulcluster(place):
     def scaled() -> None:
         assert place.get("statefulcluster", NAME)["spec"]["replicas"] == 2, place.get("hpa", NAME)["status"]
 
-    await eventually(scaled, within=60)
+    await eventually(scaled, within=120)
     await settled(place, 2)
 
 
@@ -386,7 +386,7 @@ async def test_the_example_keeps_its_records_while_every_server_is_replaced(plac
         pod = place.get("statefulcluster", "journal")["status"]["replicaNames"][-1]
         return place.kubectl("exec", pod, "--", "kv", "-server", "nats://journal:4222", *words)
 
-    await eventually(lambda: ask("-replicas", "3", "put", "greeting", "hello"), within=60)
+    await eventually(lambda: ask("-replicas", "3", "put", "greeting", "hello"), within=120)
     for victim in place.get("statefulcluster", "journal")["status"]["replicaNames"]:
         place.kubectl("delete", "pod", victim)
 
@@ -396,8 +396,8 @@ async def test_the_example_keeps_its_records_while_every_server_is_replaced(plac
             assert status["availableReplicas"] == 3, status
 
         await eventually(replaced, within=120)
-    await eventually(lambda: ask("put", "farewell", "goodbye"), within=60)
-    assert await eventually(lambda: ask("list"), within=60) == "farewell=goodbye\ngreeting=hello\n"
+    await eventually(lambda: ask("put", "farewell", "goodbye"), within=120)
+    assert await eventually(lambda: ask("list"), within=120) == "farewell=goodbye\ngreeting=hello\n"
     assert len(claims(place)) == 3
 
 

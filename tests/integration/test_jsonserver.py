@@ -128,7 +128,7 @@ async def test_tc_07_a_deleted_namespace_takes_everything_with_it(app, servers: 
         for resource in (*CHILD_TYPES, JSONSERVERS):
             assert not await exists(servers, resource, app), resource.kind
 
-    await eventually(gone, within=60.0)
+    await eventually(gone, within=120.0)
 
 
 async def test_tc_08_owned_resource_deleted(app, servers: Client):

@@ -334,7 +334,7 @@ async def test_claims_stay_or_go_with_the_cluster(
         assert await pods(clusters, namespace) == []
         assert len(await claims(clusters, namespace)) == want
 
-    await eventually(gone, within=60.0)
+    await eventually(gone, within=120.0)
 
 
 async def test_claims_follow_a_change_of_the_policy_whoever_else_owns_them(web, clusters, namespace):
@@ -363,7 +363,7 @@ async def test_a_cluster_made_again_takes_the_retained_claims(web, clusters, nam
     async def gone() -> None:
         assert await pods(clusters, namespace) == []
 
-    await eventually(gone, within=60.0)
+    await eventually(gone, within=120.0)
     await create(clusters, namespace, replicas=3)
     await settled(clusters, web)
     assert names(await claims(clusters, namespace)) == before
@@ -505,7 +505,7 @@ async def test_an_autoscaler_finds_its_numbers(web, clusters, cluster, namespace
         assert '"currentReplicas":3' in shown.stdout, shown.stdout
         assert "AbleToScale" in shown.stdout
 
-    await eventually(read, within=60.0)
+    await eventually(read, within=120.0)
 
 
 async def test_kubectl_waits_for_ready_and_shows_the_columns(web, cluster, namespace):

@@ -99,7 +99,7 @@ async def test_a_cluster_becomes_a_set_with_the_same_volumes(place, api, namespa
         assert len(found["claims"]) == 4, found["claims"]
         return await volumes(api, namespace)
 
-    there = await eventually(replaced, within=60)
+    there = await eventually(replaced, within=120)
     assert len(there) == 4, (
         "one claim has a group that is no number, as every group is that was not taken over"
     )

@@ -96,7 +96,7 @@ async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_
         (pod,) = await pods(clusters, namespace)
         assert claims_of(pod) != [lost.name]
 
-    await eventually(fresh, within=60.0)
+    await eventually(fresh, within=120.0)
     await told(clusters, namespace, "ClaimsSetAside")
     (lost,) = [c for c in (await get(clusters, key)).status.claims if c.state is ClaimState.UNUSABLE]
     where = ObjectKey(namespace, lost.name)
@@ -371,4 +371,4 @@ async def test_a_namespace_that_goes_away_is_left_in_peace(web, cluster, cluster
         assert await pods(clusters, namespace) == []
         assert await claims(clusters, namespace) == []
 
-    await eventually(gone, within=90.0)
+    await eventually(gone, within=120.0)

@@ -12,6 +12,10 @@ from quintet.local.cluster import Cluster
 BLOCK = re.compile(r"^```sh ([a-z-]+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+# Some blocks call kubectl some dozen times, and wait in between for what controllers do.
+LONGEST = 600
+
+
 class Shell:
     """The shell blocks of a page that have a name: ```sh name."""
 
@@ -37,6 +41,6 @@ class Shell:
             cwd=self._folder, env=self._environment,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
-        said, _ = await asyncio.wait_for(program.communicate(), 120)
+        said, _ = await asyncio.wait_for(program.communicate(), LONGEST)
         assert program.returncode == 0, f"{self.blocks[block]}\n{said.decode()}"
         return said.decode()
