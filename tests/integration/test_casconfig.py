@@ -406,10 +406,8 @@ async def test_a_target_that_is_being_deleted_is_left_alone(
 
 
 async def test_pods_are_changed_through_their_owner_and_bare_ones_in_their_metadata(
-    casconfig_operator, casconfigs: Client, api: Api, namespace
+    casconfig_operator, casconfigs: Client, namespace
 ):
-    # Without it, no pod is admitted.
-    await eventually(lambda: api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"))
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare"},
            "spec": {"containers": [{"name": "main", "image": IMAGE}]}}  # fmt: skip
     before = await make(casconfigs, namespace, pod, PODS)
