@@ -9,6 +9,7 @@ import pytest
 
 from kit.eventually import eventually
 from kit.nats import a_nats_server
+from kit.objects import gone
 from kit.proxy import Answer, FaultProxy, matching
 from kit.subscriptions import BACKEND, STREAM, Scene, a_backend, a_scene, install, subscription_operator
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, EventingBackend, effective
@@ -157,6 +158,23 @@ async def test_what_the_last_subscription_left_behind_goes_when_the_server_is_ba
         await eventually(lambda: told(scene, "The consumer"), within=60)
         assert await consumers(scene) == [consumer_name(found.metadata)]
         await opened(scene)
+        await eventually(lambda: none_left(scene), within=60)
+
+
+async def test_what_was_left_behind_goes_though_the_api_server_fails_when_it_is_asked_for(
+    scene: Scene, client: Client, proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(hands, "SWEEP_SECONDS", 1e6)
+    monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
+    async with subscription_operator(proxy.write_kubeconfig(tmp_path), scene):
+        await scene.subscribe()
+        found = await scene.found("orders", "DispatcherNotPulling")
+        await scene.sessions.keep_only(scene.key(BACKEND), ())
+        await client.delete(SUBSCRIPTIONS, found.key)
+        await gone(client, SUBSCRIPTIONS, found.key)
+        refused = proxy.inject(Answer(503, "ServiceUnavailable"), when=matching("list", "subscriptions"))
+        await opened(scene)
+        await refused.hit()
         await eventually(lambda: none_left(scene), within=60)
 
 

@@ -26,6 +26,7 @@ from quintet.eventing import naming
 from quintet.eventing.choice import NoBackend, chosen
 from quintet.eventing.consumers import needs, somebody_pulls
 from quintet.eventing.sessions import Sessions
+from quintet.kube.errors import KubeError
 from quintet.nats.errors import NatsError
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.builder import Builder
@@ -149,6 +150,10 @@ class SubscriptionController:
                 await self._sweep_up(place)
             except NatsError as error:
                 log.info("Not swept", extra={"backend": str(backend.key), "error": str(error)})
+            except KubeError:
+                # The key comes back soon, and nobody else may come: it is still to be done then.
+                self._hands.sweep_again(backend.key)
+                raise
 
     async def _sweep_up(self, place: Place) -> None:
         namespace = place.backend.metadata.namespace
