@@ -65,7 +65,7 @@ class CheckupController:
         self._verdicts = metrics.LastVerdicts()
         self._shown: dict[str, float] = {}
         self._ask_at: dict[str, float] = {}
-        self._leaving: dict[str, float] = {}
+        self._leaving: dict[ObjectKey, float] = {}
         self._relabelled = RepairBudget(builder.clock)
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -304,21 +304,24 @@ class CheckupController:
         self._ask_at.pop(checkup.status.job_uid, None)
         if not await self._builder.children.remove(checkup, desired.JOBS, name):
             return False
-        if self._sources.pods_of(checkup, number) and self._worth_waiting(name):
+        job = ObjectKey(checkup.metadata.namespace, name)
+        if self._sources.pods_of(checkup, number) and self._worth_waiting(job):
             return False
-        self._leaving.pop(name, None)
         kinds = (desired.ROLE_BINDINGS, desired.ROLES, desired.CONFIG_MAPS)
-        return all([await self._builder.children.remove(checkup, kind, name) for kind in kinds])
+        removed = all([await self._builder.children.remove(checkup, kind, name) for kind in kinds])
+        if removed:
+            self._leaving.pop(job, None)
+        return removed
 
     def _since(self, run: Run) -> datetime:
         """Since when the next thing to happen is waited for; while we were away, nothing could happen."""
         job = self._sources.jobs.get(run.job_key)
         return (job.state.created if job is not None else None) or run.started
 
-    def _worth_waiting(self, name: str) -> bool:
+    def _worth_waiting(self, job: ObjectKey) -> bool:
         """A node that is gone never confirms the end of its pods; that must not hold a Checkup for ever."""
         now = self._builder.clock.monotonic()
-        return now - self._leaving.setdefault(name, now) < self._limits.teardown
+        return now - self._leaving.setdefault(job, now) < self._limits.teardown
 
     def _pod(self, run: Run) -> Pod | None:
         uid = run.status.job_uid
