@@ -9,6 +9,7 @@ from kit.eventually import eventually
 from kit.kinds import CRDS, discovered
 from kit.objects import gone
 from quintet.apis.meta import ObjectKey
+from quintet.kube.discovery import catalogue
 from quintet.manifests.crd import definition
 from quintet.manifests.text import as_yaml
 from unit.apis.sample_kind import LIBRARY
@@ -35,6 +36,12 @@ async def warnings(api, client):
     yield found
     await api.delete(f"{DEFINITIONS}/{NAME}")
     await gone(client, CRDS, ObjectKey("", NAME))
+
+    async def forgotten() -> None:
+        assert LIBRARY.resource not in await catalogue(client)
+
+    # A kubectl that is told of it would ask for it with all others of the category, and fail.
+    await eventually(forgotten)
 
 
 @pytest.fixture
