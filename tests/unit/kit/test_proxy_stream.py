@@ -26,7 +26,7 @@ def line(number: int) -> bytes:
 
 async def passed(*, fault_before_release: bool = False) -> list[Any]:
     """What is read of two lines that are held, and one that comes in the moment of their release."""
-    hold, client = Hold(anything, None, None), Client()
+    hold, client = Hold(anything, None, None, lambda obj: True), Client()
     stream = WatchStream(Request(verb="watch", query={}), client, [hold])  # type: ignore[arg-type]
     gate, more = asyncio.Event(), asyncio.Event()
 
