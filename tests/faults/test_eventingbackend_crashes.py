@@ -186,7 +186,11 @@ async def test_an_operator_that_starts_again_writes_nothing_where_all_is_well(
         await proxy.quiet(1.0)
         before, mark = await get(backends, key), proxy.trace.mark()
         operator.kill()
-        await proxy.wait_for(lambda request: request.verb == "watch", since=mark, within=60)
+
+        def started_again() -> None:
+            assert sum("Caches synced" in line for line in operator.log) == 2, "\n".join(operator.log)
+
+        await eventually(started_again, within=120)
         await proxy.quiet(3.0)
         writes = proxy.trace.writes(since=mark)
         assert writes == [], "\n".join(map(str, writes))
