@@ -57,7 +57,7 @@ async def test_an_installation_is_complete_whatever_happens_to_its_writes(
             kill = KillAfterCommit(operator.kill) if fault.startswith("killed") else DropReply()
             proxy.inject(kill, at_write=number, when=changes_state)
         await wanted(api, controllers=["checkup"])
-        await settled(client, within=600)
+        await settled(client, within=1200)
         assert len(proxy.trace.writes()) > 10, f"\n{proxy.trace}"
         made = installer(ALL, flavour)(QuintetSpec(controllers=("checkup",)), {})  # type: ignore[arg-type]
         for body in objects(made):

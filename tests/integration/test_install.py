@@ -44,9 +44,9 @@ async def bare(own: Cluster) -> AsyncIterator[Api]:
 
 
 async def quintet(own: Cluster, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
-    argv = [str(COMMAND), *arguments, "--kubeconfig", str(own.kubeconfig), "--timeout", "120"]
+    argv = [str(COMMAND), *arguments, "--kubeconfig", str(own.kubeconfig), "--timeout", "300"]
     return await asyncio.to_thread(
-        subprocess.run, argv, input=answer, text=True, capture_output=True, timeout=200
+        subprocess.run, argv, input=answer, text=True, capture_output=True, timeout=400
     )
 
 
