@@ -364,6 +364,27 @@ async def test_a_pod_lost_while_nobody_looked_is_made_once(
     assert len(await claims(clusters, namespace)) == 2
 
 
+async def test_claims_that_a_pod_of_the_cluster_before_still_mounts_are_waited_for(web, clusters, namespace):
+    before = await pods(clusters, namespace)
+    keys = [ObjectKey(namespace, name) for name in names(before)]
+    for key in keys:
+        await clusters.patch(PODS, key, {"metadata": {"finalizers": ["test.quintet.dev/stays"]}}, Object)
+    await clusters.delete(STATEFULCLUSTERS, web)
+    await create(clusters, namespace, replicas=2)
+
+    async def waiting() -> None:
+        assert [step.reason for step in (await get(clusters, web)).status.plan] == ["Leaving"]
+
+    await eventually(waiting)
+    assert names(await pods(clusters, namespace)) == names(before), "two pods on one volume"
+    for key in keys:
+        await clusters.patch(PODS, key, {"metadata": {"finalizers": None}}, Object)
+    await settled(clusters, web)
+    after = await pods(clusters, namespace)
+    assert sorted(map(claims_of, after)) == sorted(map(claims_of, before))
+    assert len(await claims(clusters, namespace)) == 2
+
+
 async def test_a_namespace_that_goes_away_is_left_in_peace(web, cluster, clusters, namespace):
     cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 

@@ -35,7 +35,9 @@ WHO = {
     "controlled by this object": (replica("a", owner_uid="me", owner_name="web"), "pods"),
     "controlled by it, its labels changed": (a_pod("a", owner_uid="me", labels={}), "pods"),
     "ours and controlled by nobody": (replica("a"), "orphans"),
-    "controlled by an object of that name that is gone": (replica("a", owner_uid="before"), "foreign"),
+    "controlled by an object of that name that is gone": (
+        replica("a", owner_uid="before", owner_name="web"), "before"),
+    "controlled by another StatefulCluster": (replica("a", owner_uid="other", owner_name="db"), None),
     "made by hand with the same labels": (a_pod("a", labels=LABELS), "foreign"),
     "of a Deployment": (a_pod("a", labels=LABELS, owner_uid="other"), "foreign"),
     "labelled as a replica of another cluster": (
@@ -50,7 +52,7 @@ WHO = {
 def test_whose_a_pod_is(row):
     pod, want = WHO[row]
     observed = look(pod)
-    found = [kind for kind in ("pods", "orphans", "foreign") if pod in getattr(observed, kind)]
+    found = [kind for kind in ("pods", "orphans", "foreign", "before") if pod in getattr(observed, kind)]
     assert found == ([want] if want else [])
 
 

@@ -139,6 +139,11 @@ ROWS = {
     "a pod of ours that nobody controls is taken back": (
         seen(A, B, orphans=(C,)), Act.ADOPT, "web-c", "Orphaned"),
     "a foreign pod is not counted": (seen(A, B, foreign=(C,)), Act.CREATE, "", "TooFew"),
+    "a pod of the cluster before is waited for": (seen(A, B, before=(C,)), Act.WAIT, "web-c", "Leaving"),
+    "a pod of the cluster before that stays": (
+        seen(A, B, before=(leaving("c", -61.0),)), Act.WAIT, "web-c", "PodStuck"),
+    "a pod of the cluster before has claims that nobody would take": (
+        seen(A, B, before=(C,), want={"adopts_claims": False}), Act.CREATE, "", "TooFew"),
     "Parallel: the next is drawn while one is pending": (
         seen(A, pending("b"), want={"parallel": True}), Act.CREATE, "", "TooFew"),
     "Parallel: the next goes while one is going": (

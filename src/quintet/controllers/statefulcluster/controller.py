@@ -296,7 +296,8 @@ class StatefulClusterController:
         claims = tuple(claims)
         others = {pod.key: pod for pod in self._pods.by_index(LOOSE, filed_under(cluster))}
         for claim in claims:
-            others |= {pod.key: pod for pod in self._pods.by_index(LOOSE, mounting(claim.key))}
+            users = self._pods.by_index(LOOSE, mounting(claim.key))
+            others |= {pod.key: pod for pod in users if pod.owner_uid != cluster.metadata.uid}
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
         now = self._builder.clock.now().timestamp()
         return observe(cluster, revision, (*own, *others.values()), claims, known, now, dict(memory.refused))

@@ -16,13 +16,13 @@ def by_owner(pod: Pod) -> Iterable[str]:
 
 
 def loose(pod: Pod) -> Iterable[str]:
-    """Pods that no StatefulCluster controls, by what selectors ask for, and by the claims they mount."""
+    """Pods by the claims they mount; those that no StatefulCluster controls by what selectors ask for too."""
+    namespace = pod.key.namespace
+    yield from (mounting(ObjectKey(namespace, name)) for name in pod.claims)
     if pod.owner_name:
         return
-    namespace = pod.key.namespace
     yield namespace
     yield from (f"{namespace}/{key}={value}" for key, value in pod.labels.items())
-    yield from (mounting(ObjectKey(namespace, name)) for name in pod.claims)
 
 
 def mounting(claim: ObjectKey) -> str:

@@ -37,14 +37,16 @@ def observe(
     refused: dict[str, Refusal] | None = None,
 ) -> Observed:
     """Sort out which of the objects of a namespace matter to a cluster, and how."""
-    own, orphans, foreign = list[Pod](), list[Pod](), list[Pod]()
+    own, orphans, foreign, before = list[Pod](), list[Pod](), list[Pod](), list[Pod]()
     mine = tuple(claim for claim in claims if claim.cluster == cluster.metadata.name)
     groups, held = {claim.name: claim.group for claim in mine}, dict[str, str]()
     for pod in pods:
         held |= {groups[name]: pod.name for name in pod.claims if name in groups}
         if pod.owner_uid == cluster.metadata.uid:
             own.append(pod)
-        elif selects(cluster, pod):
+        elif pod.owner_name == cluster.metadata.name:
+            before.append(pod)
+        elif not pod.owner_name and selects(cluster, pod):
             (orphans if _is_orphan(cluster, pod) else foreign).append(pod)
     status = cluster.status
     return Observed(
@@ -56,6 +58,7 @@ def observe(
         pods=tuple(sorted(own, key=_age)),
         orphans=tuple(sorted(orphans, key=_age)),
         foreign=tuple(sorted((pod for pod in foreign if not pod.leaving), key=_age)),
+        before=tuple(sorted(before, key=_age)),
         claims=tuple(sorted(mine, key=lambda claim: claim.name)),
         draws=status.draws,
         retiring=status.retiring,

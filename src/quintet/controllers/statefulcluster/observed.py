@@ -152,6 +152,8 @@ class Observed:
     """They match the selector and nobody controls them."""
     foreign: tuple[Pod, ...] = ()
     """They match the selector and somebody else controls them."""
+    before: tuple[Pod, ...] = ()
+    """Of the cluster that had this name before; they go, and mount claims that are ours by now."""
     claims: tuple[Claim, ...] = ()
     draws: tuple[Draw, ...] = ()
     retiring: tuple[str, ...] = ()

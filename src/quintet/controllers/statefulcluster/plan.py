@@ -215,8 +215,11 @@ def leaving(observed: Observed) -> Action | None:
     """A pod that is about to go still holds its name and its claims."""
     if not observed.leaving or _may_go_on(observed):
         return None
-    pod = min(observed.leaving, key=lambda pod: (pod.leaves_by or 0.0, pod.name))
-    overdue = (pod.leaves_by or 0.0) + OVERDUE
+    return _until_gone(observed, min(observed.leaving, key=lambda pod: (pod.leaves_by or 0.0, pod.name)))
+
+
+def _until_gone(observed: Observed, pod: Pod) -> Action:
+    overdue = (observed.now if pod.leaves_by is None else pod.leaves_by) + OVERDUE
     if observed.now < overdue:
         text = f"pod {pod.name} is being deleted"
         return Action(act=Act.WAIT, reason="Leaving", message=text, pod=pod, after=_until(observed, overdue))
@@ -276,6 +279,8 @@ def too_few(observed: Observed) -> Action | None:
         return None
     text = f"{_count(observed)} replicas, {observed.wanted.replicas} wanted"
     group = claims.to_adopt(observed)
+    if not group and observed.before and observed.wanted.adopts_claims:
+        return _until_gone(observed, observed.before[0])
     if group:
         text += f"; it takes the free claims {group}"
     return Action(act=Act.CREATE, reason="TooFew", message=text, group=group)
