@@ -325,7 +325,7 @@ def _run_as_nobody(home: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_twenty_times_up_and_down_leak_nothing(state):
     for _ in range(20):
         up("again")
