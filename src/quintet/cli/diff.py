@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quintet.cli import asking, output
+from quintet.cli.options import manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,16 +31,7 @@ _KEPT_BY_THE_SERVER = ("creationTimestamp", "generation", "managedFields", "reso
     epilog="Exit codes: 0 nothing would change, 1 something would, 2 or more: it failed, the manifests have "
     "mistakes, or it was called wrongly."
 )
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="FILE|FOLDER|-",
-    help="What to look at; may be given several times. - is standard input.",
-)
-@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
+@manifests
 @asking.where
 @click.option(
     "--children/--no-children",

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import click
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -15,3 +17,20 @@ def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[Command],
         return command
 
     return added
+
+
+manifests = with_options(
+    [
+        click.option(
+            "-f",
+            "--filename",
+            "paths",
+            multiple=True,
+            required=True,
+            metavar="FILE|FOLDER|-",
+            help="What to look at; may be given several times. - is standard input.",
+        ),
+        click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too."),
+    ]
+)
+"""Which manifests a command looks at."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quintet.cli import output
+from quintet.cli.options import manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,16 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Exit codes: 0 it was printed, 1 there are mistakes, 2 it was called wrongly.")
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="FILE|FOLDER|-",
-    help="What to look at; may be given several times. - is standard input.",
-)
-@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
+@manifests
 @click.option(
     "-n", "--namespace", default="default", show_default=True, help="Of objects that do not say theirs."
 )

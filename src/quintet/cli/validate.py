@@ -15,6 +15,7 @@ import click
 
 from quintet.cli import output
 from quintet.cli.documents import Document, documents, files, objects
+from quintet.cli.options import manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,16 +54,7 @@ class Judged(NamedTuple):
 
 
 @click.command(epilog="Exit codes: 0 no mistake, 1 mistakes, 2 it was called wrongly.")
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="FILE|FOLDER|-",
-    help="What to look at; may be given several times. - is standard input.",
-)
-@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
+@manifests
 @click.option(
     "-n", "--namespace", default="default", show_default=True, help="Of objects that do not say theirs."
 )
