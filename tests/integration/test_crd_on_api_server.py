@@ -1,6 +1,7 @@
 """What the schema generator writes is what a real API server enforces, shown with the sample kind."""
 
 import copy
+import shutil
 
 import pytest
 
@@ -19,7 +20,7 @@ NAME = LIBRARY.resource.qualified
 
 
 @pytest.fixture(scope="module")
-async def warnings(api, client):
+async def warnings(api, client, cluster):
     """The sample kind is installed; gives the warnings that the API server had about it."""
     async with api.session.post(api.server + DEFINITIONS, json=definition(LIBRARY)) as answer:
         assert answer.status == 201, await answer.text()
@@ -40,8 +41,9 @@ async def warnings(api, client):
     async def forgotten() -> None:
         assert LIBRARY.resource not in await catalogue(client)
 
-    # A kubectl that is told of it would ask for it with all others of the category, and fail.
+    # A kubectl that remembers it would ask for it with all others of the category, and fail.
     await eventually(forgotten)
+    shutil.rmtree(cluster.environment["KUBECACHEDIR"], ignore_errors=True)
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ COUNT = 500
 
 
 @pytest.fixture
-def no_pods(cluster) -> Iterator[None]:
-    """Nobody acts on Deployments, so that only our own writes are seen."""
+def no_pods(cluster, namespace) -> Iterator[None]:
+    """Nobody acts on Deployments of the test, so that only our own writes are seen."""
     manager = cluster.process("kube-controller-manager")
     manager.stop_signal(signal.SIGSTOP)
     yield
