@@ -397,7 +397,12 @@ async def test_the_example_keeps_its_records_while_every_server_is_replaced(plac
 
         await eventually(replaced, within=120)
     await eventually(lambda: ask("put", "farewell", "goodbye"), within=120)
-    assert await eventually(lambda: ask("list"), within=120) == "farewell=goodbye\ngreeting=hello\n"
+
+    def kept() -> None:
+        assert ask("list") == "farewell=goodbye\ngreeting=hello\n"
+
+    # Asked of a server that is still catching up with the others, a list lacks what these have.
+    await eventually(kept, within=120)
     assert len(claims(place)) == 3
 
 
