@@ -50,13 +50,18 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def shows(text: str) -> bool:
-    """Whether results go to a terminal that has these characters."""
+def prints(text: str) -> bool:
+    """Whether results go to where these characters can be written."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
         return False
-    return sys.stdout.isatty()
+    return True
+
+
+def shows(text: str) -> bool:
+    """Whether results go to a terminal that has these characters."""
+    return prints(text) and sys.stdout.isatty()
 
 
 def progress(text: str) -> None:

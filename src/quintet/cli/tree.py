@@ -6,7 +6,6 @@ CASConfig, the Subscriptions of an EventingBackend) is added here.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,7 @@ def tree(typed: tuple[str, ...], where: Where, form: str) -> None:
     if form:
         output.result_as(form, document(found))
         return
-    style = LINES if _prints(LINES) else PLAIN
+    style = LINES if output.prints("".join(LINES)) else PLAIN
     for line in drawn(found.root, style):
         output.result(line)
     for remark in remarks(found):
@@ -174,11 +173,3 @@ def _document(member: Member) -> dict[str, Any]:
         "detail": found.detail,
         "children": [_document(each) for each in member.children],
     }
-
-
-def _prints(texts: Sequence[str]) -> bool:
-    try:
-        "".join(texts).encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
