@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import json
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from kit.api import Api, RefusedError
-from kit.cluster import control_plane, definitions_served
+from kit.cluster import definitions_served
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.meanwhile import meanwhile
@@ -27,18 +27,6 @@ BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 Checks = dict[tuple[str, str], dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with control_plane(tmp_path_factory.mktemp("own")) as running:
-        yield running
-
-
-@pytest.fixture
-async def bare(own: Cluster) -> AsyncIterator[Api]:
-    async with Api.connect(own.kubeconfig) as connected:
-        yield connected
 
 
 async def quintet(*arguments: object) -> subprocess.CompletedProcess[str]:

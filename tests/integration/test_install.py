@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 import yaml
 
 from kit.api import Api
-from kit.cluster import control_plane
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.meanwhile import meanwhile
@@ -29,18 +28,6 @@ SERVER = {
     "metadata": {"name": "app-kept"},
     "spec": {"jsonConfig": "{}"},
 }
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with control_plane(tmp_path_factory.mktemp("own")) as running:
-        yield running
-
-
-@pytest.fixture
-async def bare(own: Cluster) -> AsyncIterator[Api]:
-    async with Api.connect(own.kubeconfig) as connected:
-        yield connected
 
 
 async def quintet(own: Cluster, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -29,7 +29,7 @@ from kit.casconfigs import (
     remove,
     with_reason,
 )
-from kit.cluster import control_plane, fresh_namespace
+from kit.cluster import fresh_namespace
 from kit.eventually import eventually
 from kit.kinds import define, operating
 from kit.process import Program
@@ -59,12 +59,6 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"
 NO_STREAMING = Answer(422, "Invalid")
 SETTINGS = Settings(IMAGE, eventing=Options(image=IMAGE, nats_image=NATS_IMAGE, limits=LOOPBACK))
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with control_plane(tmp_path_factory.mktemp("own")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

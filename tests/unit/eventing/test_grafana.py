@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -75,15 +74,3 @@ def test_every_metric_of_the_data_plane_is_on_the_board():
     asked = " ".join(query for _, query in queries())
     families = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in exported()}
     assert {name for name in families if name not in asked and not name.endswith("_created")} == set()
-
-
-def test_panels_do_not_lie_on_each_other():
-    taken: dict[tuple[int, int], str] = {}
-    board: dict[str, Any] = json.loads(BOARD.read_text())
-    for panel in board["panels"]:
-        place = panel["gridPos"]
-        for x in range(place["x"], place["x"] + place["w"]):
-            for y in range(place["y"], place["y"] + place["h"]):
-                assert x < 24, panel["title"]
-                assert (x, y) not in taken, f"{panel['title']} lies on {taken[x, y]}"
-                taken[x, y] = panel["title"]

@@ -1,0 +1,21 @@
+"""A control plane of their own, for tests that change what all others share."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from kit.api import Api
+from kit.cluster import control_plane
+from quintet.local.cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with control_plane(tmp_path_factory.mktemp("own")) as running:
+        yield running
+
+
+@pytest.fixture
+async def bare(own: Cluster) -> AsyncIterator[Api]:
+    async with Api.connect(own.kubeconfig) as connected:
+        yield connected
