@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from kit import times
 from kit.api import Api
 from kit.proxy import FaultProxy
 from quintet.kube.client import Client
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from quintet.runtime.manager import Manager
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let a terminated run end like an interrupted one, and let no test depend on how fast a machine is."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A run in the background is born with SIGINT ignored, and so would be every program that it starts.
@@ -38,6 +39,7 @@ def pytest_configure() -> None:
         suppress_health_check=[hypothesis.HealthCheck.too_slow],  # the machine may be busy
     )
     hypothesis.settings.load_profile("quintet")
+    times.register(config)
 
 
 @pytest.fixture(scope="session", autouse=True)
