@@ -18,7 +18,8 @@ demo: setup ## A cluster, Quintet on it, one working object of each kind: make d
 	@$(BIN)/quintet demo $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep)
 
 .PHONY: test
-test: check unit integration faults e2e ## Everything CI runs: checks, unit, integration, fault and end-to-end tests
+test: setup ## What CI runs: checks, unit, integration, essential fault and end-to-end tests: make test [KIND=checkup]
+	@tools/run-stages $(if $(KIND),$(addsuffix :KIND=$(KIND),unit integration e2e),check unit integration faults e2e)
 
 ##@ Develop
 
@@ -67,9 +68,20 @@ images: setup ## Build Kubernetes and, as root on Linux, what a node needs: its 
 
 ##@ Test
 
+# ALL=1 adds the tests marked `exhaustive`, KIND selects those of one kind, RECORD=1 keeps audit logs for permissions.
+PARALLEL := -n $(or $(WORKERS),3) --dist worksteal
+run_tests = QUINTET_TEST_TIMES=build/times/$@$(KUBERNETES).json $(if $(RECORD),QUINTET_RECORD_RIGHTS=$(CURDIR)/build/rights) \
+  $(PYTEST) $(if $(ALL),,-m "not exhaustive") $(if $(KIND),--kind $(KIND))
+
+.PHONY: test-all
+test-all: setup ## Every test there is, for a release: also exhaustive ones, packaging, permissions and Kubernetes 1.36
+	@rm -rf build/rights
+	@tools/run-stages check unit:ALL=1 $(addsuffix :ALL=1:RECORD=1,integration faults e2e packaging) permissions \
+	  integration:KUBERNETES=1.36
+
 .PHONY: unit
 unit: setup ## Unit tests: seconds, no cluster
-	@$(PYTEST) tests/unit
+	@$(run_tests) -n 2 --dist worksteal tests/unit
 
 .PHONY: explore
 explore: setup ## Unit tests of properties with examples that no run has had before
@@ -77,33 +89,41 @@ explore: setup ## Unit tests of properties with examples that no run has had bef
 
 .PHONY: integration
 integration: kubernetes nats ## Tests on a real control plane; on another version with KUBERNETES=1.36
-	@$(PYTEST) tests/integration
+	@$(run_tests) $(PARALLEL) tests/integration
 
 .PHONY: faults
 faults: kubernetes nats ## Tests with a failing server, network or leader
-	@$(PYTEST) tests/faults
+	@$(run_tests) $(PARALLEL) tests/faults
 
 .PHONY: e2e
 e2e: images ## Tests on a real node (root on Linux; elsewhere they are skipped and say why)
-	@$(PYTEST) tests/e2e
-
-.PHONY: coverage
-coverage: kubernetes nats ## Unit and integration tests with a coverage report
-	@$(BIN)/coverage run -m pytest tests/unit tests/integration
-	@$(BIN)/coverage report
+	@$(run_tests) tests/e2e
 
 .PHONY: packaging
 packaging: images ## Tests of every way to install, with real Helm and OLM; what needs a node is skipped where none can run
-	@$(PYTEST) tests/packaging
+	@$(run_tests) tests/packaging
 
-# All of them run, whatever fails: what was noted is compared at the end.
-.PHONY: rights
-rights: images nats ## All tests on clusters, with what our accounts ask for compared with their roles
-	@rm -rf build/rights
-	@for folder in integration faults e2e packaging; do \
-	  QUINTET_RECORD_RIGHTS=$(CURDIR)/build/rights $(PYTEST) tests/$$folder || true; \
-	done
+.PHONY: permissions
+permissions: setup ## Compare what the ServiceAccounts used in runs with RECORD=1 with their roles
 	@PYTHONPATH=tests $(BIN)/python -m kit.holders build/rights
+
+.PHONY: test-times
+test-times: ## Run `make test` and show where its time goes; build/test-times.json has all of it
+	@rm -rf build/times
+	@$(MAKE) test
+	@PYTHONPATH=tests $(BIN)/python -m kit.times build/times build/test-times.json
+
+.PHONY: stress
+stress: images nats ## Run tests many times beside busy loops: make stress N=20 K=expression [IN=tests/integration] [LOAD=4]
+	@$(PYTEST) $(if $(ALL),,-m "not exhaustive") -q $(PARALLEL) --rounds $(or $(N),20) --load $(or $(LOAD),4) \
+	  $(if $(K),-k "$(K)") $(or $(IN),tests/integration tests/faults)
+
+.PHONY: coverage
+coverage: kubernetes nats ## Unit, integration and fault tests of `make test` with a coverage report
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest $(if $(ALL),,-m "not exhaustive") $(PARALLEL) tests/unit tests/integration
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
 
 ##@ Release
 

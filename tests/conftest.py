@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from kit import times
+from kit import failures, selection, stress, times
 from kit.api import Api
 from kit.proxy import FaultProxy
 from quintet.kube.client import Client
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from kit.nats import NatsServer
     from quintet.local.cluster import Cluster
     from quintet.runtime.manager import Manager
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    selection.add_option(parser)
+    stress.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,6 +45,31 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     hypothesis.settings.load_profile("quintet")
     times.register(config)
+    stress.register(config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing running though workers were killed: an interrupted run gives them only seconds."""
+    if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
+        from kit.cluster import stop_clusters_of_workers
+
+        stop_clusters_of_workers(config._tmp_path_factory.getbasetemp())
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    stress.parametrize(metafunc)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    selection.deselect_other_kinds(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Add to a failure what is needed to understand it."""
+    report = yield
+    failures.describe(item, report)
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

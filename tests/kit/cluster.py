@@ -17,7 +17,7 @@ from kit.api import Api, RefusedError
 from kit.eventually import eventually
 from kit.leftovers import OVER
 from kit.recording import keep, recording
-from quintet.local.cluster import Cluster, down, up
+from quintet.local.cluster import Cluster, down, down_all, up
 
 GONE_OR_GOING = (404, 409)
 
@@ -35,6 +35,13 @@ def control_plane(state: Path) -> Iterator[Cluster]:
         keep(cluster)
         with _state_in(state):
             down(name)
+
+
+def stop_clusters_of_workers(base: Path) -> None:
+    """Stop the clusters that killed workers left behind; `base` is the temporary folder of the run."""
+    for clusters in base.glob("popen-*/*/quintet/clusters"):
+        with _state_in(clusters.parents[1]):
+            down_all()
 
 
 @contextmanager

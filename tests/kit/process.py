@@ -1,9 +1,19 @@
 """Programs of their own, that can be killed, frozen and started again."""
 
 import asyncio
+import ctypes
 import os
 import signal
 from collections.abc import Mapping
+
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def end_with_parent() -> None:
+    """Have the kernel kill this process when the test process dies, where it can (Linux)."""
+    if hasattr(_libc, "prctl"):
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Program:
@@ -20,7 +30,10 @@ class Program:
         """Begin, or begin again."""
         await self.ended()
         self._process = await asyncio.create_subprocess_exec(
-            *self._argv, env=self._environment, stderr=asyncio.subprocess.PIPE
+            *self._argv,
+            env=self._environment,
+            stderr=asyncio.subprocess.PIPE,
+            preexec_fn=end_with_parent,
         )
         self._reader = asyncio.create_task(self._read(self._process))
 

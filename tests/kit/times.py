@@ -1,8 +1,8 @@
 """Records where the time of a test run goes, and prints a summary.
 
 The plugin is on when the variable QUINTET_TEST_TIMES names a file. It records the seconds of each phase of each
-test, of each fixture, and the CPU that the test process and the whole machine used; `python -m kit.times FOLDER`
-summarizes the files of several runs as `make test-times` shows them.
+test, of each fixture, and the CPU that the test process and the whole machine used; `python -m kit.times FOLDER FILE`
+joins the files of several runs into one and prints what `make test-times` shows.
 """
 
 import json
@@ -52,7 +52,7 @@ class _Recorder:
         # Plain attributes of a report travel from a worker to the controlling process.
         report.cpu, report.fixtures = now - self._cpu, self._fixtures
         self._cpu, self._fixtures = now, []
-        return report  # type: ignore[no-any-return]
+        return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         test = self._tests.setdefault(report.nodeid, {"cpu": 0.0})
@@ -124,8 +124,8 @@ def _table(title: str, rows: dict[str, float]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
+    folder, file = map(Path, sys.argv[1:])
     found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    folder.with_suffix(".json").write_text(json.dumps(found, indent=1))
+    file.write_text(json.dumps(found, indent=1))
     for line in summarize(found):
         sys.stdout.write(f"{line}\n")

@@ -18,7 +18,7 @@ declarations (`src/quintet/controllers/<kind>/rbac.py`). There is no wildcard, n
 
 **Rights equal use.** In tests every controller runs as its account with the shipped role and
 nothing else, on an API server that enforces it: a right that is missing is a failing test.
-`make rights` runs all tests on clusters with an audit log and compares what was asked for with the roles.
+`make test-all` runs the tests on clusters with an audit log and compares what was asked for with the roles.
 It prints each right with the number of requests that needed it, fails if one was needed by none,
 and names every request that was refused. Two sorts of rights are in no request of their own: those
 that are held because they are given to others, and `update` on `finalizers`, which the API server
