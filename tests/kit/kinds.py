@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.accounts import TESTED, context
+from kit.clock import FastClock
 from kit.eventually import eventually
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.resources import CustomResource
@@ -18,7 +19,6 @@ from quintet.kube.discovery import catalogue
 from quintet.kube.errors import Forbidden
 from quintet.kube.transport import Transport
 from quintet.manifests.crd import definition
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
@@ -75,7 +75,7 @@ async def operating(
 ) -> AsyncIterator[Manager]:
     """An operator in this process, stopped on the way out; who it is, a context of the kubeconfig says."""
     async with Transport(config.load(str(kubeconfig), context)) as transport:
-        manager = Manager(Client(transport), SystemClock(), f"test-{secrets.token_hex(3)}", **options)
+        manager = Manager(Client(transport), FastClock(), f"test-{secrets.token_hex(3)}", **options)
         build(manager)
         task = asyncio.create_task(manager.run())
         try:
