@@ -1,11 +1,13 @@
 """Whatever configs and others do to an object: without the configs, it is as others left it.
 
-`CASCONFIG_SEQUENCES=20000` tries more sequences than the unit run does.
+The unit run tries few sequences with the two expensive properties, `make test-all` many;
+`CASCONFIG_SEQUENCES=20000` tries even more.
 """
 
 import copy
 import os
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +18,7 @@ SEQUENCES = int(os.environ.get("CASCONFIG_SEQUENCES", "2000"))
 LIMITS = settings(
     max_examples=SEQUENCES, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
+QUICK = settings(LIMITS, max_examples=SEQUENCES // 4)
 STARTS = st.integers(0, 511)
 CODES = st.integers(0, 4095)
 ANY_STEP = st.tuples(st.integers(0, 9), st.integers(0, 2), CODES)
@@ -23,9 +26,7 @@ OWN_STEP = st.tuples(st.integers(0, 3), st.integers(0, 2), CODES)
 ORDER = st.permutations(CONFIGS)
 
 
-@LIMITS
-@given(STARTS, st.lists(ANY_STEP, max_size=8), ORDER)
-def test_without_its_configs_an_object_is_as_others_left_it_and_holds_nothing_of_ours(start, steps, order):
+def without_its_configs(start, steps, order):
     world = World(start)
     for step in steps:
         world.step(*step)
@@ -33,6 +34,19 @@ def test_without_its_configs_an_object_is_as_others_left_it_and_holds_nothing_of
         world.remove(config)
     assert traces(world.live) == []
     assert meaning(world.live, ordered=False) == meaning(world.without, ordered=False), str(world)
+
+
+@QUICK
+@given(STARTS, st.lists(ANY_STEP, max_size=8), ORDER)
+def test_without_its_configs_an_object_is_as_others_left_it_and_holds_nothing_of_ours(start, steps, order):
+    without_its_configs(start, steps, order)
+
+
+@pytest.mark.exhaustive
+@LIMITS
+@given(STARTS, st.lists(ANY_STEP, max_size=8), ORDER)
+def test_many_objects_without_their_configs_are_as_others_left_them(start, steps, order):
+    without_its_configs(start, steps, order)
 
 
 @settings(LIMITS, max_examples=SEQUENCES // 8)
@@ -46,9 +60,7 @@ def test_where_nobody_else_writes_the_object_comes_back_item_by_item_in_its_orde
     assert [report.left for report in reports] == [(), (), ()]
 
 
-@settings(LIMITS, max_examples=SEQUENCES // 8)
-@given(STARTS, st.lists(ANY_STEP, max_size=6), st.lists(CODES, min_size=3, max_size=3))
-def test_what_an_object_holds_depends_on_the_configs_there_are_and_not_on_how_they_came(start, steps, codes):
+def depends_on_the_configs_alone(start, steps, codes):
     world = World(start)
     for step in steps:
         world.step(*step)
@@ -65,6 +77,19 @@ def test_what_an_object_holds_depends_on_the_configs_there_are_and_not_on_how_th
     assert meaning(world.live, ordered=False) == meaning(fresh.live, ordered=False), (
         f"{world}\nand from the start {fresh}"
     )
+
+
+@settings(LIMITS, max_examples=SEQUENCES // 20)
+@given(STARTS, st.lists(ANY_STEP, max_size=6), st.lists(CODES, min_size=3, max_size=3))
+def test_what_an_object_holds_depends_on_the_configs_there_are_and_not_on_how_they_came(start, steps, codes):
+    depends_on_the_configs_alone(start, steps, codes)
+
+
+@pytest.mark.exhaustive
+@settings(LIMITS, max_examples=SEQUENCES // 8)
+@given(STARTS, st.lists(ANY_STEP, max_size=6), st.lists(CODES, min_size=3, max_size=3))
+def test_what_many_objects_hold_depends_on_the_configs_there_are_alone(start, steps, codes):
+    depends_on_the_configs_alone(start, steps, codes)
 
 
 @settings(LIMITS, max_examples=SEQUENCES // 8)

@@ -4,7 +4,6 @@ Everything is drawn from small whole numbers, so that a failing sequence shrinks
 configs set, that were there from the start and that others set never look alike.
 """
 
-import copy
 import json
 
 import msgspec
@@ -21,6 +20,11 @@ TEMPLATE = ("spec", "template", "spec")
 JOB_TEMPLATE = ("spec", "jobTemplate", "spec", "template", "spec")
 CONFIGS = (ObjectKey("shop", "low"), ObjectKey("shop", "high"), ObjectKey("elsewhere", "low"))
 MOST_ROUNDS = 6
+
+
+def copied(obj):
+    """Return a copy that shares nothing, in a fraction of the time that `copy.deepcopy` takes."""
+    return msgspec.json.decode(msgspec.json.encode(obj))
 
 
 def at(obj, path):
@@ -91,7 +95,7 @@ def a_policy(code, number=0):
 
 def stored(obj, fills_in):
     """What the API server makes of an object that is sent to it."""
-    obj = copy.deepcopy(obj)
+    obj = copied(obj)
     metadata = obj["metadata"]
     for name in ("labels", "annotations"):
         if not metadata.get(name, True):
@@ -119,7 +123,7 @@ def _fill_in(container):
 
 def applied(obj, patch):
     """A JSON patch carried out as RFC 6902 says, with the version as a precondition."""
-    obj = copy.deepcopy(obj)
+    obj = copied(obj)
     for operation in patch:
         steps = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
         if steps == ["metadata", "resourceVersion"]:
@@ -150,7 +154,7 @@ class World:
         start, self.pod = a_start(code)
         self.fills_in = bool(code & 256)
         self.live = stored(start, self.fills_in)
-        self.without = copy.deepcopy(self.live)
+        self.without = copied(self.live)
         self.active = {}
         self.story = []
 
@@ -183,7 +187,7 @@ class World:
     def both(self, edit):
         """An edit by somebody else, in both worlds."""
         for name in ("live", "without"):
-            obj = copy.deepcopy(getattr(self, name))
+            obj = copied(getattr(self, name))
             edit(obj)
             setattr(self, name, stored(obj, self.fills_in))
 
@@ -276,7 +280,7 @@ class World:
         if gone in self.hidden():
             # The one beneath is not theirs to remove: they do not see it.
             if gone in self.brought():
-                obj = copy.deepcopy(self.live)
+                obj = copied(self.live)
                 edit(obj)
                 self.live = stored(obj, self.fills_in)
         elif gone is not None or new not in names:
@@ -286,7 +290,7 @@ class World:
         """Edit a container that a config has brought. The configs notice, and set it right."""
         ours = sorted(self.brought() & set(self.containers()))
         if ours:
-            obj = copy.deepcopy(self.live)
+            obj = copied(self.live)
             name = ours[code % len(ours)]
             container = next(item for item in at(obj, self.pod)["containers"] if item["name"] == name)
             container["image"] = f"f:{code % 5}"
