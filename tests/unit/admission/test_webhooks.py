@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import inf
 
 import aiohttp
@@ -42,6 +43,7 @@ class Trust:
         self.removed += 1
 
 
+@lru_cache(maxsize=2)
 def trusting(bundle: bytes) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=bundle.decode())
     context.verify_flags |= NO_CHECK_TIME
@@ -71,7 +73,7 @@ async def test_handshakes_succeed_across_two_replacements_of_the_authority():
     async with webhooks(clock, trust, interval=1 * DAYS).running() as port:
         for _ in range(550):
             await clock.advance(1 * DAYS)
-            for bundle in trust.bundles[-2:]:
+            for bundle in set(trust.bundles[-2:]):
                 leaf = await leaf_shown(port, bundle)
                 assert leaf.not_valid_before_utc < clock.now() < leaf.not_valid_after_utc
                 leaves.add(leaf.serial_number)
