@@ -9,24 +9,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from quintet.cli.completion import SHELLS, completion
-from quintet.cli.main import COMMANDS
+from quintet.cli.completion import SHELLS, completion, for_kubectl
+from quintet.cli.main import COMMANDS, quintet
 
 PROGRAM = Path(sys.executable).with_name("quintet")
-FOR_KUBECTL = "from quintet.cli.completion import for_kubectl; for_kubectl()"
 
 
 def suggested(words: str, at: int) -> list[str]:
     told = {"_QUINTET_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
-    answer = subprocess.run([PROGRAM], capture_output=True, text=True, env={**os.environ, **told})
+    answer = CliRunner().invoke(quintet, prog_name="quintet", env=told)
     assert not answer.stderr, answer.stderr
     return [line.partition(",")[2] for line in answer.stdout.splitlines() if line]
-
-
-def told_kubectl(*arguments: str) -> list[str]:
-    answer = subprocess.run([sys.executable, "-c", FOR_KUBECTL, *arguments], capture_output=True, text=True)
-    assert not answer.stderr, answer.stderr
-    return answer.stdout.splitlines()
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -45,7 +38,14 @@ def test_bash_takes_the_script():
     assert answer.stdout.endswith(" quintet\n"), answer.stderr
 
 
-def test_commands_are_suggested_without_importing_them():
+def test_the_program_suggests_its_commands():
+    told = {"_QUINTET_COMPLETE": "bash_complete", "COMP_WORDS": "quintet ", "COMP_CWORD": "1"}
+    answer = subprocess.run([PROGRAM], capture_output=True, text=True, env={**os.environ, **told})
+    assert not answer.stderr, answer.stderr
+    assert answer.stdout.splitlines() == [f"plain,{name}" for name in COMMANDS]
+
+
+def test_commands_are_suggested_by_their_beginning():
     assert suggested("quintet ", 1) == list(COMMANDS)
     assert suggested("quintet susp", 1) == ["suspend"]
 
@@ -60,7 +60,14 @@ def test_options_are_suggested():
     assert {"--dry-run", "--kubeconfig"} <= set(suggested("quintet suspend --", 2))
 
 
-def test_kubectl_is_told_in_its_own_way():
+def test_kubectl_is_told_in_its_own_way(monkeypatch, capsys):
+    def told_kubectl(*arguments: str) -> list[str]:
+        monkeypatch.setattr(sys, "argv", ["kubectl_complete-quintet", *arguments])
+        for_kubectl()
+        said, errors = capsys.readouterr()
+        assert not errors, errors
+        return said.splitlines()
+
     assert told_kubectl("susp") == [f"suspend\t{COMMANDS['suspend'][2]}", ":4"]
     assert told_kubectl("suspend", "check") == ["checkup", ":4"]
     assert told_kubectl()[-2:] == [f"demo\t{COMMANDS['demo'][2]}", ":4"]
