@@ -5,6 +5,7 @@ import io
 import re
 import subprocess
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,16 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listed.decode().split("\0") if name]
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def code_lines(path: Path) -> int:
     """Lines that do something: neither blank nor comment nor docstring."""
     source = path.read_text()
     docs: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(path)):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
@@ -59,7 +65,7 @@ def test_no_source_file_is_longer_than_four_hundred_lines():
 def test_no_function_is_longer_than_fifty_lines():
     long = []
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 if length > 50:
@@ -79,7 +85,7 @@ def test_no_module_is_a_drawer_for_odds_and_ends():
 def test_every_module_says_what_it_is_in_at_most_twelve_lines():
     silent = []
     for path in SOURCES:
-        text = ast.get_docstring(ast.parse(path.read_text()))
+        text = ast.get_docstring(parsed(path))
         if path.read_text().strip() and (
             text is None or (len(text.splitlines()) > 12 and path.name not in LONG)
         ):

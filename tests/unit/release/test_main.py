@@ -21,6 +21,14 @@ def source(tmp_path_factory):
     return copy_of(ROOT, tmp_path_factory.mktemp("source") / "quintet")
 
 
+@pytest.fixture(scope="module")
+def package(tmp_path_factory, source):
+    """The folder of a release with nothing but the Python package."""
+    folder = tmp_path_factory.mktemp("release")
+    written(folder, "--only", "python", root=source)
+    return folder
+
+
 def written(folder, *options, root=ROOT):
     assert main([__version__, "--output", str(folder), "--root", str(root), *options]) == 0
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
@@ -93,11 +101,10 @@ def test_where_images_cannot_be_built_the_rest_is_written_and_that_is_said(tmp_p
     assert not [path for path in there if path.startswith("images")]
 
 
-def test_the_package_has_what_commands_need_and_the_same_bytes_twice(tmp_path, source):
-    for name in ("one", "two"):
-        written(tmp_path / name, "--only", "python", root=source)
-    assert sums(tmp_path / "one") == sums(tmp_path / "two")
-    with zipfile.ZipFile(tmp_path / f"one/python/quintet-{__version__}-py3-none-any.whl") as wheel:
+def test_the_package_has_what_commands_need_and_the_same_bytes_twice(tmp_path, source, package):
+    written(tmp_path, "--only", "python", root=source)
+    assert sums(tmp_path) == sums(package)
+    with zipfile.ZipFile(package / f"python/quintet-{__version__}-py3-none-any.whl") as wheel:
         names = set(wheel.namelist())
     share = "quintet/local/share"
     assert names > {
@@ -105,12 +112,11 @@ def test_the_package_has_what_commands_need_and_the_same_bytes_twice(tmp_path, s
         f"{share}/images/base/finish", f"{share}/config/operator/operator.yaml",
     }  # fmt: skip
     assert not [name for name in names if "__pycache__" in name or "node_modules" in name]
-    with tarfile.open(tmp_path / f"one/python/quintet-{__version__}.tar.gz") as source:
+    with tarfile.open(package / f"python/quintet-{__version__}.tar.gz") as source:
         assert f"quintet-{__version__}/pyproject.toml" in source.getnames()
 
 
-def test_the_list_of_what_the_package_needs_is_about_the_package(tmp_path, source):
-    written(tmp_path, "--only", "python", root=source)
-    body = json.loads((tmp_path / "sbom/python.cdx.json").read_text())
+def test_the_list_of_what_the_package_needs_is_about_the_package(package):
+    body = json.loads((package / "sbom/python.cdx.json").read_text())
     assert body["metadata"]["component"]["purl"] == f"pkg:pypi/quintet@{__version__}"
     assert "msgspec" in {each["name"] for each in body["components"]}
