@@ -3,9 +3,9 @@
 import re
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
+from kit import yamltext
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import CustomResource
 from quintet.cli.annotated import annotated
@@ -26,7 +26,7 @@ def printed(*arguments: str) -> str:
 
 
 def the_object(text: str, kind: CustomResource) -> JsonObject:
-    (found,) = [each for each in yaml.safe_load_all(text) if each["kind"] == kind.resource.kind]
+    (found,) = [each for each in yamltext.load_all(text) if each["kind"] == kind.resource.kind]
     return dict(found)
 
 
@@ -78,7 +78,7 @@ def test_every_field_at_the_top_of_the_spec_has_its_description_above_it(kind: C
 
 
 def test_a_name_is_put_wherever_the_sample_says_its_own():
-    service, cluster = yaml.safe_load_all(printed("stc", "shop"))
+    service, cluster = yamltext.load_all(printed("stc", "shop"))
     assert (
         service["metadata"]["name"] == cluster["metadata"]["name"] == cluster["spec"]["serviceName"] == "shop"
     )
@@ -87,16 +87,16 @@ def test_a_name_is_put_wherever_the_sample_says_its_own():
 
 
 def test_a_namespace_is_written_into_all_objects_and_into_addresses_of_it():
-    found = yaml.safe_load(printed("subscription", "-n", "orders"))
+    found = yamltext.load(printed("subscription", "-n", "orders"))
     assert found["metadata"] == {"name": "orders", "namespace": "orders"}
     assert found["spec"]["sink"] == "http://orders.orders.svc.cluster.local:8080/events"
-    assert {each["metadata"]["namespace"] for each in yaml.safe_load_all(printed("ckup", "-n", "lab"))} == {
+    assert {each["metadata"]["namespace"] for each in yamltext.load_all(printed("ckup", "-n", "lab"))} == {
         "lab"
     }
 
 
 def test_without_a_namespace_nothing_says_where_it_goes():
-    assert all("namespace" not in each["metadata"] for each in yaml.safe_load_all(printed("ckup")))
+    assert all("namespace" not in each["metadata"] for each in yamltext.load_all(printed("ckup")))
 
 
 def test_old_names_of_fields_are_not_recommended():
@@ -145,4 +145,4 @@ def test_what_is_left_out_can_be_had_by_taking_the_mark_of_the_comment_away():
         "#     size: 3",
     ]
     free = "\n".join(line.removeprefix("# ") for line in lines[3:])
-    assert yaml.safe_load(free) == {"parts": [{"name": "", "size": 3}]}
+    assert yamltext.load(free) == {"parts": [{"name": "", "size": 3}]}

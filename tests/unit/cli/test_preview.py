@@ -3,9 +3,9 @@
 import json
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
+from kit import yamltext
 from quintet.cli.diff import child_differences, differences, three_way
 from quintet.cli.new import new
 from quintet.cli.preview import preview
@@ -41,14 +41,14 @@ def a_new(kind: str) -> str:
 def test_the_children_of_a_kind_in_the_order_in_which_they_are_made(kind, want):
     answer = run(a_new(kind))
     assert answer.exit_code == 0, answer.output
-    assert [each["kind"] for each in yaml.safe_load_all(answer.stdout) if each] == want
+    assert [each["kind"] for each in yamltext.load_all(answer.stdout) if each] == want
 
 
 def test_a_backend_without_a_url_gets_a_server_of_its_own_and_one_with_a_url_does_not():
     own = a_new("evb")
     with_url = own.replace("- maxInFlightMessages: 10", "- url: nats://nats:4222")
     kinds = [
-        [each["kind"] for each in yaml.safe_load_all(run(text).stdout) if each] for text in (own, with_url)
+        [each["kind"] for each in yamltext.load_all(run(text).stdout) if each] for text in (own, with_url)
     ]
     assert ("StatefulSet" in kinds[0], "NetworkPolicy" in kinds[0]) == (True, True)
     assert ("StatefulSet" in kinds[1], "NetworkPolicy" in kinds[1]) == (False, False)
@@ -69,7 +69,7 @@ def test_mistakes_are_said_in_the_words_of_validate_and_nothing_is_made_of_that_
     judged = CliRunner().invoke(validate, ["-f", "-"], input=text)
     assert answer.exit_code == 1
     assert answer.stderr.splitlines() == judged.stdout.splitlines()
-    assert [each["kind"] for each in yaml.safe_load_all(answer.stdout)] == [
+    assert [each["kind"] for each in yamltext.load_all(answer.stdout)] == [
         "ConfigMap",
         "Service",
         "Deployment",

@@ -1,8 +1,8 @@
 """The installation leads to discovery, and the page of the catalog is generated like everything else."""
 
 import pytest
-import yaml
 
+from kit import yamltext
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES
 from quintet.manifests.catalog import HEADER, catalog_page
 from quintet.manifests.files import CATALOG_PAGE, INSTALLATION, KYMA, differences, generate, write
@@ -15,7 +15,7 @@ def files():
 
 
 def test_the_service_leads_to_the_port_that_the_operator_serves_discovery_at(files):
-    objects = list(yaml.safe_load_all(files[INSTALLATION / "manager.yaml"]))
+    objects = list(yamltext.load_all(files[INSTALLATION / "manager.yaml"]))
     (service,) = (each for each in objects if each["metadata"]["name"] == "eventing-controller")
     (deployment,) = (each for each in objects if each["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -28,7 +28,7 @@ def test_the_service_leads_to_the_port_that_the_operator_serves_discovery_at(fil
 
 
 def test_the_published_address_is_another_name_of_it_and_takes_no_namespace_with_it(files):
-    service = yaml.safe_load(files[KYMA / "discovery.yaml"])
+    service = yamltext.load(files[KYMA / "discovery.yaml"])
     assert (service["metadata"]["name"], service["metadata"]["namespace"]) == (
         "eventing-controller",
         "kyma-system",
@@ -37,7 +37,7 @@ def test_the_published_address_is_another_name_of_it_and_takes_no_namespace_with
         "type": "ExternalName",
         "externalName": f"eventing-controller.{SYSTEM_NAMESPACE}.svc.cluster.local",
     }
-    assert yaml.safe_load(files[KYMA / "kustomization.yaml"])["resources"] == ["discovery.yaml"]
+    assert yamltext.load(files[KYMA / "kustomization.yaml"])["resources"] == ["discovery.yaml"]
     assert "kyma-system" not in "".join(
         text for path, text in files.items() if path.parent == INSTALLATION
     ), "installing and removing the operator leaves the namespace of others alone"

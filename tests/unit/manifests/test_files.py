@@ -3,10 +3,10 @@
 import json
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit import yamltext
 from quintet.manifests import files
 from quintet.manifests.__main__ import main
 from quintet.manifests.crd import definition, object_schema
@@ -25,7 +25,7 @@ json_values = st.recursive(
 @given(st.dictionaries(st.text(), json_values))
 def test_yaml_says_what_the_object_says(document):
     text = as_yaml(document)
-    assert yaml.safe_load(text) == document
+    assert yamltext.load(text) == document
     assert as_yaml(json.loads(json.dumps(document))) == text, "order and spelling are stable"
 
 

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
+from kit import yamltext
 from quintet import __version__
 from quintet.components import COMPONENTS
 from quintet.manifests import helm, olm
@@ -23,7 +23,7 @@ def chart():
 @pytest.fixture(scope="module")
 def bundle():
     files = olm.bundle(ALL)
-    return {path: yaml.safe_load(content) for path, content in files.items()}
+    return {path: yamltext.load(content) for path, content in files.items()}
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_the_image_of_a_bundle_says_what_its_metadata_says(bundle):
 def test_the_catalog_leads_from_release_to_release():
     releases = [olm.Release("0.1.0"), olm.Release("0.2.0", replaces="0.1.0")]
     first = olm.catalog(ALL, releases[0])
-    found = list(yaml.safe_load_all(olm.catalog(ALL, releases[1], first)))
+    found = list(yamltext.load_all(olm.catalog(ALL, releases[1], first)))
     (channel,) = [each for each in found if each["schema"] == "olm.channel"]
     assert channel["entries"] == [
         {"name": "quintet.v0.1.0"},
@@ -139,7 +139,7 @@ def test_the_catalog_leads_from_release_to_release():
     ]
     bundles = [each for each in found if each["schema"] == "olm.bundle"]
     assert [each["name"] for each in bundles] == ["quintet.v0.1.0", "quintet.v0.2.0"]
-    assert bundles[0] in list(yaml.safe_load_all(first)), "what was released stays as it was"
+    assert bundles[0] in list(yamltext.load_all(first)), "what was released stays as it was"
     (package,) = [each for each in found if each["schema"] == "olm.package"]
     assert package["defaultChannel"] == channel["name"]
     assert "replaces" not in olm.cluster_service_version(ALL, releases[0])["spec"]

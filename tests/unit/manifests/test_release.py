@@ -5,9 +5,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
+from kit import yamltext
 from quintet import __version__
 from quintet.cli.install import install
 from quintet.components import COMPONENTS
@@ -25,7 +25,7 @@ def made():
 
 
 def documents(content):
-    return list(yaml.safe_load_all(content))
+    return list(yamltext.load_all(content))
 
 
 def test_one_file_installs_what_every_other_way_installs(made):

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from kit import yamltext
 from kit.holders import DISPATCHER, RUN
 from quintet.apis.suite import QuintetSpec, Topology
 from quintet.components import COMPONENTS
@@ -26,7 +26,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
         return []  # definitions are large
     lines = [line for line in content.splitlines() if not re.fullmatch(r"\s*\{\{-.*\}\}", line)]
     text = re.sub(r"\{\{.*?\}\}", "value", "\n".join(lines))
-    return [each for each in yaml.safe_load_all(text) if isinstance(each, dict) and "kind" in each]
+    return [each for each in yamltext.load_all(text) if isinstance(each, dict) and "kind" in each]
 
 
 def shipped() -> list[tuple[str, dict[str, Any]]]:

@@ -6,8 +6,8 @@ import tarfile
 import zipfile
 
 import pytest
-import yaml
 
+from kit import yamltext
 from kit.checkout import ROOT, copy_of
 from quintet import __version__
 from quintet.components import COMPONENTS
@@ -79,7 +79,7 @@ def test_the_catalog_of_the_version_before_goes_on_also_where_it_is_overwritten(
     catalog.write_text(olm.catalog(tuple(COMPONENTS.values()), olm.Release("0.0.9")))
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  catalog/quintet/catalog.yaml\n")
     written(tmp_path, "--only", "manifests", "--replaces", "0.0.9", "--catalog", str(catalog))
-    found = list(yaml.safe_load_all(catalog.read_text()))
+    found = list(yamltext.load_all(catalog.read_text()))
     names = [each["name"] for each in found if each["schema"] == "olm.bundle"]
     assert names == ["quintet.v0.0.9", f"quintet.v{__version__}"]
 
