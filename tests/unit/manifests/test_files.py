@@ -18,11 +18,11 @@ FILE = "config/crd/libraries.samples.quintet.dev.yaml"
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
+    max_leaves=10,
 )
 
 
-@given(st.dictionaries(st.text(), json_values))
+@given(st.dictionaries(st.text(), json_values, max_size=3))
 def test_yaml_says_what_the_object_says(document):
     text = as_yaml(document)
     assert yamltext.load(text) == document
