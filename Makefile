@@ -10,6 +10,8 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/pytest
 # make integration KUBERNETES=1.36: the same tests on another version; `quintet build --help` names them.
 export QUINTET_KUBERNETES := $(KUBERNETES)
+# Every worker and every command that tests start would compile all modules anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 ##@ Start here
 

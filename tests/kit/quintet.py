@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -25,10 +26,18 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nobody listens on, that was not given away before, and that no outgoing connection gets."""
-    port = next(each for each in free_ports(20) if each not in _given)
+    """A port that nobody listens on, that was not given away before, and that no outgoing connection gets.
+
+    A server that a test has stopped for a while still has its port, so workers choose from different ports.
+    """
+    port = next(each for each in free_ports(40) if each not in _given and _is_ours(each))
     _given.add(port)
     return port
+
+
+def _is_ours(port: int) -> bool:
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return port % workers == int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % workers
 
 
 def kinds(*controllers: str) -> list[Resource]:

@@ -8,3 +8,12 @@ def test_no_port_is_given_twice_and_none_that_outgoing_connections_get():
     ports = [free_port() for _ in range(200)]
     assert len(set(ports)) == len(ports)
     assert max(ports) < _first_outgoing_port()
+
+
+def test_two_workers_never_choose_the_same_port(monkeypatch):
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "3")
+    given = []
+    for worker in ("gw0", "gw1", "gw2"):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
+        given.append({free_port() % 3 for _ in range(20)})
+    assert given == [{0}, {1}, {2}]
