@@ -7,7 +7,6 @@ every chapter ends the same: all targets as the config wants them, or all as the
 import asyncio
 import contextlib
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from kit.api import Api
 from kit.casconfigs import (
+    CONTEXT,
     DEPLOYMENTS,
     a_deployment,
     a_policy,
@@ -31,12 +31,12 @@ from kit.casconfigs import (
 from kit.cluster import fresh_namespace
 from kit.crashes import ANSWER_LOST, FAULTS, KILLED_AFTER, KILLED_BEFORE, TROUBLE, at_writes, keep_running
 from kit.meanwhile import meanwhile
+from kit.operators import operator_of
 from kit.process import Program
 from kit.proxy import FaultProxy
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.kube.client import Client
 
-TESTS = Path(__file__).parent.parent
 NAMES = ("a", "b", "c")
 PATIENT = 120.0
 
@@ -105,8 +105,7 @@ async def a_stage(
     async with fresh_namespace(api) as namespace, FaultProxy(kubeconfig) as proxy:
         for name in NAMES:
             await client.create(DEPLOYMENTS, a_deployment(name), Object, namespace=namespace)
-        argv = [sys.executable, "-m", "kit.casconfigs", str(proxy.write_kubeconfig(scratch)), namespace]
-        operator = Program(*argv, environment={"PYTHONPATH": str(TESTS)})
+        operator = operator_of("casconfig", proxy.write_kubeconfig(scratch), CONTEXT, namespace)
         await operator.start()
         try:
             async with meanwhile(keep_running(operator)):

@@ -5,7 +5,6 @@ deleted. Then each write in turn is hit in each way. Whatever is hit, the end of
 the same: exactly the wanted pods, each on a claim group of its own, none leaked, none doubled.
 """
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,15 +24,15 @@ from kit.crashes import (
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.meanwhile import meanwhile
+from kit.operators import operator_of
 from kit.process import Program
 from kit.proxy import FaultProxy
-from kit.statefulclusters import a_cluster, claims, claims_of, get, names, pods, revisions
+from kit.statefulclusters import CONTEXT, a_cluster, claims, claims_of, get, names, pods, revisions
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
 from quintet.controllers.statefulcluster.desired import PODS
 from quintet.kube.client import Client
 
-TESTS = Path(__file__).parent.parent
 POLICY = {"whenScaled": "Delete", "whenDeleted": "Delete"}
 
 
@@ -94,11 +93,6 @@ async def tell(client: Client, namespace: str, claims_at_most: list[int]) -> Non
     await eventually(gone, within=120.0)
 
 
-def an_operator(kubeconfig: Path, namespace: str) -> Program:
-    argv = [sys.executable, "-m", "kit.statefulclusters", str(kubeconfig), namespace]
-    return Program(*argv, environment={"PYTHONPATH": str(TESTS)})
-
-
 async def run(client: Client, api: Api, kubeconfig: Path, folder: Path, prepare) -> FaultProxy:
     """The story with an operator that is started again whenever it dies; `prepare` sets the fault."""
     async with (
@@ -106,7 +100,7 @@ async def run(client: Client, api: Api, kubeconfig: Path, folder: Path, prepare)
         FaultProxy(kubeconfig) as proxy,
         PretendedNode(api, namespace=namespace).running(),
     ):
-        operator = an_operator(proxy.write_kubeconfig(folder), namespace)
+        operator = operator_of("statefulcluster", proxy.write_kubeconfig(folder), CONTEXT, namespace)
         await operator.start()
         try:
             async with meanwhile(keep_running(operator)):

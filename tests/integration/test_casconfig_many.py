@@ -4,14 +4,24 @@ import asyncio
 import logging
 import re
 import signal
-import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from kit.api import Api
-from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, an_account, applied, create, edit, remove
+from kit.casconfigs import (
+    CONTEXT,
+    DEPLOYMENTS,
+    a_deployment,
+    a_policy,
+    an_account,
+    applied,
+    create,
+    edit,
+    remove,
+)
+from kit.operators import operator_of
 from kit.process import Program
 from kit.proxy import FaultProxy, matching
 from quintet.apis.meta import Object, ObjectKey
@@ -19,7 +29,6 @@ from quintet.kube.client import Client
 
 COUNT = 1000
 measured = logging.getLogger("measured")  # seen with -o log_cli=true -o log_cli_level=info
-TESTS = Path(__file__).parent.parent
 
 
 async def make(client: Client, namespace: str) -> None:
@@ -63,8 +72,7 @@ async def test_a_thousand_targets_take_a_thousand_writes_and_then_none(
 ):
     await an_account(api, namespace)
     await make(casconfigs, namespace)
-    argv = [sys.executable, "-m", "kit.casconfigs", str(proxy.write_kubeconfig(tmp_path)), namespace]
-    operator = Program(*argv, environment={"PYTHONPATH": str(TESTS)})
+    operator = operator_of("casconfig", proxy.write_kubeconfig(tmp_path), CONTEXT, namespace)
     await operator.start()
     loop = asyncio.get_running_loop()
     try:

@@ -1,14 +1,12 @@
 """CASConfigs on a real API server: their definition, their operator, the account they act as, and targets.
 
 The targets have no replicas where that can be, so that the controllers of Kubernetes have nothing to do.
-Run as a program it is the operator alone, to be killed: `python -m kit.casconfigs KUBECONFIG NAMESPACE`.
+`kit.operate` runs the operator alone, to be killed.
 """
 
-import asyncio
 import contextlib
 import copy
 import functools
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +19,7 @@ from kit.kinds import define, operating
 from quintet.apis.casconfig.types import CASCONFIG, CASCONFIGS, FINALIZER, SERVICE_ACCOUNT, CASConfig
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.controllers.casconfig import controller
-from quintet.kube import config
 from quintet.kube.client import Client
-from quintet.kube.transport import Transport
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 
 RBAC = "rbac.authorization.k8s.io"
@@ -251,17 +246,3 @@ async def casconfig_operator(
     build = functools.partial(controller.build, operator=operator)
     async with operating(kubeconfig, build, context=context, **options) as manager:
         yield manager
-
-
-async def _serve(kubeconfig: str, namespace: str) -> None:
-    async with Transport(config.load(kubeconfig, CONTEXT)) as transport:
-        manager = Manager(Client(transport), SystemClock(), "operator", namespace=namespace)
-        controller.build(manager)
-        await manager.run()
-
-
-if __name__ == "__main__":
-    from quintet.observe import logging as logs
-
-    logs.set_up("text", "info")
-    asyncio.run(_serve(*sys.argv[1:3]))

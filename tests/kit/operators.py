@@ -1,4 +1,4 @@
-"""Widget operators in processes of their own."""
+"""Operators in processes of their own."""
 
 import contextlib
 import signal
@@ -11,9 +11,15 @@ from kit.process import Program
 TESTS = Path(__file__).parent.parent
 
 
+def operator_of(kind: str, kubeconfig: Path, context: str, namespace: str) -> Program:
+    """Return the operator of one kind of ours for one namespace, yet to be started."""
+    argv = [sys.executable, "-m", "kit.operate", kind, str(kubeconfig), context, namespace]
+    return Program(*argv, environment={"PYTHONPATH": str(TESTS)})
+
+
 @contextlib.asynccontextmanager
 async def an_operator(kubeconfig: Path, *arguments: str) -> AsyncIterator[Program]:
-    """A running operator, killed on the way out."""
+    """A running operator of Widgets, killed on the way out."""
     argv = [sys.executable, "-m", "kit.widgets", str(kubeconfig), *arguments]
     operator = Program(*argv, environment={"PYTHONPATH": str(TESTS)})
     await operator.start()

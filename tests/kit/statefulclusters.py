@@ -1,12 +1,10 @@
 """StatefulClusters on a real API server: their definition, their operator, and how to look at them.
 
 There is no node; where pods must start, `kit.kubelet.PretendedNode` says of them what a kubelet would.
-Run as a program it is the operator alone, to be killed: `python -m kit.statefulclusters KUBECONFIG NAMESPACE`.
+`kit.operate` runs the operator alone, to be killed.
 """
 
-import asyncio
 import contextlib
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,7 @@ from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource
 from quintet.apis.statefulcluster import STATEFULCLUSTER, STATEFULCLUSTERS, StatefulCluster
 from quintet.controllers.statefulcluster import controller
 from quintet.controllers.statefulcluster.desired import CLAIMS, PODS, REVISIONS
-from quintet.kube import config
 from quintet.kube.client import Client
-from quintet.kube.transport import Transport
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 
 CONTEXT = context_of("statefulcluster")
@@ -152,17 +147,3 @@ def claims_of(pod: JsonObject) -> list[str]:
     """The names of the claims that a pod mounts."""
     volumes = pod["spec"]["volumes"]
     return [each["persistentVolumeClaim"]["claimName"] for each in volumes if "persistentVolumeClaim" in each]
-
-
-async def _serve(kubeconfig: str, namespace: str) -> None:
-    async with Transport(config.load(kubeconfig, CONTEXT)) as transport:
-        manager = Manager(Client(transport), SystemClock(), "operator", namespace=namespace)
-        controller.build(manager)
-        await manager.run()
-
-
-if __name__ == "__main__":
-    from quintet.observe import logging as logs
-
-    logs.set_up("text", "info")
-    asyncio.run(_serve(*sys.argv[1:3]))

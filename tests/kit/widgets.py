@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from kit.eventually import eventually
-from kit.kinds import CRDS, discovered
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, Struct
 from quintet.kube import config
 from quintet.kube.client import Client
@@ -63,6 +61,10 @@ CRD: JsonObject = {
 
 async def install(client: Client) -> None:
     """Make the API server serve widgets."""
+    # An operator that is started again and again should not load what only tests need: it takes four times as long.
+    from kit.eventually import eventually
+    from kit.kinds import CRDS, discovered
+
     await client.apply(CRDS, ObjectKey("", CRD["metadata"]["name"]), CRD, Object)
     await discovered(client, WIDGETS)
 
