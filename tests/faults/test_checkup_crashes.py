@@ -1,8 +1,8 @@
-"""The operator dies, or an answer is lost, at every single write of a checkup's life.
+"""The operator dies, or an answer is lost, at any write of a checkup's life.
 
-A reference run numbers the writes; then each write in turn is hit. Whatever is hit: one Job for each
-run, the right verdicts, and nothing left in the end. There is no node, so the parts of kubelet and
-checkup are played here (see kit/checkups.py); the Job controller and the garbage collector are real.
+Whatever is hit: one Job for each run, the right verdicts, and nothing left in the end. `kit.crashes` says which
+writes are hit on which level. There is no node, so the parts of kubelet and checkup are played here (see
+kit/checkups.py); the Job controller and the garbage collector are real.
 """
 
 import asyncio
@@ -18,11 +18,24 @@ from kit.accounts import context
 from kit.api import Api
 from kit.checkups import CHILD_TYPES, PASSED, PlayedPod, an_account, create, pods, with_verdict
 from kit.cluster import fresh_namespace
-from kit.crashes import ANSWER_LOST, FAULTS, KILLED_AFTER, KILLED_BEFORE, TROUBLE, at_writes, keep_running
+from kit.crashes import (
+    ANSWER_LOST,
+    ESSENTIAL,
+    KILLED_AFTER,
+    KILLED_BEFORE,
+    PATIENCE,
+    TROUBLE,
+    explaining,
+    hit_by,
+    keep_running,
+    side_by_side,
+    until_hit,
+)
 from kit.eventually import eventually
 from kit.meanwhile import meanwhile
 from kit.process import Program
-from kit.proxy import Before, FaultProxy, matching
+from kit.proxy import Before, FaultProxy, anything, matching
+from kit.proxy.requests import Predicate
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.checkup.contract import RUN_LABEL
 from quintet.apis.meta import Object, ObjectKey
@@ -78,10 +91,10 @@ async def tell(client: Client, namespace: str) -> None:
     """The story: a checkup hangs and times out, passes when it is run again, and is deleted."""
     await an_account(client, namespace)
     key = await create(client, namespace, NAME, timeout=1)
-    first = await with_verdict(client, key, "TimedOut", within=120.0)
+    first = await with_verdict(client, key, "TimedOut", within=PATIENCE)
     assert first.status.evidence is not None, first.status
     await client.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/rerun": "1"}}}, Object)
-    second = await with_verdict(client, key, "Passed", run=2, within=120.0)
+    second = await with_verdict(client, key, "Passed", run=2, within=PATIENCE)
     assert second.status.result_map == {"echo": "Hi!"}
     assert [(run.run, run.verdict) for run in second.status.history] == [(1, "TimedOut")]
     await client.delete(CHECKUPS, key)
@@ -96,8 +109,7 @@ async def nothing_left(client: Client, namespace: str) -> None:
                 assert page.items == (), f"{resource.kind} is left: {bytes(page.items[0])[:300]!r}"
         assert await pods(client, namespace) == [], "pods are left"
 
-    # Longer than the end of a pod is waited for before the rest is deleted.
-    await eventually(gone, within=150.0)
+    await eventually(gone, within=PATIENCE)
 
 
 @contextlib.asynccontextmanager
@@ -128,51 +140,78 @@ async def writes(checkups: Client, cluster, tmp_path_factory) -> int:
         return len(proxy.trace.writes())
 
 
+async def tell_with(
+    fault: str, at_write: int | None, client: Client, api: Api, kubeconfig: Path, scratch: Path
+) -> None:
+    async with (
+        a_stage(client, api, kubeconfig, scratch) as (namespace, proxy, operator),
+        hit_by(fault, proxy, operator, at_write=at_write),
+    ):
+        await tell(client, namespace)
+        made = [e for e in proxy.trace.writes(matching("create", "jobs")) if e.status == 201]
+        assert len(made) == 2, "not one Job for each run"
+
+
+@pytest.mark.timeout(1800)
+async def test_one_job_for_each_run_and_the_right_verdict_when_the_first_write_of_each_type_is_hit(
+    checkups: Client, cluster, api, tmp_path
+):
+    async def told(fault: str) -> None:
+        await tell_with(fault, None, checkups, api, cluster.kubeconfig, tmp_path)
+
+    await side_by_side(ESSENTIAL, told)
+
+
 # To be refused is to have written nothing, which the kill before each write shows already.
 EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 1, TROUBLE: 3}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(1800)
 async def test_one_job_for_each_run_and_the_right_verdict_whatever_happens_to_a_write(
     fault, writes, checkups: Client, cluster, api, tmp_path
 ):
-    async def plan(number: int) -> None:
-        stage = a_stage(checkups, api, cluster.kubeconfig, tmp_path)
-        async with stage as (namespace, proxy, operator):
-            injected = proxy.inject(FAULTS[fault](operator), at_write=number)
-            await tell(checkups, namespace)
-            # A run may have a write less than the reference; one that it did have must have been hit.
-            assert injected.hits or len(proxy.trace.writes()) < number, f"\n{proxy.trace}"
-            made = [e for e in proxy.trace.writes(matching("create", "jobs")) if e.status == 201]
-            assert len(made) == 2, f"write {number} {fault}: not one Job for each run\n{proxy.trace}"
+    async def told(number: int) -> None:
+        await tell_with(fault, number, checkups, api, cluster.kubeconfig, tmp_path)
 
-    await at_writes(range(1, writes + 1, EVERY[fault]), plan)
+    await side_by_side(range(1, writes + 1, EVERY[fault]), told)
 
 
+async def delete_before(
+    when: Predicate, at_write: int | None, client: Client, api: Api, kubeconfig: Path, scratch: Path
+) -> None:
+    """Delete the checkup just before a write of its story; nothing may be left."""
+    async with a_stage(client, api, kubeconfig, scratch) as (namespace, proxy, operator):
+        key = ObjectKey(namespace, NAME)
+
+        async def delete() -> None:
+            with contextlib.suppress(NotFound):
+                await client.delete(CHECKUPS, key)
+
+        injected = proxy.inject(Before(delete), when=when, at_write=at_write)
+        with explaining(f"deleted before write {at_write or 'of the given type'}", proxy, operator):
+            await until_hit(injected, tell(client, namespace))
+            await delete()
+            await nothing_left(client, namespace)
+
+
+@pytest.mark.timeout(1800)
+async def test_nothing_is_left_if_it_is_deleted_while_its_objects_are_made(
+    checkups: Client, cluster, api, tmp_path
+):
+    when = matching("create", "jobs")
+    await delete_before(when, None, checkups, api, cluster.kubeconfig, tmp_path)
+
+
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_nothing_is_left_at_whatever_stage_it_is_deleted(
     writes, checkups: Client, cluster, api, tmp_path
 ):
-    async def plan(number: int) -> None:
-        stage = a_stage(checkups, api, cluster.kubeconfig, tmp_path)
-        async with stage as (namespace, proxy, _):
-            key = ObjectKey(namespace, NAME)
+    async def told(number: int) -> None:
+        await delete_before(anything, number, checkups, api, cluster.kubeconfig, tmp_path)
 
-            async def delete() -> None:
-                with contextlib.suppress(NotFound):
-                    await checkups.delete(CHECKUPS, key)
-
-            injected = proxy.inject(Before(delete), at_write=number)
-            story = asyncio.create_task(tell(checkups, namespace))
-            hit = asyncio.create_task(injected.hit(within=120.0))
-            await asyncio.wait([story, hit], return_when=asyncio.FIRST_COMPLETED)
-            story.cancel()
-            hit.cancel()
-            await asyncio.gather(story, hit, return_exceptions=True)
-            await delete()
-            await nothing_left(checkups, namespace)
-
-    await at_writes(range(1, writes + 1), plan)
+    await side_by_side(range(1, writes + 1), told)

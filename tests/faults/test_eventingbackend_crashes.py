@@ -1,11 +1,9 @@
-"""The operator dies, or an answer is lost, at every single write of a backend's life.
+"""The operator dies, or an answer is lost, at any write of a backend's life.
 
-A reference run numbers the writes; then each write in turn is hit. Whatever is hit: the same objects,
-none made twice, ready in the end, and nothing left after the deletion. NATS is real; the pods are
-made ready by a pretended node.
+Whatever is hit: the same objects, none made twice, ready in the end, and nothing left after the deletion.
+`kit.crashes` says which writes are hit on which level. NATS is real; the pods are made ready by a pretended node.
 """
 
-import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator
@@ -18,21 +16,33 @@ from kit.accounts import context
 from kit.api import Api
 from kit.backends import change, children, create, get, jetstream_of, ready, resources
 from kit.cluster import fresh_namespace
-from kit.crashes import ANSWER_LOST, FAULTS, KILLED_AFTER, KILLED_BEFORE, TROUBLE, at_writes, keep_running
+from kit.crashes import (
+    ANSWER_LOST,
+    ESSENTIAL,
+    KILLED_AFTER,
+    KILLED_BEFORE,
+    PATIENCE,
+    TROUBLE,
+    explaining,
+    hit_by,
+    keep_running,
+    side_by_side,
+    until_hit,
+)
 from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.meanwhile import meanwhile
 from kit.nats import NatsServer, a_nats_server
 from kit.objects import exists
 from kit.process import Program
-from kit.proxy import Before, FaultProxy
+from kit.proxy import Before, FaultProxy, anything, matching
+from kit.proxy.requests import Predicate
 from kit.quintet import COMMAND
 from quintet.apis.eventingbackend import EVENTINGBACKENDS
 from quintet.apis.meta import ObjectKey
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 
-PATIENCE = 300.0
 NAME = "bus"
 WANTED = {
     f"{kind}/{NAME}-{part}"
@@ -127,54 +137,93 @@ async def writes(backends: Client, nats, cluster, tmp_path_factory) -> int:
         return len(proxy.trace.writes())
 
 
+async def tell_with(
+    fault: str,
+    at_write: int | None,
+    client: Client,
+    nats: NatsServer,
+    api: Api,
+    kubeconfig: Path,
+    scratch: Path,
+) -> None:
+    async with (
+        a_stage(api, kubeconfig, scratch) as (namespace, proxy, operator),
+        hit_by(fault, proxy, operator, at_write=at_write),
+    ):
+        await tell(client, namespace, nats)
+        made = [e for e in proxy.trace.writes() if e.request.verb == "create" and e.status == 201]
+        assert len(made) == len(WANTED), "something was made twice"
+
+
+@pytest.mark.timeout(1800)
+async def test_the_end_is_the_same_when_the_first_write_of_each_type_is_hit(
+    backends: Client, nats, cluster, api, tmp_path
+):
+    async def told(fault: str) -> None:
+        await tell_with(fault, None, backends, nats, api, cluster.kubeconfig, tmp_path)
+
+    await side_by_side(ESSENTIAL, told)
+
+
 # To be refused is to have written nothing, and a lost answer is a kill after the commit without the kill.
 EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 2, TROUBLE: 4}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(1800)
 async def test_the_end_is_the_same_whatever_happens_to_a_write(
     fault, writes, backends: Client, nats, cluster, api, tmp_path
 ):
-    async def plan(number: int) -> None:
-        async with a_stage(api, cluster.kubeconfig, tmp_path) as (namespace, proxy, operator):
-            injected = proxy.inject(FAULTS[fault](operator), at_write=number)
-            await tell(backends, namespace, nats)
-            # A run may have a write less than the reference; one that it did have must have been hit.
-            assert injected.hits or len(proxy.trace.writes()) < number, f"\n{proxy.trace}"
-            made = [e for e in proxy.trace.writes() if e.request.verb == "create" and e.status == 201]
-            assert len(made) == len(WANTED), (
-                f"write {number} {fault}: something was made twice\n{proxy.trace}"
-            )
+    async def told(number: int) -> None:
+        await tell_with(fault, number, backends, nats, api, cluster.kubeconfig, tmp_path)
 
-    await at_writes(range(1, writes + 1, EVERY[fault]), plan)
+    await side_by_side(range(1, writes + 1, EVERY[fault]), told)
 
 
+async def delete_before(
+    when: Predicate,
+    at_write: int | None,
+    client: Client,
+    nats: NatsServer,
+    api: Api,
+    kubeconfig: Path,
+    scratch: Path,
+) -> None:
+    """Delete the backend just before a write of its story; nothing may be left."""
+    async with a_stage(api, kubeconfig, scratch) as (namespace, proxy, operator):
+        key = ObjectKey(namespace, NAME)
+
+        async def delete() -> None:
+            with contextlib.suppress(NotFound):
+                await client.delete(EVENTINGBACKENDS, key)
+
+        injected = proxy.inject(Before(delete), when=when, at_write=at_write)
+        with explaining(f"deleted before write {at_write or 'of the given type'}", proxy, operator):
+            await until_hit(injected, tell(client, namespace, nats))
+            await delete()
+            await nothing_left(client, namespace)
+
+
+@pytest.mark.timeout(1800)
+async def test_nothing_is_left_if_it_is_deleted_while_its_objects_are_made(
+    backends: Client, nats, cluster, api, tmp_path
+):
+    when = matching("create", "deployments")
+    await delete_before(when, None, backends, nats, api, cluster.kubeconfig, tmp_path)
+
+
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_nothing_is_left_at_whatever_stage_it_is_deleted(
     writes, backends: Client, nats, cluster, api, tmp_path
 ):
-    async def plan(number: int) -> None:
-        async with a_stage(api, cluster.kubeconfig, tmp_path) as (namespace, proxy, _):
-            key = ObjectKey(namespace, NAME)
+    async def told(number: int) -> None:
+        await delete_before(anything, number, backends, nats, api, cluster.kubeconfig, tmp_path)
 
-            async def delete() -> None:
-                with contextlib.suppress(NotFound):
-                    await backends.delete(EVENTINGBACKENDS, key)
-
-            injected = proxy.inject(Before(delete), at_write=number)
-            story = asyncio.create_task(tell(backends, namespace, nats))
-            hit = asyncio.create_task(injected.hit(within=PATIENCE))
-            await asyncio.wait([story, hit], return_when=asyncio.FIRST_COMPLETED)
-            story.cancel()
-            hit.cancel()
-            await asyncio.gather(story, hit, return_exceptions=True)
-            await delete()
-            await nothing_left(backends, namespace)
-
-    await at_writes(range(1, writes + 1, 3), plan)
+    await side_by_side(range(1, writes + 1, 3), told)
 
 
 async def test_an_operator_that_starts_again_writes_nothing_where_all_is_well(

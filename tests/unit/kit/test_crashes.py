@@ -1,0 +1,108 @@
+"""Which writes a story is hit at, and what a failure shows."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kit.crashes import ANSWER_LOST, AT_ONCE, first_of_its_type, hit_by, side_by_side, until_hit
+from kit.process import Program
+from kit.proxy import DropReply, FaultProxy, Trace, changes_state
+from kit.proxy.requests import Request
+
+
+def a_request(verb: str, resource: str = "pods", subresource: str = "") -> Request:
+    return Request(verb=verb, resource=resource, subresource=subresource, query={})
+
+
+async def test_first_of_its_type_matches_each_verb_resource_and_subresource_once():
+    trace = Trace(changes_state)
+    match = first_of_its_type(trace)
+    matched = []
+    for text in ("create pods", "get pods", "create pods", "create jobs", "patch pods", "patch pods status"):
+        request = a_request(*text.split())
+        trace.enter(request, user_agent="", body=None)
+        if match(request):
+            matched.append(text)
+    assert matched == ["create pods", "create jobs", "patch pods", "patch pods status"]
+
+
+def strike(proxy: FaultProxy, *verbs: str) -> None:
+    """Do with each request what the proxy does before it answers."""
+    for verb in verbs:
+        exchange = proxy.trace.enter(a_request(verb), user_agent="", body=None)
+        for injection in proxy._injections:
+            if injection.takes(exchange):
+                injection.strike(exchange)
+
+
+async def test_failed_story_shows_fault_exchanges_and_log_of_the_operator():
+    proxy, operator = FaultProxy(Path("unused")), Program("unused")
+    operator.log += [f"line {number}" for number in range(100)]
+
+    async def fail() -> None:
+        async with hit_by(ANSWER_LOST, proxy, operator, at_write=2):
+            strike(proxy, "create", "patch")
+            raise AssertionError("not as desired")
+
+    with pytest.raises(AssertionError, match="not as desired") as failure:
+        await fail()
+    (note,) = failure.value.__notes__
+    assert "the answer is lost, write 2" in note
+    assert "w2 patch pods" in note
+    assert "line 99" in note
+    assert "line 10\n" not in note
+
+
+@pytest.mark.parametrize(
+    ("at_write", "verbs", "want_hits"),
+    [(None, ["create", "patch", "create"], 2), (2, ["create", "patch"], 1), (3, ["create", "patch"], 0)],
+    ids=["first of each type", "one write", "a write that the story did not have"],
+)
+async def test_hit_by_strikes_the_chosen_writes(at_write, verbs, want_hits):
+    proxy = FaultProxy(Path("unused"))
+    async with hit_by(DropReply(), proxy, at_write=at_write) as injection:
+        strike(proxy, *verbs)
+    assert len(injection.hits) == want_hits
+
+
+async def test_story_without_any_write_fails():
+    with pytest.raises(AssertionError, match="none was hit"):
+        async with hit_by(DropReply(), FaultProxy(Path("unused")), at_write=None):
+            pass
+
+
+async def test_until_hit_cancels_the_story_when_the_fault_happens_and_raises_what_came_before():
+    proxy, ends = FaultProxy(Path("unused")), []
+
+    async def story() -> None:
+        try:
+            strike(proxy, "create")
+            await asyncio.Event().wait()
+        finally:
+            ends.append("cancelled")
+
+    await until_hit(proxy.inject(DropReply(), at_write=1), story())
+    assert ends == ["cancelled"]
+
+    async def broken() -> None:
+        raise ValueError("before the fault")
+
+    with pytest.raises(ValueError, match="before the fault"):
+        await until_hit(proxy.inject(DropReply(), at_write=9), broken())
+
+
+async def test_side_by_side_tells_only_some_stories_at_a_time():
+    now, most, told = 0, 0, []
+
+    async def story(number: int) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0)
+        now -= 1
+        told.append(number)
+
+    await side_by_side(range(3 * AT_ONCE), story)
+    assert sorted(told) == list(range(3 * AT_ONCE))
+    assert most == AT_ONCE
