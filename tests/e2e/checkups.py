@@ -66,7 +66,7 @@ class Case:
 
         def judged() -> dict[str, Any]:
             status = self.status
-            assert status.get("verdict"), f"{status}\n{self.place.situation()}"
+            assert status.get("verdict"), status
             return status
 
         return await eventually(judged, within=within)
@@ -77,7 +77,7 @@ class Case:
         def waiting() -> dict[str, Any]:
             status = self.status
             assert (status.get("phase"), status.get("resultMap", {}).get("waiting")) == ("Running", "3600"), (
-                f"{status}\n{self.place.situation()}"
+                status
             )
             return status
 

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from e2e.diagnosis import pytest_runtest_makereport
 from e2e.place import SYSTEM, Place, install
 from e2e.traces import CLUSTER, Traces
 from kit.recording import keep, recording
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster, prepare
+
+__all__ = ["pytest_runtest_makereport"]
 
 COMMAND = Path(sys.executable).parent / "quintet"
 # Whichever test is the first to need the node waits for all of it to start.

@@ -45,10 +45,9 @@ class Place:
         return self.cluster.kubectl(*identity, f"--namespace={self.namespace}", *arguments, input=text)
 
     def kubectl(self, *arguments: str, input: Any = None) -> str:
-        """Call kubectl, which must succeed; a failure shows what is going on in the namespace."""
+        """Call kubectl, which must succeed."""
         answer = self.run(*arguments, input=input)
-        said = f"kubectl {' '.join(arguments)}: {answer.stderr}"
-        assert answer.returncode == 0, f"{said}\n{self.situation()}"
+        assert answer.returncode == 0, f"kubectl {' '.join(arguments)}: {answer.stderr}"
         return answer.stdout
 
     def refused(self, *arguments: str, input: Any = None) -> str:
@@ -106,16 +105,6 @@ class Place:
     def at(self, namespace: str) -> "Place":
         """Another namespace of the same cluster."""
         return replace(self, namespace=namespace)
-
-    def situation(self) -> str:
-        """What a person would look at first."""
-        columns = "custom-columns=ABOUT:.involvedObject.name,REASON:.reason,MESSAGE:.message"
-        asked = (
-            ("get", "quintet,pods,persistentvolumeclaims", "-o", "wide"),
-            ("get", "events", "-o", columns),
-        )
-        operator = self.at(SYSTEM).run("logs", "-l", "app.kubernetes.io/name=quintet", "--tail=15")
-        return "\n".join([*(self.run(*each).stdout for each in asked), operator.stdout])
 
 
 def a_condition(obj: dict[str, Any], name: str) -> dict[str, Any]:

@@ -128,13 +128,12 @@ async def settled(place: Place, replicas: int = 3, name: str = NAME, within: flo
         found = place.get("statefulcluster", name)
         generation, status = found["metadata"]["generation"], found.get("status", {})
         seen = a_condition(found, "Ready")
-        said = f"{status}\n{place.situation()}"
-        assert (seen.get("status"), status.get("observedGeneration")) == ("True", generation), said
+        assert (seen.get("status"), status.get("observedGeneration")) == ("True", generation), status
         counts = [status[f"{each}Replicas"] for each in ("ready", "updated", "available")]
-        assert [status["replicas"], *counts] == [replicas] * 4, said
+        assert [status["replicas"], *counts] == [replicas] * 4, status
         there = place.get("pods", "", "-l", "kind=StatefulCluster")["items"]
-        assert len(there) == replicas, said
-        assert all(is_ready(pod) for pod in there), said
+        assert len(there) == replicas, status
+        assert all(is_ready(pod) for pod in there), status
         return found
 
     return await eventually(probe, within=within)
@@ -176,5 +175,5 @@ async def each_where_it_was(place: Place, written: dict[str, str]) -> None:
     for name, pod in pods(place).items():
         (claim,) = claims_of(pod)
         held = records(place, name)
-        assert held == {claim: written[claim]}, f"{name} on {claim} holds {held}\n{place.situation()}"
+        assert held == {claim: written[claim]}, f"{name} on {claim} holds {held}"
     assert await all_records(place) == written

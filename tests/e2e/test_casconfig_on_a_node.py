@@ -31,8 +31,8 @@ async def settled(place: Place, name: str, want: list[str]) -> dict:
 
     def probe() -> dict:
         pods = place.pods(name)
-        assert [containers(pod) for pod in pods] == [want], f"{place.situation()}"
-        assert ready(pods[0]), f"{place.situation()}"
+        assert [containers(pod) for pod in pods] == [want], pods
+        assert ready(pods[0]), pods
         return pods[0]
 
     return await eventually(probe, within=180)
@@ -58,7 +58,7 @@ async def is_ready(place: Place, applied: str) -> dict:
     def probe() -> dict:
         found = place.get("casconfig", "logging")
         condition = a_condition(found, "Ready")
-        assert condition.get("status") == "True", f"{found.get('status')}\n{place.situation()}"
+        assert condition.get("status") == "True", found.get("status")
         assert condition["observedGeneration"] == found["metadata"]["generation"]
         assert found["status"]["summary"] == applied, found["status"]
         return found

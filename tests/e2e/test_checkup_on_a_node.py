@@ -59,7 +59,7 @@ async def passes_within_its_second(case: Case) -> None:
         def over(number: int = attempt) -> dict[str, Any]:
             status = case.status
             assert status.get("run") == number, status
-            assert status.get("verdict"), f"{status}\n{case.place.situation()}"
+            assert status.get("verdict"), status
             return status
 
         status = await eventually(over, within=90)
@@ -294,7 +294,7 @@ def test_the_example_shows_three_checkups_and_all_that_basics_can_see(here, tmp_
     here.apply(nodes)
     try:
         done = subprocess.run([EXAMPLE / "run"], capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{here.situation()}"
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     finally:
         here.run("delete", "-f", "-", input=nodes)
     assert 'what echo says:           {"echo": "Hi!"}' in done.stdout
@@ -343,7 +343,7 @@ async def test_a_controller_killed_in_the_middle_of_a_run_makes_no_second_job(he
 
     def published() -> str:
         status = case.status
-        assert status.get("resultMap", {}).get("waiting") == "20", f"{status}\n{here.situation()}"
+        assert status.get("resultMap", {}).get("waiting") == "20", status
         return status["jobUid"]
 
     job = await eventually(published, within=120)

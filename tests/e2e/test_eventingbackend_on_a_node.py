@@ -37,10 +37,10 @@ async def test_a_backend_without_url_becomes_ready_with_a_server_of_its_own(bus:
     status = bus.get("evb", "bus")["status"]
     assert (status["backendType"], status["eventingReady"]) == ("nats", True)
     counts = {part: len(pods(bus, part)) for part in PARTS}
-    assert counts == {"bus-nats": 1, "bus-publisher-proxy": 2, "bus-dispatcher": 1}, bus.situation()
+    assert counts == {"bus-nats": 1, "bus-publisher-proxy": 2, "bus-dispatcher": 1}
     for part in PARTS:
         for pod in pods(bus, part):
-            assert a_condition(pod, "Ready")["status"] == "True", bus.situation()
+            assert a_condition(pod, "Ready")["status"] == "True"
     (claim,) = bus.get("pvc")["items"]
     assert claim["status"]["phase"] == "Bound"
     shown = bus.kubectl("get", "evb", "bus").splitlines()[1].split()
@@ -63,7 +63,7 @@ async def test_when_its_server_is_killed_that_is_said_and_it_comes_back(bus: Pla
     def back() -> None:
         (after,) = pods(bus, "bus-nats")
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
-        assert bus.get("evb", "bus")["status"]["eventingReady"], bus.situation()
+        assert bus.get("evb", "bus")["status"]["eventingReady"]
 
     await eventually(back, within=180)
 

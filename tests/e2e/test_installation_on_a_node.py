@@ -33,7 +33,7 @@ def operator_pods(operator: Place) -> list[dict]:
 def holder(operator: Place) -> str:
     """Who holds the lease: the name of a pod, and a mark of the process in it."""
     found = operator.get("lease", "quintet")["spec"].get("holderIdentity")
-    assert found, f"nobody holds the lease\n{operator.situation()}"
+    assert found, "nobody holds the lease"
     return found
 
 
@@ -78,7 +78,7 @@ async def away(operator):
 async def test_both_replicas_are_ready_and_one_leads(operator):
     def ready() -> list[dict]:
         pods = operator_pods(operator)
-        assert [a_condition(pod, "Ready")["status"] for pod in pods] == ["True", "True"], operator.situation()
+        assert [a_condition(pod, "Ready")["status"] for pod in pods] == ["True", "True"]
         return pods
 
     # The tests of other files may have killed one of them just now.

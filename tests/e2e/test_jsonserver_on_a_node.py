@@ -43,9 +43,7 @@ async def verified(place: Place) -> dict:
         generation = found["metadata"]["generation"]
         for name in ("Synced", "Ready", "Verified"):
             seen = a_condition(found, name)
-            assert (seen.get("status"), seen.get("observedGeneration")) == ("True", generation), (
-                f"{seen}\n{place.situation()}"
-            )
+            assert (seen.get("status"), seen.get("observedGeneration")) == ("True", generation), seen
         return found
 
     return await eventually(probe, within=180)
@@ -134,7 +132,7 @@ async def test_tc_09_what_somebody_changed_is_put_back_and_the_pods_stay_healthy
         pods = served.pods(NAME)
         assert {pod["spec"]["containers"][0]["image"] for pod in pods} == wanted
         assert [each["ready"] for pod in pods for each in pod["status"]["containerStatuses"]] == [True, True]
-        assert served.ask(a_pod(served), url(served)) == (200, DATA), served.situation()
+        assert served.ask(a_pod(served), url(served)) == (200, DATA)
 
     await eventually(healthy, within=120)
     await verified(served)
@@ -159,7 +157,7 @@ async def test_a_write_to_read_only_data_is_refused_and_the_pods_live_on(served)
         status, _ = served.ask(pod, f"http://127.0.0.1:3000/{path}", method, '{"name": "Person C"}')
         assert status == 403, f"{method} {path} was answered with {status}"
     assert served.ask(pod, "http://127.0.0.1:3000/db") == (200, DATA)
-    assert restarts(served) == [0, 0], served.situation()
+    assert restarts(served) == [0, 0]
 
 
 async def test_ephemeral_data_can_be_written_until_the_pod_restarts(place):

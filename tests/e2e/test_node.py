@@ -26,14 +26,8 @@ IMAGE = "quintet.local/json-server:0.17.4"
 
 def kubectl(node: Cluster, *arguments: str, input: str | None = None) -> str:
     answer = node.kubectl(*arguments, input=input)
-    assert answer.returncode == 0, f"kubectl {' '.join(arguments)}: {answer.stderr}\n{situation(node)}"
+    assert answer.returncode == 0, f"kubectl {' '.join(arguments)}: {answer.stderr}"
     return answer.stdout
-
-
-def situation(node: Cluster) -> str:
-    columns = "custom-columns=ABOUT:.involvedObject.name,REASON:.reason,MESSAGE:.message"
-    pods = node.kubectl("get", "pods", "--all-namespaces").stdout
-    return pods + node.kubectl("get", "events", "--all-namespaces", "-o", columns).stdout
 
 
 def eventually(
@@ -110,7 +104,7 @@ def test_a_pod_that_is_not_root_writes_to_its_volume(hello):
     (before,) = ready_pods(hello)
     kubectl(hello, "delete", "pod", before, "--wait")
     # The Deployment may still speak of the pod that is gone; whoever looks for the new one finds it.
-    eventually(lambda: len(ready_pods(hello)) == 1, "another pod", lambda: situation(hello), seconds=120)
+    eventually(lambda: len(ready_pods(hello)) == 1, "another pod", seconds=120)
     assert ready_pods(hello) != [before]
     assert kubectl(hello, "exec", "deployment/hello", "--", "cat", "/data/written") == "kept\n"
 

@@ -167,7 +167,7 @@ async def test_a_mended_template_heals_by_itself_where_a_statefulset_stays_stuck
             for name, pod in pods(place, kind).items()
             if pod["spec"]["containers"][0]["image"] == MISSING_IMAGE and not is_ready(pod)
         ]
-        assert len(waiting) == 1, f"{kind}: {waiting}\n{place.situation()}"
+        assert len(waiting) == 1, f"{kind}: {waiting}"
         return waiting[0]
 
     async with recording(place.cluster, place.namespace) as seen:
@@ -224,7 +224,7 @@ async def test_a_volume_on_a_node_that_is_gone_is_set_aside_and_the_replica_come
 
     def set_aside() -> None:
         found = place.get("statefulcluster", NAME)
-        assert ledger(found).get(lost) == "Unusable", f"{found['status']}\n{place.situation()}"
+        assert ledger(found).get(lost) == "Unusable", found["status"]
 
     await eventually(set_aside, within=300)
     found = await settled(place)
@@ -257,7 +257,7 @@ async def test_a_disruption_budget_holds_up_a_removal_and_is_named(filled):
 
     def blocked() -> None:
         found = a_condition(place.get("statefulcluster", NAME), "Blocked")
-        assert found.get("status") == "True", f"{found}\n{place.situation()}"
+        assert found.get("status") == "True", found
         assert "hands-off" in found["message"], found
 
     await eventually(blocked, within=120)

@@ -41,19 +41,13 @@ def system(own: Cluster) -> Place:
     """The namespace of the operator, once every controller serves."""
     place = Place(own, SYSTEM)
     done = command(own, "install", "--replicas", "1")
-    assert done.returncode == 0, f"{done.stderr}\n{situation(place)}"
+    assert done.returncode == 0, done.stderr
     return place
 
 
 @pytest.fixture(scope="module")
 def shop(system: Place) -> Place:
     return furnish(system, SHOP)
-
-
-def situation(place: Place) -> str:
-    asked = (("get", "quintets", "-o", "yaml"), ("get", "pods", "-o", "wide"), ("get", "events"))
-    logs = place.run("logs", "-l", "app.kubernetes.io/part-of=quintet", "--tail=20", "--prefix")
-    return "\n".join([*(place.run(*each).stdout for each in asked), logs.stdout])
 
 
 def running(system: Place) -> dict[str, str]:
@@ -73,7 +67,7 @@ async def test_every_controller_runs_as_an_account_of_its_own(system: Place):
     found = system.get("quintets", "quintet")
     assert {
         each["name"]: each.get("ready", False) for each in found["status"]["components"]
-    } == dict.fromkeys(COMPONENTS, True), situation(system)
+    } == dict.fromkeys(COMPONENTS, True)
 
 
 async def test_once_it_is_installed_webhooks_lead_to_the_controller_of_the_kind(system: Place):
@@ -140,7 +134,7 @@ async def test_when_the_leader_is_killed_another_goes_on(own: Cluster, system: P
 
     def two() -> None:
         status = system.get("deployment", "quintet-jsonserver")["status"]
-        assert (status["replicas"], status.get("availableReplicas")) == (2, 2), situation(system)
+        assert (status["replicas"], status.get("availableReplicas")) == (2, 2)
 
     await eventually(two, within=240)
     before = system.get("lease", "quintet-jsonserver")["spec"]
@@ -156,7 +150,7 @@ async def test_when_the_leader_is_killed_another_goes_on(own: Cluster, system: P
         lease = system.get("lease", "quintet-jsonserver")["spec"]
         assert lease["leaseTransitions"] > before["leaseTransitions"], lease
         assert lease["holderIdentity"] != before["holderIdentity"], lease
-        assert len(shop.pods("app-books")) == 2, situation(system)
+        assert len(shop.pods("app-books")) == 2
 
     await eventually(gone_on, within=240)
 
@@ -196,7 +190,7 @@ async def test_a_controller_that_is_taken_out_blocks_nobody(system: Place, shop:
 
 async def test_uninstalling_leaves_what_users_made(own: Cluster, system: Place, shop: Place):
     done = command(own, "uninstall")
-    assert done.returncode == 0, f"{done.stderr}\n{situation(system)}"
+    assert done.returncode == 0, done.stderr
     assert "JsonServer shop/app-books" in done.stderr
     assert shop.get("jsonserver", "app-books")["spec"]["jsonConfig"] == '{"books": []}'
 

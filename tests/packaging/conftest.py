@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from e2e.diagnosis import pytest_runtest_makereport
 from quintet.local.cluster import prepare
 from quintet.local.paths import cache_directory, locked
 from quintet.release.__main__ import main
+
+__all__ = ["pytest_runtest_makereport"]
 
 TOOLS = Path(__file__).parent / "tools"
 TAGS = {
