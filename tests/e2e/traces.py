@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from quintet.local.node import group_of
+from quintet.local.paths import cache_directory
 
 # The name of the cluster that these tests give a node.
 CLUSTER = "e2e"
@@ -106,9 +107,9 @@ def _cgroups(name: str) -> set[str]:
 
 
 def _mounts(state: Path) -> set[str]:
-    """Not those in temporary directories of others: tests that run beside these make some."""
+    """Not those of others: tests beside these mount in temporary directories, builds of images in the cache."""
     points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
-    others = tempfile.gettempdir() + os.sep
+    others = (tempfile.gettempdir() + os.sep, str(cache_directory()) + os.sep)
     return {point for point in points if point.startswith(str(state)) or not point.startswith(others)}
 
 
