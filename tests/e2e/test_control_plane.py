@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from e2e.conftest import COMMAND, IS_ROOT
 from e2e.traces import below, processes
 from kit.eventually import eventually
 from quintet.local import build, versions
-from quintet.local.cluster import down, load, up
+from quintet.local.cluster import Cluster, down, down_all, load, up
 from quintet.local.errors import LocalError
 from quintet.local.toolchain import find_go
 
@@ -35,33 +37,165 @@ def nothing_left(state: Path, seconds: float = 60) -> None:
     pytest.fail(f"left behind: processes {left[0]}, files {left[1]}")
 
 
-def test_up_answers_in_json_and_a_kubectl_of_the_user_works_with_it(quintet, state):
-    answer = quintet("up", "-o", "json")
+@dataclass(frozen=True)
+class Shared:
+    """A control plane that was started by `quintet up`, for all tests that leave it as it is."""
+
+    state: Path
+    answer: "subprocess.CompletedProcess[str]"
+
+    def quintet(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run the command on the state directory of this control plane."""
+        environment = os.environ | {"XDG_STATE_HOME": str(self.state)}
+        return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture(scope="module")
+def shared_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The state directory of the clusters that tests of this module share."""
+    folder = tmp_path_factory.mktemp("shared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+        down_all()
+
+
+@pytest.fixture(scope="module")
+def shared(shared_state: Path) -> Shared:
+    answer = subprocess.run([COMMAND, "up", "-o", "json"], capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
-    found = json.loads(answer.stdout)
+    return Shared(shared_state, answer)
+
+
+@pytest.fixture(scope="module")
+def plain(shared: Shared) -> Cluster:
+    """The shared control plane, as tests work with it."""
+    return load("default")
+
+
+@pytest.fixture(scope="module")
+def audited(shared_state: Path) -> Cluster:
+    """A durable control plane with an audit log."""
+    return up("audited", durable=True, audited=True)
+
+
+def test_up_answers_in_json_and_a_kubectl_of_the_user_works_with_it(shared, plain):
+    found = json.loads(shared.answer.stdout)
     assert set(found) == {"name", "kubeconfig", "server", "version", "node"}
     assert (found["name"], found["node"], found["version"]) == (
         "default",
         None,
         f"v{versions.find().release}",
     )
-    kubectl = load("default").programs / "kubectl"
     said = subprocess.run(
-        [kubectl, "--kubeconfig", found["kubeconfig"], "get", "--raw", "/readyz"],
+        [plain.programs / "kubectl", "--kubeconfig", found["kubeconfig"], "get", "--raw", "/readyz"],
         capture_output=True,
         text=True,
     )
     assert said.stdout == "ok", said.stderr
 
 
-def test_kubectl_takes_every_flag_of_its_own(quintet):
-    quintet("up")
-    answer = quintet(
+def test_a_second_up_changes_nothing_and_answers_the_same(shared, plain):
+    pids = {each.name: each.pid for each in plain.processes()}
+    assert shared.quintet("up", "-o", "json").stdout == shared.answer.stdout
+    assert {each.name: each.pid for each in plain.processes()} == pids
+
+
+@pytest.mark.exhaustive
+def test_kubectl_takes_every_flag_of_its_own(shared):
+    answer = shared.quintet(
         "kubectl", "get", "namespaces", "-o", "name", "--field-selector", "metadata.name=default"
     )
     assert answer.stdout == "namespace/default\n", answer.stderr
-    assert "kubectl controls the Kubernetes cluster manager" in quintet("kubectl", "--help").stdout
-    assert quintet("kubectl", "get", "nonsense").returncode == 1
+    assert "kubectl controls the Kubernetes cluster manager" in shared.quintet("kubectl", "--help").stdout
+    assert shared.quintet("kubectl", "get", "nonsense").returncode == 1
+
+
+@pytest.mark.exhaustive
+def test_a_cluster_that_runs_keeps_its_version_and_says_so_to_whoever_wants_another(shared):
+    other = next(name for name in versions.VERSIONS if name != versions.find().name)
+    answer = shared.quintet("up", "--kubernetes", other)
+    assert answer.returncode == 1
+    assert f"cluster default already runs, with Kubernetes v{versions.find().release}" in answer.stderr
+    assert "quintet down --name default" in answer.stderr
+    assert shared.quintet("up").returncode == 0, "any version will do"
+
+
+@pytest.mark.exhaustive
+def test_a_durable_cluster_keeps_etcd_writing_through(audited, plain):
+    durable, quick = (
+        Path(f"/proc/{each.process('etcd').pid}/cmdline").read_text() for each in (audited, plain)
+    )
+    assert "--unsafe-no-fsync" not in durable
+    assert "--unsafe-no-fsync" in quick
+
+
+@pytest.mark.exhaustive
+def test_clients_are_held_to_their_rights_and_their_time(plain):
+    limited = plain.client_kubeconfig("alice", ("testers",))
+    yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    expired = plain.client_kubeconfig("admin", ("system:masters",), not_after=yesterday)
+    kubectl = plain.programs / "kubectl"
+
+    def ask(kubeconfig: Path) -> str:
+        command = [kubectl, f"--kubeconfig={kubeconfig}", "get", "secrets"]
+        return subprocess.run(command, capture_output=True, text=True).stderr
+
+    assert 'User "alice" cannot list resource "secrets"' in ask(limited)
+    assert "Unauthorized" in ask(expired) or "provide credentials" in ask(expired)
+
+
+@pytest.mark.exhaustive
+async def test_an_audit_log_tells_what_others_than_the_administrator_asked_for(audited):
+    alice = audited.client_kubeconfig("alice", ("testers",))
+    audited.kubectl("get", "pods")
+    refused = audited.kubectl(f"--kubeconfig={alice}", "get", "secrets")
+    assert "forbidden" in refused.stderr
+
+    def noted() -> None:
+        entries = [json.loads(line) for line in audited.audit_log.read_text().splitlines()]
+        assert {entry["user"]["username"] for entry in entries} == {"alice"}, entries
+        asked = [entry for entry in entries if entry.get("objectRef", {}).get("resource") == "secrets"]
+        decisions = {entry["annotations"]["authorization.k8s.io/decision"] for entry in asked}
+        assert decisions == {"forbid"}, asked
+
+    await eventually(noted)  # a request is noted once it was answered
+
+
+@pytest.mark.exhaustive
+def test_a_cluster_without_an_audit_log_says_so_to_whoever_wants_one(plain):
+    assert plain.audit_log is None
+    with pytest.raises(LocalError, match="cluster default already runs, without an audit log"):
+        up("default", audited=True)
+
+
+@pytest.mark.exhaustive
+def test_etcd_answers_to_tests_that_compact_it_by_hand(plain):
+    request = urllib.request.Request(f"{plain.etcd_url}/v3/maintenance/status", data=b"{}", method="POST")
+    with urllib.request.urlopen(request) as response:
+        assert "dbSize" in json.load(response)
+
+
+@pytest.mark.exhaustive
+def test_two_clusters_side_by_side_do_not_see_each_other(plain, audited):
+    assert plain.server != audited.server
+    audited.kubectl("create", "namespace", "only-in-one")
+    assert audited.kubectl("get", "namespace", "only-in-one").returncode == 0
+    assert plain.kubectl("get", "namespace", "only-in-one").returncode == 1
+    down(audited.name)  # the last test that uses it
+    assert plain.healthy()
+
+
+@pytest.mark.parametrize("name", ["kube-apiserver", pytest.param("etcd", marks=pytest.mark.exhaustive)])
+def test_a_killed_program_can_be_started_again_and_nothing_is_lost(plain, name):
+    plain.kubectl("create", "configmap", f"kept-by-{name}")
+    before = plain.process(name).pid
+    plain.process(name).kill()
+    plain.process(name).restart()
+    plain.wait_ready()
+    assert plain.process(name).pid != before
+    answer = plain.kubectl("get", "configmap", f"kept-by-{name}")
+    assert answer.returncode == 0, answer.stderr
 
 
 def test_down_leaves_no_process_and_no_file(quintet, state):
@@ -72,33 +206,17 @@ def test_down_leaves_no_process_and_no_file(quintet, state):
     nothing_left(state)
 
 
+@pytest.mark.exhaustive
 def test_down_of_nothing_is_no_error(quintet, state):
     answer = quintet("down")
     assert (answer.returncode, answer.stderr) == (0, "there is no cluster default\n")
     nothing_left(state)
 
 
-def test_a_second_up_changes_nothing_and_answers_the_same(quintet, state):
-    first = quintet("up", "-o", "json")
-    pids = {each.name: each.pid for each in load("default").processes()}
-    second = quintet("up", "-o", "json")
-    assert second.stdout == first.stdout
-    assert {each.name: each.pid for each in load("default").processes()} == pids
-
-
-def test_a_cluster_that_runs_keeps_its_version_and_says_so_to_whoever_wants_another(quintet, state):
-    assert quintet("up").returncode == 0
-    other = next(name for name in versions.VERSIONS if name != versions.find().name)
-    answer = quintet("up", "--kubernetes", other)
-    assert answer.returncode == 1
-    assert f"cluster default already runs, with Kubernetes v{versions.find().release}" in answer.stderr
-    assert "quintet down --name default" in answer.stderr
-    assert quintet("up").returncode == 0, "any version will do"
-
-
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("victim", sorted(PROGRAMS))
-def test_up_on_a_half_dead_cluster_starts_it_anew(state, victim):
-    first = up("half")
+def test_up_on_a_half_dead_cluster_starts_it_anew(shared_state, victim):
+    first = up("half")  # the one that the row before has started anew, if there was one
     old = {each.name: each.identity for each in first.processes()}
     first.process(victim).kill()
     second = up("half")
@@ -107,16 +225,7 @@ def test_up_on_a_half_dead_cluster_starts_it_anew(state, victim):
     assert {each.name for each in second.processes()} == PROGRAMS
 
 
-def test_two_clusters_side_by_side_do_not_see_each_other(state):
-    one, two = up("one"), up("two")
-    assert one.server != two.server
-    one.kubectl("create", "namespace", "only-in-one")
-    assert one.kubectl("get", "namespace", "only-in-one").returncode == 0
-    assert two.kubectl("get", "namespace", "only-in-one").returncode == 1
-    down("one")
-    assert two.healthy()
-
-
+@pytest.mark.exhaustive
 def test_two_ups_of_one_name_at_once_start_one_cluster(state):
     commands = [
         subprocess.Popen([COMMAND, "up", "-o", "json"], stdout=subprocess.PIPE, text=True) for _ in range(3)
@@ -127,6 +236,7 @@ def test_two_ups_of_one_name_at_once_start_one_cluster(state):
     assert len([line for line in processes(state) if "kube-apiserver" in line]) == 1
 
 
+@pytest.mark.exhaustive
 def test_ups_of_different_names_at_once_all_succeed(state):
     names = ["a", "b", "c"]
     commands = [
@@ -138,6 +248,7 @@ def test_ups_of_different_names_at_once_all_succeed(state):
     assert len({each["server"] for each in found}) == 3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name
 )
@@ -162,73 +273,7 @@ def half_way(state, number: signal.Signals, moment: str) -> bool:
     return command.returncode != 0
 
 
-@pytest.mark.parametrize("name", ["kube-apiserver", "etcd"])
-def test_a_killed_program_can_be_started_again_and_nothing_is_lost(state, name):
-    cluster = up("restart")
-    cluster.kubectl("create", "configmap", "kept")
-    before = cluster.process(name).pid
-    cluster.process(name).kill()
-    cluster.process(name).restart()
-    cluster.wait_ready()
-    assert cluster.process(name).pid != before
-    answer = cluster.kubectl("get", "configmap", "kept")
-    assert answer.returncode == 0, answer.stderr
-
-
-def test_a_durable_cluster_keeps_etcd_writing_through(state):
-    durable, quick = up("durable", durable=True), up("quick")
-    commands = {
-        each.name: Path(f"/proc/{each.process('etcd').pid}/cmdline").read_text() for each in (durable, quick)
-    }
-    assert "--unsafe-no-fsync" not in commands["durable"]
-    assert "--unsafe-no-fsync" in commands["quick"]
-
-
-def test_clients_are_held_to_their_rights_and_their_time(state):
-    cluster = up("clients")
-    limited = cluster.client_kubeconfig("alice", ("testers",))
-    yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
-    expired = cluster.client_kubeconfig("admin", ("system:masters",), not_after=yesterday)
-    kubectl = cluster.programs / "kubectl"
-
-    def ask(kubeconfig: Path) -> str:
-        command = [kubectl, f"--kubeconfig={kubeconfig}", "get", "secrets"]
-        return subprocess.run(command, capture_output=True, text=True).stderr
-
-    assert 'User "alice" cannot list resource "secrets"' in ask(limited)
-    assert "Unauthorized" in ask(expired) or "provide credentials" in ask(expired)
-
-
-async def test_an_audit_log_tells_what_others_than_the_administrator_asked_for(state):
-    cluster = up("audited", audited=True)
-    alice = cluster.client_kubeconfig("alice", ("testers",))
-    cluster.kubectl("get", "pods")
-    refused = cluster.kubectl(f"--kubeconfig={alice}", "get", "secrets")
-    assert "forbidden" in refused.stderr
-
-    def noted() -> None:
-        entries = [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
-        assert {entry["user"]["username"] for entry in entries} == {"alice"}, entries
-        asked = [entry for entry in entries if entry.get("objectRef", {}).get("resource") == "secrets"]
-        decisions = {entry["annotations"]["authorization.k8s.io/decision"] for entry in asked}
-        assert decisions == {"forbid"}, asked
-
-    await eventually(noted)  # a request is noted once it was answered
-
-
-def test_a_cluster_without_an_audit_log_says_so_to_whoever_wants_one(state):
-    assert up("plain").audit_log is None
-    with pytest.raises(LocalError, match="cluster plain already runs, without an audit log"):
-        up("plain", audited=True)
-
-
-def test_etcd_answers_to_tests_that_compact_it_by_hand(state):
-    cluster = up("etcd")
-    request = urllib.request.Request(f"{cluster.etcd_url}/v3/maintenance/status", data=b"{}", method="POST")
-    with urllib.request.urlopen(request) as response:
-        assert "dbSize" in json.load(response)
-
-
+@pytest.mark.exhaustive
 def test_a_full_disk_is_one_line_and_leaves_nothing_running(small_disk, monkeypatch):
     folder = small_disk(megabytes=8)
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
@@ -239,6 +284,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_running(small_disk, monkeypa
     assert processes(folder) == []
 
 
+@pytest.mark.exhaustive
 def test_a_disk_that_fills_up_while_building_is_one_line(small_disk, monkeypatch):
     go = find_go(lambda _: None)
     compiled = subprocess.run([go, "env", "GOCACHE"], capture_output=True, text=True).stdout.strip()
@@ -271,6 +317,7 @@ def small_disk(tmp_path, state):
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 def test_a_control_plane_needs_no_root(tmp_path_factory):
     if not IS_ROOT or not shutil.which("setpriv"):
@@ -324,10 +371,10 @@ def _run_as_nobody(home: Path) -> None:
     nothing_left(home / "state")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_twenty_times_up_and_down_leak_nothing(state):
-    for _ in range(20):
+def test_five_times_up_and_down_leak_nothing(state):
+    for _ in range(5):
         up("again")
         down("again")
     nothing_left(state)
