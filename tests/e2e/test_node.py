@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import COMMAND
-from e2e.traces import CLUSTER, Traces, networks, processes
+from e2e.traces import CLUSTER, Traces, in_networks, processes
 from kit.recording import keep
 from quintet.components import COMPONENTS
 from quintet.local import cluster as local
@@ -227,13 +227,15 @@ def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node
     assert {"processes", "networks", "cgroups", "files"} <= set(during), during
     assert "mounts" not in during, "the node's mounts must be invisible outside its namespace"
     assert "settings" not in during, "the machine's settings must stay as they are"
+    inside = in_networks(during["networks"])
     assert local.down(CLUSTER)
     eventually(
         lambda: Traces.of(node_state).added_since(before) == {},
         "nothing is left",
         lambda: str(Traces.of(node_state).added_since(before)),
     )
-    assert not set(during["networks"]) & networks(), "somebody is still in a network of the node"
+    left = [each for each in inside if each.alive()]
+    assert left == [], "somebody is still in a network of the node"
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from quintet.local.node import group_of
 from quintet.local.paths import cache_directory
+from quintet.local.process import Identity
 
 # The name of the cluster that these tests give a node.
 CLUSTER = "e2e"
@@ -74,9 +75,11 @@ def processes(state: Path) -> list[str]:
     return [f"{folder.name} {command[:160]}" for folder, command in _processes(state)]
 
 
-def networks() -> set[str]:
-    """Return every network that a process of this machine is in, whosever it is."""
-    return _networks_of(Path("/proc").glob("[0-9]*"))
+def in_networks(networks: Iterable[str]) -> list[Identity]:
+    """Return every process in these networks, whosever it is. Later a number may mean the network of others."""
+    wanted = set(networks)
+    folders = [folder for folder in Path("/proc").glob("[0-9]*") if _networks_of([folder]) & wanted]
+    return [found for folder in folders if (found := Identity.of(int(folder.name)))]
 
 
 def _processes(state: Path) -> Iterator[tuple[Path, str]]:
