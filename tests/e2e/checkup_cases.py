@@ -68,3 +68,5 @@ CASES = {
         [],
     ),
 }
+# Those that the tests of `make test` look at.
+ESSENTIAL = ("passed", "failed")

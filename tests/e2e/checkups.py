@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.place import Place, a_condition
-from kit.eventually import eventually
+from e2e.place import Place, a_condition, a_list
 from quintet.local import images
 
 ACCOUNT = "checker"
@@ -40,8 +39,7 @@ def furnish(system: Place, namespace: str, *items: dict[str, Any]) -> Place:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}},
     )
-    # In this order, and in one call: a call of kubectl takes its time.
-    place.apply({"apiVersion": "v1", "kind": "List", "items": [*first, *items]})
+    place.apply(a_list(*first, *items))
     return place
 
 
@@ -63,25 +61,16 @@ class Case:
 
     async def verdict(self, within: float = 240) -> dict[str, Any]:
         """The status, once there is a verdict."""
-
-        def judged() -> dict[str, Any]:
-            status = self.status
-            assert status.get("verdict"), status
-            return status
-
-        return await eventually(judged, within=within)
+        await self.place.wait(f"checkup/{self.name}", "--for=jsonpath={.status.verdict}", seconds=within)
+        return self.status
 
     async def running(self, within: float = 120) -> dict[str, Any]:
         """The status, once the echo waits and has said so in its partial results."""
-
-        def waiting() -> dict[str, Any]:
-            status = self.status
-            assert (status.get("phase"), status.get("resultMap", {}).get("waiting")) == ("Running", "3600"), (
-                status
-            )
-            return status
-
-        return await eventually(waiting, within=within)
+        said = "--for=jsonpath={.status.resultMap.waiting}=3600"
+        await self.place.wait(f"checkup/{self.name}", said, seconds=within)
+        status = self.status
+        assert status["phase"] == "Running", status
+        return status
 
     def condition(self, name: str) -> dict[str, Any]:
         return a_condition(self.object, name)

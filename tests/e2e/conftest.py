@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.diagnosis import pytest_runtest_makereport
-from e2e.place import SYSTEM, Place, install
+from e2e.diagnosis import FAILED, pytest_runtest_makereport
+from e2e.place import SYSTEM, Place, a_list, install
 from e2e.traces import CLUSTER, Traces
 from kit.recording import keep, recording
 from quintet.local import cluster as local
@@ -31,15 +31,26 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         prepare(node=IS_ROOT, progress=lambda line: sys.stderr.write(f"{line}\n"))
 
 
+# Last, because pytest itself brings tests into another order when they run in several rounds.
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, with the reason, what needs a node where none can run; what takes the node down comes last."""
-    items.sort(key=lambda item: item.path.stem == "test_node")
+    items.sort(key=_turn)
     for item in items:
         if item.get_closest_marker("node"):
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(LONGEST))
             if not IS_ROOT:
                 item.add_marker(pytest.mark.skip(reason="a node needs root on Linux"))
+
+
+def _turn(item: pytest.Item) -> int:
+    """When a test runs: after `test_down_leaves_…` nobody can use the shared node."""
+    if item.path.stem != "test_node":
+        return 0
+    if "node" not in getattr(item, "fixturenames", ()):
+        return 3
+    return 2 if item.name.startswith("test_down_leaves") else 1
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -99,11 +110,45 @@ async def operator(node: Cluster) -> Place:
     return system
 
 
+def new_namespace(operator: Place, *objects: object) -> Place:
+    """Create a namespace that admits pods of the `restricted` standard only, with these objects in it."""
+    made = operator.at(f"test-{secrets.token_hex(4)}")
+    metadata = {"name": made.namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    made.apply(a_list(namespace, *objects))
+    return made
+
+
+def remove_namespace(place: Place) -> None:
+    """Delete a namespace, but wait for nothing."""
+    place.run("delete", "namespace", place.namespace, "--wait=false")
+
+
 @pytest.fixture
 def place(operator: Place) -> Iterator[Place]:
     """A namespace of one's own that takes pods of the strictest kind only."""
-    made = operator.at(f"test-{secrets.token_hex(4)}")
-    made.kubectl("create", "namespace", made.namespace)
-    made.kubectl("label", "namespace", made.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    made = new_namespace(operator)
     yield made
-    made.run("delete", "namespace", made.namespace, "--wait=false")
+    remove_namespace(made)
+
+
+@pytest.fixture(scope="module")
+def _kept(operator: Place) -> Iterator[list[Place]]:
+    """The namespaces of `shared_place`, the last one in use."""
+    made: list[Place] = []
+    yield made
+    for each in made:
+        remove_namespace(each)
+
+
+@pytest.fixture
+def shared_place(operator: Place, _kept: list[Place], request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A namespace for the tests of a module one after the other; after a failure, the next test gets another.
+
+    Whoever uses it brings its objects to the state that the test starts from: most are in it already.
+    """
+    if not _kept:
+        _kept.append(new_namespace(operator))
+    yield _kept[-1]
+    if request.node.stash.get(FAILED, False):
+        remove_namespace(_kept.pop())

@@ -1,5 +1,6 @@
 """A namespace on the cluster with a node, as a user with kubectl sees it."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -67,8 +68,12 @@ class Place:
         )
         return found
 
+    async def wait(self, *arguments: str, seconds: float = 180) -> None:
+        """Run `kubectl wait`, which watches; tasks of the test go on meanwhile."""
+        await asyncio.to_thread(self.kubectl, "wait", *arguments, f"--timeout={seconds:g}s")
+
     def wait_for(self, name: str, condition: str, seconds: int = 180) -> dict[str, Any]:
-        """Wait with kubectl's own means for a condition of a JsonServer."""
+        """Wait with `kubectl wait` for a condition of a JsonServer."""
         self.kubectl("wait", f"jsonserver/{name}", f"--for=condition={condition}", f"--timeout={seconds}s")
         return self.get("jsonserver", name)
 
@@ -105,6 +110,11 @@ class Place:
     def at(self, namespace: str) -> "Place":
         """Another namespace of the same cluster."""
         return replace(self, namespace=namespace)
+
+
+def a_list(*objects: Any) -> dict[str, Any]:
+    """Return objects as one, to be applied by one call of kubectl: each starts a process and takes its time."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
 def a_condition(obj: dict[str, Any], name: str) -> dict[str, Any]:

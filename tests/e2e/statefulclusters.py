@@ -116,6 +116,11 @@ def claims(place: Place) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in place.get("pvc")["items"]}
 
 
+def placed(place: Place) -> dict[str, set[str]]:
+    """Which replica has which claims."""
+    return {name: claims_of(pod) for name, pod in pods(place).items()}
+
+
 def ledger(found: dict[str, Any]) -> dict[str, str]:
     """The state of every claim, as the StatefulCluster tells it."""
     return {each["name"]: each["state"] for each in found["status"].get("claims", ())}
@@ -136,6 +141,7 @@ async def settled(place: Place, replicas: int = 3, name: str = NAME, within: flo
         assert all(is_ready(pod) for pod in there), status
         return found
 
+    await place.wait(f"statefulcluster/{name}", "--for=condition=Ready", seconds=within)
     return await eventually(probe, within=within)
 
 

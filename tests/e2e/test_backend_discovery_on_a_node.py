@@ -8,7 +8,7 @@ from e2e.place import ROOT, SYSTEM, Place
 from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
 
 KYMA = "kyma-system"
 FAULTY = {
@@ -20,14 +20,14 @@ FAULTY = {
 
 
 @pytest.fixture
-async def client_pod(place: Place) -> str:
+async def client_pod(shared_place: Place) -> str:
     """A pod to ask from."""
-    place.apply(a_jsonserver("app-client"))
-    place.wait_for("app-client", "Ready")
-    return place.pods("app-client")[0]["metadata"]["name"]
+    shared_place.apply(a_jsonserver("app-client"))
+    shared_place.wait_for("app-client", "Ready")
+    return shared_place.pods("app-client")[0]["metadata"]["name"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def published(operator: Place) -> None:
     """The address of the design, in its namespace."""
     operator.run("create", "namespace", KYMA)
@@ -42,7 +42,11 @@ def published(operator: Place) -> None:
         f"eventing-controller.{KYMA}.svc.cluster.local",
     ],
 )
-async def test_a_pod_finds_out_which_backends_there_are(host, published, place: Place, client_pod: str):
+async def test_a_pod_finds_out_which_backends_there_are(
+    host, published, shared_place: Place, client_pod: str
+):
+    place = shared_place
+
     async def answered() -> None:
         assert place.ask(client_pod, f"http://{host}/backend") == (200, '["nats","beb"]')
         status, body = place.ask(client_pod, f"http://{host}/backend/beb")
@@ -54,11 +58,11 @@ async def test_a_pod_finds_out_which_backends_there_are(host, published, place: 
     await eventually(answered, within=120)
 
 
-async def test_mistakes_are_warned_of_by_the_installed_operator(place: Place):
+async def test_mistakes_are_warned_of_by_the_installed_operator(shared_place: Place):
     want = 'Warning: spec.config[qos]: Invalid value: "ONCE": must be one of AT_LEAST_ONCE, AT_MOST_ONCE'
 
     def warned(*options: str) -> None:
-        answer = place.run("apply", *options, "-f", "-", input=FAULTY)
+        answer = shared_place.run("apply", *options, "-f", "-", input=FAULTY)
         assert answer.returncode == 0, answer.stderr
         assert want in answer.stderr
 

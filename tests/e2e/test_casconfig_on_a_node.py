@@ -63,6 +63,7 @@ async def is_ready(place: Place, applied: str) -> dict:
         assert found["status"]["summary"] == applied, found["status"]
         return found
 
+    await place.wait("casconfig/logging", "--for=condition=Ready")
     return await eventually(probe, within=180)
 
 
@@ -88,6 +89,7 @@ async def test_a_sidecar_and_a_variable_arrive_in_running_pods_and_leave_again(p
         assert revisions(place, name) == 3, "not one rollout"
 
 
+@pytest.mark.exhaustive
 async def test_the_api_server_refuses_what_the_rules_forbid(place):
     config = yaml.safe_load((EXAMPLE / "casconfig.yaml").read_text())
     config["spec"]["policies"][0]["include"] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from e2e.checkup_cases import CASES, NOWHERE, REASON, TO_RUN
+from e2e.checkup_cases import CASES, ESSENTIAL, NOWHERE, REASON, TO_RUN
 from e2e.checkups import PASSED, Case, a_checkup, furnish
 from e2e.place import ROOT, Place, refusals, webhooks_registered
 from e2e.runtime import Runtime
@@ -32,12 +32,14 @@ NAMESPACES, EACH = 4, 5
 
 
 @pytest.fixture(scope="module")
-def cases(operator) -> Iterator[dict[str, Case]]:
-    """Every case, started."""
+def cases(operator, request) -> Iterator[dict[str, Case]]:
+    """Every case, started; only the essential ones if no exhaustive test was selected."""
     mark = uuid.uuid4().hex[:6]
+    selected = [item for item in request.session.items if item.path == request.path]
+    names = CASES if any(item.get_closest_marker("exhaustive") for item in selected) else ESSENTIAL
     made = {
         name: Case(furnish(operator, f"{name}-{mark}", *besides, checkup), name)
-        for name, (checkup, besides) in CASES.items()
+        for name, (checkup, besides) in ((name, CASES[name]) for name in names)
     }
     yield made
     for case in made.values():
@@ -97,6 +99,7 @@ async def test_a_checkup_passes_with_its_results_and_times(cases):
     assert cases["passed"].condition("Failed").get("status") != "True"
 
 
+@pytest.mark.exhaustive
 async def test_an_image_that_reads_the_configmap_runs_unmodified(cases):
     case = cases["configmap"]
     status = await case.verdict()
@@ -106,6 +109,7 @@ async def test_an_image_that_reads_the_configmap_runs_unmodified(cases):
     assert data["status.startTimestamp"] <= data["status.completionTimestamp"]
 
 
+@pytest.mark.exhaustive
 async def test_an_image_that_refuses_a_used_configmap_runs_again_on_a_fresh_one(cases):
     case = cases["configmap"]
     first = await case.verdict()
@@ -130,12 +134,14 @@ async def test_a_failure_tells_the_reason_of_the_checkup(cases):
     assert f"failed: {REASON}" in str(status["evidence"]["logs"])
 
 
+@pytest.mark.exhaustive
 async def test_a_missing_parameter_is_told_with_the_next_step(cases):
     status = await cases["input"].verdict()
     assert status["verdict"] == "Failed"
     assert status["failureReason"] == "input: parameter message is missing; add it to spec.params"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "reason", "cause"),
     [
@@ -154,6 +160,7 @@ async def test_an_image_that_breaks_has_failed_and_it_is_told_how(cases, name, r
         assert status["evidence"]["logs"][0]["tail"] == "about to crash\n"
 
 
+@pytest.mark.exhaustive
 async def test_a_pod_that_somebody_deleted_is_not_the_fault_of_the_checkup(cases):
     case = cases["pod-deleted"]
     await case.running()
@@ -165,6 +172,7 @@ async def test_a_pod_that_somebody_deleted_is_not_the_fault_of_the_checkup(cases
     assert len(case.place.get("jobs")["items"]) == 1
 
 
+@pytest.mark.exhaustive
 async def test_a_checkup_that_hangs_is_timed_out_and_its_log_is_kept(cases):
     status = await cases["timed-out"].verdict()
     assert status["verdict"] == "TimedOut", status
@@ -192,6 +200,7 @@ async def test_a_checkup_that_hangs_is_timed_out_and_its_log_is_kept(cases):
     await eventually(stopped, within=90)
 
 
+@pytest.mark.exhaustive
 async def test_a_run_can_be_cancelled(cases):
     case = cases["cancelled"]
     await case.running()
@@ -201,6 +210,7 @@ async def test_a_run_can_be_cancelled(cases):
     assert "kiagnose.io/cancel" in status["message"]
 
 
+@pytest.mark.exhaustive
 async def test_a_checkup_deleted_while_it_runs_leaves_nothing(cases):
     case = cases["deleted"]
     await case.running()
@@ -219,6 +229,7 @@ async def test_a_checkup_deleted_while_it_runs_leaves_nothing(cases):
     await eventually(nothing, within=90)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "cause", "next_step"),
     [
@@ -247,6 +258,7 @@ async def test_what_keeps_a_checkup_from_running_is_named_with_the_next_step(cas
     assert (found["status"], found["message"]) == ("True", status["message"])
 
 
+@pytest.mark.exhaustive
 async def test_a_template_that_makes_no_pod_is_invalid_and_says_where(cases):
     status = await cases["template"].verdict()
     assert status["verdict"] == "Invalid", status
@@ -254,6 +266,7 @@ async def test_a_template_that_makes_no_pod_is_invalid_and_says_where(cases):
     assert "next: correct spec.template" in status["message"]
 
 
+@pytest.mark.exhaustive
 async def test_what_comes_past_the_webhooks_is_invalid_and_nothing_is_made(here, operator):
     wrong = a_checkup("invalid", params='{"message": ')
     assert "spec.params" in here.refused("apply", "-f", "-", input=wrong)
@@ -272,6 +285,7 @@ async def test_what_comes_past_the_webhooks_is_invalid_and_nothing_is_made(here,
     assert case.left() == set()
 
 
+@pytest.mark.exhaustive
 async def test_the_basics_of_this_cluster_are_measured(cases):
     status = await cases["basics"].verdict()
     assert status["verdict"] == "Passed", status
@@ -284,6 +298,7 @@ async def test_the_basics_of_this_cluster_are_measured(cases):
     assert results["service"].startswith(left_out)
 
 
+@pytest.mark.exhaustive
 def test_the_example_shows_three_checkups_and_all_that_basics_can_see(here, tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_bytes(here.cluster.kubeconfig.read_bytes())
@@ -306,6 +321,7 @@ def test_the_example_shows_three_checkups_and_all_that_basics_can_see(here, tmp_
     assert here.kubectl("get", "services", "-o", "name") == "", "its Service is gone again"
 
 
+@pytest.mark.exhaustive
 async def test_every_field_of_the_sample_works(here):
     here.kubectl("apply", "-f", str(ROOT / "config/samples/checkup-every-field.yaml"))
     here.kubectl("wait", "checkup/every-field", "--for=condition=Succeeded", "--timeout=180s")
@@ -314,6 +330,7 @@ async def test_every_field_of_the_sample_works(here):
     assert pod["spec"]["containers"][0]["resources"]["limits"] == {"memory": "64Mi"}
 
 
+@pytest.mark.exhaustive
 async def test_twenty_at_once_in_several_namespaces_all_pass(operator):
     kinds = (images.ECHO, images.ECHO_CONFIGMAP)
     places = []
@@ -337,6 +354,7 @@ async def test_twenty_at_once_in_several_namespaces_all_pass(operator):
             place.run("delete", "namespace", place.namespace, "--wait=false")
 
 
+@pytest.mark.exhaustive
 async def test_a_controller_killed_in_the_middle_of_a_run_makes_no_second_job(here, operator):
     here.apply(a_checkup("survivor", params={"message": "Hi!", "delay": "20"}))
     case = Case(here, "survivor")

@@ -9,14 +9,10 @@ from e2e.place import Place, a_condition, refusals
 from kit.backends import a_backend
 from kit.eventually import eventually
 
-pytestmark = pytest.mark.node
+# One story of a backend with events in it is in test_events_on_a_node.py.
+pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
 
 PARTS = ("bus-nats", "bus-publisher-proxy", "bus-dispatcher")
-
-
-def wait_until_ready(place: Place, seconds: int = 180) -> dict:
-    place.kubectl("wait", "evb/bus", "--for=condition=Ready", f"--timeout={seconds}s")
-    return place.get("evb", "bus")
 
 
 def pods(place: Place, part: str) -> list[dict]:
@@ -25,11 +21,11 @@ def pods(place: Place, part: str) -> list[dict]:
 
 
 @pytest.fixture
-async def bus(place: Place) -> Place:
+async def bus(shared_place: Place) -> Place:
     """A namespace with a backend that is ready."""
-    place.apply(a_backend("bus", maxBytes="32Mi", dispatcherReplicas=1))
-    wait_until_ready(place)
-    return place
+    shared_place.apply(a_backend("bus", maxBytes="32Mi", dispatcherReplicas=1))
+    await shared_place.wait("evb/bus", "--for=condition=Ready")
+    return shared_place
 
 
 @pytest.mark.timeout(600)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from e2e.place import Place, refusals
+from e2e.place import Place, a_list, refusals
 from kit.backends import a_backend
 from kit.eventually import eventually
 
@@ -141,17 +141,17 @@ def received(place: Place, path: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-async def bus(place: Place) -> Place:
+async def bus(shared_place: Place) -> Place:
     """A namespace with a backend, a sink, and Subscriptions that are ready."""
-    place.apply(a_backend("bus", maxBytes="32Mi"))
-    place.apply(a_sink())
-    place.apply(a_service())
-    place.apply(a_subscription(place, "standard", "order created.v1"))
-    place.apply(a_subscription(place, "exact", "order.paid.v1", matching="exact"))
-    place.apply(a_subscription(place, "many", "order.many.v1", config={"maxInFlightMessages": 1}))
-    for name in ("standard", "exact", "many"):
-        place.kubectl("wait", f"evsub/{name}", "--for=condition=Ready", "--timeout=400s")
-    place.kubectl("wait", "pod/sink", "--for=condition=Ready", "--timeout=240s")
+    place = shared_place
+    subscriptions = (
+        a_subscription(place, "standard", "order created.v1"),
+        a_subscription(place, "exact", "order.paid.v1", matching="exact"),
+        a_subscription(place, "many", "order.many.v1", config={"maxInFlightMessages": 1}),
+    )
+    place.apply(a_list(a_backend("bus", maxBytes="32Mi"), a_sink(), a_service(), *subscriptions))
+    await place.wait("evsub", "--all", "--for=condition=Ready", seconds=400)
+    await place.wait("pod/sink", "--for=condition=Ready", seconds=240)
     return place
 
 
@@ -187,6 +187,7 @@ async def test_events_arrive_whatever_form_they_have_and_however_types_are_match
     ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 async def test_events_arrive_in_order_though_the_server_and_a_dispatcher_are_killed_under_way(bus: Place):
     count = 200

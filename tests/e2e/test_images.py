@@ -8,7 +8,7 @@ from quintet.local import images
 from quintet.local.archives import opened
 from quintet.local.paths import cache_directory
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
 CHEAP = (images.PAUSE, images.ECHO)
 
 

@@ -102,10 +102,11 @@ async def test_both_replicas_are_ready_and_one_leads(operator):
     ],
     ids=["TC-03 name", "TC-04 malformed", "TC-04 null", "TC-11 replicas"],
 )
-async def test_a_mistake_is_refused_in_the_words_of_the_design(place, name, config, spec, sentence):
-    assert sentence in place.refused("apply", "-f", "-", input=a_jsonserver(name, config, **spec))
+async def test_a_mistake_is_refused_in_the_words_of_the_design(shared_place, name, config, spec, sentence):
+    assert sentence in shared_place.refused("apply", "-f", "-", input=a_jsonserver(name, config, **spec))
 
 
+@pytest.mark.exhaustive
 async def test_a_bad_change_is_refused_as_well(place):
     place.apply(a_jsonserver("app-x", replicas=0))
     patch = '{"spec": {"jsonConfig": "[]"}}'
@@ -118,12 +119,14 @@ async def test_without_replicas_one_is_filled_in(place):
     assert (found["spec"]["replicas"], found["metadata"]["finalizers"]) == (1, ["example.com/jsonserver"])
 
 
+@pytest.mark.exhaustive
 async def test_a_doubtful_thing_is_warned_of(place):
     answer = place.run("apply", "-f", "-", input=a_jsonserver("app-x", replicas=2, storage="Ephemeral"))
     assert answer.returncode == 0, answer.stderr
     assert "Warning: spec.storage: with Ephemeral storage and several replicas" in answer.stderr
 
 
+@pytest.mark.exhaustive
 async def test_while_nobody_is_there_only_our_own_kind_has_to_wait(place, away):
     assert NOBODY_THERE in place.refused("apply", "-f", "-", input=a_jsonserver("app-x"))
     place.kubectl("create", "configmap", "unrelated", "--from-literal=a=b")
@@ -132,6 +135,7 @@ async def test_while_nobody_is_there_only_our_own_kind_has_to_wait(place, away):
     assert place.kubectl("get", "jsonservers", "-o", "name") == ""
 
 
+@pytest.mark.exhaustive
 async def test_past_the_webhooks_the_api_server_and_the_controller_still_refuse(place, operator, away):
     for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
         operator.kubectl("delete", kind, "quintet")
@@ -154,7 +158,7 @@ async def test_past_the_webhooks_the_api_server_and_the_controller_still_refuse(
     assert "configmap/app-x" not in place.kubectl("get", "configmap", "-o", "name")
 
 
-@pytest.mark.parametrize("stop", [delete, kill_hard])
+@pytest.mark.parametrize("stop", [delete, pytest.param(kill_hard, marks=pytest.mark.exhaustive)])
 async def test_when_the_leader_goes_another_goes_on(place, operator, stop):
     first = await eventually(lambda: holder(operator), within=90)
     place.apply(a_jsonserver("app-before"))
@@ -182,6 +186,7 @@ async def until_may_edit(user: Place) -> None:
     await eventually(allowed, within=60)
 
 
+@pytest.mark.exhaustive
 async def test_who_may_not_make_pods_may_not_choose_what_runs_in_them(place):
     name = f"alice-{place.namespace}"
     place.kubectl("create", "rolebinding", "alice", "--clusterrole=jsonserver-editor", f"--user={name}")
@@ -203,6 +208,7 @@ async def test_who_may_not_make_pods_may_not_choose_what_runs_in_them(place):
     place.wait_for("app-x", "Ready")
 
 
+@pytest.mark.exhaustive
 async def test_what_others_chose_can_still_be_scaled_without_that_right(place):
     name = f"bob-{place.namespace}"
     place.apply(a_jsonserver("app-x", template={"metadata": {"labels": {"team": "a"}}}))

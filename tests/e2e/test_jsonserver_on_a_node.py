@@ -6,9 +6,12 @@ takes only pods that keep the `restricted` standard, so each test shows that our
 
 import json
 import urllib.error
+from collections.abc import Iterator
 
 import pytest
+import yaml
 
+from e2e.conftest import new_namespace, remove_namespace
 from e2e.place import ROOT, Place, a_condition, fetch, refusals
 from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver
@@ -21,6 +24,30 @@ DATA = json.dumps({"people": [{"id": 1, "name": "Person A"}, {"id": 2, "name": "
 OTHER = json.dumps(
     {"people": [{"id": 7, "name": "Ä \N{GRINNING FACE}"}], "posts": []}, indent=2, ensure_ascii=False
 )
+SAMPLES = {path.stem: path for path in sorted((ROOT / "config/samples").glob("jsonserver*.yaml"))}
+
+
+def an_autoscaler(least: int, most: int) -> dict:
+    """There is no metrics server here; what an autoscaler does without one is to keep to its bounds."""
+    target = {"apiVersion": "example.com/v1", "kind": "JsonServer", "name": NAME}
+    utilization = {"type": "Utilization", "averageUtilization": 80}
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": utilization}}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": NAME},
+        "spec": {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "metrics": [metric]},
+    }
+
+
+# By name: what the namespace of a case holds.
+CASES = {
+    "autoscaled": [a_jsonserver(NAME, DATA), an_autoscaler(2, 3)],
+    "ephemeral": [a_jsonserver(NAME, DATA, storage="Ephemeral")],
+    "listed": [a_jsonserver(NAME, DATA)],
+    "namespace": [a_jsonserver(NAME, DATA, replicas=2)],
+    **{name: [yaml.safe_load(path.read_text())] for name, path in SAMPLES.items()},
+}
 
 
 def url(place: Place, path: str = "db") -> str:
@@ -46,15 +73,25 @@ async def verified(place: Place) -> dict:
             assert (seen.get("status"), seen.get("observedGeneration")) == ("True", generation), seen
         return found
 
+    await place.wait(f"jsonserver/{NAME}", "--for=condition=Verified")
     return await eventually(probe, within=180)
 
 
 @pytest.fixture
-async def served(place) -> Place:
+async def served(shared_place) -> Place:
     """A namespace where the example of the design runs."""
-    place.apply(a_jsonserver(NAME, DATA, replicas=2))
-    await verified(place)
-    return place
+    shared_place.apply(a_jsonserver(NAME, DATA, replicas=2))
+    await verified(shared_place)
+    return shared_place
+
+
+@pytest.fixture(scope="module")
+def cases(operator) -> Iterator[dict[str, Place]]:
+    """Namespaces with JsonServers that were started together, each for one test that waits for its own."""
+    made = {name: new_namespace(operator, *objects) for name, objects in CASES.items()}
+    yield made
+    for each in made.values():
+        remove_namespace(each)
 
 
 async def test_tc_01_the_data_of_a_created_jsonserver_is_served_byte_for_byte(served):
@@ -71,6 +108,7 @@ async def test_tc_01_the_data_of_a_created_jsonserver_is_served_byte_for_byte(se
         assert fetch(f"{base}/db").decode() == DATA, "through port-forward"
 
 
+@pytest.mark.exhaustive
 async def test_tc_05_changed_replicas_become_pods_that_serve(served):
     for replicas in (3, 1):
         served.kubectl(
@@ -113,8 +151,13 @@ async def test_tc_06_changed_data_is_served_by_every_pod(served):
     ("kind", "path", "value"),
     [
         ("deployment", "/spec/template/spec/containers/0/image", "quintet.local/nowhere:1"),
-        ("deployment", "/spec/template/spec/containers/0/args", ["/data/other.json"]),
-        ("service", "/spec/ports/0/targetPort", 3999),
+        pytest.param(
+            "deployment",
+            "/spec/template/spec/containers/0/args",
+            ["/data/other.json"],
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param("service", "/spec/ports/0/targetPort", 3999, marks=pytest.mark.exhaustive),
     ],
     ids=["image", "args", "the Service's port"],
 )
@@ -138,6 +181,7 @@ async def test_tc_09_what_somebody_changed_is_put_back_and_the_pods_stay_healthy
     await verified(served)
 
 
+@pytest.mark.exhaustive
 async def test_tc_10_the_service_is_reached_on_port_3000_from_outside(served):
     with served.forwarded(NAME) as base:
         assert json.loads(fetch(f"{base}/people")) == json.loads(DATA)["people"]
@@ -146,6 +190,7 @@ async def test_tc_10_the_service_is_reached_on_port_3000_from_outside(served):
             fetch(f"{base}/people/3")
 
 
+@pytest.mark.exhaustive
 async def test_a_write_to_read_only_data_is_refused_and_the_pods_live_on(served):
     pod = a_pod(served)
     for method, path in (
@@ -160,25 +205,27 @@ async def test_a_write_to_read_only_data_is_refused_and_the_pods_live_on(served)
     assert restarts(served) == [0, 0]
 
 
-async def test_ephemeral_data_can_be_written_until_the_pod_restarts(place):
-    place.apply(a_jsonserver(NAME, DATA, storage="Ephemeral"))
+@pytest.mark.exhaustive
+async def test_ephemeral_data_can_be_written_until_the_pod_restarts(cases):
+    place = cases["ephemeral"]
     await verified(place)
     pod = a_pod(place)
     status, _ = place.ask(pod, url(place, "people"), "POST", '{"name": "Person C"}')
     assert status == 201
     assert json.loads(place.ask(pod, url(place, "people/3"))[1]) == {"name": "Person C", "id": 3}
-    place.kubectl("delete", "pod", pod)
-    await verified(place)
+    place.kubectl("delete", "pod", pod, "--wait=false")
 
     def as_in_the_spec() -> None:
         assert a_pod(place) != pod
         assert place.ask(a_pod(place), url(place)) == (200, DATA)
 
     await eventually(as_in_the_spec, within=120)
+    await verified(place)
 
 
-async def test_kubectl_waits_for_ready_and_lists_what_a_person_asks_for(place):
-    place.apply(a_jsonserver(NAME, DATA))
+@pytest.mark.exhaustive
+async def test_kubectl_waits_for_ready_and_lists_what_a_person_asks_for(cases):
+    place = cases["listed"]
     place.wait_for(NAME, "Ready")
     header, row = place.kubectl("get", "js").splitlines()
     assert header.split() == ["NAME", "STATE", "READY", "REPLICAS", "AGE"]
@@ -186,37 +233,31 @@ async def test_kubectl_waits_for_ready_and_lists_what_a_person_asks_for(place):
     assert url(place, "").rstrip("/") in place.kubectl("get", "js", "-o", "wide")
 
 
-async def test_an_autoscaler_scales_a_jsonserver(place):
-    place.apply(a_jsonserver(NAME, DATA))
-    await verified(place)
-    target = {"apiVersion": "example.com/v1", "kind": "JsonServer", "name": NAME}
-    metric = {
-        "type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
-    }
-    spec = {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3, "metrics": [metric]}
-    # There is no metrics server here; what an autoscaler does without one is to keep to its bounds.
-    place.apply(
-        {
-            "apiVersion": "autoscaling/v2",
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": NAME},
-            "spec": spec,
-        }
-    )
-
-    def scaled() -> None:
-        scaler = place.get("hpa", NAME)
-        assert a_condition(scaler, "AbleToScale").get("status") == "True", scaler.get("status")
-        assert place.get("jsonserver", NAME)["spec"]["replicas"] == 2, scaler["status"]
-
-    await eventually(scaled, within=120)
+@pytest.mark.exhaustive
+async def test_an_autoscaler_scales_a_jsonserver(cases):
+    place = cases["autoscaled"]
+    await place.wait(f"hpa/{NAME}", "--for=condition=AbleToScale")
+    await place.wait(f"jsonserver/{NAME}", "--for=jsonpath={.spec.replicas}=2")
     assert (await verified(place))["status"]["readyReplicas"] == 2
+    await place.wait(f"hpa/{NAME}", "--for=jsonpath={.status.currentReplicas}=2")
 
-    def seen() -> None:
-        assert place.get("hpa", NAME)["status"]["currentReplicas"] == 2
 
-    await eventually(seen, within=120)
+@pytest.mark.exhaustive
+async def test_a_deleted_namespace_takes_its_jsonservers_along(cases):
+    place = cases["namespace"]
+    await verified(place)
+    place.kubectl("delete", "namespace", place.namespace, "--timeout=240s")
+    assert "NotFound" in place.refused("get", "namespace", place.namespace)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("sample", SAMPLES)
+async def test_a_sample_works_as_it_stands(cases, sample):
+    (written,) = CASES[sample]
+    name = written["metadata"]["name"]
+    cases[sample].wait_for(name, "Ready")
+    found = cases[sample].wait_for(name, "Verified")
+    assert found["status"]["readyReplicas"] == found["spec"]["replicas"]
 
 
 async def test_a_deleted_jsonserver_leaves_nothing(served):
@@ -230,25 +271,10 @@ async def test_a_deleted_jsonserver_leaves_nothing(served):
     await eventually(no_pods, within=120)
 
 
-async def test_a_deleted_namespace_takes_its_jsonservers_along(served):
-    served.kubectl("delete", "namespace", served.namespace, "--timeout=240s")
-    assert "NotFound" in served.refused("get", "namespace", served.namespace)
-
-
-@pytest.mark.parametrize(
-    "sample", sorted((ROOT / "config/samples").glob("jsonserver*.yaml")), ids=lambda path: path.stem
-)
-async def test_a_sample_works_as_it_stands(place, sample):
-    name = place.kubectl("apply", "-f", str(sample), "-o", "jsonpath={.metadata.name}")
-    place.wait_for(name, "Ready")
-    found = place.wait_for(name, "Verified")
-    assert found["status"]["readyReplicas"] == found["spec"]["replicas"]
-
-
 async def test_the_example_is_the_sample():
     example, sample = ROOT / "examples/01-jsonserver/jsonserver.yaml", ROOT / "config/samples/jsonserver.yaml"
     assert example.read_text() == sample.read_text()
 
 
-async def test_all_of_this_took_no_right_that_the_operator_does_not_have(served, operator):
+async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator):
     assert refusals(operator) == []

@@ -124,6 +124,7 @@ def test_a_service_answers_from_its_own_pod(hello):
     assert "Hello from a pod" in ask(hello, "http://hello/greetings")
 
 
+@pytest.mark.exhaustive
 def test_two_services_talk_to_each_other_across_namespaces(hello):
     kubectl(hello, "create", "namespace", "other")
     kubectl(hello, "apply", "--namespace", "other", "-f", str(EXAMPLE))
@@ -131,6 +132,7 @@ def test_two_services_talk_to_each_other_across_namespaces(hello):
     assert "Hello from a pod" in ask(hello, "http://hello.other/greetings")
 
 
+@pytest.mark.exhaustive
 def test_port_forward_brings_a_service_to_loopback(hello):
     command = [
         str(hello.programs / "kubectl"),
@@ -159,6 +161,7 @@ def test_a_pod_reaches_the_api_server_by_its_service(hello):
     assert json.loads(answer)["gitVersion"] == hello.version
 
 
+@pytest.mark.exhaustive
 def test_no_way_leads_out_of_the_namespace(hello):
     script = (
         "const s = require('net').connect({host: '192.0.2.1', port: 80, timeout: 1500});"
@@ -187,6 +190,7 @@ def test_a_deleted_claim_takes_its_volume_and_folder_along(node):
     eventually(lambda: node.kubectl("get", "pv", volume).returncode == 1, f"{volume} is deleted")
 
 
+@pytest.mark.exhaustive
 def test_a_pod_that_fails_shows_its_error_and_exit_code(node):
     said = node.kubectl(
         "run", "broken", f"--image={IMAGE}", "--restart=Never", "--command", "--", "sh", "-c", "exit 3"
@@ -203,6 +207,7 @@ def test_the_api_server_of_a_node_can_be_killed_and_started_again(hello):
     assert "Hello from a pod" in ask(hello, "http://hello/greetings")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_config_default_goes_as_the_documents_say_and_leaves_nothing(operator, node):
     """While its process runs, which would register its webhooks again if it could."""
@@ -223,6 +228,7 @@ async def test_config_default_goes_as_the_documents_say_and_leaves_nothing(opera
 def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node_state, before, monkeypatch):
     keep(hello)
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
+    local.up(CLUSTER, node=True)  # it runs, unless an earlier round of this test took it down
     during = Traces.of(node_state).added_since(before)
     assert {"processes", "networks", "cgroups", "files"} <= set(during), during
     assert "mounts" not in during, "the node's mounts must be invisible outside its namespace"
@@ -238,6 +244,7 @@ def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node
     assert left == [], "somebody is still in a network of the node"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_demo_shows_every_kind_at_work_and_stops_what_it_started(quintet, state, monkeypatch):
@@ -260,6 +267,7 @@ def test_the_demo_shows_every_kind_at_work_and_stops_what_it_started(quintet, st
     nothing_of(state)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_demo_leaves_the_cluster_that_kubeconfig_names_as_it_was(quintet, state, monkeypatch):
@@ -276,6 +284,7 @@ def test_the_demo_leaves_the_cluster_that_kubeconfig_names_as_it_was(quintet, st
     eventually(lambda: other.kubectl(*everything).stdout == before, "the cluster is as it was", seconds=120)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_demo_that_is_asked_to_end_stops_what_it_started(state, monkeypatch):
@@ -296,6 +305,7 @@ def test_a_demo_that_is_asked_to_end_stops_what_it_started(state, monkeypatch):
     nothing_of(state)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["etcd", "containerd", "storage"])
 def test_an_up_with_a_node_that_is_killed_half_way_leaves_nothing(tmp_path, monkeypatch, moment):
@@ -315,6 +325,7 @@ def test_an_up_with_a_node_that_is_killed_half_way_leaves_nothing(tmp_path, monk
     eventually(lambda: Traces.of(tmp_path).added_since(before) == {}, "nothing is left")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_node_whose_runtime_was_killed_is_cleared_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -2,14 +2,14 @@
 
 The operator runs in the cluster, as it is installed from config/default. Pods are recorded by a
 watch while things happen, so "one at a time" is a statement about every moment, not about samples.
+What needs a namespace of its own is in test_statefulcluster_cases_on_a_node.py.
 """
 
 import json
 
 import pytest
-import yaml
 
-from e2e.place import ROOT, Place, a_condition, refusals
+from e2e.place import Place, a_condition, a_list, refusals
 from e2e.runtime import Runtime
 from e2e.statefulclusters import (
     API_VERSION,
@@ -18,11 +18,11 @@ from e2e.statefulclusters import (
     a_cluster,
     a_headless_service,
     all_records,
-    an_autoscaler,
     claims,
     each_where_it_was,
     fill,
     ledger,
+    placed,
     pods,
     settled,
 )
@@ -37,17 +37,19 @@ MISSING_IMAGE = "quintet.local/nats:not-there"
 
 
 @pytest.fixture
-async def filled(place) -> tuple[Place, dict[str, str]]:
-    """A namespace with three replicas, each with a record of its own."""
-    place.apply(a_headless_service())
-    place.apply(a_cluster())
-    await settled(place)
-    return place, fill(place)
+async def empty(shared_place) -> Place:
+    """The shared namespace without replicas and claims."""
+    shared_place.kubectl("delete", "statefulclusters,statefulsets,pvc", "--all", "--timeout=120s")
+    await shared_place.wait("pods", "--all", "--for=delete")
+    return shared_place
 
 
-def placed(place: Place) -> dict[str, set[str]]:
-    """Which replica has which claims."""
-    return {name: claims_of(pod) for name, pod in pods(place).items()}
+@pytest.fixture
+async def filled(shared_place) -> tuple[Place, dict[str, str]]:
+    """The shared namespace with three replicas, each with a record of its own."""
+    shared_place.apply(a_list(a_headless_service(), a_cluster()))
+    await settled(shared_place)
+    return shared_place, fill(shared_place)
 
 
 def in_ledger(place: Place, want_states: list[str]) -> None:
@@ -61,10 +63,11 @@ def set_image(place: Place, image: str, kind: str = "statefulcluster", name: str
     place.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
 
 
-async def test_three_replicas_start_one_after_the_other_each_with_a_claim_of_its_own(place):
+async def test_three_replicas_start_one_after_the_other_each_with_a_claim_of_its_own(empty):
+    place = empty
     async with recording(place.cluster, place.namespace) as seen:
         place.apply(a_cluster())
-        place.kubectl("wait", f"statefulcluster/{NAME}", "--for=condition=Ready", "--timeout=300s")
+        await place.wait(f"statefulcluster/{NAME}", "--for=condition=Ready", seconds=300)
     seen.check(**OURS)
     found = await settled(place)
     assert sorted(found["status"]["replicaNames"]) == sorted(pods(place))
@@ -77,6 +80,7 @@ async def test_three_replicas_start_one_after_the_other_each_with_a_claim_of_its
         assert not draw.isdecimal(), f"{name} looks like an ordinal"
 
 
+@pytest.mark.exhaustive
 async def test_kubectl_shows_scales_and_waits_as_for_a_statefulset(filled):
     place, _ = filled
     header, row = place.kubectl("get", "stc").splitlines()
@@ -117,6 +121,7 @@ async def test_a_killed_pod_comes_back_under_another_name_with_the_same_data(fil
     await each_where_it_was(place, written)
 
 
+@pytest.mark.exhaustive
 async def test_a_container_killed_on_the_node_restarts_in_place(filled):
     place, written = filled
     before = {name: pod["metadata"]["uid"] for name, pod in pods(place).items()}
@@ -136,25 +141,7 @@ async def test_a_container_killed_on_the_node_restarts_in_place(filled):
     await each_where_it_was(place, written)
 
 
-async def test_an_update_replaces_every_pod_and_keeps_its_name_and_claims(filled):
-    place, written = filled
-    Runtime(place.cluster).also_known_as(IMAGE, OTHER_IMAGE)
-    before, uids = placed(place), {pod["metadata"]["uid"] for pod in pods(place).values()}
-    old = place.get("statefulcluster", NAME)["status"]["updateRevision"]
-    async with recording(place.cluster, place.namespace) as seen:
-        set_image(place, OTHER_IMAGE)
-        found = await settled(place)
-    seen.check(at_least=2, **OURS)
-    assert placed(place) == before
-    now = pods(place).values()
-    assert not uids & {pod["metadata"]["uid"] for pod in now}
-    assert {pod["spec"]["containers"][0]["image"] for pod in now} == {OTHER_IMAGE}
-    assert found["status"]["updateRevision"] == found["status"]["currentRevision"] != old
-    revisions = [each["metadata"]["name"] for each in place.get("controllerrevisions")["items"]]
-    assert {old, found["status"]["updateRevision"]} <= set(revisions), revisions
-    await each_where_it_was(place, written)
-
-
+@pytest.mark.exhaustive
 async def test_a_mended_template_heals_by_itself_where_a_statefulset_stays_stuck(filled):
     place, written = filled
     twin = "twin"
@@ -188,8 +175,10 @@ async def test_a_mended_template_heals_by_itself_where_a_statefulset_stays_stuck
     victim = stuck("StatefulSet")
     place.kubectl("delete", "pod", victim)
     place.kubectl("rollout", "status", f"statefulset/{twin}", "--timeout=300s")
+    place.kubectl("delete", "statefulset", twin)
 
 
+@pytest.mark.exhaustive
 async def test_scaled_down_and_up_again_the_same_volumes_are_used(filled):
     place, written = filled
     before, names = claims(place), set(pods(place))
@@ -207,36 +196,7 @@ async def test_scaled_down_and_up_again_the_same_volumes_are_used(filled):
     await each_where_it_was(place, written)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-async def test_a_volume_on_a_node_that_is_gone_is_set_aside_and_the_replica_comes_back(filled):
-    place, written = filled
-    before = placed(place)
-    victim = sorted(before)[0]
-    (lost,) = before[victim]
-    volume = place.get("pvc", lost)["spec"]["volumeName"]
-    gone = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a-node-that-is-gone"]}
-    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [gone]}]}}
-    place.kubectl(
-        "patch", "pv", volume, "--type=merge", "-p", json.dumps({"spec": {"nodeAffinity": affinity}})
-    )
-    place.kubectl("delete", "pod", victim, "--wait=false")
-
-    def set_aside() -> None:
-        found = place.get("statefulcluster", NAME)
-        assert ledger(found).get(lost) == "Unusable", found["status"]
-
-    await eventually(set_aside, within=300)
-    found = await settled(place)
-    (entry,) = (each for each in found["status"]["claims"] if each["name"] == lost)
-    assert entry["nextStep"], entry
-    after = placed(place)
-    assert lost not in {claim for held in after.values() for claim in held}
-    assert lost in claims(place), "what lies on the volume was given up"
-    kept = {claim: value for claim, value in written.items() if claim != lost}
-    assert await all_records(place) == kept
-
-
+@pytest.mark.exhaustive
 async def test_a_disruption_budget_holds_up_a_removal_and_is_named(filled):
     place, written = filled
     budget = {
@@ -268,6 +228,7 @@ async def test_a_disruption_budget_holds_up_a_removal_and_is_named(filled):
     assert a_condition(found, "Blocked").get("status") != "True", found["status"]
 
 
+@pytest.mark.exhaustive
 async def test_the_name_of_every_replica_resolves_from_another(filled):
     place, written = filled
     found = pods(place)
@@ -287,43 +248,7 @@ async def test_the_name_of_every_replica_resolves_from_another(filled):
         assert said.strip() == written[claim]
 
 
-async def test_a_statefulset_of_the_documentation_runs_with_only_its_kind_changed(operator, place):
-    web = place.at(f"{place.namespace}-web")  # the manifest asks for root, which `restricted` forbids
-    web.kubectl("create", "namespace", web.namespace)
-    try:
-        Runtime(place.cluster).load_web()
-        text = (ROOT / "tests/e2e/data/web.yaml").read_text()
-        changed = text.replace("apps/v1", API_VERSION).replace("kind: StatefulSet", "kind: StatefulCluster")
-        assert len(text.splitlines()) == len(changed.splitlines())
-        web.kubectl("apply", "-f", "-", input=changed)
-        web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=300s")
-        names = web.get("statefulcluster", "web")["status"]["replicaNames"]
-        assert len(names) == 2
-        for name in names:
-            write = "echo $(hostname) >/usr/share/nginx/html/index.html"
-            web.kubectl("exec", name, "--", "sh", "-c", write)
-
-            def resolved(name: str = name) -> None:
-                assert f"{name}.nginx" in web.kubectl("exec", name, "--", "getent", "hosts", f"{name}.nginx")
-
-            await eventually(resolved, within=120)  # cluster DNS follows the pods with a delay
-        victim = names[0]
-        web.kubectl("delete", "pod", victim)
-        web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=300s")
-
-        def back() -> None:
-            now = web.get("statefulcluster", "web")["status"]["replicaNames"]
-            assert victim not in now
-            pages = [
-                web.kubectl("exec", each, "--", "cat", "/usr/share/nginx/html/index.html") for each in now
-            ]
-            assert sorted(page.strip() for page in pages) == sorted(names), pages
-
-        await eventually(back, within=120)
-    finally:
-        web.run("delete", "namespace", web.namespace, "--wait=false")
-
-
+@pytest.mark.exhaustive
 async def test_claims_outlive_their_cluster_and_the_next_of_its_name_takes_them_up(filled):
     place, written = filled
     before = claims(place)
@@ -340,70 +265,23 @@ async def test_claims_outlive_their_cluster_and_the_next_of_its_name_takes_them_
     await each_where_it_was(place, written)
 
 
-async def test_claims_go_with_their_cluster_where_that_is_asked_for(place):
-    policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
-    place.apply(a_cluster(2, persistentVolumeClaimRetentionPolicy=policy))
-    await settled(place, 2)
-    place.kubectl("scale", f"stc/{NAME}", "--replicas=1")
-    await settled(place, 1)
-
-    def one_left() -> None:
-        assert len(claims(place)) == 1, claims(place)
-
-    await eventually(one_left, within=120)
-    place.kubectl("delete", f"stc/{NAME}", "--timeout=120s")
-
-    def none_left() -> None:
-        assert claims(place) == {}
-
-    await eventually(none_left, within=120)
-
-
-async def test_an_autoscaler_scales_a_statefulcluster(place):
-    place.apply(a_cluster(1))
-    await settled(place, 1)
-    place.apply(an_autoscaler(2, 3))
-
-    def scaled() -> None:
-        assert place.get("statefulcluster", NAME)["spec"]["replicas"] == 2, place.get("hpa", NAME)["status"]
-
-    await eventually(scaled, within=120)
-    await settled(place, 2)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-async def test_the_example_keeps_its_records_while_every_server_is_replaced(place):
-    manifest = ROOT / "examples/03-statefulcluster/journal.yaml"
-    cluster = next(
-        each for each in yaml.safe_load_all(manifest.read_text()) if each["kind"] == "StatefulCluster"
-    )
-    assert cluster["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE
-    place.kubectl("apply", "-f", str(manifest))
-    place.kubectl("wait", "stc/journal", "--for=condition=Ready", "--timeout=180s")
-
-    def ask(*words: str) -> str:
-        pod = place.get("statefulcluster", "journal")["status"]["replicaNames"][-1]
-        return place.kubectl("exec", pod, "--", "kv", "-server", "nats://journal:4222", *words)
-
-    await eventually(lambda: ask("-replicas", "3", "put", "greeting", "hello"), within=120)
-    for victim in place.get("statefulcluster", "journal")["status"]["replicaNames"]:
-        place.kubectl("delete", "pod", victim)
-
-        def replaced(victim: str = victim) -> None:
-            status = place.get("statefulcluster", "journal")["status"]
-            assert victim not in status["replicaNames"], status
-            assert status["availableReplicas"] == 3, status
-
-        await eventually(replaced, within=120)
-    await eventually(lambda: ask("put", "farewell", "goodbye"), within=120)
-
-    def kept() -> None:
-        assert ask("list") == "farewell=goodbye\ngreeting=hello\n"
-
-    # Asked of a server that is still catching up with the others, a list lacks what these have.
-    await eventually(kept, within=120)
-    assert len(claims(place)) == 3
+async def test_an_update_replaces_every_pod_and_keeps_its_name_and_claims(filled):
+    place, written = filled
+    Runtime(place.cluster).also_known_as(IMAGE, OTHER_IMAGE)
+    before, uids = placed(place), {pod["metadata"]["uid"] for pod in pods(place).values()}
+    old = place.get("statefulcluster", NAME)["status"]["updateRevision"]
+    async with recording(place.cluster, place.namespace) as seen:
+        set_image(place, OTHER_IMAGE)
+        found = await settled(place)
+    seen.check(at_least=2, **OURS)
+    assert placed(place) == before
+    now = pods(place).values()
+    assert not uids & {pod["metadata"]["uid"] for pod in now}
+    assert {pod["spec"]["containers"][0]["image"] for pod in now} == {OTHER_IMAGE}
+    assert found["status"]["updateRevision"] == found["status"]["currentRevision"] != old
+    revisions = [each["metadata"]["name"] for each in place.get("controllerrevisions")["items"]]
+    assert {old, found["status"]["updateRevision"]} <= set(revisions), revisions
+    await each_where_it_was(place, written)
 
 
 async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator):

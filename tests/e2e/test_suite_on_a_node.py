@@ -20,7 +20,7 @@ from kit.jsonservers import a_jsonserver
 from quintet.components import COMPONENTS
 from quintet.local.cluster import Cluster
 
-pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.timeout(900)]
 
 SHOP = "shop"
 

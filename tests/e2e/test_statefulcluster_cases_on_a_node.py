@@ -1,0 +1,184 @@
+"""StatefulClusters that need a namespace of their own: a lost volume, the examples, an autoscaler, claims that go.
+
+All are started together, and each test then looks at its own. The others share one namespace, in
+test_statefulcluster_on_a_node.py.
+"""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import yaml
+
+from e2e.conftest import new_namespace, remove_namespace
+from e2e.place import ROOT, Place
+from e2e.runtime import Runtime
+from e2e.statefulclusters import (
+    API_VERSION,
+    IMAGE,
+    NAME,
+    a_cluster,
+    a_headless_service,
+    all_records,
+    an_autoscaler,
+    claims,
+    fill,
+    ledger,
+    placed,
+    settled,
+)
+from kit.eventually import eventually
+
+pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
+
+
+@pytest.fixture(scope="module")
+async def cases(operator) -> AsyncIterator[dict[str, Place]]:
+    """Namespaces with StatefulClusters that were started together, each for one test that waits for its own."""
+    manifest = yaml.safe_load_all((ROOT / "examples/03-statefulcluster/journal.yaml").read_text())
+    gone_with_it = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+    made = {
+        "lost": new_namespace(operator, a_headless_service(), a_cluster()),
+        "journal": new_namespace(operator, *manifest),
+        "deleted": new_namespace(operator, a_cluster(2, persistentVolumeClaimRetentionPolicy=gone_with_it)),
+        "autoscaled": new_namespace(operator, a_cluster(1), an_autoscaler(2, 3)),
+    }
+    yield made
+    for each in made.values():
+        remove_namespace(each)
+
+
+@pytest.fixture(scope="module")
+async def lost(cases) -> tuple[Place, dict[str, str], str]:
+    """A namespace where one of three volumes is on a node that is gone: what was written, and its claim."""
+    place = cases["lost"]
+    await settled(place)
+    written = fill(place)
+    victim, held = min(placed(place).items())
+    (claim,) = held
+    volume = place.get("pvc", claim)["spec"]["volumeName"]
+    gone = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a-node-that-is-gone"]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [gone]}]}}
+    patch = json.dumps({"spec": {"nodeAffinity": affinity}})
+    place.kubectl("patch", "pv", volume, "--type=merge", "-p", patch)
+    place.kubectl("delete", "pod", victim, "--wait=false")
+    return place, written, claim
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _early(request: pytest.FixtureRequest) -> None:
+    """Lose the volume before the first test: only after a minute it counts as lost."""
+    if any("lost" in item.fixturenames for item in request.session.items if item.path == request.path):
+        request.getfixturevalue("lost")
+
+
+async def test_claims_go_with_their_cluster_where_that_is_asked_for(cases):
+    place = cases["deleted"]
+    await settled(place, 2)
+    place.kubectl("scale", f"stc/{NAME}", "--replicas=1")
+    await settled(place, 1)
+
+    def one_left() -> None:
+        assert len(claims(place)) == 1, claims(place)
+
+    await eventually(one_left, within=120)
+    place.kubectl("delete", f"stc/{NAME}", "--timeout=120s")
+
+    def none_left() -> None:
+        assert claims(place) == {}
+
+    await eventually(none_left, within=120)
+
+
+async def test_an_autoscaler_scales_a_statefulcluster(cases):
+    place = cases["autoscaled"]
+    await place.wait(f"statefulcluster/{NAME}", "--for=jsonpath={.spec.replicas}=2")
+    await settled(place, 2)
+
+
+async def test_a_statefulset_of_the_documentation_runs_with_only_its_kind_changed(operator, place):
+    web = place.at(f"{place.namespace}-web")  # the manifest asks for root, which `restricted` forbids
+    web.kubectl("create", "namespace", web.namespace)
+    try:
+        Runtime(place.cluster).load_web()
+        text = (ROOT / "tests/e2e/data/web.yaml").read_text()
+        changed = text.replace("apps/v1", API_VERSION).replace("kind: StatefulSet", "kind: StatefulCluster")
+        assert len(text.splitlines()) == len(changed.splitlines())
+        web.kubectl("apply", "-f", "-", input=changed)
+        web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=300s")
+        names = web.get("statefulcluster", "web")["status"]["replicaNames"]
+        assert len(names) == 2
+        for name in names:
+            write = "echo $(hostname) >/usr/share/nginx/html/index.html"
+            web.kubectl("exec", name, "--", "sh", "-c", write)
+
+            def resolved(name: str = name) -> None:
+                assert f"{name}.nginx" in web.kubectl("exec", name, "--", "getent", "hosts", f"{name}.nginx")
+
+            await eventually(resolved, within=120)  # cluster DNS follows the pods with a delay
+        victim = names[0]
+        web.kubectl("delete", "pod", victim, "--now")
+        web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=300s")
+
+        def back() -> None:
+            now = web.get("statefulcluster", "web")["status"]["replicaNames"]
+            assert victim not in now
+            pages = [
+                web.kubectl("exec", each, "--", "cat", "/usr/share/nginx/html/index.html") for each in now
+            ]
+            assert sorted(page.strip() for page in pages) == sorted(names), pages
+
+        await eventually(back, within=120)
+    finally:
+        web.run("delete", "namespace", web.namespace, "--wait=false")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_the_example_keeps_its_records_while_every_server_is_replaced(cases):
+    place = cases["journal"]
+    await place.wait("stc/journal", "--for=condition=Ready")
+    cluster = place.get("statefulcluster", "journal")
+    assert cluster["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE
+
+    def ask(*words: str) -> str:
+        pod = place.get("statefulcluster", "journal")["status"]["replicaNames"][-1]
+        return place.kubectl("exec", pod, "--", "kv", "-server", "nats://journal:4222", *words)
+
+    await eventually(lambda: ask("-replicas", "3", "put", "greeting", "hello"), within=120)
+    for victim in place.get("statefulcluster", "journal")["status"]["replicaNames"]:
+        place.kubectl("delete", "pod", victim)
+
+        def replaced(victim: str = victim) -> None:
+            status = place.get("statefulcluster", "journal")["status"]
+            assert victim not in status["replicaNames"], status
+            assert status["availableReplicas"] == 3, status
+
+        await eventually(replaced, within=120)
+    await eventually(lambda: ask("put", "farewell", "goodbye"), within=120)
+
+    def kept() -> None:
+        assert ask("list") == "farewell=goodbye\ngreeting=hello\n"
+
+    # Asked of a server that is still catching up with the others, a list lacks what these have.
+    await eventually(kept, within=120)
+    assert len(claims(place)) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_a_volume_on_a_node_that_is_gone_is_set_aside_and_the_replica_comes_back(lost):
+    place, written, claim = lost
+
+    def set_aside() -> None:
+        found = place.get("statefulcluster", NAME)
+        assert ledger(found).get(claim) == "Unusable", found["status"]
+
+    await eventually(set_aside, within=300)
+    found = await settled(place)
+    (entry,) = (each for each in found["status"]["claims"] if each["name"] == claim)
+    assert entry["nextStep"], entry
+    assert claim not in {held for each in placed(place).values() for held in each}
+    assert claim in claims(place), "what lies on the volume was given up"
+    kept = {name: value for name, value in written.items() if name != claim}
+    assert await all_records(place) == kept
