@@ -6,6 +6,9 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
 
 from kit.accounts import TESTED, context
 from kit.clock import FastClock
@@ -25,28 +28,53 @@ CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 
 
+# The definitions that a client has made, each with its uid and generation.
+_made: WeakKeyDictionary[Client, dict[ObjectKey, tuple[str, int]]] = WeakKeyDictionary()
+
+
 async def define(client: Client, *kinds: CustomResource) -> None:
-    """Make the API server serve kinds, and with them all of ours: one takes as long as all together."""
+    """Make the API server serve kinds, and with them all of ours: one takes as long as all together.
+
+    To do so costs seconds; whoever asks again pays for a look at the definitions only.
+    """
     together = (*kinds, *(kind for kind in CUSTOM_RESOURCES if kind not in kinds))
-    for kind in together:
-        await client.apply(CRDS, ObjectKey("", kind.resource.qualified), definition(kind), Object)
-    for kind in together:
-        await discovered(client, kind.resource)
+    made, there = _made.setdefault(client, {}), await _definitions(client)
+    keys = [ObjectKey("", kind.resource.qualified) for kind in together]
+    if all(key in made and made[key] == there.get(key) for key in keys):
+        return
+    for kind, key in zip(together, keys, strict=True):
+        await client.apply(CRDS, key, definition(kind), Object)
+    await discovered(client, *(kind.resource for kind in together))
 
     async def owned() -> None:
         for kind in together:
             await _can_own(client, kind.resource)
 
     await eventually(owned, within=120)
+    there = await _definitions(client)
+    made.update({key: there[key] for key in keys})
 
 
-async def discovered(client: Client, resource: Resource) -> None:
-    """Wait until a kind is served, and the API server says so to whoever asks what it serves."""
+async def _definitions(client: Client) -> dict[ObjectKey, tuple[str, int]]:
+    """All that are there and stay, by name."""
+    pages = [page async for page in client.pages(CRDS, metadata_only=True)]
+    found = [msgspec.json.decode(raw, type=Object) for page in pages for raw in page.items]
+    return {
+        each.key: (each.metadata.uid, each.metadata.generation)
+        for each in found
+        if not each.metadata.deleting
+    }
+
+
+async def discovered(client: Client, *resources: Resource) -> None:
+    """Wait until kinds are served, and the API server says so to whoever asks what it serves."""
 
     async def served() -> None:
-        async for _ in client.pages(resource):
-            pass
-        assert resource in await catalogue(client), f"{resource.qualified} is not among what is served"
+        for resource in resources:
+            async for _ in client.pages(resource):
+                pass
+        missing = {*resources} - {*await catalogue(client)}
+        assert not missing, f"{[each.qualified for each in missing]} are not among what is served"
 
     await eventually(served, within=60)
 
