@@ -18,7 +18,7 @@ from quintet.kube.config import load
 from quintet.kube.transport import Transport
 
 if TYPE_CHECKING:
-    from kit.backends import Witness
+    from kit.backends import Operator, Witness
     from kit.kubelet import PretendedNode
     from kit.nats import NatsServer
     from quintet.local.cluster import Cluster
@@ -231,13 +231,13 @@ async def witness(backends: Client, proxy: FaultProxy) -> "Witness":
 @pytest.fixture
 async def backend_operator(
     witness: "Witness", proxy: FaultProxy, pretended_node: "PretendedNode", namespace: str, tmp_path: Path
-) -> AsyncIterator[None]:
+) -> "AsyncIterator[Operator]":
     """A controller of EventingBackends for the namespace of the test, whose pods only pretend."""
     from kit.backends import an_operator, may_read_secrets
 
     await may_read_secrets(witness.client, namespace)
-    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
-        yield
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as operator:
+        yield operator
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What a user of a namespace must not reach through a backend: Secrets, and addresses inside the cluster."""
 
 import asyncio
+import secrets
 import ssl
 from collections.abc import AsyncIterator
 
@@ -20,6 +21,7 @@ from kit.backends import (
     ready,
     says,
 )
+from kit.cluster import fresh_namespace
 from kit.eventually import eventually
 from kit.nats import a_nats_server
 from kit.proxy import FaultProxy
@@ -35,12 +37,15 @@ EVENTING = COMPONENTS["eventing"]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-@pytest.fixture
-async def strict(backends, proxy: FaultProxy, namespace, tmp_path) -> AsyncIterator[None]:
-    """An operator with the limits of an installation, beside an API server at an address of its own."""
+@pytest.fixture(scope="module")
+async def strict(backends, api: Api, cluster) -> AsyncIterator[str]:
+    """A namespace with an operator that has the limits of an installation, beside an API server elsewhere."""
     limits = addresses.Limits.of(api_server=["10.96.0.1", "203.0.113.7"], refused=["192.0.2.0/24"])
-    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, limits=limits):
-        yield
+    async with (
+        fresh_namespace(api) as namespace,
+        an_operator(cluster.kubeconfig, namespace=namespace, limits=limits),
+    ):
+        yield namespace
 
 
 REFUSED = {
@@ -57,8 +62,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("url", REFUSED.values(), ids=REFUSED)
-async def test_an_address_is_refused_before_anybody_connects(url, strict, backends: Client, namespace):
-    key = await create(backends, namespace, "any", url=url)
+async def test_an_address_is_refused_before_anybody_connects(url, strict, backends: Client):
+    key = await create(backends, strict, f"any-{secrets.token_hex(4)}", url=url)
 
     async def refused() -> None:
         found = await get(backends, key)
@@ -67,13 +72,13 @@ async def test_an_address_is_refused_before_anybody_connects(url, strict, backen
         assert reasons & {"Server address refused", "Server name not resolved"}, found.status
 
     await eventually(refused, within=90)
-    assert await children(backends, namespace) == {}
+    assert await children(backends, strict) == {}
 
 
-async def test_an_event_mesh_is_judged_by_the_addresses_in_its_secret(strict, backends: Client, namespace):
+async def test_an_event_mesh_is_judged_by_the_addresses_in_its_secret(strict, backends: Client):
     async with a_mesh() as mesh:
-        await a_secret(backends, namespace, "mesh", **mesh.secret())
-        key = await create(backends, namespace, "any", "beb", secretRef="mesh")
+        await a_secret(backends, strict, "mesh", **mesh.secret())
+        key = await create(backends, strict, "mesh", "beb", secretRef="mesh")
         found = await says(backends, key, "Server address refused")
         assert "127.0.0.1 is a loopback address" in found.message
         assert mesh.logins == 0
@@ -201,8 +206,8 @@ async def test_a_user_without_a_right_on_a_secret_cannot_have_it_sent_anywhere(
 async def test_a_user_with_a_right_on_that_very_secret_may_name_it(
     verb, policy, backends: Client, api: Api, namespace
 ):
-    secrets = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": [verb]}
-    user = await _as(api, namespace, "tenant", WRITES, secrets)
+    allowed = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": [verb]}
+    user = await _as(api, namespace, "tenant", WRITES, allowed)
     path = f"/apis/eventing.kyma-project.io/v1alpha1/namespaces/{namespace}/eventingbackends"
     try:
         await in_force(user, path)
@@ -259,8 +264,8 @@ async def test_the_operator_reads_secrets_only_where_it_was_allowed_to_and_says_
                     assert page.items == ()
 
             await eventually(gone, within=90)
-        secrets = [e for e in proxy.trace if e.request.resource == "secrets" and e.request.verb != "get"]
-        assert secrets == [], "a Secret was listed or watched"
+        asked = [e for e in proxy.trace if e.request.resource == "secrets" and e.request.verb != "get"]
+        assert asked == [], "a Secret was listed or watched"
     finally:
         cluster.kubectl("delete", "clusterrolebinding", namespace)
         cluster.kubectl("delete", "clusterrole", namespace, "quintet-eventing-secrets")

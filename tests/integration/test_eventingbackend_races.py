@@ -62,27 +62,30 @@ async def left_behind(api: Api, namespace: str) -> list[tuple[str, int]]:
 
 
 async def test_what_is_found_without_asking_the_server_is_looked_at_again_only_now_and_then(
-    backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
+    backends: Client, proxy: FaultProxy, pretended_node, nats, namespace, tmp_path
 ):
-    key = await create(backends, namespace, "any", url=nats.url)
-    await ready(backends, key)
-    theirs = {
-        "apiVersion": server.NETWORK_POLICIES.api_version,
-        "kind": server.NETWORK_POLICIES.kind,
-        "metadata": {"name": "any-nats"},
-        "spec": {"podSelector": {}},
-    }
-    await backends.create(server.NETWORK_POLICIES, theirs, Object, namespace=namespace)
-    await change(backends, key)
-    await says(backends, key, "Objects could not be made")
-    # Longer than the probe before it holds: each look tries to make the policy.
-    await proxy.quiet(4.0)
+    often = Timing(while_ready=0.2, first_retry=0.1, last_retry=0.1)
+    async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, timing=often):
+        key = await create(backends, namespace, "any", url=nats.url)
+        await ready(backends, key)
+        theirs = {
+            "apiVersion": server.NETWORK_POLICIES.api_version,
+            "kind": server.NETWORK_POLICIES.kind,
+            "metadata": {"name": "any-nats"},
+            "spec": {"podSelector": {}},
+        }
+        await backends.create(server.NETWORK_POLICIES, theirs, Object, namespace=namespace)
+        await change(backends, key)
+        await says(backends, key, "Objects could not be made")
+        # Many times as long as the probe before it holds: each look tries to make the policy.
+        await proxy.quiet(1.5)
 
 
 async def test_a_backend_whose_deletion_waits_gets_its_connection_back(
     backends: Client, cluster, pretended_node, nats, namespace
 ):
-    async with an_operator(cluster.kubeconfig, namespace=namespace) as sessions:
+    async with an_operator(cluster.kubeconfig, namespace=namespace) as operator:
+        sessions = operator.sessions
         key = await create(backends, namespace, "any", url=nats.url)
         await ready(backends, key)
         user = await a_subscription(backends, namespace, "orders", "any")
@@ -98,7 +101,9 @@ async def test_a_backend_whose_deletion_waits_gets_its_connection_back(
 
         await eventually(lost, within=90)
         await nats.start()
-        await eventually(connected, within=120)
+        # Nobody probes a backend that goes: its connection is made again at the next look.
+        with operator.clock.running_fast():
+            await eventually(connected, within=120)
         await backends.delete(SUBSCRIPTIONS, user)
         await gone_without_a_mark(backends, key, nats.url)
 

@@ -223,7 +223,8 @@ async def test_the_older_of_two_backends_keeps_the_stream_that_both_want(
     assert f"EventingBackend {elder}" in found.message
     async with jetstream_of(nats.url) as jetstream:
         assert (await jetstream.stream_info("sap")).config.max_msgs == 10
-        await proxy.quiet(3.0)
+        with backend_operator.clock.running_fast():
+            await proxy.quiet(1.0)
         assert (await jetstream.stream_info("sap")).config.max_msgs == 10, "there is a war over the stream"
         same = await create(backends, namespace, "same", url=nats.url, maxMessages=10)
         await ready(backends, same)
@@ -294,7 +295,8 @@ async def test_a_subscription_that_the_operator_has_not_heard_of_yet_keeps_its_b
     assert "Deployment/any-dispatcher" in resources(await children(backends, namespace)), "events are lost"
     news.release()
     await backends.delete(SUBSCRIPTIONS, user)
-    await gone(backends, EVENTINGBACKENDS, key, within=120)
+    with backend_operator.clock.running_fast():
+        await gone(backends, EVENTINGBACKENDS, key, within=120)
 
 
 async def test_a_deleted_namespace_takes_everything_with_it(
@@ -343,7 +345,8 @@ async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_
     await eventually(scaled_to_four, within=90)
     await change(backends, key, url=nats.url, publisherRequestTimeout="9s")
     await ready(backends, key)
-    await proxy.quiet(2.0)
+    with backend_operator.clock.running_fast():
+        await proxy.quiet(1.0)
     assert await replicas() == 4, "the operator fights with the autoscaler"
     await api.delete(f"{scalers}/any")
     await eventually(put_back, within=90)

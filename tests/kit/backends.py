@@ -11,7 +11,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -20,6 +20,7 @@ from kit.accounts import TESTED, binding, offered
 from kit.accounts import context as context_of
 from kit.allowed import account as account_of
 from kit.allowed import review
+from kit.clock import FastClock
 from kit.eventually import NotInTimeError, eventually
 from kit.kinds import define
 from kit.proxy import FaultProxy, matching
@@ -56,7 +57,7 @@ REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subject
 CONTEXT = context_of("eventing")
 IMAGE, NATS_IMAGE = "quintet.local/quintet:test", "quintet.local/nats:test"
 LOOPBACK = addresses.Limits.of(allowed=["127.0.0.0/8"])
-QUICK = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5)
+QUICK = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, while_moving=0.2)
 CHILD_TYPES = (
     desired.DEPLOYMENTS,
     desired.SERVICES,
@@ -143,6 +144,14 @@ async def a_subscription(client: Client, namespace: str, name: str, backend: str
     return ObjectKey(namespace, name)
 
 
+class Operator(NamedTuple):
+    """What a test may want of a running operator."""
+
+    clock: FastClock
+    """Of its reconciliations; connections to servers keep real time."""
+    sessions: Sessions
+
+
 @contextlib.asynccontextmanager
 async def an_operator(
     kubeconfig: Path,
@@ -152,18 +161,18 @@ async def an_operator(
     account: str = "quintet-system:quintet",
     context: str | None = CONTEXT,
     **options: Any,
-) -> AsyncIterator[Sessions]:
+) -> AsyncIterator[Operator]:
     """An operator in this process, stopped on the way out."""
     made = Options(image=IMAGE, nats_image=NATS_IMAGE, limits=limits, timing=timing, account=account)
     async with Transport(config.load(str(kubeconfig), context)) as transport:
-        clock = SystemClock()
+        clock = FastClock()
         manager = Manager(Client(transport), clock, f"test-{secrets.token_hex(3)}", **options)
-        sessions = Sessions(clock)
+        sessions = Sessions(SystemClock())
         controller.build(manager, options=made, sessions=sessions)
         task = asyncio.create_task(manager.run())
         try:
             await manager.synced()
-            yield sessions
+            yield Operator(clock, sessions)
         finally:
             manager.stop()
             await task
