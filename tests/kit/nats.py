@@ -4,6 +4,7 @@ The program is built like that of the image, from the same go.mod, and kept in t
 """
 
 import asyncio
+import functools
 import json
 import signal
 import sys
@@ -20,6 +21,7 @@ from quintet.local import build, staging
 from quintet.local.paths import cache_directory, locked, shipped
 
 
+@functools.cache
 def nats_server() -> Path:
     """The program; the first time it is built, which takes a minute or two."""
     folder = shipped("images/nats")

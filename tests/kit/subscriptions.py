@@ -43,6 +43,7 @@ from quintet.nats.jetstream import JetStream, StreamConfig
 from quintet.nats.options import Options
 from quintet.observe.health import HealthServer
 from quintet.runtime.clock import SystemClock
+from quintet.runtime.manager import Manager
 
 SERVICES = Resource("", "v1", "Service", "services")
 BACKEND, SERVICE = "main", "orders"
@@ -225,11 +226,12 @@ async def a_scene(
 
 
 @contextlib.asynccontextmanager
-async def subscription_operator(kubeconfig: Path, scene: Scene) -> AsyncIterator[None]:
+async def subscription_operator(kubeconfig: Path, scene: Scene) -> AsyncIterator[Manager]:
     """The controller of Subscriptions, for one namespace."""
     build = functools.partial(controller.build, sessions=scene.sessions)
-    async with operating(kubeconfig, build, context=context("eventing"), namespace=scene.namespace):
-        yield
+    who = context("eventing")
+    async with operating(kubeconfig, build, context=who, namespace=scene.namespace) as manager:
+        yield manager
 
 
 @contextlib.asynccontextmanager
