@@ -30,11 +30,10 @@ async def operator(widgets, proxy: FaultProxy, namespace, tmp_path):
 
 
 @pytest.fixture
-async def w(operator, widgets: Client, proxy: FaultProxy, namespace) -> ObjectKey:
-    """A widget whose children are there and whose operator has come to rest."""
+async def w(operator, widgets: Client, namespace) -> ObjectKey:
+    """A widget whose children are there."""
     await widgets.create(WIDGETS, a_widget("w", text="hello", replicas=2), Object, namespace=namespace)
     await converged(widgets, ObjectKey(namespace, "w"))
-    await proxy.quiet(0.5)
     return ObjectKey(namespace, "w")
 
 
@@ -64,12 +63,14 @@ def settled_form(child: dict) -> dict:
 
 
 async def test_creating_costs_one_write_per_child_and_one_for_the_status_and_no_read(w, proxy: FaultProxy):
+    await proxy.quiet(0.5)
     writes = [str(exchange.request) for exchange in proxy.trace.writes()]
     assert len(writes) == 4, f"\n{proxy.trace}"
     assert proxy.trace.requests(matching("get")) == [], f"\n{proxy.trace}"
 
 
 async def test_nothing_is_sent_when_nothing_differs(w, widgets, operator, proxy: FaultProxy):
+    await proxy.quiet(0.5)
     mark, runs = proxy.trace.mark(), len(operator.runs)
     await widgets.patch(WIDGETS, w, {"metadata": {"annotations": {"touched": "yes"}}}, Object)
 
@@ -129,6 +130,8 @@ async def test_every_field_of_ours_that_somebody_changes_or_removes_is_put_back(
     want = {resource: as_applied(body, widget, WIDGETS) for resource, body in desired(widget)}
     changes = [(resource, {"op": "replace", "path": path, "value": value}) for resource, path, value in DRIFT]
     changes += [(resource, {"op": "remove", "path": path}) for resource, path in REMOVED]
+    # Nobody is to roll out each of the many changes.
+    await widgets.patch(DEPLOYMENTS, w, {"spec": {"paused": True}}, Object)
     for resource, operation in changes:
         await widgets.patch(resource, w, [operation], Object, content_type=JSON)
 
@@ -222,6 +225,7 @@ async def test_a_record_of_somebody_else_that_comes_before_ours_does_not_hinder_
         }
         await widgets.with_manager("another").apply(CONFIG_MAPS, w, body, Object)
 
+    await proxy.quiet(0.5)
     moved = proxy.inject(Before(somebody_else), when=matching("patch", "configmaps"))
     began = proxy.trace.mark()
     await widgets.patch(WIDGETS, w, {"spec": {"text": "changed"}}, Object)
@@ -311,7 +315,7 @@ async def test_a_restart_with_everything_in_place_makes_no_write(w, widgets, nam
                 assert controller.runs, "the new process has not looked at the widget"
 
             await eventually(ran)
-            await second.quiet(1.0)
+            await second.quiet(0.5)
         assert second.trace.writes() == [], f"\n{second.trace}"
 
 
