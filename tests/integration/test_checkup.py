@@ -7,6 +7,8 @@ kit/checkups.py). The same on a real node is in tests/e2e/test_checkup_on_a_node
 import json
 from typing import Any
 
+import pytest
+
 from kit.checkups import (
     CHILD_TYPES,
     PASSED,
@@ -155,7 +157,7 @@ async def test_later_writes_change_nothing(checkup_operator, checkups: Client, p
     mark = proxy.trace.mark()
     await write_results(checkups, key, {"status.succeeded": "false", "status.result.echo": "forged"})
     await checkups.patch(CHECKUPS, key, {"metadata": {"labels": {"look": "again"}}}, Object)
-    await proxy.quiet(1.0)
+    await proxy.quiet(0.5)
     assert (await get(checkups, key)).status == before.status
     assert proxy.trace.writes(since=mark) == []
 
@@ -186,6 +188,7 @@ async def test_a_rerun_is_a_new_run_with_new_objects_and_a_history(
     await nothing_left(checkups, key, status.job)
 
 
+@pytest.mark.exhaustive
 async def test_the_last_ten_runs_are_kept(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "often")
     for run in range(1, 13):
@@ -304,7 +307,7 @@ async def test_a_run_that_the_cache_does_not_know_of_yet_is_not_taken_back(
     key = await create(checkups, namespace, "ahead")
     await passes(checkups, key)
     checkup = await with_verdict(checkups, key, "Passed")
-    await proxy.quiet(1.0)
+    await proxy.quiet(0.5)
     hold, mark = proxy.hold("checkups"), proxy.trace.mark()
     name = await run_name(checkups, key, 2)
     body = as_applied(desired.job(checkup, name, 2), checkup, CHECKUPS)

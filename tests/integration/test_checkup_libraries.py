@@ -80,6 +80,14 @@ def tools(folder: Path, *names: str) -> None:
         (folder / name).symlink_to(found)
 
 
+def without_pauses(folder: Path) -> Path:
+    """Let `sleep` return at once; the file that it notes its argument in."""
+    (folder / "sleep").unlink()
+    (folder / "sleep").write_text(f'#!/bin/sh\necho "$1" >> {folder}/pauses\n')
+    (folder / "sleep").chmod(0o755)
+    return folder / "pauses"
+
+
 def shell_checkup(folder: Path, body: str) -> list[str]:
     """A shell program that has the library at hand."""
     script = folder / "checkup"
@@ -138,7 +146,14 @@ WAYS = pytest.mark.parametrize("way", ["openssl", "curl", "python"])
 
 
 @WAYS
-@pytest.mark.parametrize("message", ["Hi!", "", AWKWARD], ids=["plain", "empty", "awkward"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param("Hi!", id="plain", marks=pytest.mark.exhaustive),
+        pytest.param("", id="empty"),
+        pytest.param(AWKWARD, id="awkward"),
+    ],
+)
 async def test_a_message_comes_back_byte_for_byte(scene, way, message):
     code, output = await scene.run(way, message=message)
     assert code == 0, output
@@ -222,17 +237,29 @@ async def test_a_shell_checkup_can_keep_the_newer_contract_too(scene, way, tmp_p
     assert data["status.startTimestamp"] <= data["status.completionTimestamp"]
 
 
-@WAYS
-@pytest.mark.parametrize(
-    "fault",
-    [Answer(429, "TooManyRequests"), Answer(503, "ServiceUnavailable"), Refuse(), DropReply()],
-    ids=["busy", "away", "connection lost", "answer lost"],
-)
+FAULTS = {
+    "busy": Answer(429, "TooManyRequests"),
+    "away": Answer(503, "ServiceUnavailable"),
+    "connection lost": Refuse(),
+    "answer lost": DropReply(),
+}
+# One library serves both programs of a shell, and takes both answers, and both losses, for the same trouble.
+RETRIED = [
+    pytest.param(way, fault, id=f"{name}-{way}", marks=[pytest.mark.exhaustive] if again else [])
+    for name, fault in FAULTS.items()
+    for way in ("openssl", "curl", "python")
+    for again in [name in ("away", "answer lost") and way != "openssl"]
+]
+
+
+@pytest.mark.parametrize(("way", "fault"), RETRIED)
 async def test_a_write_that_goes_wrong_once_is_tried_again(scene, way, fault, proxy):
     injection = proxy.inject(fault, when=WRITES)
+    pauses = without_pauses(scene.scratch / way) if way != "python" else None
     code, output = await scene.run(way, message="Hi!")
     assert code == 0, output
     assert len(injection.hits) == 1
+    assert pauses is None or pauses.read_text() == "1\n", "it did not wait before the second try"
     assert (await scene.data())["status.result.echo"] == "Hi!"
 
 
