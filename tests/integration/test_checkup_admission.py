@@ -4,6 +4,7 @@ What happens without the webhooks is in test_checkup_verdicts.py; the bounds of 
 immutable spec are kept by the definition itself, with or without them.
 """
 
+import secrets
 from collections.abc import AsyncIterator
 
 import pytest
@@ -40,13 +41,14 @@ async def test_the_old_name_of_the_timeout_is_rewritten_with_a_warning(
 
 
 @pytest.mark.parametrize("timeout", [5, "5", 86400, "86400"])
-async def test_a_timeout_is_a_number_or_a_text_that_holds_one(timeout, webhooks, cluster, namespace):
-    assert apply(cluster, namespace, a_checkup("timed", timeout=timeout)).returncode == 0
+async def test_a_timeout_is_a_number_or_a_text_that_holds_one(timeout, webhooks, cluster, shared_namespace):
+    body = a_checkup(f"timed-{secrets.token_hex(4)}", timeout=timeout)
+    assert apply(cluster, shared_namespace, body).returncode == 0
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 86401, "0", "1m", "", "99999", None])
-async def test_any_other_timeout_is_refused(timeout, webhooks, cluster, namespace):
-    done = apply(cluster, namespace, a_checkup("timed", timeout=timeout))
+async def test_any_other_timeout_is_refused(timeout, webhooks, cluster, shared_namespace):
+    done = apply(cluster, shared_namespace, a_checkup("timed", timeout=timeout))
     assert done.returncode != 0
     assert "must be a number of seconds from 1 to 86400" in done.stderr
 
@@ -63,18 +65,20 @@ async def test_any_other_timeout_is_refused(timeout, webhooks, cluster, namespac
         pytest.param({"checkup_uid": "x"}, "tells the checkup where its results go", id="a name of ours"),
     ],
 )
-async def test_bad_params_are_refused_before_anything_is_made(params, sentence, webhooks, cluster, namespace):
-    done = apply(cluster, namespace, a_checkup("bad", params=params))
+async def test_bad_params_are_refused_before_anything_is_made(
+    params, sentence, webhooks, cluster, shared_namespace
+):
+    done = apply(cluster, shared_namespace, a_checkup("bad", params=params))
     assert done.returncode != 0
     assert sentence in done.stderr
 
 
-async def test_a_template_that_takes_what_is_not_its_own_is_refused(webhooks, cluster, namespace):
+async def test_a_template_that_takes_what_is_not_its_own_is_refused(webhooks, cluster, shared_namespace):
     env = [{"name": "CONFIGMAP_NAME", "value": "x"}]
     overlay = {
         "spec": {"serviceAccountName": "admin", "containers": [{"name": "checkup", "image": "x", "env": env}]}
     }
-    done = apply(cluster, namespace, a_checkup("bad", template=overlay))
+    done = apply(cluster, shared_namespace, a_checkup("bad", template=overlay))
     assert "spec.template.spec.serviceAccountName: Forbidden" in done.stderr
     assert "spec.template.spec.containers[0].image: Forbidden" in done.stderr
     assert "spec.template.spec.containers[0].env[0].name: Forbidden" in done.stderr

@@ -5,7 +5,8 @@ What the status says about the same mistakes is in test_eventingbackend.py.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from quintet.apis.subscription.types import FINALIZER
 from quintet.cli.documents import Document
 from quintet.cli.validate import judged
 from quintet.kube.client import Client
+from quintet.local.cluster import Cluster
 from quintet.runtime.clock import SystemClock
 
 ROOT = Path(__file__).parent.parent.parent
@@ -98,8 +100,10 @@ async def _asked(api: Api) -> None:
         await tried(SUBSCRIPTIONS, a_subscription("default", source=""))
 
 
-@pytest.fixture
-def put(cluster, namespace):
+Put = Callable[[JsonObject], Awaitable[tuple[bool, str]]]
+
+
+def putting(cluster: Cluster, namespace: str) -> Put:
     """`kubectl apply`, in a thread because the webhooks answer in this one; its code, and what it said."""
 
     async def applied(body: JsonObject) -> tuple[bool, str]:
@@ -107,6 +111,17 @@ def put(cluster, namespace):
         return done.returncode == 0, done.stderr
 
     return applied
+
+
+@pytest.fixture
+def put(cluster: Cluster, namespace: str) -> Put:
+    return putting(cluster, namespace)
+
+
+@pytest.fixture
+def put_together(cluster: Cluster, shared_namespace: str) -> Put:
+    """For what is refused, or has a name of its own."""
+    return putting(cluster, shared_namespace)
 
 
 async def stored(client: Client, namespace: str, name: str = "any") -> JsonObject:
@@ -147,8 +162,8 @@ async def test_mistakes_are_warned_of_word_for_word_and_admitted(webhooks, put, 
     assert (await stored(client, namespace))["spec"]["config"][:3] == FAULTY
 
 
-async def test_an_unknown_type_is_refused_with_the_list(webhooks, put):
-    done, said = await put(a_backend("any", "kafka"))
+async def test_an_unknown_type_is_refused_with_the_list(webhooks, put_together):
+    done, said = await put_together(a_backend("any", "kafka"))
     assert not done
     assert 'spec.type: Unsupported value: "kafka": supported values: "nats", "beb"' in said
 
@@ -204,23 +219,27 @@ async def test_a_label_of_the_namespace_turns_warnings_into_a_refusal_and_back(
     ids=["two keys in one map", "an empty map", "a map instead of a list", "too many entries"],
 )
 async def test_another_form_than_a_list_of_one_key_maps_is_refused_by_the_definition(
-    config, want, kinds, put
+    config, want, kinds, put_together
 ):
-    done, said = await put(a_backend("any", "nats", config))
+    done, said = await put_together(a_backend("any", "nats", config))
     assert not done
     assert want in said
 
 
 @pytest.mark.parametrize("given", [1, 10_000, "1", "10000"])
-async def test_events_under_way_are_a_number_or_a_text_that_holds_one(given, webhooks, put, namespace):
-    assert await put(a_subscription(namespace, config={"maxInFlightMessages": given})) == (True, "")
+async def test_events_under_way_are_a_number_or_a_text_that_holds_one(
+    given, webhooks, put_together, shared_namespace
+):
+    body = a_subscription(shared_namespace, config={"maxInFlightMessages": given})
+    body["metadata"]["name"] = f"orders-{secrets.token_hex(4)}"
+    assert await put_together(body) == (True, "")
 
 
 @pytest.mark.parametrize("given", [0, -1, 10_001, "0", "010", "ten", "", "10001", True])
 async def test_any_other_number_of_events_under_way_is_refused_by_the_definition(
-    given, kinds, put, namespace
+    given, kinds, put_together, shared_namespace
 ):
-    done, said = await put(a_subscription(namespace, config={"maxInFlightMessages": given}))
+    done, said = await put_together(a_subscription(shared_namespace, config={"maxInFlightMessages": given}))
     assert not done
     assert "must be a number from 1 to 10000" in said or "must be of type" in said
 
@@ -251,8 +270,10 @@ async def test_a_subscription_is_held_and_its_matching_filled_in(webhooks, put, 
     ],
     ids=str,
 )  # fmt: skip
-async def test_a_wrong_subscription_is_refused_with_the_published_words(spec, want, webhooks, put, namespace):
-    done, said = await put(a_subscription(namespace, **spec))
+async def test_a_wrong_subscription_is_refused_with_the_published_words(
+    spec, want, webhooks, put_together, shared_namespace
+):
+    done, said = await put_together(a_subscription(shared_namespace, **spec))
     assert not done
     assert want in said
 
@@ -340,9 +361,11 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize("spec", WRITTEN, ids=str)
-async def test_validate_refuses_exactly_what_the_definition_refuses(spec, webhooks, put, namespace):
-    body = a_backend()
+async def test_validate_refuses_exactly_what_the_definition_refuses(
+    spec, webhooks, put_together, shared_namespace
+):
+    body = a_backend(f"any-{secrets.token_hex(4)}")
     body["spec"] |= spec
-    errors = judged(Document("f", 1, body), namespace).errors
-    done, said = await put(body)
+    errors = judged(Document("f", 1, body), shared_namespace).errors
+    done, said = await put_together(body)
     assert done == (not errors), (said, errors)

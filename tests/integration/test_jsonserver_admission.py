@@ -40,14 +40,14 @@ async def test_tc_02_default_replica_value(webhooks, cluster, client: Client, na
 
 
 @pytest.mark.parametrize("config", ["{", "null", "[]", '{"a": 1, "a": 2}', '{"a": NaN}', "text", ""])
-async def test_tc_04_invalid_json_config(config, webhooks, cluster, namespace):
-    done = apply(cluster, namespace, a_jsonserver("app-bad", config))
+async def test_tc_04_invalid_json_config(config, webhooks, cluster, shared_namespace):
+    done = apply(cluster, shared_namespace, a_jsonserver("app-bad", config))
     assert done.returncode != 0
     assert "Invalid JSON configuration." in done.stderr
 
 
-async def test_tc_04_says_where_and_what(webhooks, cluster, namespace):
-    done = apply(cluster, namespace, a_jsonserver("app-bad", '{\n  "a": 1\n  "b": 2\n}'))
+async def test_tc_04_says_where_and_what(webhooks, cluster, shared_namespace):
+    done = apply(cluster, shared_namespace, a_jsonserver("app-bad", '{\n  "a": 1\n  "b": 2\n}'))
     assert "Invalid JSON configuration. line 3, column 3: expecting ',' delimiter" in done.stderr
 
 
@@ -59,9 +59,9 @@ async def test_tc_04_says_where_and_what(webhooks, cluster, namespace):
     ],
 )
 async def test_the_sentences_of_the_design_are_the_same_with_webhooks(
-    body, sentence, webhooks, cluster, namespace
+    body, sentence, webhooks, cluster, shared_namespace
 ):
-    done = apply(cluster, namespace, body)
+    done = apply(cluster, shared_namespace, body)
     assert done.returncode != 0
     assert sentence in done.stderr
 
@@ -103,17 +103,17 @@ async def test_the_size_limit_is_exact_and_never_a_server_error(
 
 
 async def test_eight_hundred_thousand_quotes_are_refused_with_the_sentence(
-    webhooks, client: Client, namespace
+    webhooks, client: Client, shared_namespace
 ):
     body = a_jsonserver("app-quotes", json.dumps({"a": '"' * 400_000}))
     with pytest.raises(ApiError) as refusal:
-        await client.create(JSONSERVERS, body, Object, namespace=namespace)
+        await client.create(JSONSERVERS, body, Object, namespace=shared_namespace)
     assert refusal.value.status.code == 422
     assert "Invalid JSON configuration." in refusal.value.message
 
 
-async def test_an_overlay_that_would_break_the_pods_is_refused(webhooks, cluster, namespace):
+async def test_an_overlay_that_would_break_the_pods_is_refused(webhooks, cluster, shared_namespace):
     overlay = {"spec": {"serviceAccountName": "admin"}, "metadata": {"labels": {"app": "other"}}}
-    done = apply(cluster, namespace, a_jsonserver("app-x", template=overlay))
+    done = apply(cluster, shared_namespace, a_jsonserver("app-x", template=overlay))
     assert "spec.template.spec.serviceAccountName: Forbidden" in done.stderr
     assert "spec.template.metadata.labels[app]: Forbidden" in done.stderr
