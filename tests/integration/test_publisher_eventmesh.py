@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -35,6 +36,31 @@ async def publisher(mesh: EventMeshDouble, tmp_path: Path) -> AsyncIterator[Publ
         yield running
 
 
+class Pair(NamedTuple):
+    """A proxy and the Event Mesh that it publishes to."""
+
+    publisher: Publisher
+    mesh: EventMeshDouble
+
+
+@pytest.fixture(scope="module")
+async def shared_pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pair]:
+    async with (
+        an_event_mesh() as mesh,
+        a_publisher(told(mesh.secret(tmp_path_factory.mktemp("secret")))) as publisher,
+    ):
+        await publisher.ready()
+        yield Pair(publisher, mesh)
+
+
+@pytest.fixture
+def pair(shared_pair: Pair) -> Pair:
+    """As if nothing had been published yet, but for its token."""
+    shared_pair.mesh.events.clear()
+    shared_pair.mesh.status, shared_pair.mesh.words = 204, b""
+    return shared_pair
+
+
 async def test_an_event_reaches_event_mesh_under_its_namespace_and_a_complete_type(
     publisher: Publisher, mesh: EventMeshDouble
 ):
@@ -57,9 +83,9 @@ async def test_an_event_reaches_event_mesh_under_its_namespace_and_a_complete_ty
     assert {name: event.headers.get(name) for name in wanted} == wanted
 
 
-async def test_a_type_that_is_complete_stays_as_it_is(publisher: Publisher, mesh: EventMeshDouble):
-    await publisher.ask(structured(type="sap.kyma.custom.app.order.created.v1"))
-    assert mesh.events[0].headers["ce-type"] == "sap.kyma.custom.app.order.created.v1"
+async def test_a_type_that_is_complete_stays_as_it_is(pair: Pair):
+    await pair.publisher.ask(structured(type="sap.kyma.custom.app.order.created.v1"))
+    assert pair.mesh.events[0].headers["ce-type"] == "sap.kyma.custom.app.order.created.v1"
 
 
 async def test_one_token_serves_many_events(publisher: Publisher, mesh: EventMeshDouble):
@@ -69,9 +95,9 @@ async def test_one_token_serves_many_events(publisher: Publisher, mesh: EventMes
     assert mesh.tokens == ["token-1"]
 
 
-async def test_a_batch_is_handed_over_event_by_event(publisher: Publisher, mesh: EventMeshDouble):
-    assert (await publisher.ask(batch(*(members(number) for number in range(5))))).status == 204
-    assert sorted(event.headers["ce-id"] for event in mesh.events) == ["0", "1", "2", "3", "4"]
+async def test_a_batch_is_handed_over_event_by_event(pair: Pair):
+    assert (await pair.publisher.ask(batch(*(members(number) for number in range(5))))).status == 204
+    assert sorted(event.headers["ce-id"] for event in pair.mesh.events) == ["0", "1", "2", "3", "4"]
 
 
 async def test_a_token_that_is_called_back_is_replaced_once_and_no_event_fails(
@@ -110,10 +136,10 @@ async def test_a_token_is_renewed_before_it_ends(mesh: EventMeshDouble, tmp_path
     ],
 )
 async def test_what_event_mesh_refuses_is_told_to_whom_it_concerns(
-    publisher: Publisher, mesh: EventMeshDouble, status: int, words: bytes, want_status: int, want_body: bytes
+    pair: Pair, status: int, words: bytes, want_status: int, want_body: bytes
 ):
-    mesh.status, mesh.words = status, words
-    answer = await publisher.ask(binary())
+    pair.mesh.status, pair.mesh.words = status, words
+    answer = await pair.publisher.ask(binary())
     assert (answer.status, answer.body) == (want_status, want_body)
     if status == 429:
         assert answer.headers["retry-after"] == "7"
