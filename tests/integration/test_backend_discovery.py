@@ -113,7 +113,22 @@ async def _worked_through(
     return (spent_now - spent) / (count_now - count)
 
 
+async def test_requests_are_answered_while_objects_are_reconciled(
+    operator: Operator, client: Client, namespace
+):
+    """What it costs reconciliation is measured below."""
+
+    async def reconcile() -> None:
+        await client.create(JSONSERVERS, a_jsonserver("app-meanwhile"), Object, namespace=namespace)
+        await in_state(client, ObjectKey(namespace, "app-meanwhile"), "Synced", within=120.0)
+
+    load = steady(operator.discovery, "/backend/nats", per_second=200, seconds=1)
+    answers, _ = await asyncio.gather(load, reconcile())
+    assert answers == {200: 200}, "every single one is answered"
+
+
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 async def test_a_thousand_requests_a_second_for_ten_seconds_leave_reconciliation_alone(
     operator: Operator, client: Client, namespace, capsys

@@ -167,7 +167,7 @@ async def test_refused_requests_never_arrive(proxy, proxied, api, configmaps):
 
 async def test_delayed_requests_arrive_late(proxy, proxied, configmaps):
     async def overtaken() -> None:
-        injection = proxy.inject(Delay(1.0), when=matching("create"))
+        injection = proxy.inject(Delay(0.3), when=matching("create"))
         first, second = (
             a_configmap(f"{name}-{secrets.token_hex(4)}") for name in ("sent-first", "sent-second")
         )

@@ -10,17 +10,24 @@ async def test_webhooks_that_died_block_only_jsonservers_and_a_new_start_heals(
 ):
     await install(client)
     program = await run_with_webhooks(cluster.kubeconfig, "jsonserver")
-    assert apply(cluster, namespace, a_jsonserver("app-before")).returncode == 0
-    program.kill()
-    await program.ended()
-    done = apply(cluster, namespace, a_jsonserver("app-during"))
-    assert "failed calling webhook" in done.stderr
-    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "unrelated"}}
-    assert apply(cluster, namespace, other).returncode == 0
-    deleted = cluster.kubectl("delete", "js", "app-before", "-n", namespace, "--wait=false")
+    try:
+        before = apply(cluster, namespace, a_jsonserver("app-before"))
+        program.kill()
+        await program.ended()
+        during = apply(cluster, namespace, a_jsonserver("app-during"))
+        other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "unrelated"}}
+        unrelated = apply(cluster, namespace, other)
+        deleted = cluster.kubectl("delete", "js", "app-before", "-n", namespace, "--wait=false")
+    finally:
+        # Also takes away what the first one left: otherwise no later test could make a JsonServer.
+        program.kill()
+        async with with_webhooks(cluster.kubeconfig, "jsonserver"):
+            after = apply(cluster, namespace, a_jsonserver("app-after"))
+    assert before.returncode == 0, before.stderr
+    assert "failed calling webhook" in during.stderr
+    assert unrelated.returncode == 0, unrelated.stderr
     assert deleted.returncode == 0, "a deletion must not wait for webhooks"
-    async with with_webhooks(cluster.kubeconfig, "jsonserver"):
-        assert apply(cluster, namespace, a_jsonserver("app-after")).returncode == 0
+    assert after.returncode == 0, after.stderr
     assert apply(cluster, namespace, a_jsonserver("app-without")).returncode == 0, (
         "a stopped process left its webhooks"
     )
