@@ -58,7 +58,7 @@ def cluster_with_a_node(name: str, state: Path) -> Iterator[Cluster]:
 
 @asynccontextmanager
 async def fresh_namespace(api: Api, prefix: str = "test") -> AsyncIterator[str]:
-    """A namespace of one's own; its deletion is asked for but not awaited, and a test may have been first."""
+    """A namespace of one's own; `kit.leftovers` clears it afterwards, unless the test has deleted it."""
     name = f"{prefix}-{secrets.token_hex(4)}"
     await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     try:
@@ -68,7 +68,6 @@ async def fresh_namespace(api: Api, prefix: str = "test") -> AsyncIterator[str]:
     finally:
         try:
             await api.merge(f"/api/v1/namespaces/{name}", {"metadata": {"labels": OVER}})
-            await api.delete(f"/api/v1/namespaces/{name}")
         except RefusedError as refusal:
             if refusal.code not in GONE_OR_GOING:
                 raise
