@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -72,24 +72,36 @@ async def rolled_back(client: Client, key: ObjectKey, failing: str, why: str) ->
     await eventually(probe)
 
 
-@pytest.mark.parametrize("failing", NAMES)
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        pytest.param(
-            Answer(409, "Conflict", "somebody is always faster"), "somebody is always", id="conflict"
-        ),
-        pytest.param(Answer(403, "Forbidden", "exceeded quota: small"), "exceeded quota", id="quota"),
-        pytest.param(Answer(500, "InternalError", "failed calling webhook"), "failed calling", id="fault"),
-    ],
+REFUSALS = {
+    "conflict": (Answer(409, "Conflict", "somebody is always faster"), "somebody is always"),
+    "quota": (Answer(403, "Forbidden", "exceeded quota: small"), "exceeded quota"),
+    "fault": (Answer(500, "InternalError", "failed calling webhook"), "failed calling"),
+}
+
+
+def refusals() -> Iterator[Any]:
+    """Every refusal at every target; in `make test` each refusal and each target once."""
+    for first, (name, (answer, why)) in enumerate(REFUSALS.items()):
+        for second, failing in enumerate(NAMES):
+            marks = [pytest.mark.exhaustive] if first != second else []
+            yield pytest.param(failing, answer, why, id=f"{name}-{failing}", marks=marks)
+
+
+# The first, one in between, and the last: the first and the last are tried with other refusals, too.
+each_target = pytest.mark.parametrize(
+    "failing", ["b", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("a", "c"))]
 )
+
+
+@pytest.mark.parametrize(("failing", "answer", "why"), [*refusals()])
 async def test_a_target_that_cannot_be_changed_leaves_the_others_as_they_were(
     failing, answer, why, casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     before = await targets(casconfigs, namespace)
     fault = proxy.inject(answer, when=matching("patch", "deployments", name=failing), times=None)
     key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
-    await rolled_back(casconfigs, key, failing, why)
+    with casconfig_operator.clock.running_fast():
+        await rolled_back(casconfigs, key, failing, why)
     assert await looks(casconfigs, namespace) == before
     fault.remove()
     await edit(casconfigs, key, a_policy(envs={"X": "2"}))
@@ -153,7 +165,7 @@ def _is_changed(api: Api, namespace: str, name: str) -> Awaitable[JsonObject]:
     return api.merge(where, {"metadata": {"labels": {"tried": "this"}}}, dryRun="All")
 
 
-@pytest.mark.parametrize("failing", NAMES)
+@each_target
 async def test_a_webhook_that_refuses_one_target_keeps_all_from_being_changed(
     failing, casconfig_operator, casconfigs: Client, api: Api, namespace, tmp_path
 ):
@@ -193,7 +205,7 @@ async def test_a_field_that_cannot_be_changed_keeps_all_from_being_changed(
     assert await looks(casconfigs, namespace) == before
 
 
-@pytest.mark.parametrize("failing", NAMES)
+@each_target
 async def test_a_missing_right_keeps_all_from_being_changed_and_is_noticed_when_it_comes(
     failing, casconfigs: Client, api: Api, cluster, namespace
 ):
@@ -202,14 +214,15 @@ async def test_a_missing_right_keeps_all_from_being_changed_and_is_noticed_when_
     some = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"], "resourceNames": allowed}
     await an_account(api, namespace, see, some)
     before = await targets(casconfigs, namespace)
-    async with operator(cluster.kubeconfig, namespace=namespace):
+    async with operator(cluster.kubeconfig, namespace=namespace) as running:
         key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
         await rolled_back(casconfigs, key, failing, 'cannot patch resource "deployments"')
         assert await looks(casconfigs, namespace) == before
         role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles/casconfig-of-{namespace}"
         every = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": [*VERBS]}
         await api.merge(role, {"rules": [every]})
-        await applied(casconfigs, key, 3)
+        with running.clock.running_fast():
+            await applied(casconfigs, key, 3)
 
 
 async def test_an_edit_that_fails_leaves_what_the_edit_before_it_gave(

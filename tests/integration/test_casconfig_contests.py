@@ -38,7 +38,7 @@ async def test_a_war_ends_after_three_rounds_and_names_the_other_one(
         assert by_name["calm"].state is TargetState.APPLIED
         assert (config.status.contested, config.status.applied, config.status.matched) == (1, 1, 2)
         assert find_condition(config.status.conditions, "Conflicted").reason == "Contested"
-        await proxy.quiet(2.0)
+        await proxy.quiet(1.0)
         ours = proxy.trace.writes(matching("patch", "deployments", name="web"))
         assert len([each for each in ours if each.status == 200]) == 3, f"\n{proxy.trace}"
     seen = await casconfigs.get(DEPLOYMENTS, where, Object)
@@ -71,7 +71,7 @@ async def test_a_restart_begins_no_new_war(
         before, mark = len(proxy.trace.writes()), proxy.trace.mark()
         async with operator(kubeconfig, namespace=namespace):
             await proxy.wait_for(matching("watch", "deployments"), since=mark)
-            await proxy.quiet(2.0)
+            await proxy.quiet(1.0)
         assert len(proxy.trace.writes()) == before, f"\n{proxy.trace}"
 
 

@@ -70,5 +70,6 @@ async def test_a_preview_that_is_refused_says_why_and_is_tried_again(
     assert (target.state, target.reason) == ("Failed", "Forbidden"), config.status
     assert not config.status.plan
     refused.remove()
-    config = await with_reason(casconfigs, key, "Preview")
+    with casconfig_operator.clock.running_fast():
+        config = await with_reason(casconfigs, key, "Preview")
     assert len(config.status.plan) == 1, config.status

@@ -31,7 +31,6 @@ from kit.eventually import eventually
 from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.casconfig import CASCONFIGS, TargetState
 from quintet.apis.meta import Object
-from quintet.controllers.casconfig import controller
 from quintet.controllers.casconfig.rbac import DEMANDS, RIGHTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
@@ -74,7 +73,7 @@ async def test_without_rights_of_its_account_a_config_sees_and_changes_nothing(
     casconfigs: Client, api: Api, cluster, namespace
 ):
     before = await casconfigs.create(DEPLOYMENTS, a_deployment("web"), dict[str, Any], namespace=namespace)
-    async with operator(cluster.kubeconfig, namespace=namespace):
+    async with operator(cluster.kubeconfig, namespace=namespace) as running:
         key = await create(casconfigs, namespace, "poor", a_policy(labels={"x": "y"}))
         config = await with_reason(casconfigs, key, "Forbidden")
         assert (
@@ -85,7 +84,8 @@ async def test_without_rights_of_its_account_a_config_sees_and_changes_nothing(
         assert plain(await look(casconfigs, namespace, "web")) == plain(before)
         # The rights come later: the config goes on by itself.
         await bind(api, namespace, *EVERYTHING)
-        await applied(casconfigs, key, 1)
+        with running.clock.running_fast():
+            await applied(casconfigs, key, 1)
 
 
 async def test_another_namespace_is_reached_only_by_the_will_of_its_administrator(
@@ -99,7 +99,8 @@ async def test_another_namespace_is_reached_only_by_the_will_of_its_administrato
         assert f"in namespace {other}" in config.status.message
         assert plain(await look(casconfigs, other, "web")) == plain(before)
         await bind(api, other, *EVERYTHING, of=namespace)
-        await applied(casconfigs, key, 1)
+        with casconfig_operator.clock.running_fast():
+            await applied(casconfigs, key, 1)
         seen = await look(casconfigs, other, "web")
         assert seen["metadata"]["labels"]["x"] == "y"
         # Configs of two namespaces may have one name.
@@ -138,7 +139,8 @@ async def test_the_whole_cluster_takes_a_binding_in_the_whole_cluster(
             f"{path}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]}
         )
         try:
-            config = await applied(casconfigs, key, 2)
+            with casconfig_operator.clock.running_fast():
+                config = await applied(casconfigs, key, 2)
             assert config.status.reach[0].namespaces == ("*",)
             await remove(casconfigs, key)
             for each in (namespace, other):
@@ -162,17 +164,20 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.parametrize("kind", FORBIDDEN)
 async def test_what_holds_rights_or_identities_is_never_a_target(
-    kind, casconfig_operator, casconfigs: Client, namespace
+    casconfig_operator, casconfigs: Client, namespace
 ):
-    key = await create(
-        casconfigs, namespace, "greedy", a_policy(include={"kinds": [kind]}, labels={"x": "y"}),
-        scope={"level": "cluster"},
-    )  # fmt: skip
-    config = await with_reason(casconfigs, key, "InvalidSpec")
-    assert f"a {FORBIDDEN[kind]} is never a target" in config.status.message
-    await remove(casconfigs, key)
+    keys = {}
+    for number, (kind, want) in enumerate(FORBIDDEN.items()):
+        policy = a_policy(include={"kinds": [kind]}, labels={"x": "y"})
+        keys[want] = await create(
+            casconfigs, namespace, f"greedy-{number}", policy, scope={"level": "cluster"}
+        )
+    for want, key in keys.items():
+        config = await with_reason(casconfigs, key, "InvalidSpec")
+        assert f"a {want} is never a target" in config.status.message
+    for key in keys.values():
+        await remove(casconfigs, key)
 
 
 async def test_what_is_in_no_namespace_takes_the_level_cluster(
@@ -238,9 +243,8 @@ async def test_the_end_of_a_namespace_is_not_held_up(
 
 
 async def test_the_end_of_a_namespace_is_not_held_up_by_a_list_that_never_succeeds(
-    casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path, monkeypatch
+    casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
-    monkeypatch.setattr(controller, "_LOOKED_FOR", 1.0)
     await an_account(api, namespace)
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     kubeconfig = proxy.write_kubeconfig(tmp_path)
@@ -249,11 +253,12 @@ async def test_the_end_of_a_namespace_is_not_held_up_by_a_list_that_never_succee
         await applied(casconfigs, key, 1)
     answer = Answer(500, "InternalError", "conversion webhook failed")
     proxy.inject(answer, when=matching("list|watch", "deployments"), times=None)
-    async with operator(kubeconfig, namespace=namespace):
+    async with operator(kubeconfig, namespace=namespace) as running:
         await casconfigs.delete(CASCONFIGS, key)
-        await proxy.wait_for(matching("list|watch", "deployments"), since=proxy.trace.mark())
-        await api.delete(f"/api/v1/namespaces/{namespace}")
-        await gone(casconfigs, key, within=120)
+        with running.clock.running_fast():
+            await proxy.wait_for(matching("list|watch", "deployments"), since=proxy.trace.mark())
+            await api.delete(f"/api/v1/namespaces/{namespace}")
+            await gone(casconfigs, key, within=120)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from kit.eventually import eventually
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.kube.client import Client
 
-SEQUENCES = int(os.environ.get("QUINTET_UNDO_SEQUENCES", "200"))
+FEW, MANY = 30, int(os.environ.get("QUINTET_UNDO_SEQUENCES", "200"))
 AT_ONCE = 10
 STEPS = 6
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -141,12 +141,18 @@ class Sequence:
         return "\n  ".join((f"sequence {self.number}:", *self.told))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param(range(FEW), id="some"),
+        pytest.param(range(FEW, MANY), id="many", marks=[pytest.mark.slow, pytest.mark.exhaustive]),
+    ],
+)
 async def test_the_object_is_as_others_left_it_after_any_sequence(
-    casconfig_operator, casconfigs: Client, api: Api, namespace
+    numbers, casconfig_operator, casconfigs: Client, api: Api, namespace
 ):
-    waiting = list(range(SEQUENCES))
+    waiting = list(numbers)
 
     async def work() -> None:
         while waiting:
