@@ -85,10 +85,11 @@ async def test_the_status_is_that_of_a_statefulset_and_more(web, clusters):
     assert verdicts == {"Ready": "True", "Progressing": "False", "Degraded": "False", "Blocked": "False"}
 
 
-async def test_nothing_is_sent_when_nothing_differs(web, proxy: FaultProxy):
+async def test_nothing_is_sent_when_nothing_differs(web, cluster_operator, proxy: FaultProxy):
     await proxy.quiet(1.0, anything)  # Events come after the status
     mark = proxy.trace.mark()
-    await proxy.quiet(2.0)
+    with cluster_operator.clock.running_fast():
+        await proxy.quiet(1.0)
     assert proxy.trace.requests(since=mark) == [], f"\n{proxy.trace}"
 
 
@@ -278,7 +279,9 @@ async def test_one_by_one_waits_for_the_first_to_be_ready(cluster_operator, clus
     assert len(await pods(clusters, namespace)) == 1
 
 
-async def test_a_disruption_budget_holds_up_a_removal_and_is_named(web, clusters, api, namespace):
+async def test_a_disruption_budget_holds_up_a_removal_and_is_named(
+    web, cluster_operator, clusters, api, namespace
+):
     budget = {
         "metadata": {"name": "keep-three"},
         "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
@@ -296,7 +299,8 @@ async def test_a_disruption_budget_holds_up_a_removal_and_is_named(web, clusters
     assert "keep-three" in blocked.message
     assert len(await pods(clusters, namespace)) == 3
     await api.delete(f"{path}/keep-three")
-    await settled(clusters, web)
+    with cluster_operator.clock.running_fast():
+        await settled(clusters, web)
     assert (await condition(clusters, web, "Blocked", "False")).reason == "NotBlocked"
 
 
@@ -422,7 +426,8 @@ async def test_min_ready_seconds_are_waited_for_and_then_looked_at_again(
     cluster_operator, pretended_node, clusters, namespace
 ):
     key = await create(clusters, namespace, replicas=2, minReadySeconds=2)
-    cluster = await settled(clusters, key)
+    with cluster_operator.clock.running_fast(5.0):
+        cluster = await settled(clusters, key)
     assert cluster.status.available_replicas == 2
 
 
@@ -456,7 +461,7 @@ async def test_a_claim_that_cannot_grow_is_reported_and_tried_once(web, clusters
 
     await eventually(reported)
     mark = proxy.trace.mark()
-    await proxy.quiet(1.5)
+    await proxy.quiet(1.0)
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
 
 
@@ -494,6 +499,7 @@ async def test_a_lost_claim_of_a_pending_pod_is_set_aside_and_replaced(
     ]
 
 
+@pytest.mark.exhaustive  # the autoscaler takes its time; what it reads is also read in test_statefulcluster_crd
 async def test_an_autoscaler_finds_its_numbers(web, clusters, cluster, namespace):
     made = cluster.kubectl(
         "autoscale", "statefulcluster/web", "--min=2", "--max=5", "--cpu=50%", "-n", namespace

@@ -126,7 +126,7 @@ async def test_claims_that_get_no_volume_are_set_aside_once_and_then_reported(
     assert blocked.reason == "ClaimUnbound"
     await proxy.quiet(0.5)
     mark = proxy.trace.mark()
-    await proxy.quiet(2.0)
+    await proxy.quiet(1.0)
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
 
 
@@ -219,7 +219,7 @@ async def test_a_claim_grows_once_its_storage_class_allows_it(
 
 
 async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(
-    web, pretended_node, clusters, namespace
+    web, cluster_operator, pretended_node, clusters, namespace
 ):
     first = names(await pods(clusters, namespace))[0]
     await clusters.patch(
@@ -233,7 +233,8 @@ async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(
         assert first not in found
         assert len(found) == 2
 
-    await eventually(replaced)
+    with cluster_operator.clock.running_fast(5.0):
+        await eventually(replaced)
     cluster = await settled(clusters, web)
     assert [entry.count for entry in cluster.status.setbacks] == [1]
     await told(clusters, namespace, "PodReplaced")
@@ -252,7 +253,7 @@ async def test_a_pod_that_starts_slowly_is_left_alone(
     before = names(await pods(clusters, namespace))
     await proxy.quiet(0.5)
     mark = proxy.trace.mark()
-    await proxy.quiet(3.0)
+    await proxy.quiet(1.0)
     assert names(await pods(clusters, namespace)) == before
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
 
@@ -281,7 +282,9 @@ async def test_a_claim_deleted_under_a_pending_pod_is_made_again(
     await eventually(again, within=60.0)
 
 
-async def test_two_budgets_for_one_pod_are_named_instead_of_retried_in_silence(web, clusters, api, namespace):
+async def test_two_budgets_for_one_pod_are_named_instead_of_retried_in_silence(
+    web, cluster_operator, clusters, api, namespace
+):
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     for name in ("first", "second"):
         spec = {"minAvailable": 0, "selector": {"matchLabels": {"app": "web"}}}
@@ -290,18 +293,20 @@ async def test_two_budgets_for_one_pod_are_named_instead_of_retried_in_silence(w
     blocked = await condition(clusters, web, "Blocked", "True")
     assert "first and second" in blocked.message
     await api.delete(f"{path}/first")
-    await settled(clusters, web)
+    with cluster_operator.clock.running_fast():
+        await settled(clusters, web)
     assert len(await pods(clusters, namespace)) == 1
 
 
-async def test_an_overloaded_server_is_no_budget(web, proxy, clusters, namespace):
+async def test_an_overloaded_server_is_no_budget(web, cluster_operator, proxy, clusters, namespace):
     proxy.inject(
         Answer(429, "TooManyRequests", retry_after=1),
         when=matching("create", "pods", subresource="eviction"),
         times=2,
     )
     await change(clusters, web, replicas=1)
-    cluster = await settled(clusters, web)
+    with cluster_operator.clock.running_fast():
+        cluster = await settled(clusters, web)
     assert len(await pods(clusters, namespace)) == 1
     assert "DisruptionBudget" not in await reasons(clusters, namespace), cluster.status
 
@@ -316,7 +321,7 @@ async def test_a_restart_with_everything_in_place_makes_no_write(
         await proxy.quiet(1.0)
     mark = proxy.trace.mark()
     async with statefulcluster_operator(kubeconfig, namespace=namespace):
-        await proxy.quiet(2.0)
+        await proxy.quiet(1.0)
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
 
 
@@ -335,7 +340,7 @@ async def test_a_stale_cache_neither_removes_nor_makes_a_pod_too_many(web, proxy
     await eventually(one_left)
     kept = await staying()
     await clusters.patch(STATEFULCLUSTERS, web, {"metadata": {"labels": {"look": "again"}}}, Object)
-    await proxy.quiet(1.5)
+    await proxy.quiet(1.0)
     assert await staying() == kept, "removed a second one on a stale cache"
     hold.release()
     await settled(clusters, web)
