@@ -32,8 +32,9 @@ async def warnings(api, client, cluster):
         assert states.get("Established") == "True", conditions
 
     await eventually(established, within=60)
-    # kubectl looks there first.
+    # kubectl looks there first, or remembers what it saw there before.
     await discovered(client, LIBRARY.resource)
+    forget(cluster)
     yield found
     await api.delete(f"{DEFINITIONS}/{NAME}")
     await gone(client, CRDS, ObjectKey("", NAME))
@@ -43,6 +44,11 @@ async def warnings(api, client, cluster):
 
     # A kubectl that remembers it would ask for it with all others of the category, and fail.
     await eventually(forgotten)
+    forget(cluster)
+
+
+def forget(cluster):
+    """Let kubectl remember nothing of what is served."""
     shutil.rmtree(cluster.environment["KUBECACHEDIR"], ignore_errors=True)
 
 

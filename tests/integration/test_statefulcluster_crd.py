@@ -137,14 +137,15 @@ def values(schema, path=()):
     return st.text("abc-XYZ/ é\n", min_size=1, max_size=8)
 
 
-async def test_every_field_of_a_statefulset_spec_is_kept_and_nothing_is_pruned(api, clusters):
+@pytest.mark.parametrize("examples", [3, pytest.param(10, marks=pytest.mark.exhaustive)])
+async def test_every_field_of_a_statefulset_spec_is_kept_and_nothing_is_pruned(examples, api, clusters):
     schema = structural(committed(), ROOTS[0])
     names = iter(range(10**6))
     loop = asyncio.get_running_loop()
 
     # A counterexample of five hundred fields says most as it is; to make it small takes minutes.
     @settings(
-        max_examples=10, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None
+        max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None
     )
     @given(values(schema))
     def kept(spec):

@@ -14,6 +14,7 @@ from kit.proxy import Answer, Before, FaultProxy, matching
 from kit.statefulclusters import (
     a_claim_template,
     a_cluster,
+    a_storage_class,
     change,
     claims,
     claims_of,
@@ -130,16 +131,20 @@ async def test_claims_that_get_no_volume_are_set_aside_once_and_then_reported(
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
 
 
+@pytest.fixture
+async def late_class(api: Api, namespace) -> AsyncIterator[str]:
+    """The name of a storage class that gives a claim its volume once its pod has a node."""
+    async with a_storage_class(api, f"late-{namespace}", volumeBindingMode="WaitForFirstConsumer"):
+        yield f"late-{namespace}"
+
+
 async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
-    cluster_operator, pretended_node, clusters, api, proxy, namespace, monkeypatch
+    late_class, cluster_operator, pretended_node, clusters, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
     pretended_node.health = lambda pod: "Pending"
-    path = "/apis/storage.k8s.io/v1/storageclasses"
-    late = {"metadata": {"name": f"late-{namespace}"}, "provisioner": "nobody"}
-    await api.create(path, late | {"volumeBindingMode": "WaitForFirstConsumer"})
     body = a_cluster(replicas=1)
-    body["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = f"late-{namespace}"
+    body["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = late_class
     await clusters.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
     key = ObjectKey(namespace, "web")
     blocked = await condition(clusters, key, "Blocked", "True", within=60.0)
@@ -147,7 +152,6 @@ async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
     await proxy.wait_for(matching("get", "storageclasses"))
     await proxy.quiet(1.0)
     assert [line.state for line in (await get(clusters, key)).status.claims] == [ClaimState.IN_USE]
-    await api.delete(f"{path}/late-{namespace}")
 
 
 async def test_a_claim_that_is_bound_at_the_last_moment_is_not_set_aside(
@@ -178,11 +182,8 @@ async def test_a_claim_that_is_bound_at_the_last_moment_is_not_set_aside(
 @pytest.fixture
 async def rigid_class(api: Api, namespace) -> AsyncIterator[str]:
     """A storage class that does not let claims grow yet; its path."""
-    path, name = "/apis/storage.k8s.io/v1/storageclasses", f"rigid-{namespace}"
-    rigid = {"metadata": {"name": name}, "provisioner": "nobody", "allowVolumeExpansion": False}
-    await api.create(path, rigid)
-    yield f"{path}/{name}"
-    await api.delete(f"{path}/{name}")
+    async with a_storage_class(api, f"rigid-{namespace}", allowVolumeExpansion=False) as path:
+        yield path
 
 
 async def test_a_claim_grows_once_its_storage_class_allows_it(
@@ -199,10 +200,9 @@ async def test_a_claim_grows_once_its_storage_class_allows_it(
     await api.merge(path, {"status": status})
     template["spec"]["resources"]["requests"]["storage"] = "2Mi"
     await change(clusters, key, volumeClaimTemplates=[template])
-    tries = matching("patch", "persistentvolumeclaims")
 
     async def tried_again() -> None:
-        assert len(proxy.trace.requests(tries)) > 2
+        assert len(proxy.trace.requests(matching("patch", "persistentvolumeclaims"))) > 2
 
     await eventually(tried_again, within=60.0)
     (line,) = (await get(clusters, key)).status.claims

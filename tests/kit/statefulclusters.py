@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kit.accounts import context as context_of
+from kit.api import Api
 from kit.eventually import eventually
 from kit.kinds import define, operating
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
@@ -64,6 +65,17 @@ def a_claim_template(name: str, size: str = "1Mi") -> JsonObject:
             "resources": {"requests": {"storage": size}},
         },
     }
+
+
+@contextlib.asynccontextmanager
+async def a_storage_class(api: Api, name: str, **fields: Any) -> AsyncIterator[str]:
+    """A storage class for which nobody makes volumes, and its path; gone afterwards."""
+    path = "/apis/storage.k8s.io/v1/storageclasses"
+    await api.create(path, {"metadata": {"name": name}, "provisioner": "nobody", **fields})
+    try:
+        yield f"{path}/{name}"
+    finally:
+        await api.delete(f"{path}/{name}")
 
 
 @contextlib.asynccontextmanager
