@@ -14,12 +14,20 @@ from quintet.runtime.events import EVENTS
 
 
 @pytest.fixture
-async def person(client, cluster, namespace):
+async def person(client, api, cluster, namespace):
     """Somebody with a JsonServer whose pod finds no node."""
     await install(client)
     await client.create(JSONSERVERS, a_jsonserver("app-books"), Object, namespace=namespace)
     async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
         await in_state(client, ObjectKey(namespace, "app-books"), "Synced")
+
+        async def told():
+            """Each program writes its Events when it gets round to it."""
+            found = (await api.get(EVENTS.path(namespace)))["items"]
+            assert "FailedScheduling" in {each["reason"] for each in found}, found
+            assert {each["regarding"]["kind"] for each in found} >= {"Deployment", "ReplicaSet", "Pod"}, found
+
+        await eventually(told, within=120.0)
         yield Person(cluster.kubeconfig, namespace)
 
 
@@ -29,21 +37,9 @@ def about(shown):
     return {cell.partition("/")[0] for row in rows for cell in row.split() if "/app-books" in cell}
 
 
-async def unscheduled(person):
-    """The Events, once the scheduler has said what it found, and the controllers before it what they made."""
-
-    async def probe():
-        shown = await person.sees("events", "js", "app-books")
-        assert "FailedScheduling" in shown, shown
-        # Each program writes its Events when it gets round to it.
-        assert about(shown) >= {"deployment", "replicaset", "pod"}, shown
-        return shown
-
-    return await eventually(probe, within=120.0)
-
-
 async def test_events_of_an_object_and_of_all_that_belongs_to_it_are_shown(person):
-    shown = await unscheduled(person)
+    shown = await person.sees("events", "js", "app-books")
+    assert "FailedScheduling" in shown, shown
     assert shown.splitlines()[0].split() == ["LAST", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert about(shown) == {"deployment", "replicaset", "pod"}, shown
     everything = await person.sees("events")
@@ -96,8 +92,6 @@ async def test_events_are_shown_as_they_come(person, client, namespace):
 
 
 async def test_an_explanation_leads_from_the_condition_to_the_pod_and_the_next_step(person, namespace):
-    await unscheduled(person)
-
     async def explained():
         """Once the pod itself says so, too: the scheduler tells it after its Event."""
         shown = await person.sees("explain", "js", "app-books")

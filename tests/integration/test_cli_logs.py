@@ -78,10 +78,17 @@ async def kubelet(api, pretended_node, tmp_path):
 
 
 @pytest.fixture
-async def person(client, cluster, namespace, kubelet):
+async def person(client, api, cluster, namespace, kubelet):
+    """Somebody with a JsonServer whose pod says that it runs."""
     await install(client)
     await client.create(JSONSERVERS, a_jsonserver("app-books"), Object, namespace=namespace)
     async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
+
+        async def runs():
+            (pod,) = (await api.get(PODS.path(namespace)))["items"]
+            assert pod["status"]["phase"] == "Running", pod["status"]
+
+        await eventually(runs, within=120.0)
         yield Person(cluster.kubeconfig, namespace)
 
 

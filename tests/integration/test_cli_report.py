@@ -1,5 +1,6 @@
 """`quintet report`, as a person calls it on a real API server: what is in the archive, and what is not."""
 
+import contextlib
 import io
 import tarfile
 from pathlib import Path
@@ -7,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from kit.asking import Person
+from kit.cluster import fresh_namespace
 from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
+from kit.kubelet import PretendedNode
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
 from quintet.runtime.events import EVENTS
@@ -31,9 +34,19 @@ PROCESS = {
 }
 
 
-@pytest.fixture
-async def scene(client, cluster, api, namespace, pretended_node):
-    """A JsonServer at work, a process of ours, and a Secret, in one namespace."""
+@pytest.fixture(scope="module")
+async def scene(client, cluster, api):
+    """A JsonServer at work, a process of ours, and a Secret, in one namespace; nobody changes anything there."""
+    async with (
+        fresh_namespace(api) as namespace,
+        PretendedNode(api, namespace=namespace).running(),
+        at_work(client, cluster, api, namespace),
+    ):
+        yield namespace
+
+
+@contextlib.asynccontextmanager
+async def at_work(client, cluster, api, namespace):
     await install(client)
     secret = {"metadata": {"name": "private"}, "stringData": {"password": IN_SECRET}}
     await api.create(f"/api/v1/namespaces/{namespace}/secrets", secret)
@@ -43,15 +56,15 @@ async def scene(client, cluster, api, namespace, pretended_node):
     async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
         await in_state(client, ObjectKey(namespace, "app-books"), "Synced", within=120.0)
 
-        async def at_work() -> None:
+        async def available() -> None:
             for name in ("quintet", "app-books"):
                 found = await api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
                 assert found["status"].get("availableReplicas") == 1, found["status"]
             # Written by others, whenever they get round to it.
             assert (await api.get(EVENTS.path(namespace)))["items"]
 
-        await eventually(at_work, within=120)
-        yield namespace
+        await eventually(available, within=120)
+        yield
 
 
 def unpacked(path: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """`quintet status`, as a person calls it on a real API server."""
 
+import contextlib
 import json
 
 import pytest
@@ -7,6 +8,7 @@ import yaml
 
 from kit.asking import Person
 from kit.checkups import a_checkup
+from kit.cluster import fresh_namespace
 from kit.eventually import eventually
 from kit.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
 from quintet.apis.checkup import CHECKUPS
@@ -16,6 +18,19 @@ from quintet.apis.meta import Object, ObjectKey
 
 @pytest.fixture
 async def person(client, checkups, cluster, namespace):
+    async with at_work(client, cluster, namespace) as somebody:
+        yield somebody
+
+
+@pytest.fixture(scope="module")
+async def reader(client, checkups, cluster, api):
+    """Somebody like that who changes nothing."""
+    async with fresh_namespace(api) as namespace, at_work(client, cluster, namespace) as somebody:
+        yield somebody
+
+
+@contextlib.asynccontextmanager
+async def at_work(client, cluster, namespace):
     """Somebody in a namespace with a Checkup that nobody works on, and a JsonServer whose controller runs."""
     await install(client)
     await client.create(CHECKUPS, a_checkup("hello"), Object, namespace=namespace)
@@ -33,8 +48,8 @@ async def person(client, checkups, cluster, namespace):
         yield Person(cluster.kubeconfig, namespace)
 
 
-async def test_a_list_has_the_objects_of_all_kinds_with_the_reason(person):
-    head, *rows = (await person.sees("status")).splitlines()
+async def test_a_list_has_the_objects_of_all_kinds_with_the_reason(reader):
+    head, *rows = (await reader.sees("status")).splitlines()
     assert head.split() == ["NAME", "READY", "REASON", "AGE", "MESSAGE"]
     seen = {row.split()[0]: row for row in rows}
     assert set(seen) == {"checkup/hello", "jsonserver/app-books"}, rows
@@ -44,22 +59,22 @@ async def test_a_list_has_the_objects_of_all_kinds_with_the_reason(person):
     assert "the controller has not seen the last change" in seen["checkup/hello"]
 
 
-async def test_a_list_is_narrowed_by_kind_label_and_namespace(person, namespace):
-    assert "checkup" not in await person.sees("status", "js")
-    assert "checkup" not in await person.sees("status", "-l", "team=shop")
-    everywhere = await person.sees("status", "-A")
+async def test_a_list_is_narrowed_by_kind_label_and_namespace(reader):
+    assert "checkup" not in await reader.sees("status", "js")
+    assert "checkup" not in await reader.sees("status", "-l", "team=shop")
+    everywhere = await reader.sees("status", "-A")
     assert everywhere.startswith("NAMESPACE")
-    assert f"{namespace} " in everywhere
-    nothing = await person.asks("status", "ckup", "-l", "team=shop")
+    assert f"{reader.namespace} " in everywhere
+    nothing = await reader.asks("status", "ckup", "-l", "team=shop")
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "there is nothing in namespace" in nothing.stderr
 
 
-async def test_one_object_is_shown_with_conditions_and_columns_in_words(person, namespace):
-    shown = await person.sees("status", "jsonserver", "app-books")
+async def test_one_object_is_shown_with_conditions_and_columns_in_words(reader):
+    shown = await reader.sees("status", "jsonserver", "app-books")
     lines = shown.splitlines()
-    assert lines[0] == f"JsonServer {namespace}/app-books: not ready (RollingOut)"
-    assert f"http://app-books.{namespace}.svc" in shown
+    assert lines[0] == f"JsonServer {reader.namespace}/app-books: not ready (RollingOut)"
+    assert f"http://app-books.{reader.namespace}.svc" in shown
     words = [line.split()[:4] for line in lines[lines.index("conditions") + 1 :]]
     assert words[0] == ["ok", "Synced", "True", "Applied"]
     assert words[1] == ["wrong", "Ready", "False", "RollingOut"]
@@ -68,14 +83,14 @@ async def test_one_object_is_shown_with_conditions_and_columns_in_words(person, 
     assert "✗" not in shown
 
 
-async def test_programs_get_the_same(person):
-    as_json = json.loads(await person.sees("status", "js/app-books", "-o", "json"))
+async def test_programs_get_the_same(reader):
+    as_json = json.loads(await reader.sees("status", "js/app-books", "-o", "json"))
     assert (as_json["ready"], as_json["reason"], as_json["current"]) == ("False", "RollingOut", True)
     assert [each["mark"] for each in as_json["conditions"]] == ["ok", "wrong", "open"]
-    as_yaml = yaml.safe_load(await person.sees("status", "js/app-books", "-o", "yaml"))
+    as_yaml = yaml.safe_load(await reader.sees("status", "js/app-books", "-o", "yaml"))
     assert as_yaml["facts"] == as_json["facts"]
-    assert "State=Synced, Replicas=" in await person.sees("status", "js", "-o", "wide")
-    listed = json.loads(await person.sees("status", "-o", "json"))
+    assert "State=Synced, Replicas=" in await reader.sees("status", "js", "-o", "wide")
+    listed = json.loads(await reader.sees("status", "-o", "json"))
     assert {each["name"] for each in listed["items"]} == {"hello", "app-books"}
 
 
@@ -116,8 +131,8 @@ async def test_a_list_can_be_followed_too(person, client, namespace):
     ],
     ids=["no such object", "no such kind", "too many", "all of one", "no kubeconfig"],
 )
-async def test_what_is_not_there_is_said_in_one_line(person, arguments, code, want):
-    answer = await person.asks("status", *arguments)
+async def test_what_is_not_there_is_said_in_one_line(reader, arguments, code, want):
+    answer = await reader.asks("status", *arguments)
     assert (answer.returncode, answer.stdout) == (code, ""), answer
     assert want in answer.stderr
     assert "Traceback" not in answer.stderr

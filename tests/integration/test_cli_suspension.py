@@ -289,7 +289,7 @@ async def suspend(place: Place, story: Story, key: ObjectKey) -> None:
 
 
 @each_kind
-async def test_nothing_is_written_about_a_suspended_object_and_drift_is_mended_once_it_is_resumed(
+async def test_nothing_is_written_about_a_suspended_object_until_it_is_resumed_or_deleted(
     telling, place: Place
 ):
     async with telling(place) as story:
@@ -319,16 +319,9 @@ async def test_nothing_is_written_about_a_suspended_object_and_drift_is_mended_o
         await eventually(both)
         assert await said(place, tended) == []
 
-
-@each_kind
-async def test_a_suspended_object_can_be_deleted(telling, place: Place):
-    async with telling(place) as story:
-        key = await story.create(LEFT)
-        await story.settled(key)
-        await suspend(place, story, key)
-
-        await place.client.delete(story.resource, key)
-        await gone(place.client, story.resource, key, within=120)
+        await suspend(place, story, tended)
+        await place.client.delete(story.resource, tended)
+        await gone(place.client, story.resource, tended, within=120)
 
 
 async def test_an_object_that_is_suspended_from_the_start_is_not_begun(place: Place):

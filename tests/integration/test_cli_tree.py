@@ -16,30 +16,27 @@ from quintet.apis.meta import Object
 
 
 @pytest.fixture
-async def person(client, cluster, namespace, pretended_node):
-    """Somebody with a JsonServer whose pod says that it runs."""
+async def person(client, api, cluster, namespace, pretended_node):
+    """Somebody with a JsonServer that is ready."""
     await install(client)
     await client.create(JSONSERVERS, a_jsonserver("app-books"), Object, namespace=namespace)
     async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
+
+        async def grown():
+            """All of it is there; each part is made by a controller of its own."""
+            server = await api.get(JSONSERVERS.path(namespace, "app-books"))
+            ready = [each["status"] for each in server["status"]["conditions"] if each["type"] == "Ready"]
+            assert ready == ["True"], server["status"]
+            assert (await api.get(f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"))[
+                "items"
+            ]
+
+        await eventually(grown, within=180.0)
         yield Person(cluster.kubeconfig, namespace)
 
 
-async def grown(person):
-    """The tree, once all of it is there and its pod runs."""
-
-    async def probe():
-        shown = await person.sees("tree", "js", "app-books")
-        assert "  Running" in shown, shown
-        assert "JsonServer app-books  ready" in shown, shown
-        # Made by another controller than the pod.
-        assert "EndpointSlice app-books-" in shown, shown
-        return shown
-
-    return await eventually(probe, within=180.0)
-
-
 async def test_everything_owned_is_shown_down_to_the_pod_with_its_state(person):
-    shown = await grown(person)
+    shown = await person.sees("tree", "js", "app-books")
     lines = shown.splitlines()
     assert lines[0] == "JsonServer app-books  ready (AllReplicasAvailable)"
     assert "├── ConfigMap app-books" in lines
@@ -52,7 +49,6 @@ async def test_everything_owned_is_shown_down_to_the_pod_with_its_state(person):
 
 
 async def test_programs_get_the_same(person):
-    await grown(person)
     found = json.loads(await person.sees("tree", "js/app-books", "-o", "json"))
     kinds = {each["kind"]: each for each in found["root"]["children"]}
     assert set(kinds) == {"ConfigMap", "Deployment", "Service"}
