@@ -25,7 +25,7 @@ VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 7, 2**31, 2**40, 1.5, "", "a", "A b", "10", "0", "text\nof lines", "ü", "x" * 300,
     "5%", "OnDelete", "Never", "2026-01-01T00:00:00Z", [], [1], ["a", "a"], [{}], [None], {}, {"a": "b"}, {"a": 1}, {"name": "x"},
 )  # fmt: skip
-CHANGES = 150
+FEW, MANY = 40, 200
 
 
 def samples() -> Iterator[Any]:
@@ -80,14 +80,18 @@ async def refusal(api: Api, path: str, body: Any) -> str:
 
 
 @pytest.mark.parametrize("body", list(samples()))
-async def test_both_refuse_the_same(body, kinds, api: Api, namespace):
+@pytest.mark.parametrize(
+    "changes",
+    [pytest.param(FEW, id="some"), pytest.param(MANY, id="many", marks=pytest.mark.exhaustive)],
+)
+async def test_both_refuse_the_same(body, changes, kinds, api: Api, namespace):
     kind = body["apiVersion"], body["kind"]
     schema, admission = parts(*kind)
     path = admission.resource.path(namespace)
     assert await refusal(api, path, body) == ""
     chance = random.Random(str(kind))
     disagreements = []
-    for _ in range(CHANGES):
+    for _ in range(changes):
         made = changed(body, chance)
         said = await refusal(api, path, made)
         ours = judged(Document("f", 1, made), namespace).errors
