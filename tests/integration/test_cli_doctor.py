@@ -15,7 +15,7 @@ from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.meanwhile import meanwhile
 from kit.quintet import COMMAND, with_webhooks
-from kit.suite import NAMES, a_flavour, register_webhooks, suite_operator_at
+from kit.suite import NAMES, a_flavour, register_webhooks, removal_finished, suite_operator_at
 from quintet import __version__
 from quintet.apis.suite import QUINTET
 from quintet.local.cluster import Cluster
@@ -49,6 +49,11 @@ async def doctor(*arguments: object) -> tuple[int, Checks]:
 
 def failed(checks: Checks) -> list[tuple[str, str]]:
     return [key for key, each in checks.items() if each["status"] == "failed"]
+
+
+@pytest.fixture(autouse=True)
+async def _removal_finished(bare: Api) -> None:
+    await removal_finished(bare, NAMESPACE)
 
 
 @contextlib.asynccontextmanager
@@ -200,6 +205,9 @@ async def test_an_installation_that_works_is_all_good_news_and_what_is_taken_awa
         code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
         assert (code, failed(checks)) == (0, []), checks
         assert f"Quintet {__version__} is installed" in checks["cluster", "installation"]["message"]
+        # The other tests are about a cluster without it, and may come later.
+        gone = await quintet("uninstall", "--delete-data", "--yes", "--kubeconfig", own.kubeconfig)
+        assert gone.returncode == 0, gone.stderr
 
 
 async def _what_is_taken_away_is_missed(own: Cluster, bare: Api) -> None:

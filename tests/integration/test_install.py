@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import secrets
 import subprocess
 from collections.abc import AsyncIterator
 
@@ -13,7 +14,15 @@ from kit.eventually import eventually
 from kit.kubelet import PretendedNode
 from kit.meanwhile import meanwhile
 from kit.quintet import COMMAND
-from kit.suite import PATH, a_flavour, owned, register_webhooks, suite_operator_at
+from kit.suite import (
+    PATH,
+    a_flavour,
+    owned,
+    register_webhooks,
+    removal_finished,
+    remove,
+    suite_operator_at,
+)
 from quintet import __version__
 from quintet.controllers.suite.parts import OWNED
 from quintet.local.cluster import Cluster
@@ -48,18 +57,29 @@ async def an_operator(own: Cluster, bare: Api, image: str = "q:1") -> AsyncItera
         yield
 
 
-async def test_what_is_printed_is_what_is_applied(own, bare):
-    printed = await quintet(own, "install", "--dry-run", "--image", "q:1")
+@pytest.fixture(autouse=True)
+async def _removal_finished(bare: Api) -> None:
+    await removal_finished(bare, NAMESPACE)
+
+
+@pytest.fixture
+def elsewhere() -> str:
+    """A namespace that nothing was ever installed into."""
+    return f"quintet-{secrets.token_hex(4)}"
+
+
+async def test_what_is_printed_is_what_is_applied(own, bare, elsewhere):
+    printed = await quintet(own, "install", "--dry-run", "--image", "q:1", "-n", elsewhere)
     assert printed.returncode == 0, printed.stderr
-    assert await bare.exists(f"/api/v1/namespaces/{NAMESPACE}") is False, "--dry-run did something"
-    done = await quintet(own, "install", "--no-wait", "--image", "q:1")
+    assert await bare.exists(f"/api/v1/namespaces/{elsewhere}") is False, "--dry-run did something"
+    done = await quintet(own, "install", "--no-wait", "--image", "q:1", "-n", elsewhere)
     assert done.returncode == 0, done.stderr
     bodies = list(yaml.safe_load_all(printed.stdout))
     applied = {line.split()[1:3][0] + " " + line.split()[-1] for line in done.stderr.splitlines() if line}
     for body in bodies:
         name = body["metadata"]["name"]
         assert any(line.startswith(body["kind"]) and line.endswith(name) for line in applied), body["kind"]
-    deployment = await bare.get(OPERATOR)
+    deployment = await bare.get(OPERATOR.replace(NAMESPACE, elsewhere))
     assert deployment["spec"]["template"]["spec"]["containers"][0]["args"][0] == "operator"
 
 
@@ -83,7 +103,8 @@ async def test_the_whole_life_of_an_installation(own, bare):
         assert f"Quintet {__version__} is installed in {NAMESPACE}" in again.stdout
         waited = await quintet(own, "wait")
         assert "controllers are ready" in waited.stdout, waited.stderr
-        await bare.create(SERVERS, SERVER)
+        if not await bare.exists(f"{SERVERS}/app-kept"):
+            await bare.create(SERVERS, SERVER)
         changed = await quintet(own, "upgrade", "--image", "q:1", "--controllers", "jsonserver")
         assert changed.returncode == 0, changed.stderr
         assert f"It was {__version__} before." in changed.stdout
@@ -125,7 +146,7 @@ async def test_data_is_deleted_only_after_a_yes(own, bare):
     ] == []
 
 
-async def test_a_definition_that_could_not_be_replaced_stops_everything_at_once(own, bare):
+async def test_a_definition_that_could_not_be_replaced_stops_everything_at_once(own, bare, elsewhere):
     printed = await quintet(own, "install", "--dry-run")
     kinds = [body["kind"] for body in yaml.safe_load_all(printed.stdout)]
     assert "Deployment" in kinds
@@ -137,23 +158,16 @@ async def test_a_definition_that_could_not_be_replaced_stops_everything_at_once(
     schema["properties"]["spec"]["properties"]["ofALaterVersion"] = {"type": "string"}
     name = body["metadata"]["name"]
 
-    async def gone() -> None:
-        assert not await bare.exists(f"{CRDS}/{name}"), "the one before is still on its way out"
-
-    await eventually(gone, within=120)
-
-    async def created() -> None:
-        await bare.apply(f"{CRDS}/{name}", body, manager="later", force=True)
-
-    await eventually(created)
-    refused = await quintet(own, "install", "--no-wait")
+    await bare.apply(f"{CRDS}/{name}", body, manager="later", force=True)
+    refused = await quintet(own, "install", "--no-wait", "-n", elsewhere)
     assert refused.returncode == 1
     assert "spec.ofALaterVersion: the field is removed" in refused.stderr
-    assert not await bare.exists("/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-operator")
+    assert not await bare.exists(f"/api/v1/namespaces/{elsewhere}")
     await bare.delete(f"{CRDS}/{name}")
 
 
 async def test_an_upgrade_of_nothing_says_what_to_do(own, bare):
+    await remove(bare, f"{PATH}/quintet")
     refused = await quintet(own, "upgrade")
     assert refused.returncode == 1
     assert "next: quintet install" in refused.stderr

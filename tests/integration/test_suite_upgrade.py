@@ -1,18 +1,18 @@
 """Upgrades by the suite operator: one controller at a time, and back if a version does not come up."""
 
-import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
 from kit.api import Api
-from kit.eventually import eventually, eventually_true
+from kit.eventually import eventually
 from kit.kubelet import ENDLESS, PretendedNode
 from kit.meanwhile import meanwhile
 from kit.proxy import FaultProxy
 from kit.suite import a_flavour, owned, prepared, settled, suite_operator, wanted, with_condition
+from quintet.apis.meta import JsonObject
 from quintet.apis.suite import Quintet
 from quintet.kube.client import Client
 from quintet.manifests.installation import Flavour
@@ -62,10 +62,23 @@ async def images(api: Api, namespace: str) -> dict[str, str]:
     }
 
 
+Moment = dict[str, JsonObject]
+"""The Deployments by name."""
+
+
+def moving(moment: Moment) -> list[str]:
+    """Those that are on their way."""
+    return [name for name, each in moment.items() if not complete(each)]
+
+
+def versions(found: Iterable[JsonObject]) -> dict[str, str]:
+    return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in found}
+
+
 @contextlib.asynccontextmanager
-async def recorded(api: Api, namespace: str) -> AsyncIterator[list[list[str]]]:
-    """Which Deployments were on their way, after every change; left only while none is, so that all was seen."""
-    path, seen = deployments(namespace), list[list[str]]()
+async def recorded(api: Api, namespace: str) -> AsyncIterator[list[Moment]]:
+    """All Deployments after every change; left only once every change until then was seen."""
+    path, seen = deployments(namespace), list[Moment]()
     listed = await api.get(path)
     now = {each["metadata"]["name"]: each for each in listed["items"]}
     params = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
@@ -75,13 +88,20 @@ async def recorded(api: Api, namespace: str) -> AsyncIterator[list[list[str]]]:
             api.server + path, params=params, timeout=ENDLESS, read_bufsize=2**20
         ) as answer:
             async for line in answer.content:
-                changed = json.loads(line)["object"]
+                event = json.loads(line)
+                changed = event["object"]
                 now[changed["metadata"]["name"]] = changed
-                seen.append([name for name, each in now.items() if not complete(each)])
+                if event["type"] == "DELETED":
+                    del now[changed["metadata"]["name"]]
+                seen.append(dict(now))
+
+    async def caught_up() -> None:
+        listed = await api.get(path)
+        assert versions(now.values()) == versions(listed["items"])
 
     async with meanwhile(look()):
         yield seen
-        await eventually_true(lambda: seen and not seen[-1])
+        await eventually(caught_up)
 
 
 async def test_controllers_are_upgraded_one_at_a_time(operator, api: Api, client: Client, namespace):
@@ -92,60 +112,52 @@ async def test_controllers_are_upgraded_one_at_a_time(operator, api: Api, client
         quintet = await settled(client)
     assert set((await images(api, namespace)).values()) == {"q:2"}
     assert {each.version for each in quintet.status.components} == {"2"}
-    moved = {name for moment in seen for name in moment}
-    assert len(moved) == len(SOME), f"not every rollout was seen: {moved}"
-    assert max(map(len, seen)) == 1, [moment for moment in seen if len(moment) > 1]
-
-
-@pytest.fixture
-async def impatient_operator(api: Api, proxy: FaultProxy, namespace, tmp_path, node) -> AsyncIterator[None]:
-    """Gives a version up soon, though not so soon that a good one on a busy machine is given up."""
-    flavour = a_flavour(namespace, progress_seconds=15)
-    async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
-        yield
+    moved = [moving(moment) for moment in seen]
+    names = {name for moment in moved for name in moment}
+    assert len(names) == len(SOME), f"not every rollout was seen: {names}"
+    assert max(map(len, moved)) == 1, [moment for moment in moved if len(moment) > 1]
 
 
 @pytest.mark.timeout(900)
 async def test_a_version_that_does_not_come_up_is_taken_back_and_the_others_stay(
-    impatient_operator, api: Api, client: Client, namespace
+    api: Api, client: Client, proxy: FaultProxy, namespace, tmp_path, node
 ):
-    await wanted(api, controllers=["checkup", "jsonserver"])
-    await settled(client)
-    await wanted(api, image=BROKEN)
-    await with_condition(client, "Degraded", "True", "WentBack", within=180)
+    patient = a_flavour(namespace)
+    # Only while the broken version is tried: a good one on a busy machine would be given up, too.
+    impatient = a_flavour(namespace, progress_seconds=2)
+    async with prepared(api, patient) as token:
+        async with suite_operator(proxy, token, tmp_path, patient):
+            await wanted(api, controllers=["checkup", "jsonserver"])
+            await settled(client)
+        async with suite_operator(proxy, token, tmp_path, impatient):
+            await wanted(api, image=BROKEN)
+            await with_condition(client, "Degraded", "True", "WentBack", within=180)
 
-    async def back() -> Quintet:
-        quintet = await with_condition(client, "Progressing", "False", within=5)
-        assert set((await images(api, namespace)).values()) == {"q:1"}, quintet.status
-        return quintet
+            async def back() -> Quintet:
+                quintet = await with_condition(client, "Progressing", "False", within=5)
+                assert set((await images(api, namespace)).values()) == {"q:1"}, quintet.status
+                assert {each.failed_image for each in quintet.status.components} == {BROKEN}, quintet.status
+                return quintet
 
-    quintet = await eventually(back, within=180)
-    assert {each.failed_image for each in quintet.status.components} == {BROKEN}, quintet.status
-    await with_condition(client, "Available", "True")
-    # Another spec is another attempt.
-    await wanted(api, image="q:2")
-    after = await settled(client)
-    assert {each.failed_image for each in after.status.components} == {""}
-    await with_condition(client, "Degraded", "False")
+            await eventually(back, within=180)
+            await with_condition(client, "Available", "True")
+        async with suite_operator(proxy, token, tmp_path, patient):
+            # Another spec is another attempt.
+            await wanted(api, image="q:2")
+            after = await settled(client)
+            assert {each.failed_image for each in after.status.components} == {""}
+            await with_condition(client, "Degraded", "False")
 
 
 async def test_another_topology_never_runs_a_controller_twice(operator, api: Api, client: Client, namespace):
     await wanted(api, controllers=["checkup", "jsonserver"])
     await settled(client)
-    seen: list[set[str]] = []
-
-    async def look() -> None:
-        while True:
-            seen.append(set(await owned(api, deployments(namespace))))
-            await asyncio.sleep(0.02)
-
-    task = asyncio.create_task(look())
-    await wanted(api, topology="Combined")
-    await settled(client, ready="2/2")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with recorded(api, namespace) as seen:
+        await wanted(api, topology="Combined")
+        await settled(client, ready="2/2")
     assert await owned(api, deployments(namespace)) == ["quintet"]
-    assert not [moment for moment in seen if "quintet" in moment and len(moment) > 1]
+    assert [*seen[-1]] == ["quintet"]
+    assert not [[*moment] for moment in seen if "quintet" in moment and len(moment) > 1]
 
     async def gone() -> None:
         path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

@@ -17,7 +17,7 @@ import aiohttp
 from kit.allowed import in_force
 from kit.api import Api, RefusedError
 from kit.eventually import eventually
-from kit.kinds import operating
+from kit.kinds import CRDS, operating
 from kit.meanwhile import meanwhile
 from kit.proxy import FaultProxy
 from quintet.apis.meta import JsonObject, ObjectKey
@@ -92,6 +92,22 @@ async def tidy(api: Api, flavour: Flavour) -> None:
 async def remove(api: Api, path: str) -> None:
     with contextlib.suppress(RefusedError):
         await api.delete(path)
+
+
+async def removal_finished(api: Api, namespace: str) -> None:
+    """Wait until nothing of an installation is still on its way out: it could not be made again."""
+
+    async def probe() -> None:
+        definitions = (await api.get(CRDS.path()))["items"]
+        going = [each["metadata"]["name"] for each in definitions if "deletionTimestamp" in each["metadata"]]
+        home = f"/api/v1/namespaces/{namespace}"
+        if await api.exists(home) and "deletionTimestamp" in (await api.get(home))["metadata"]:
+            going.append(namespace)
+            # The node that would end them may be gone.
+            await api.delete(f"{home}/pods", gracePeriodSeconds="0")
+        assert going == []
+
+    await eventually(probe, within=180)
 
 
 async def _none_left(api: Api, path: str) -> None:
