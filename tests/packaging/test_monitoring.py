@@ -44,6 +44,20 @@ def test_prometheus_takes_every_query_of_a_board(tool, tmp_path, path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def _leads(pod: str = "", value: int = 1) -> dict[str, str]:
+    where = f",instance='{pod}:8081'" if pod else ""
+    return {f"leader_election_master_status{{{OURS},name='quintet-checkup'{where}}}": f"{value}x60"}
+
+
+def _queue(pod: str, depth: int) -> dict[str, str]:
+    """A queue that nobody works on."""
+    labels = f"{OURS},controller='checkup',name='checkup',instance='{pod}:8081'"
+    return {
+        f"workqueue_depth{{{labels}}}": f"{depth}x60",
+        f"workqueue_work_duration_seconds_count{{{labels}}}": "7x60",
+    }
+
+
 # Alert → series at every minute, when to look, and the labels of the alert; None: it must not come.
 CASES = {
     "no pod answers": (
@@ -77,14 +91,30 @@ CASES = {
     "objects wait and none is worked on": (
         "QuintetQueueStuck",
         {f"workqueue_depth{{{OURS},controller='checkup',name='checkup'}}": "3x60",
-         f"workqueue_work_duration_seconds_count{{{OURS},controller='checkup',name='checkup'}}": "7x60"}, 40,
+         f"workqueue_work_duration_seconds_count{{{OURS},controller='checkup',name='checkup'}}": "7x60", **_leads()}, 40,
         {"controller": "checkup", "namespace": "quintet-system"},
     ),
     "objects wait while others are worked on": (
         "QuintetQueueStuck",
         {f"workqueue_depth{{{OURS},controller='checkup',name='checkup'}}": "3x60",
-         f"workqueue_work_duration_seconds_count{{{OURS},controller='checkup',name='checkup'}}": "0+5x60"}, 40,
+         f"workqueue_work_duration_seconds_count{{{OURS},controller='checkup',name='checkup'}}": "0+5x60", **_leads()}, 40,
         None,
+    ),
+    "keys wait in a standby that an older version left": (
+        "QuintetQueueStuck",
+        {**_queue("a", 0), **_queue("b", 150), **_leads("a", 1), **_leads("b", 0)}, 40, None,
+    ),
+    "many keys wait in a standby that an older version left": (
+        "QuintetQueueLong",
+        {**_queue("a", 0), **_queue("b", 5150), **_leads("a", 1), **_leads("b", 0)}, 50, None,
+    ),
+    "the queue of the leader is long": (
+        "QuintetQueueLong",
+        {**_queue("a", 150), **_queue("b", 0), **_leads("a", 1), **_leads("b", 0)}, 50,
+        {"controller": "checkup", "namespace": "quintet-system"},
+    ),
+    "500 keys wait for their time, so that none is counted": (
+        "QuintetQueueStuck", {**_queue("a", 0), **_queue("b", 0), **_leads("a", 1), **_leads("b", 0)}, 40, None,
     ),
     "reviews fail": (
         "QuintetWebhookFailures", {f"controller_runtime_webhook_requests_total{{{OURS},webhook='/validate/x',code='500'}}": "0+3x60"}, 30,

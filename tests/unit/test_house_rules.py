@@ -74,7 +74,7 @@ def test_no_function_is_longer_than_fifty_lines():
 
 
 def test_the_runtime_stays_small():
-    assert sum(map(code_lines, (ROOT / "src/quintet/runtime").glob("*.py"))) < 1500
+    assert sum(map(code_lines, (ROOT / "src/quintet/runtime").glob("*.py"))) < 2000
 
 
 def test_no_module_is_a_drawer_for_odds_and_ends():

@@ -43,6 +43,14 @@ def _share(part: str, whole: str, by: str, more_than: float) -> str:
     return f"sum by ({by}) (rate({part})) / sum by ({by}) (rate({whole})) > {more_than:g}"
 
 
+def _waiting(window: str) -> str:
+    """Keys that have waited all the time in the pod that leads; a standby has none to wait for."""
+    return (
+        f"sum by (namespace, controller) (min_over_time(workqueue_depth{{{OURS}}}[{window}]) "
+        f"and on (namespace, job, instance) (leader_election_master_status{{{OURS}}} == 1))"
+    )
+
+
 PROCESSES = (
     Alert(
         "QuintetProcessDown",
@@ -109,7 +117,7 @@ CONTROLLERS = (
     ),
     Alert(
         "QuintetQueueStuck",
-        f"sum by (namespace, controller) (min_over_time(workqueue_depth{{{OURS}}}[15m])) > 0 unless "
+        f"{_waiting('15m')} > 0 unless "
         f"sum by (namespace, controller) (rate(workqueue_work_duration_seconds_count{{{OURS}}}[15m])) > 0",
         5,
         CRITICAL,
@@ -117,7 +125,7 @@ CONTROLLERS = (
     ),
     Alert(
         "QuintetQueueLong",
-        f"sum by (namespace, controller) (min_over_time(workqueue_depth{{{OURS}}}[30m])) > 100",
+        f"{_waiting('30m')} > 100",
         0,
         WARNING,
         "For half an hour at least {{ $value }} objects have waited for {{ $labels.controller }}.",

@@ -39,7 +39,7 @@ max_workers = Gauge(
 )
 active_workers = Gauge("controller_runtime_active_workers", "Workers that are busy", ["controller"])
 
-queue_depth = Gauge("workqueue_depth", "Keys that wait to be worked on", ["name", "controller"])
+queue_depth = Gauge("workqueue_depth", "Keys that could be worked on now", ["name", "controller"])
 queue_adds = Counter("workqueue_adds", "Keys added", ["name", "controller"])
 queue_retries = Counter("workqueue_retries", "Keys added again after a failure", ["name", "controller"])
 queue_wait_seconds = Histogram(

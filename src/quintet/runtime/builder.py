@@ -24,7 +24,7 @@ from quintet.runtime.events import WARNING, Recorder
 from quintet.runtime.manager import Manager
 from quintet.runtime.ownership import Child, View, project
 from quintet.runtime.ownwrites import OwnWrites
-from quintet.runtime.queue import WorkQueue
+from quintet.runtime.queue import INITIAL, LIVE, WorkQueue
 from quintet.runtime.reconcile import Reconcile
 from quintet.runtime.status import StatusWriter
 from quintet.runtime.watch import Selection
@@ -66,7 +66,7 @@ class Builder(Generic[T]):
         self.children = Children(self.client, resource, self.writes, manager.clock)
         self.status = StatusWriter(self.client, resource, self.primary, self.writes)
         self.primary.subscribe(handlers.enqueue(self.queue, handlers.itself, handlers.asked_for))
-        self.primary.on_broken.append(lambda key, initial: self.queue.add(key))
+        self.primary.on_broken.append(lambda key, initial: self.queue.add(key, INITIAL if initial else LIVE))
         manager.add_watch(Selection(resource, decoder(kind), manager.namespace, labels), self.primary)
 
     def owns(

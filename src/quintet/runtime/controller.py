@@ -48,15 +48,23 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._on_undecodable = on_undecodable
+        self._left: set[ObjectKey] = set()
+        """What this controller knew when it led last: some of it may be gone by now."""
+        # Until it runs, and on a standby for ever: whoever begins to lead looks at everything.
+        queue.pause()
         metrics.max_workers.labels(name).set(workers)
 
     async def run(self) -> None:
         """Work until the queue is closed. A new leader looks at everything once."""
-        for key in self._primary.all_keys():
+        self.queue.resume()
+        for key in dict.fromkeys((*self._primary.all_keys(), *self._left)):
             self.queue.add(key, INITIAL)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._work())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._workers):
+                    group.create_task(self._work())
+        finally:
+            self._left = {*self.queue.pause(), *self._primary.all_keys()}
 
     async def _work(self) -> None:
         busy = metrics.active_workers.labels(self.name)
@@ -79,7 +87,8 @@ class Controller:
         if missing is None:
             return False
         store, version = missing
-        store.call_when_passed(version, lambda: self.queue.add(key))
+        priority = self.queue.priority(key)
+        store.call_when_passed(version, lambda: self.queue.add(key, priority))
         return True
 
     async def _work_on(self, key: ObjectKey) -> None:
@@ -119,7 +128,7 @@ class Controller:
             else:
                 self.queue.forget(key)
                 if result.delay is not None:
-                    self.queue.add(key, after=result.delay)
+                    self.queue.add(key, self.queue.priority(key), after=result.delay)
                 outcome = "success" if result.delay is None else "requeue_after"
                 metrics.reconcile_total.labels(self.name, outcome).inc()
             metrics.reconcile_seconds.labels(self.name).observe(self._clock.monotonic() - started)

@@ -2,16 +2,15 @@
 
 Keys are de-duplicated; a key keeps the highest priority and the earliest time that
 anybody asked for. Keys of the initial list wait behind live changes, so that a restart
-with many objects does not make a user wait. Failures back off per key.
+with many objects does not make a user wait, and a key keeps its priority when it comes
+back after a failure or a delay. Failures back off per key. A paused queue takes no keys.
 """
 
 import asyncio
-import heapq
-import itertools
 import random
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from quintet.apis.meta import ObjectKey
 from quintet.observe import metrics
@@ -26,15 +25,18 @@ class QueueClosed(Exception):
     """There is no more work: the process is going down."""
 
 
-class _Entry(NamedTuple):
+@dataclass(slots=True)
+class _Entry:
+    """A key that waits: in line if it has no timer, else until its timer runs out."""
+
     priority: int
     due: float
     added: float
-    number: int
+    timer: Timer | None = None
 
 
 class WorkQueue:
-    """A de-duplicating priority queue with delays and per-key back-off."""
+    """A de-duplicating priority queue with delays and per-key back-off. It holds each key once."""
 
     def __init__(
         self,
@@ -49,18 +51,15 @@ class WorkQueue:
         self._base_delay = base_delay
         self._max_delay = max_delay
         self._jitter = jitter
-        self._numbers = itertools.count()
         self._entries: dict[ObjectKey, _Entry] = {}
         self._again: dict[ObjectKey, _Entry] = {}
-        self._working: dict[ObjectKey, float] = {}
+        self._working: dict[ObjectKey, tuple[float, int]] = {}
         self.failures: Counter[ObjectKey] = Counter()
         """How often the work on a key has failed in a row."""
-        # Heaps may hold outdated items; the entry's number tells which one counts.
-        self._ready: list[tuple[int, int, ObjectKey]] = []
-        self._delayed: list[tuple[float, int, ObjectKey]] = []
+        # By priority, in the order of their arrival.
+        self._ready: dict[int, OrderedDict[ObjectKey, None]] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._timer: tuple[float, Timer] | None = None
-        self._closed = False
+        self._paused = self._closed = False
         labels = (name, name)
         self._adds = metrics.queue_adds.labels(*labels)
         self._retries = metrics.queue_retries.labels(*labels)
@@ -71,10 +70,13 @@ class WorkQueue:
         metrics.queue_longest_seconds.labels(*labels).set_function(lambda: max(self._ages(), default=0.0))
 
     def __len__(self) -> int:
-        return len(self._entries)
+        """Return how many keys could be worked on now; those that wait for their time do not count."""
+        return sum(map(len, self._ready.values()))
 
     def add(self, key: ObjectKey, priority: int = LIVE, after: float = 0.0) -> None:
-        """Ask for a key to be worked on, now or after a while."""
+        """Ask for a key to be worked on, now or after a while. A queue that is paused takes none."""
+        if self._paused or self._closed:
+            return
         now = self._clock.monotonic()
         entries = self._again if key in self._working else self._entries
         due, added = now + after, now
@@ -82,9 +84,11 @@ class WorkQueue:
             if known.priority <= priority and known.due <= due:
                 return
             priority, due, added = min(priority, known.priority), min(due, known.due), known.added
+            if entries is self._entries:
+                self._unschedule(key, known)
         else:
             self._adds.inc()
-        entry = entries[key] = _Entry(priority, due, added, next(self._numbers))
+        entry = entries[key] = _Entry(priority, due, added)
         if entries is self._entries:
             self._schedule(key, entry, now)
 
@@ -93,24 +97,28 @@ class WorkQueue:
         while True:
             if self._closed:
                 raise QueueClosed
-            while self._ready:
-                _, number, key = heapq.heappop(self._ready)
-                entry = self._entries.get(key)
-                if entry is not None and entry.number == number:
-                    del self._entries[key]
-                    now = self._clock.monotonic()
-                    self._working[key] = now
-                    self._wait_seconds.observe(now - max(entry.added, min(entry.due, now)))
-                    return key
+            if self._ready:
+                priority = min(self._ready)
+                key, _ = self._ready[priority].popitem(last=False)
+                self._drop_empty(priority)
+                entry = self._entries.pop(key)
+                now = self._clock.monotonic()
+                self._working[key] = (now, priority)
+                self._wait_seconds.observe(now - max(entry.added, min(entry.due, now)))
+                return key
             await self._wait()
 
     def done(self, key: ObjectKey) -> None:
         """Hand a key back; if it was asked for in the meantime, it waits in line again."""
         now = self._clock.monotonic()
-        self._work_seconds.observe(now - self._working.pop(key))
+        self._work_seconds.observe(now - self._working.pop(key)[0])
         if (entry := self._again.pop(key, None)) is not None:
             self._entries[key] = entry
             self._schedule(key, entry, now)
+
+    def priority(self, key: ObjectKey) -> int:
+        """Return the priority of a key that is worked on; work that follows from it has the same."""
+        return self._working[key][1] if key in self._working else LIVE
 
     def retry(self, key: ObjectKey, at_least: float = 0.0) -> float:
         """Ask again after a failure, later each time; returns the delay."""
@@ -120,18 +128,32 @@ class WorkQueue:
         # Half fixed, half random: spread out, but never at once.
         delay = max(ceiling * (0.5 + 0.5 * self._jitter()), at_least)
         self._retries.inc()
-        self.add(key, after=delay)
+        self.add(key, self.priority(key), after=delay)
         return delay
 
     def forget(self, key: ObjectKey) -> None:
         """The key succeeded: its next failure is its first."""
         self.failures.pop(key, None)
 
+    def pause(self) -> set[ObjectKey]:
+        """Drop all keys and take none until `resume`; returns those that were waiting."""
+        waiting = {*self._entries, *self._again}
+        self._paused = True
+        for entry in self._entries.values():
+            if entry.timer is not None:
+                entry.timer.cancel()
+        for kept in (self._entries, self._again, self._ready, self.failures):
+            kept.clear()
+        return waiting
+
+    def resume(self) -> None:
+        """Take keys from now on."""
+        self._paused = False
+
     def close(self) -> None:
         """Hand out no more work."""
+        self.pause()
         self._closed = True
-        if self._timer:
-            self._timer[1].cancel()
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -159,34 +181,26 @@ class WorkQueue:
 
     def _schedule(self, key: ObjectKey, entry: _Entry, now: float) -> None:
         if entry.due <= now:
-            heapq.heappush(self._ready, (entry.priority, entry.number, key))
-            self._wake()
+            self._line_up(key, entry)
         else:
-            heapq.heappush(self._delayed, (entry.due, entry.number, key))
-            self._set_timer(entry.due, now)
+            entry.timer = self._clock.call_later(entry.due - now, lambda: self._line_up(key, entry))
 
-    def _set_timer(self, due: float, now: float) -> None:
-        if self._closed or (self._timer and self._timer[0] <= due):
-            return
-        if self._timer:
-            self._timer[1].cancel()
-        self._timer = (due, self._clock.call_later(due - now, self._release_due))
+    def _line_up(self, key: ObjectKey, entry: _Entry) -> None:
+        entry.timer = None
+        self._ready.setdefault(entry.priority, OrderedDict())[key] = None
+        self._wake()
 
-    def _release_due(self) -> None:
-        self._timer = None
-        now = self._clock.monotonic()
-        while self._delayed:
-            due, number, key = self._delayed[0]
-            entry = self._entries.get(key)
-            current = entry is not None and entry.number == number
-            if current and due > now:
-                self._set_timer(due, now)
-                return
-            heapq.heappop(self._delayed)
-            if current and entry is not None:
-                heapq.heappush(self._ready, (entry.priority, number, key))
-                self._wake()
+    def _unschedule(self, key: ObjectKey, entry: _Entry) -> None:
+        if entry.timer is not None:
+            entry.timer.cancel()
+        else:
+            del self._ready[entry.priority][key]
+            self._drop_empty(entry.priority)
+
+    def _drop_empty(self, priority: int) -> None:
+        if not self._ready[priority]:
+            del self._ready[priority]
 
     def _ages(self) -> list[float]:
         now = self._clock.monotonic()
-        return [now - started for started in self._working.values()]
+        return [now - started for started, _ in self._working.values()]

@@ -9,10 +9,11 @@ from prometheus_client import REGISTRY
 from kit.clock import VirtualClock, settle
 from quintet.apis.meta import Object, ObjectKey, ObjectMeta
 from quintet.kube.errors import ServerFault, Status, TooManyRequests, WriteFenced
+from quintet.runtime import handlers
 from quintet.runtime.cache import Store, Undecodable
 from quintet.runtime.controller import Controller
 from quintet.runtime.ownwrites import OwnWrites
-from quintet.runtime.queue import WorkQueue
+from quintet.runtime.queue import INITIAL, WorkQueue
 from quintet.runtime.reconcile import Result, TerminalError
 
 A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
@@ -177,6 +178,7 @@ async def test_closing_lets_work_in_progress_end():
 
     bench.controller._reconcile = slow
     task = asyncio.create_task(bench.controller.run())
+    await settle()
     bench.queue.add(A)
     await settle()
     bench.queue.close()
@@ -185,3 +187,94 @@ async def test_closing_lets_work_in_progress_end():
     release.set()
     await task
     assert ended == [A]
+
+
+def an_object(name: str, version: int = 1) -> Object:
+    return Object(ObjectMeta(name=name, namespace="ns", resource_version=str(version)))
+
+
+def depth() -> float | None:
+    return REGISTRY.get_sample_value("workqueue_depth", {"name": "bench", "controller": "bench"})
+
+
+async def test_a_standby_collects_no_keys_however_many_objects_come_and_go():
+    bench = Bench()
+    bench.store.subscribe(handlers.enqueue(bench.queue, handlers.itself))
+    for number in range(150):
+        bench.store.put(an_object(f"kept-{number}"))
+    bench.store.replaced(set(bench.store.all_keys()), 1)
+    for number in range(500):
+        bench.store.put(an_object(f"gone-{number}", 2))
+        bench.store.remove(ObjectKey("ns", f"gone-{number}"))
+    assert depth() == 0
+    async with bench.running():
+        assert len(bench.runs) == 150, "who begins to lead looks at what there is, and at nothing else"
+
+
+async def test_a_leader_that_lost_its_lease_collects_no_keys():
+    bench = Bench()
+    bench.store.subscribe(handlers.enqueue(bench.queue, handlers.itself))
+    bench.store.put(an_object("a"))
+    await end_term(bench)
+    for number in range(150):
+        bench.store.put(an_object(f"new-{number}", 2))
+    assert depth() == 0
+
+
+async def test_a_leader_that_leads_again_looks_at_what_is_gone_since():
+    bench = Bench()
+    bench.store.subscribe(handlers.enqueue(bench.queue, handlers.itself))
+    bench.store.put(an_object("a"))
+    bench.store.put(an_object("b"))
+    await end_term(bench)
+    bench.store.remove(B)
+    bench.runs.clear()
+    async with bench.running():
+        assert sorted(key for _, key in bench.runs) == [A, B], "what is remembered of b can be forgotten"
+    assert bench.queue.failures == {}
+
+
+async def end_term(bench: Bench) -> None:
+    """Lead, and lose the lease."""
+    term = asyncio.create_task(bench.controller.run())
+    await settle()
+    term.cancel()
+    await asyncio.gather(term, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    "outcome", [pytest.param(a_fault(), id="a failure"), pytest.param(Result.after(1.0), id="a delay")]
+)
+async def test_a_key_of_the_initial_list_that_comes_back_does_not_overtake_those_that_still_wait(outcome):
+    """One worker, of which every look at `a` takes longer than until `a` is due again."""
+    bench = Bench(workers=1)
+    order: list[str] = []
+
+    async def slow(key: ObjectKey) -> Result:
+        order.append(key.name)
+        await bench.clock.sleep(10.0)
+        if key.name.startswith("bad") and isinstance(outcome, BaseException):
+            raise outcome
+        return outcome if key.name.startswith("bad") and isinstance(outcome, Result) else Result.done()
+
+    bench.controller._reconcile = slow
+    names = [*(f"bad-{number}" for number in range(4)), "good"]
+    for name in names:
+        bench.store.put(an_object(name))
+    async with bench.running():
+        await bench.clock.advance(60.0)
+        assert order[:5] == names
+        bench.queue.close()
+        await bench.clock.advance(10.0)
+
+
+async def test_a_key_of_the_initial_list_that_waited_for_our_own_write_does_not_overtake_live_changes():
+    bench = Bench(workers=1)
+    async with bench.running():
+        bench.writes.record(A, bench.store, 15)
+        bench.queue.add(A, INITIAL)
+        await settle()
+        bench.store.advance(15)
+        bench.queue.add(B)
+        await settle()
+        assert [key for _, key in bench.runs] == [B, A]

@@ -1,10 +1,12 @@
 """The work queue's promises, in virtual time. Its use by workers: test_controller."""
 
 import asyncio
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from kit.clock import VirtualClock, settle
 from quintet.apis.meta import ObjectKey
@@ -154,6 +156,70 @@ async def test_a_worker_cancelled_while_it_is_woken_passes_the_work_on(queue):
     first.cancel()  # ... which never gets to take it
     await settle()
     assert second.done(), "the key was lost with the cancelled worker"
+
+
+async def test_keys_that_wait_for_their_time_do_not_count_as_depth(queue, clock):
+    labels = {"name": "test", "controller": "test"}
+    for number in range(500):
+        queue.add(ObjectKey("ns", f"later-{number}"), after=60.0)
+    queue.add(A)
+    assert REGISTRY.get_sample_value("workqueue_depth", labels) == 1
+    await clock.advance(61.0)
+    assert REGISTRY.get_sample_value("workqueue_depth", labels) == 501
+
+
+async def test_a_key_that_is_asked_for_ten_thousand_times_is_held_once(queue):
+    """As an object that is looked at again in an hour, and changes every second."""
+    key = ObjectKey("ns", "busy")
+    before = sys.getrefcount(key)
+    for _ in range(10_000):
+        queue.add(key)
+        await queue.get()
+        queue.add(key, after=3600.0)
+        queue.done(key)
+    assert sys.getrefcount(key) - before < 10
+
+
+async def test_a_key_that_is_raised_again_and_again_is_held_once(queue):
+    """Live changes that never end keep the queue from getting to its initial keys."""
+    key, busy = ObjectKey("ns", "raised"), ObjectKey("ns", "busy")
+    before = sys.getrefcount(key)
+    queue.add(busy)
+    for _ in range(1000):
+        queue.add(key, INITIAL)
+        queue.add(key, LIVE)
+        for _ in range(2):
+            taken = await queue.get()
+            queue.done(taken)
+            if taken == busy:
+                queue.add(busy)
+    assert sys.getrefcount(key) - before < 10
+
+
+async def test_a_retry_keeps_the_priority_of_the_key(queue, clock):
+    queue.add(A, INITIAL)
+    assert await queue.get() == A
+    queue.retry(A)
+    queue.done(A)
+    await clock.advance(1.0)
+    queue.add(B, INITIAL)
+    queue.add(C, LIVE)
+    assert await drain(queue) == [C, A, B]
+
+
+async def test_a_paused_queue_takes_no_keys_and_says_which_it_dropped(queue, clock):
+    queue.add(A)
+    queue.add(B, after=5.0)
+    assert await queue.get() == A
+    queue.add(A)
+    assert queue.pause() == {A, B}
+    queue.add(C)
+    queue.done(A)
+    await clock.advance(10.0)
+    assert await drain(queue) == []
+    queue.resume()
+    queue.add(C)
+    assert await drain(queue) == [C]
 
 
 @settings(max_examples=200, deadline=None)
