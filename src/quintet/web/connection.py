@@ -15,6 +15,10 @@ from urllib.parse import unquote, urlsplit
 
 import httptools
 
+# An answer has a status line, headers, perhaps trailers; what has more of them is no answer. API servers,
+# sinks and pods send less than 4 KiB.
+_MOST_HEAD = 64 << 10
+
 # Reading pauses while more than this waits to be taken, so that a slow reader holds up the sender.
 _ENOUGH = 1 << 20
 
@@ -44,7 +48,7 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._chunks: list[bytes] = []
-        self._waiting_bytes = 0
+        self._waiting_bytes = self._body_bytes = self._header_bytes = self._silent_bytes = 0
         self._started = self._ended = self._bounded = self._kept = False
         self.lost = False
         self.status = 0
@@ -55,7 +59,7 @@ class Connection(asyncio.Protocol):
         """Hand a whole request to the socket, at once."""
         self._parser = httptools.HttpResponseParser(self)
         self._chunks.clear()
-        self._waiting_bytes = self.status = 0
+        self._waiting_bytes = self._body_bytes = self._header_bytes = self._silent_bytes = self.status = 0
         self._started = self._ended = self._bounded = self._kept = False
         self.retry_after = None
         assert self._transport is not None, "a connection is made by `dial`"
@@ -137,11 +141,19 @@ class Connection(asyncio.Protocol):
         if self._parser is None or self._ended:
             self.close()  # nobody asked
             return
+        body_bytes = self._body_bytes
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._error = ConnectionError(f"the answer is no HTTP ({error})")
+            self._error = self._error or ConnectionError(f"the answer is no HTTP ({error})")
             self.close()  # an answer that was whole before stays good
+        else:
+            # llhttp keeps a header of any length until it is whole, and joins its parts. What comes without
+            # any body is headers, trailers or chunk extensions.
+            self._silent_bytes = self._silent_bytes + len(data) if self._body_bytes == body_bytes else 0
+            if self._silent_bytes > _MOST_HEAD and not self._ended:
+                self._error = _too_long()
+                self.close()
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -161,7 +173,11 @@ class Connection(asyncio.Protocol):
             raise ConnectionError("more than one answer to a request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of the answer."""
+        """A header of the answer, or a trailer."""
+        self._header_bytes += len(name) + len(value) + 4
+        if self._header_bytes > _MOST_HEAD:
+            self._error = _too_long()
+            raise self._error
         match name.lower():
             case b"content-length" | b"transfer-encoding":
                 self._bounded = True
@@ -176,6 +192,7 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """A part of the answer."""
+        self._body_bytes += len(data)
         self._chunks.append(data)
         before, self._waiting_bytes = self._waiting_bytes, self._waiting_bytes + len(data)
         if before <= _ENOUGH < self._waiting_bytes and self._transport is not None:
@@ -185,6 +202,10 @@ class Connection(asyncio.Protocol):
         """The answer is whole."""
         self._ended = self._started
         self._kept = self._parser is not None and self._parser.should_keep_alive()
+
+
+def _too_long() -> ConnectionError:
+    return ConnectionError(f"the answer has more than {_MOST_HEAD >> 10} KiB of headers")
 
 
 async def dial(target: Target) -> Connection:

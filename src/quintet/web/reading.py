@@ -45,7 +45,7 @@ class Reader:
         """Ready for the next request."""
         self._url = b""
         self._headers: dict[str, str] = {}
-        self._header_bytes = self._body_bytes = 0
+        self._header_bytes = self._trailer_bytes = self._silent_bytes = self._body_bytes = 0
         self._pairs: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._truncated = False
@@ -53,15 +53,14 @@ class Reader:
 
     def feed(self, data: bytes) -> None:
         """Take bytes in; raises `Refused`."""
-        within_head = self.receiving and not self.head_done
         self._small = not self.receiving and len(data) <= self._limits.header_bytes
         if not self.receiving:
             self._begin()
+        phase, body_bytes = self.phase, self._body_bytes
         try:
             self._parser.feed_data(data)
-            if within_head and not self.head_done:
-                # llhttp keeps a name or value of any length until it is whole; these bytes are of one head.
-                self._count(len(data))
+            if self.receiving and self.phase == phase:  # else what these bytes are of is known
+                self._count_silent(len(data), self._body_bytes > body_bytes)
         except httptools.HttpParserUpgrade:
             pass  # what came before is answered, and the connection ends with that
         except (httptools.HttpParserError, Refused) as error:
@@ -86,9 +85,10 @@ class Reader:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; nothing behind a chunked body may change what was asked before."""
+        """A header, or a trailer: these are counted and ignored."""
         if self.head_done:
-            self._count(len(name) + len(value) + 4)
+            self._trailer_bytes += len(name) + len(value) + 4
+            self._check_headers()
         else:
             self._pairs.append((name, value))
 
@@ -160,7 +160,7 @@ class Reader:
         if not self._small:  # else all that came is less than a head may have
             size = sum([len(name) + len(value) for name, value in pairs]) + 4 * len(pairs)
             self._header_bytes = max(size + len(self._url), self._header_bytes)
-        self._count(0)
+        self._check_headers()
         headers = {NAMES.get(name) or name_of(name): value.decode("latin-1") for name, value in pairs}
         return headers if len(headers) == len(pairs) else self._joined()
 
@@ -177,9 +177,22 @@ class Reader:
                 headers[key] += f", {value.decode('latin-1')}"
         return headers
 
-    def _count(self, size: int) -> None:
-        self._header_bytes += size
-        if self._header_bytes > self._limits.header_bytes or len(self._pairs) > self._limits.headers:
+    def _count_silent(self, size: int, has_body: bool) -> None:
+        """Count bytes that all belong to one head, or all come after one.
+
+        llhttp keeps a name or value of any length until it is whole, in a head and in trailers.
+        """
+        if not self.head_done:
+            self._header_bytes += size
+        elif has_body:
+            self._silent_bytes = 0  # the frames of chunks, which nobody keeps
+        else:
+            self._silent_bytes += size
+        self._check_headers()
+
+    def _check_headers(self) -> None:
+        size = self._header_bytes + max(self._trailer_bytes, self._silent_bytes)
+        if size > self._limits.header_bytes or len(self._pairs) > self._limits.headers:
             self._stop(431, "the headers are too many or too large")
 
     def _too_large(self) -> NoReturn:
