@@ -110,6 +110,18 @@ class Client:
         user = f"system:serviceaccount:{account.namespace}:{account.name}"
         return Client(self._transport, field_manager=self.field_manager, fence=self._fence, user=user)
 
+    def apart(self, *, timeout: float) -> "Client":
+        """The same server and identity over connections of its own, which `close` ends.
+
+        For requests that must not wait behind those of others, and be given up after a time of their own.
+        """
+        own = self._transport.apart(timeout=timeout)
+        return Client(own, field_manager=self.field_manager, fence=self._fence, user=self._user)
+
+    async def close(self) -> None:
+        """End the connections, also for all who share them."""
+        await self._transport.close()
+
     async def read(self, path: str, kind: type[T], *, accept: str = WHOLE) -> T:
         """Read a document of the server that is no object: what it serves, and its schemas."""
         answer = await self._transport.request("GET", path, accept=accept, acting_as=self._user)

@@ -92,6 +92,10 @@ class Transport:
         self._idle: list[Connection] = []
         self._in_use: set[Connection] = set()
 
+    def apart(self, *, timeout: float) -> "Transport":
+        """Connections of their own to the same server, with the same credentials."""
+        return Transport(self.config, timeout=timeout, connect_timeout=timeout)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -122,9 +126,25 @@ class Transport:
         call = _Call(
             method, path, params, body, accept, content_type, fence, self._timeout, acting_as=acting_as
         )
-        async with self._slots:
+        await self._take_slot(call)
+        try:
             _, answer = await self._send(call)
+        finally:
+            self._slots.release()
         return answer
+
+    async def _take_slot(self, call: _Call) -> None:
+        """Wait for one of the slots, but not for ever: those who have them may hang."""
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._slots.acquire()
+        except TimeoutError as error:
+            raise DeadlineExceeded(
+                f"{call}: not sent, because too many requests to {self._host} are waiting for their answers"
+            ) from error
 
     @contextlib.asynccontextmanager
     async def stream(

@@ -3,11 +3,13 @@
 `manager` campaigns while everything else stays warm. The fence compares the time of the
 last renewal with the clock immediately before a write leaves the process, so a leader
 that was frozen past its lease writes nothing after it wakes up. It closes at the renew
-deadline, five seconds before anybody else may take the lease.
+deadline, five seconds before anybody else may take the lease. Renewals have a connection
+of their own, so that they never wait behind the requests of the controllers.
 """
 
 import asyncio
 import logging
+import math
 from dataclasses import dataclass
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, ObjectMeta, OwnerReference, Resource, Struct
@@ -47,9 +49,14 @@ class Terms:
     owner: OwnerReference | None = None
     """To whom the Lease belongs, and with whom it goes."""
 
+    @property
+    def timeout(self) -> float:
+        """Seconds for one request: one that hangs leaves time for another before the deadline."""
+        return self.renew_deadline / 2
+
 
 class Leader:
-    """One replica's claim to a Lease."""
+    """One replica's claim to a Lease. The client should have a connection of its own (`Client.apart`)."""
 
     def __init__(
         self, client: Client, key: ObjectKey, identity: str, clock: Clock, terms: Terms | None = None
@@ -61,7 +68,7 @@ class Leader:
         self.terms = terms or Terms()
         self._lease: Lease | None = None
         # When we first saw the lease as it is now: other clocks are not to be trusted.
-        self._observed_at, self._renewed_at = 0.0, float("-inf")
+        self._observed_at, self._renewed_at = float("-inf"), float("-inf")
         self._status = metrics.leader_status.labels(key.name)
         self._status.set(0)
 
@@ -97,16 +104,20 @@ class Leader:
                         self._lease = await self._client.replace(LEASES, self._key, self._body("", 1), Lease)
                     except Conflict:
                         # A renewal that was broken off has been done all the same.
-                        await self._observe(self._observed_at)
+                        await self._observe()
         except (KubeError, TimeoutError) as error:
             log.info("Lease not released", extra={"lease": str(self._key), "error": str(error)})
 
     async def _try(self) -> bool:
-        """Take or renew the lease if it is free or ours. Counted from before the request was sent."""
+        """Take or renew the lease if it is free or ours.
+
+        Our own renewal counts from before the request was sent, that of somebody else from after the answer
+        to ours came: however slow the server is, we stop before anybody else begins.
+        """
         started = self._clock.monotonic()
         try:
             if self._lease is None or not self.holds():
-                await self._observe(started)
+                await self._observe()
             if self._taken_by_other(started):
                 self._renewed_at = float("-inf")
                 return False
@@ -115,7 +126,7 @@ class Leader:
                 taken = await self._client.create(LEASES, body, Lease, namespace=self._key.namespace)
             else:
                 taken = await self._client.replace(LEASES, self._key, body, Lease)
-            self._remember(taken, started)
+            self._lease = taken
         except (Conflict, NotFound):
             self._lease = None  # somebody else was faster, or deleted it: look again
             return False
@@ -125,15 +136,14 @@ class Leader:
         self._renewed_at = started
         return True
 
-    async def _observe(self, now: float) -> None:
+    async def _observe(self) -> None:
         try:
-            self._remember(await self._client.get(LEASES, self._key, Lease), now)
+            lease = await self._client.get(LEASES, self._key, Lease)
         except NotFound:
             self._lease = None
-
-    def _remember(self, lease: Lease, now: float) -> None:
+            return
         if self._lease is None or self._lease.version != lease.version:
-            self._observed_at = now
+            self._observed_at = self._clock.monotonic()
         self._lease = lease
 
     def _taken_by_other(self, now: float) -> bool:
@@ -156,7 +166,7 @@ class Leader:
             "metadata": {"name": self._key.name, "namespace": self._key.namespace, **own},
             "spec": {
                 "holderIdentity": holder,
-                "leaseDurationSeconds": max(1, int(duration)),
+                "leaseDurationSeconds": max(1, math.ceil(duration)),
                 "acquireTime": old.acquire_time if same and old.acquire_time else now,
                 "renewTime": now,
                 "leaseTransitions": (old.lease_transitions or 0) + (0 if same or not holder else 1),

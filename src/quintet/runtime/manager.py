@@ -44,7 +44,11 @@ class Manager:
     ) -> None:
         self.clock = clock
         self.identity = identity
-        self._leader = Leader(client, lease, identity, clock, terms) if lease else None
+        self._leader: Leader | None = None
+        if lease is not None:
+            terms = terms or Terms()
+            self._lease_client = client.apart(timeout=terms.timeout)
+            self._leader = Leader(self._lease_client, lease, identity, clock, terms)
         self.client = client.fenced(self._leader.holds) if self._leader else client
         self.namespace = namespace
         self._patience = patience
@@ -98,6 +102,7 @@ class Manager:
             await _cancel([lead, stopped, *background])
             if self._leader:
                 await self._leader.release()
+                await self._lease_client.close()
             if self._health:
                 await self._health.stop()
 
@@ -136,9 +141,9 @@ class Manager:
             controller.queue.close()
         if self._working is not None:
             await asyncio.wait([self._working], timeout=self._GRACE)
-            said = [asyncio.create_task(recorder.flush()) for recorder in self._recorders]
-            await asyncio.wait(said, timeout=1.0)
-            await _cancel(said)
+            if said := [asyncio.create_task(recorder.flush()) for recorder in self._recorders]:
+                await asyncio.wait(said, timeout=1.0)
+                await _cancel(said)
 
     def _dead_watches(self) -> str | None:
         dead = [watch.name for watch, _ in self._watches if not watch.alive]

@@ -1,0 +1,171 @@
+"""Leases under every sort of delay, in virtual time: never two leaders, and one before long."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypothesis.strategies as st
+import msgspec
+from hypothesis import example, given, settings
+
+from kit.clock import VirtualClock
+from quintet.apis.meta import ObjectKey, ObjectMeta, Resource
+from quintet.kube.errors import AlreadyExists, Conflict, NotFound, Status, Unreachable
+from quintet.runtime.leader import Leader, Lease, LeaseSpec, Terms
+
+KEY = ObjectKey("system", "quintet")
+
+
+@dataclass
+class Etcd:
+    """One Lease, and the rule that a write must know the present version."""
+
+    clock: VirtualClock
+    lease: Lease | None = None
+    versions: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def write(self, body: dict[str, Any], *, create: bool) -> Lease:
+        known = body["metadata"]["resourceVersion"]
+        if create and self.lease is not None:
+            raise AlreadyExists("POST", Status(code=409))
+        if not create and self.lease is None:
+            raise NotFound("PUT", Status(code=404))
+        if self.lease is not None and self.lease.metadata.resource_version != known:
+            raise Conflict("PUT", Status(code=409))
+        meta = ObjectMeta(name=KEY.name, namespace=KEY.namespace, resource_version=str(next(self.versions)))
+        self.lease = Lease(meta, msgspec.convert(body["spec"], LeaseSpec))
+        return self.lease
+
+
+@dataclass
+class SlowClient:
+    """What `Leader` needs of a client; each request takes its time there and back, or loses its answer."""
+
+    etcd: Etcd
+    delays: Iterator[tuple[float, float, bool]]
+
+    async def get(self, resource: Resource, key: ObjectKey, kind: type[Lease]) -> Lease:
+        def read() -> Lease:
+            if self.etcd.lease is None:
+                raise NotFound("GET", Status(code=404))
+            return self.etcd.lease
+
+        return await self._delayed(read)
+
+    async def create(
+        self, resource: Resource, body: dict[str, Any], kind: type[Lease], *, namespace: str
+    ) -> Lease:
+        return await self._delayed(lambda: self.etcd.write(body, create=True))
+
+    async def replace(
+        self, resource: Resource, key: ObjectKey, body: dict[str, Any], kind: type[Lease]
+    ) -> Lease:
+        return await self._delayed(lambda: self.etcd.write(body, create=False))
+
+    async def _delayed(self, act: Any) -> Lease:
+        there, back, lost = next(self.delays)
+        if there:
+            await self.etcd.clock.sleep(there)
+        try:
+            answer: Lease = act()
+        finally:
+            if back:
+                await self.etcd.clock.sleep(back)
+        if lost:
+            raise Unreachable("the answer was lost")
+        return answer
+
+
+def a_leader(
+    etcd: Etcd, name: str, delays: Iterator[tuple[float, float, bool]], terms: Terms | None = None
+) -> Leader:
+    client: Any = SlowClient(etcd, delays)
+    return Leader(client, KEY, name, etcd.clock, terms)
+
+
+async def campaign(leader: Leader) -> None:
+    while True:
+        await leader.acquire()
+        await leader.keep()
+
+
+SECONDS = st.sampled_from([0.0, 0.0, 0.0, 1.0, 9.0, 14.0])
+DELAYS = st.tuples(SECONDS, SECONDS, st.sampled_from([False, False, False, True]))
+QUICK, SLOW_READ, HANGING = (0.0, 0.0, False), (14.0, 0.0, False), (30.0, 0.0, False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(DELAYS, min_size=1, max_size=10), min_size=2, max_size=3))
+@example([[QUICK] * 8 + [HANGING], [SLOW_READ, QUICK, QUICK, QUICK]])
+@example([[QUICK] * 7 + [HANGING], [QUICK, SLOW_READ, QUICK, QUICK]])
+def test_never_two_replicas_lead_however_slow_requests_are(delays):
+    async def story() -> None:
+        clock = VirtualClock()
+        etcd = Etcd(clock)
+        leaders = [a_leader(etcd, f"r{n}", itertools.cycle(each)) for n, each in enumerate(delays)]
+        tasks = [asyncio.create_task(campaign(each)) for each in leaders]
+        for _ in range(60):
+            await clock.advance(1.0)
+            leading = [n for n, each in enumerate(leaders) if each.holds()]
+            assert len(leading) <= 1, f"{leading} lead at {clock.elapsed} s"
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(story())
+
+
+async def test_a_lease_that_was_read_slowly_counts_from_when_it_was_read():
+    """The standby's read is under way for 9 s, and sees a renewal that was made at the end of them."""
+    clock = VirtualClock()
+    etcd = Etcd(clock)
+    quick = itertools.repeat((0.0, 0.0, False))
+    first = a_leader(etcd, "first", quick)
+    await first.acquire()
+    renewing = asyncio.create_task(first.keep())
+    second = a_leader(etcd, "second", itertools.chain([(9.0, 0.0, False)], quick))
+    taking = asyncio.create_task(second.acquire())
+    await clock.advance(9.0)
+    renewed = clock.elapsed - 1.0  # the last renewal was at 8 s
+    renewing.cancel()  # and from here on the first hears nothing of the world
+    while not second.holds():
+        await clock.advance(0.25)
+        assert not (first.holds() and second.holds())
+    assert clock.elapsed >= renewed + Terms().duration
+    await taking
+    await asyncio.gather(renewing, return_exceptions=True)
+
+
+async def test_a_lease_with_a_fraction_of_a_second_lasts_as_long_as_its_holder_believes():
+    clock = VirtualClock()
+    etcd = Etcd(clock)
+    quick = itertools.repeat((0.0, 0.0, False))
+    terms = Terms(duration=1.9, renew_deadline=1.8, retry=0.1)
+    first = a_leader(etcd, "first", quick, terms)
+    await first.acquire()
+    second = a_leader(etcd, "second", quick, terms)
+    taking = asyncio.create_task(second.acquire())
+    while not second.holds():
+        await clock.advance(0.1)
+        assert not (first.holds() and second.holds())
+    await taking
+
+
+async def test_a_standby_leads_soon_after_the_leader_is_gone():
+    clock = VirtualClock()
+    etcd = Etcd(clock)
+    quick = itertools.repeat((0.01, 0.01, False))
+    first, second = a_leader(etcd, "first", quick), a_leader(etcd, "second", quick)
+    task = asyncio.create_task(first.acquire())
+    await clock.advance(1.0)
+    taking = asyncio.create_task(second.acquire())
+    await clock.advance(Terms().duration + 2 * Terms().retry)
+    assert second.holds()
+    await asyncio.gather(task, taking)
+
+
+def test_a_request_that_hangs_leaves_time_for_another_before_the_deadline():
+    terms = Terms()
+    assert terms.timeout + terms.retry < terms.renew_deadline

@@ -1,0 +1,109 @@
+"""The life of a process against a server of the loopback that answers some requests late, or not at all."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from kit.eventually import eventually_true
+from kit.meanwhile import meanwhile
+from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.kube.client import Client
+from quintet.kube.config import ClusterConfig
+from quintet.kube.errors import DeadlineExceeded
+from quintet.kube.transport import Transport
+from quintet.runtime.clock import SystemClock
+from quintet.runtime.manager import Manager
+
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+LEASE = ObjectKey("system", "quintet")
+
+
+class Server:
+    """Keeps Leases; requests for which `hangs` says so are never answered."""
+
+    def __init__(self, hangs: Callable[[str, str], bool]) -> None:
+        self._hangs = hangs
+        self._lease: dict[str, object] | None = None
+        self.hanging = 0
+        self.renewals = 0
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
+                method, path, _ = head.split(" ", 2)
+                length = [
+                    line[15:] for line in head.split("\r\n") if line.lower().startswith("content-length")
+                ]
+                body = await reader.readexactly(int(length[0]) if length else 0)
+                if self._hangs(method, path):
+                    self.hanging += 1
+                    await reader.read()  # until the client goes
+                    break
+                status, answer = (200, {}) if path == "/version" else self._answer(method, body)
+                text = json.dumps(answer).encode()
+                writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(text)}\r\n\r\n".encode() + text)
+        writer.close()
+
+    def _answer(self, method: str, body: bytes) -> tuple[int, dict[str, object]]:
+        if method == "GET" and self._lease is None:
+            return 404, {"code": 404, "reason": "NotFound"}
+        if body:
+            self._lease = json.loads(body)
+            self.renewals += 1
+            self._lease["metadata"]["resourceVersion"] = str(self.renewals)  # type: ignore[index]
+        return 200, self._lease or {}
+
+
+@contextlib.asynccontextmanager
+async def serving(server: Server) -> AsyncIterator[ClusterConfig]:
+    listener = await asyncio.start_server(server.handle, "127.0.0.1", 0)
+    try:
+        yield ClusterConfig(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+    finally:
+        listener.close()
+
+
+def creates_config_maps(method: str, path: str) -> bool:
+    return method == "POST" and "configmaps" in path
+
+
+async def create(client: Client, number: int) -> None:
+    await client.create(CONFIG_MAPS, {"metadata": {"name": f"c{number}"}}, Object, namespace="ns")
+
+
+async def test_a_lease_is_taken_while_requests_of_controllers_occupy_every_slot():
+    server = Server(creates_config_maps)
+    async with serving(server) as config, Transport(config, max_requests=4) as transport:
+        client = Client(transport)
+        async with meanwhile(*(create(client, number) for number in range(6))):
+            await eventually_true(lambda: server.hanging == 4)
+            manager = Manager(client, SystemClock(), "replica", lease=LEASE)
+            running = asyncio.create_task(manager.run())
+            await eventually_true(lambda: server.renewals > 0, within=20)
+            manager.stop()
+            await running
+
+
+async def test_a_request_does_not_wait_for_ever_behind_others_that_hang():
+    server = Server(creates_config_maps)
+    async with serving(server) as config, Transport(config, max_requests=1, timeout=2.0) as transport:
+        client = Client(transport)
+        async with transport._slots:  # held by a request that never ends
+            with pytest.raises(DeadlineExceeded, match="too many requests"):
+                async with asyncio.timeout(30):
+                    await create(client, 1)
+        await client.version()
+
+
+async def test_connections_of_the_lease_end_with_the_process():
+    server = Server(creates_config_maps)
+    async with serving(server) as config, Transport(config) as transport:
+        apart = Client(transport).apart(timeout=5.0)
+        await apart.version()
+        assert len(apart._transport._idle) == 1
+        assert transport._idle == [], "a connection is shared"
+        await apart.close()
+        assert apart._transport._idle == []
