@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+WORKING = (2, inf)
+"""The place of a client that waits for us, among those of whom one must go."""
+
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -37,8 +40,18 @@ class Conversation(asyncio.Protocol):
         self._busy = self._reading_paused = self._writing_paused = False
         self._deaf = self._lingering = self._promised = False
         self.deadline = inf
+        self._waiting_since = self._clock.monotonic()
 
     # What the server calls.
+
+    def by_patience(self) -> tuple[int, float]:
+        """Return who must go first where it is full: idle clients, then slow ones, those of old first.
+
+        A client that is sending a request, or does not fetch its answer, may be only slow.
+        """
+        if self._busy or self._line:
+            return (1, self._waiting_since) if self._writing_paused else WORKING
+        return (1 if self._reader.receiving else 0), self._waiting_since
 
     def late(self) -> None:
         """The patience is over."""
@@ -218,7 +231,8 @@ class Conversation(asyncio.Protocol):
             self._await_next()
 
     def _wait(self, seconds: float) -> None:
-        self.deadline = self._clock.monotonic() + seconds
+        self._waiting_since = self._clock.monotonic()
+        self.deadline = self._waiting_since + seconds
         self._server.look_by(self.deadline)
 
     def _expect(self, seconds: float) -> None:

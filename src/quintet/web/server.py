@@ -14,7 +14,7 @@ from math import inf
 
 from quintet.web import listening
 from quintet.web.clock import Clock, Timer
-from quintet.web.conversation import Conversation
+from quintet.web.conversation import WORKING, Conversation
 from quintet.web.messages import Later, Request, Response
 
 __all__ = ["Handler", "Later", "Limits", "Request", "Response", "Server"]
@@ -38,6 +38,7 @@ class Limits:
     buffered_bytes: int = 64 << 20
     """Bodies of all clients together, until they are answered."""
     connections: int = 1000
+    """One more takes the place of the one that has been idle longest; it is refused if all are worked for."""
     head_seconds: float = 10.0
     """From the connection, or the first byte of a later request, to the end of its headers."""
     body_seconds: float = 30.0
@@ -106,9 +107,17 @@ class Server:
             self._timer.cancel()
 
     def joined(self, conversation: Conversation) -> bool:
-        """Somebody has connected; False if there is no room."""
+        """Somebody has connected; False if there is no room.
+
+        Where it is full, whoever has kept us waiting longest must go: connections that are only held open must
+        not keep others out, least of all the kubelet.
+        """
         if len(self.conversations) >= self.limits.connections:
-            return False
+            longest = min(self.conversations, key=Conversation.by_patience, default=None)
+            if longest is None or longest.by_patience() == WORKING:
+                return False
+            self.conversations.discard(longest)
+            longest.abort()
         self.conversations.add(conversation)
         return True
 

@@ -1,5 +1,6 @@
 """What a kubelet and a Prometheus are answered."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -63,6 +64,28 @@ async def test_metrics_have_the_names_that_dashboards_know(server):
     assert status == 200
     assert content_type.startswith("text/plain; version=")
     assert 'controller_runtime_reconcile_total{controller="test-health",result="success"} 1.0' in text
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", id="ask once and stay"),
+        pytest.param(b"GET /", id="never finish their request"),
+    ],
+)
+async def test_the_kubelet_is_answered_though_a_hundred_others_hold_connections(server, sent):
+    _, url = server
+    held = []
+    for _ in range(150):
+        held.append(await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2])))
+        held[-1][1].write(sent)
+        await held[-1][1].drain()
+    try:
+        for path in ("/healthz", "/readyz"):
+            assert (await ask(url + path))[0] == 200
+    finally:
+        for _, writer in held:
+            writer.transport.abort()
 
 
 async def test_other_paths_do_not_exist(server):
