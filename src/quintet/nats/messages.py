@@ -32,8 +32,9 @@ class Message(msgspec.Struct, gc=False):
     @property
     def status(self) -> int:
         """What the server itself says by this message (503: nobody listens); 0 if it is an ordinary one."""
-        number = self.head[8:12].strip()
-        return int(number) if number.isdigit() else 0
+        # Behind the version and a space, on the same line: NATS/1.0 503. A header may begin with digits, too.
+        number = self.head[9:12] if self.head[8:9] == b" " else b""
+        return int(number) if len(number) == 3 and number.isdigit() else 0
 
     @property
     def status_text(self) -> str:

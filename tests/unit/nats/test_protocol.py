@@ -179,9 +179,25 @@ def test_a_subject_cannot_smuggle_a_word(subject):
             {"Nats-Pending-Messages": "3"},
         ),
         (b"NATS/1.0\r\nA: first\r\nA: second\r\n\r\n", 0, "", {"A": "first"}),
+        (b"NATS/1.0\r\n12: b\r\n\r\n", 0, "", {"12": "b"}),
+        (b"NATS/1.0\r\n404 x: b\r\n\r\n", 0, "", {"404 x": "b"}),
     ],
 )
 def test_what_the_server_itself_says_is_told_from_headers(head, want_status, want_text, want_headers):
     message = Message("a", b"", head=head)
 
     assert (message.status, message.status_text, message.headers) == (want_status, want_text, want_headers)
+
+
+@given(
+    st.dictionaries(
+        st.text(st.sampled_from("0123456789 aZ-_."), min_size=1),
+        st.text(st.sampled_from("09 a:")),
+        min_size=1,
+    )
+)
+def test_no_header_of_a_publisher_is_taken_for_a_status(headers):
+    message = Message("a", b"", head=encoded_headers(headers))
+
+    assert (message.status, message.status_text) == (0, "")
+    assert message.headers == {name: value.strip() for name, value in headers.items()}
