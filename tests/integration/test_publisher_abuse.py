@@ -137,19 +137,13 @@ async def test_bodies_that_are_never_finished_take_what_they_have_and_no_more(ow
         assert publisher.rss_mb - before < 2 * 500 * len(unfinished) / 2**20
 
 
-async def test_more_connections_than_there_is_room_for_are_told_so(publisher: Publisher):
+async def test_clients_that_hold_every_connection_keep_nobody_out(publisher: Publisher):
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(1000):
             client = await stack.enter_async_context(publisher.client())
-            # Who has never asked for anything is let go after seconds, and may leave room before all are there.
             assert (await client.ask(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")).status == 200
-        answer = await publisher.ask(binary())
-        assert answer.status == 503, answer
-
-    async def taken() -> None:
-        assert (await publisher.ask(binary())).status == 204
-
-    await eventually(taken)
+        for _ in range(10):
+            assert (await publisher.ask(binary())).status == 204
 
 
 async def test_a_client_that_never_reads_its_answers_does_not_fill_the_memory(own_publisher: Publisher):

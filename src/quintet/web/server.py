@@ -109,8 +109,8 @@ class Server:
     def joined(self, conversation: Conversation) -> bool:
         """Somebody has connected; False if there is no room.
 
-        Where it is full, whoever has kept us waiting longest must go: connections that are only held open must
-        not keep others out, least of all the kubelet.
+        Where it is full, whoever has kept us waiting longest must go: connections that are only held open
+        must not keep others out, least of all the kubelet.
         """
         if len(self.conversations) >= self.limits.connections:
             longest = min(self.conversations, key=Conversation.by_patience, default=None)
