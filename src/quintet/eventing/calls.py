@@ -48,9 +48,8 @@ class Caller:
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         named = f"[{self.host}]" if ":" in self.host else self.host
         self._start = f"POST {path} HTTP/1.1\r\nhost: {named}:{port}\r\n"
-        self._scheme, self._port = parts.scheme, port
-        self._context = ssl.create_default_context() if tls else None
-        self._places = addresses or (self.host,)
+        context = ssl.create_default_context() if tls else None
+        self._target = Target(f"{parts.scheme}://{named}:{port}", context, self.host, addresses=addresses)
         self._clock = clock
         self._seconds = seconds
         self._idle: list[Connection] = []
@@ -85,7 +84,7 @@ class Caller:
             # A server may end a connection in the moment in which it is used: that is no failure.
             with contextlib.suppress(OSError):
                 return await self._exchange(connection, request)
-        return await self._exchange(await self._open(), request)
+        return await self._exchange(await dial(self._target), request)
 
     async def _exchange(self, connection: Connection, request: bytes) -> Called:
         try:
@@ -119,14 +118,3 @@ class Caller:
                 return connection
             connection.close()
         return None
-
-    async def _open(self) -> Connection:
-        for number, place in enumerate(self._places, 1):
-            named = f"[{place}]" if ":" in place else place
-            target = Target(f"{self._scheme}://{named}:{self._port}", self._context, self.host)
-            try:
-                return await dial(target)
-            except OSError:
-                if number == len(self._places):
-                    raise
-        raise ConnectionError("there is no address")

@@ -6,11 +6,13 @@ that it names are not followed: where to connect was judged by whoever gave the 
 
 import asyncio
 import os
+import random
 import socket
 import ssl
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 from quintet import __version__
@@ -20,7 +22,6 @@ from quintet.nats.errors import (
     CertificateExpired,
     CredentialsError,
     Disconnected,
-    NatsError,
     TlsFailed,
     Unreachable,
     Unresolved,
@@ -28,24 +29,40 @@ from quintet.nats.errors import (
 from quintet.nats.options import Options
 from quintet.nats.protocol import ServerInfo
 from quintet.nats.wire import Wire
+from quintet.web.racing import first_of
 
 # X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED
 _OUT_OF_DATE = (9, 10)
 
 
 async def dial(options: Options) -> Wire:
-    """Return a connection that is logged in, to the first address that answers."""
-    failure: NatsError | None = None
+    """Return a connection that is logged in, to the first address that answers.
+
+    Each address has `connect_seconds`. Their order is random, so that clients spread over the servers.
+    """
+    addresses = list(options.addresses)
+    if not addresses:
+        async with _limited(options):
+            addresses = await _resolved(options)
+    if not addresses:
+        raise Unreachable(f"there is no address to reach {options.place} at")
+    random.shuffle(addresses)
+    attempts = [partial(_attempt, options, address) for address in addresses]
+    return await first_of(attempts, Unreachable, Wire.abort)
+
+
+async def _attempt(options: Options, address: str) -> Wire:
+    async with _limited(options):
+        return await _opened(options, address)
+
+
+@asynccontextmanager
+async def _limited(options: Options) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(options.connect_seconds):
-            for address in options.addresses or await _resolved(options):
-                try:
-                    return await _opened(options, address)
-                except Unreachable as error:
-                    failure = error
+            yield
     except TimeoutError as error:
         raise Unreachable(f"{options.place} did not answer within {options.connect_seconds:g} s") from error
-    raise failure or Unreachable(f"there is no address to reach {options.place} at")
 
 
 async def _resolved(options: Options) -> list[str]:

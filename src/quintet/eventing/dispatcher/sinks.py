@@ -154,16 +154,12 @@ class Sinks:
             addresses = await _resolved(host, port)
             if refusal := judge(host, addresses, self.limits):
                 raise _Refused(refusal)
+        if not addresses:
+            raise _Refused(f"the name {host} has no address")
         context = self._context() if tls else None
-        for number, address in enumerate(addresses, 1):
-            named = f"[{address}]" if ":" in address else address
-            target = Target(f"{'https' if tls else 'http'}://{named}:{port}", context, host)
-            try:
-                return await dial(target)
-            except OSError:
-                if number == len(addresses):
-                    raise
-        raise _Refused(f"the name {host} has no address")
+        named = f"[{host}]" if ":" in host else host
+        url = f"{'https' if tls else 'http'}://{named}:{port}"
+        return await dial(Target(url, context, host, addresses=tuple(addresses)))
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
