@@ -88,9 +88,9 @@ class Store(Generic[C]):
 
     def put(self, obj: C) -> None:
         """Take in an object as the server reports it; nothing happens if it is not news."""
-        old = self._objects.get(obj.key)
-        if old is not None and old.version >= obj.version:
+        if self._known_version(obj.key) >= obj.version:
             return
+        old = self._objects.get(obj.key)
         self.broken.pop(obj.key, None)
         self._objects[obj.key] = obj
         self._reindex(obj.key, old, obj)
@@ -98,8 +98,7 @@ class Store(Generic[C]):
 
     def put_broken(self, item: Undecodable) -> None:
         """Take note of an object that does not decode; its last good state no longer counts."""
-        known = self.broken.get(item.key)
-        if known is not None and known.version >= item.version:
+        if self._known_version(item.key) >= item.version:
             return
         self.broken[item.key] = item
         if (old := self._objects.pop(item.key, None)) is not None:
@@ -107,8 +106,10 @@ class Store(Generic[C]):
         for call in self.on_broken:
             call(item.key, not self.synced.is_set())
 
-    def remove(self, key: ObjectKey) -> None:
-        """Drop an object that is gone, or no longer selected."""
+    def remove(self, key: ObjectKey, version: int | None = None) -> None:
+        """Drop an object that is gone, or no longer selected; with a version, only if none newer is known."""
+        if version is not None and self._known_version(key) > version:
+            return
         self.broken.pop(key, None)
         if (old := self._objects.pop(key, None)) is not None:
             self._reindex(key, old, None)
@@ -126,6 +127,13 @@ class Store(Generic[C]):
             self.remove(key)
         self.synced.set()
         self.advance(version)
+
+    def _known_version(self, key: ObjectKey) -> int:
+        """Return the version in which an object is known, whether it decodes or not; -1 if it is not."""
+        known: Cached | Undecodable | None = self._objects.get(key)
+        if known is None:
+            known = self.broken.get(key)
+        return known.version if known is not None else -1
 
     def _notify(self, old: C | None, new: C | None) -> None:
         initial = not self.synced.is_set()

@@ -6,6 +6,7 @@ store. The states, and what leads from one to the next:
     starting ── WatchList, or pages where the server has none ──▶ streaming
     streaming ── server's timeout, cut or silent connection ────▶ streaming, from the last version
     streaming or starting ── 410: that version is too old ──────▶ starting
+    streaming ── three errors in a row without any news ────────▶ starting
 """
 
 import contextlib
@@ -19,7 +20,7 @@ import msgspec
 
 from quintet.apis.meta import Object, ObjectKey, ObjectMeta, Resource, Struct
 from quintet.kube.client import Client, decode_watch_event, failure
-from quintet.kube.errors import BadRequest, Gone, Invalid, KubeError, ServerFault
+from quintet.kube.errors import PASSING, BadRequest, Gone, Invalid, KubeError, ServerFault, Unreachable
 from quintet.observe import metrics
 from quintet.runtime.cache import Cached, Store, Undecodable
 from quintet.runtime.clock import Clock
@@ -28,6 +29,8 @@ C = TypeVar("C", bound=Cached)
 
 log = logging.getLogger(__name__)
 
+# Errors in a row without news after which a watch lists again.
+_FRUITLESS = 3
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _decode_bookmark = msgspec.json.Decoder(Object).decode
 
@@ -60,7 +63,9 @@ class Patience:
     stall: float = 90.0
     first_retry: float = 1.0
     last_retry: float = 30.0
-    # A watch that has had no contact for this long fails the health check.
+    # Trying to reach a server that is away costs it nothing, and users wait for its return.
+    unreachable_retry: float = 5.0
+    # A watch that has had no contact for this long fails the readiness check.
     dead: float = 300.0
 
 
@@ -84,6 +89,8 @@ class Watch(Generic[C]):
         self._patience = patience or Patience()
         self._resume_from = ""
         self._watch_list = True
+        self._refused = False
+        """Whether the last stream was opened, and then ended by an ERROR event."""
         self._last_contact = clock.monotonic()
         self.name = selection.resource.qualified
 
@@ -94,9 +101,9 @@ class Watch(Generic[C]):
 
     async def run(self) -> None:
         """Never returns; every fault of server or network ends in another try."""
-        failures = 0
+        failures = fruitless = 0
         while True:
-            before = self._store.version
+            before, longest = self._store.version, self._patience.last_retry
             try:
                 await self._follow()
                 cause = "ended"
@@ -106,12 +113,19 @@ class Watch(Generic[C]):
                 cause = type(error).__name__
                 log.warning("Watch interrupted", extra={"resource": self.name, "error": str(error)})
                 self._on_trouble(error)
+                if isinstance(error, Unreachable):
+                    longest = self._patience.unreachable_retry
+                elif self._refused or not isinstance(error, PASSING):
+                    fruitless += 1
             metrics.watch_restarts.labels(self.name, cause).inc()
             # A stream that brought news may be resumed at once; one that did not must not spin.
             if self._store.version > before:
-                failures = 0
+                failures = fruitless = 0
                 continue
-            ceiling = min(self._patience.last_retry, self._patience.first_retry * 2.0 ** min(failures, 16))
+            if fruitless >= _FRUITLESS:
+                # What we resume from may be the reason; only a list makes sure that nothing is missed.
+                self._resume_from, fruitless = "", 0
+            ceiling = min(longest, self._patience.first_retry * 2.0 ** min(failures, 16))
             failures += 1
             await self._clock.sleep(ceiling * random.uniform(0.5, 1.0))
 
@@ -152,18 +166,24 @@ class Watch(Generic[C]):
 
     async def _stream(self, listed: set[ObjectKey] | None) -> None:
         """Follow one connection; `listed` collects the initial events of a WatchList."""
+        contact, self._refused = self._last_contact, False
         async with self._open(initial=listed is not None) as batches:
             self._heard()
-            async for lines in batches:
-                self._heard()
-                for line in lines:
-                    event = decode_watch_event(line)
-                    if event.type == "BOOKMARK":
-                        listed = self._bookmark(event.object, listed)
-                    elif event.type == "ERROR":
-                        raise failure(f"WATCH {self.name}", event.object)
-                    else:
-                        self._change(event.type, event.object, listed)
+            try:
+                async for lines in batches:
+                    self._heard()
+                    for line in lines:
+                        event = decode_watch_event(line)
+                        if event.type == "BOOKMARK":
+                            listed = self._bookmark(event.object, listed)
+                        elif event.type == "ERROR":
+                            # An answer, but not what was asked for: a watch that gets nothing else is dead.
+                            self._last_contact, self._refused = contact, True
+                            raise failure(f"WATCH {self.name}", event.object)
+                        else:
+                            self._change(event.type, event.object, listed)
+                    contact = self._last_contact
+            finally:
                 if listed is None:
                     self._resume_from = str(self._store.version)
 
@@ -194,8 +214,8 @@ class Watch(Generic[C]):
     def _change(self, kind: str, raw: msgspec.Raw, listed: set[ObjectKey] | None) -> None:
         if kind == "DELETED":
             gone = msgspec.json.decode(raw, type=_Identity).metadata
-            self._store.remove(gone.key)
             version = int(gone.resource_version)
+            self._store.remove(gone.key, version)
         else:
             key, version = self._take(raw)
             if listed is not None and key is not None:
