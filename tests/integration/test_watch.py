@@ -232,7 +232,9 @@ class NotedSleeps(SystemClock):
         await asyncio.sleep(0.001)
 
 
-async def test_during_an_outage_the_server_is_asked_less_and_less_often(through_proxy, proxy, namespace):
+async def test_during_an_outage_the_server_is_asked_less_often_but_every_few_seconds(
+    through_proxy, proxy, namespace
+):
     clock = NotedSleeps()
     async with watching(through_proxy, namespace, Patience(), clock=clock), proxy.outage():
 
@@ -241,7 +243,7 @@ async def test_during_an_outage_the_server_is_asked_less_and_less_often(through_
 
         await eventually(enough)
     for number, pause in enumerate(clock.sleeps[:10]):
-        want = min(30.0, 2**number)
+        want = min(Patience().unreachable_retry, 2**number)
         assert want / 2 <= pause <= want, clock.sleeps
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import click
 
 from quintet import __version__
-from quintet.apis.meta import ObjectKey
-from quintet.cli.process import elects, identity, process_options, run_process
+from quintet.apis.meta import ObjectKey, OwnerReference
+from quintet.cli.process import elects, identity, prepare, process_options, run_process
 from quintet.components import COMPONENTS
 from quintet.controllers.suite import controller as suite
 from quintet.kube import config
@@ -64,8 +64,13 @@ async def _run(
     clock = SystemClock()
     async with Transport(found) as transport:
         client = Client(transport)
-        await client.version()  # a wrong address or a missing right is said now, in one line
-        owner = await own_account(client, flavour.namespace) if config.in_pod() else None
+
+        async def ask() -> OwnerReference | None:
+            await client.version()  # a wrong address or a missing right is said now, in one line
+            return await own_account(client, flavour.namespace) if config.in_pod() else None
+
+        health = HealthServer(*health_address, clock)
+        owner = await prepare(ask, health, clock, patient=elect)
         manager = Manager(
             client,
             clock,
@@ -73,7 +78,7 @@ async def _run(
             lease=ObjectKey(flavour.namespace, flavour.operator) if elect else None,
             terms=Terms(owner=owner),
             namespace=flavour.namespace,
-            health=HealthServer(*health_address, clock),
+            health=health,
         )
         install = installer(tuple(COMPONENTS.values()), flavour)
         suite.build(manager, install=install, version=__version__)

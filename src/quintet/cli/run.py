@@ -18,7 +18,7 @@ from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors
 from quintet.apis.meta import ObjectKey
 from quintet.cli import eventing
 from quintet.cli.addresses import Address
-from quintet.cli.process import elects, identity, process_options, run_process
+from quintet.cli.process import elects, identity, prepare, process_options, run_process
 from quintet.components import COMPONENTS, INSTANCE, Component, Settings, webhook_service
 from quintet.kube import config
 from quintet.kube.account import own_account
@@ -196,8 +196,13 @@ async def _run(options: Options) -> None:
     health = HealthServer(*options.health_address, clock)
     async with Transport(found) as transport:
         client = Client(transport)
-        await client.version()  # a wrong address or a missing right is said now, in one line
-        owner = await own_account(client, system) if config.in_pod() else None
+
+        async def ask() -> tuple[OwnerReference | None, EventingOptions | None]:
+            await client.version()  # a wrong address or a missing right is said now, in one line
+            owner = await own_account(client, system) if config.in_pod() else None
+            return owner, await _eventing(options, client, found.server, system)
+
+        owner, backends = await prepare(ask, health, clock, patient=elect)
         manager = Manager(
             client,
             clock,
@@ -207,7 +212,7 @@ async def _run(options: Options) -> None:
             namespace=options.namespace,
             health=health,
         )
-        settings = _settings(options, await _eventing(options, client, found.server, system))
+        settings = _settings(options, backends)
         for component in components:
             component.start(manager, settings)
         admissions = [each for component in components for each in _admissions(component, settings)]

@@ -9,7 +9,7 @@ from typing import Final
 
 from quintet.apis.meta import OwnerReference, Resource, Struct
 from quintet.kube.client import Client
-from quintet.kube.errors import KubeError
+from quintet.kube.errors import PASSING, KubeError
 
 # Whoever is logged in may ask this (the role system:basic-user).
 REVIEWS: Final = Resource("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False)
@@ -32,10 +32,12 @@ class _Review(Struct, frozen=True):
 
 
 async def own_account(client: Client, namespace: str) -> OwnerReference | None:
-    """A reference to our account; None if we are none, or one of another namespace, or cannot know."""
+    """A reference to our account; None if we are none, or one of another namespace, or may not know."""
     question = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind}
     try:
         user = (await client.create(REVIEWS, question, _Review)).status.user_info
+    except PASSING:
+        raise  # a moment later the server would have told us
     except KubeError as error:
         log.info("Own account not known", extra={"error": str(error)})
         return None

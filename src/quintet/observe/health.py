@@ -1,7 +1,8 @@
 """The HTTP endpoints that a kubelet and a Prometheus ask: /healthz, /readyz, /metrics.
 
 Run by `runtime.manager`, which registers the checks. A failing check names itself in
-the answer, so `curl` alone tells what is wrong.
+the answer, so `curl` alone tells what is wrong. Liveness is the process itself, that it
+answers at all; what it needs of others, and first of all the API server, is readiness.
 """
 
 from collections.abc import Callable
@@ -27,11 +28,14 @@ class HealthServer:
         self._port = port
         self.health: dict[str, Check] = {}
         self.readiness: dict[str, Check] = {}
+        self._started: int | None = None
         self._server = Server(self._answer, _LIMITS, clock)
 
     async def start(self) -> int:
-        """Begin to serve; returns the port, which matters when any free one was asked for."""
-        return await self._server.start(self._host, self._port)
+        """Serve from now on, or go on; returns the port, which matters when any free one was asked for."""
+        if self._started is None:
+            self._started = await self._server.start(self._host, self._port)
+        return self._started
 
     async def stop(self) -> None:
         """Serve no more."""

@@ -60,7 +60,8 @@ class Manager:
         self._working: asyncio.Task[None] | None = None
         self._health = health
         if health:
-            health.health["watches"] = self._dead_watches
+            # Not for liveness: a restart brings no API server back, but loses caches and webhooks.
+            health.readiness["watches"] = self._dead_watches
             health.readiness["caches"] = self._unsynced_caches
             health.readiness["running"] = lambda: "shutting down" if self._stopping.is_set() else None
 

@@ -5,8 +5,11 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 
+import aiohttp
+import msgspec
 import pytest
 
+from kit.clock import VirtualClock
 from kit.eventually import eventually_true
 from kit.meanwhile import meanwhile
 from quintet.apis.meta import Object, ObjectKey, Resource
@@ -14,8 +17,11 @@ from quintet.kube.client import Client
 from quintet.kube.config import ClusterConfig
 from quintet.kube.errors import DeadlineExceeded
 from quintet.kube.transport import Transport
+from quintet.observe.health import HealthServer
+from quintet.runtime.cache import Store
 from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
+from quintet.runtime.watch import Selection
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 LEASE = ObjectKey("system", "quintet")
@@ -107,3 +113,27 @@ async def test_connections_of_the_lease_end_with_the_process():
         assert transport._idle == [], "a connection is shared"
         await apart.close()
         assert apart._transport._idle == []
+
+
+async def test_a_server_that_is_away_for_long_makes_a_process_not_ready_but_leaves_it_alive():
+    clock = VirtualClock()
+    health = HealthServer("127.0.0.1", 0, SystemClock())
+    async with Transport(ClusterConfig("http://127.0.0.1:1")) as transport:
+        manager = Manager(Client(transport), clock, "replica", health=health)
+        store: Store[Object] = Store()
+        manager.add_watch(Selection(CONFIG_MAPS, msgspec.json.Decoder(Object).decode), store)
+        store.replaced(set(), 1)
+        port = await health.start()
+        try:
+            assert await ask(port, "/readyz") == (200, "[+] watches: ok\n[+] caches: ok\n[+] running: ok\n")
+            await clock.advance(301.0)
+            status, text = await ask(port, "/readyz")
+            assert (status, text.splitlines()[0]) == (503, "[-] watches: no contact for long: configmaps")
+            assert (await ask(port, "/healthz"))[0] == 200, "a restart brings no server back"
+        finally:
+            await health.stop()
+
+
+async def ask(port: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
