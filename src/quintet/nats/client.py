@@ -179,10 +179,11 @@ class Client:
             raise self._no_connection()
         self._last_number += 1
         made = Subscription(self, self._last_number, subject, queue, callback)
-        self._subscriptions[made.number] = made
-        self._callbacks[made.number] = callback
         if self._wire is not None:
             self._wire.send(protocol.subscribe(subject, queue, made.number))
+        # Only now: whoever gets an error has no subscription to end.
+        self._subscriptions[made.number] = made
+        self._callbacks[made.number] = callback
         return made
 
     def end(self, subscription: Subscription) -> None:
@@ -191,7 +192,7 @@ class Client:
             return
         del self._callbacks[subscription.number]
         if self._wire is not None and not self._wire.ended:
-            self._wire.send(protocol.unsubscribe(subscription.number))
+            self._wire.send_always(protocol.unsubscribe(subscription.number))
 
     # The end.
 
@@ -313,6 +314,8 @@ class Client:
             while old is not None and self._wire is old:
                 try:
                     new = await dial(self._options)
+                    if new.ended:  # to leave the old one for it would lose every subscription
+                        raise Disconnected("the connection was lost at once")
                 except NatsError:
                     await self.clock.sleep(pause)
                     pause = min(2 * pause, self._options.reconnect_seconds)
@@ -321,7 +324,7 @@ class Client:
                     new.abort()  # it is lost already, and replaced by `_reconnect`
                     return
                 for number in self._subscriptions:
-                    old.send(protocol.unsubscribe(number))
+                    old.send_always(protocol.unsubscribe(number))
                 self._adopt(new)
                 logger.info("left a NATS server that is about to stop for %s", new.info.server_name)
                 self.clock.call_later(_FAREWELL_SECONDS, old.close)

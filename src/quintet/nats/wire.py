@@ -66,6 +66,11 @@ class Wire(asyncio.Protocol):
             raise Overloaded(f"more than {self._most_waiting} bytes wait to be sent to NATS")
         self._put(data)
 
+    def send_always(self, data: bytes) -> None:
+        """Send a few bytes that end something, however much waits; nothing if the connection is over."""
+        if not self.ended:
+            self._put(data)
+
     def _put(self, data: bytes) -> None:
         self._waiting += len(data)
         self._out.append(data)

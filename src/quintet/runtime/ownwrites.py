@@ -32,18 +32,21 @@ class OwnWrites:
     def __init__(self, wake: Callable[[ObjectKey], None]) -> None:
         self._wake = wake
         self._versions: dict[ObjectKey, dict[Store[Any], int]] = {}
-        self._sending: dict[_Place, Sending] = {}
+        # Several where two owners want the same child.
+        self._sending: dict[_Place, list[Sending]] = {}
         self._echoes: dict[_Place, int] = {}
 
     @contextlib.contextmanager
     def sending(self, owner: ObjectKey, store: Store[Any], key: ObjectKey) -> Iterator[Sending]:
         """Around a write to a child; set `answered` on what it gives."""
-        place = (store, key)
-        write = self._sending[place] = Sending()
+        place, write = (store, key), Sending()
+        self._sending.setdefault(place, []).append(write)
         try:
             yield write
         finally:
-            del self._sending[place]
+            self._sending[place].remove(write)
+            if not self._sending[place]:
+                del self._sending[place]
             if write.answered is not None:
                 self.record(owner, store, write.answered)
                 if write.seen is None and store.version < write.answered:
@@ -54,8 +57,9 @@ class OwnWrites:
     def is_echo(self, store: Store[Any], obj: Cached) -> bool:
         """Whether a change in a cache is nothing but our own write coming back."""
         place = (store, obj.key)
-        if (write := self._sending.get(place)) is not None:
-            write.seen = obj.version  # the event overtook the answer: `sending` compares the two
+        if (writes := self._sending.get(place)) is not None:
+            for write in writes:
+                write.seen = obj.version  # the event overtook the answer: `sending` compares the two
             return True
         return self._echoes.pop(place, None) == obj.version
 

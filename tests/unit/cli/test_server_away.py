@@ -22,7 +22,6 @@ from quintet.kube.transport import Transport
 from quintet.observe.health import HealthServer
 from quintet.runtime.clock import SystemClock
 
-
 START = "from quintet.cli.main import main; main()"
 
 

@@ -12,7 +12,7 @@ import pytest
 from kit.clock import VirtualClock
 from kit.eventually import eventually, eventually_true
 from quintet.nats.client import Client
-from quintet.nats.errors import LoginRefused, NatsError, ProtocolError, Unreachable
+from quintet.nats.errors import LoginRefused, NatsError, Overloaded, ProtocolError, Unreachable
 from quintet.nats.options import Options
 
 GREETING = b'INFO {"server_id":"X","max_payload":1048576,"headers":true}\r\n'
@@ -163,3 +163,23 @@ async def test_messages_for_nobody_and_answers_to_nothing_are_dropped():
     async with a_peer(talk) as (url, _), a_client(url, VirtualClock()) as client:
         await client.flush()
         assert client.connected
+
+
+async def test_a_subscription_that_could_not_be_sent_is_not_kept_and_one_that_ends_is_always_told():
+    heard: list[bytes] = []
+
+    async def talk(reader, writer):
+        await greet(reader, writer)
+        while piece := await reader.read(1 << 16):
+            heard.append(piece)
+
+    async with a_peer(talk) as (url, _), a_client(url, VirtualClock(), most_waiting=100) as client:
+        kept = client.subscribe("kept", lambda message: None)
+        await eventually_true(lambda: b"SUB kept" in b"".join(heard))
+        client.publish("a", b"x" * 1000)  # too much waits from here on, until the loop turns
+        with pytest.raises(Overloaded):
+            client.subscribe("refused", lambda message: None)
+        kept.unsubscribe()
+        await eventually_true(lambda: b"UNSUB " in b"".join(heard))
+        assert client._subscriptions == {}
+        assert len(client._callbacks) == 1, "only that of answers is left"

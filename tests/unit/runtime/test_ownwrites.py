@@ -79,3 +79,27 @@ async def test_a_key_waits_for_the_cache_that_lags_most(writes, store):
     assert writes.missing(OWNER) == (other, 9)
     other.advance(9)
     assert writes.missing(OWNER) is None
+
+
+async def test_two_owners_may_write_to_one_child_at_once(writes, store, woken):
+    other = ObjectKey("ns", "other")
+    with writes.sending(OWNER, store, CHILD) as first:
+        with writes.sending(other, store, CHILD) as second:
+            writes.is_echo(store, a_child(5))
+            second.answered = 5
+        writes.is_echo(store, a_child(6))
+        first.answered = 6
+    assert woken == []
+    assert not writes.is_echo(store, a_child(7)), "no write is under way any more"
+
+
+async def test_of_two_writes_that_meet_each_owner_hears_of_the_other(writes, store, woken):
+    other = ObjectKey("ns", "other")
+    first, second = writes.sending(OWNER, store, CHILD), writes.sending(other, store, CHILD)
+    one, two = first.__enter__(), second.__enter__()
+    writes.is_echo(store, a_child(5))
+    writes.is_echo(store, a_child(6))
+    one.answered, two.answered = 5, 6
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert woken == [OWNER], "what the other wrote was not its doing"
