@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Thread
 
-from quintet.local.cgroups import Group
+from quintet.local.cgroups import group_of
 from quintet.local.cluster import Cluster
 
 # $0 takes the pid into the cluster's cgroup; exec keeps the pid.
@@ -24,7 +24,7 @@ class Beside:
         environment: Mapping[str, str] | None = None,
         lines: int | None = 5000,
     ) -> None:
-        group = Group((cluster.directory / "cgroup").read_text())
+        group = group_of(cluster.directory)
         network = f"/proc/{cluster.process('namespace').pid}/ns/net"
         self.said: deque[str] = deque(maxlen=lines)
         self._process = subprocess.Popen(

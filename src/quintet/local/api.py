@@ -40,15 +40,19 @@ class Api:
         )
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request; return decoded JSON, or text where the answer is none."""
+        """Send a request; return decoded JSON, or text where the answer is none; a failure is an OSError."""
         request = urllib.request.Request(
             f"https://127.0.0.1:{self.port}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with self._opener.open(request, timeout=SECONDS) as response:
-            answer = response.read()
+        try:
+            with self._opener.open(request, timeout=SECONDS) as response:
+                answer = response.read()
+        except http.client.HTTPException as error:
+            # Cut short, for example; no OSError by itself, though callers have to treat it as one.
+            raise ConnectionError(f"{method} {path}: {error!r}") from error
         try:
             return json.loads(answer)
         except ValueError:
@@ -58,7 +62,7 @@ class Api:
         """GET a path; None when there is no good answer."""
         try:
             return self.request("GET", path)
-        except (OSError, http.client.HTTPException):
+        except OSError:
             return None
 
     def create(self, path: str, body: Any) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local.commands import run
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, locked, shipped
+from quintet.local.paths import cache_directory, locked, shipped, workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,10 +34,10 @@ def base(packages: Sequence[str], progress: Callable[[str], None], *, bare: bool
     with locked(archive.with_suffix(".lock")):
         if not archive.exists():
             progress(f"making a base image of Debian {name} with {', '.join(packages)} (half a minute)")
-            with tempfile.TemporaryDirectory(dir=archive.parent, suffix=".unfinished") as unfinished:
-                sources = Path(unfinished) / "sources.list"
+            with workplace(archive) as unfinished:
+                sources = unfinished / "sources.list"
                 sources.write_text(_sources(name))
-                product = Path(unfinished) / "base.tar"
+                product = unfinished / "base.tar"
                 hook = f'--{stage}-hook=sh {shlex.quote(str(_finish()))} "$1"'
                 command = ["mmdebstrap", f"--variant={variant}", f"--include={','.join(packages)}", hook]
                 run([*command, name, str(product), str(sources)])

@@ -9,22 +9,20 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import shutil
 import subprocess
-import tempfile
 import time
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local.errors import LocalError, explain_os_error
-from quintet.local.paths import cache_directory, locked
+from quintet.local.paths import cache_directory, locked, workplace
 from quintet.local.toolchain import find_go
 from quintet.local.versions import DEFAULT, SOURCES, Version, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 STAMP = "k8s.io/component-base/version"
 PROGRAMS = (
@@ -101,11 +99,7 @@ def _product(program: _Program, progress: Callable[[str], None]) -> Path:
 
 def _build(program: _Program, product: Path, progress: Callable[[str], None]) -> None:
     go = find_go(progress)
-    # We hold the lock: what lies here unfinished is from a build that was killed.
-    for left in product.parent.glob(f"{product.name}-*.unfinished"):
-        shutil.rmtree(left, ignore_errors=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f"{product.name}-", suffix=".unfinished", dir=product.parent))
-    try:
+    with workplace(product) as unfinished:
         started = time.monotonic()
         said = f"{program.name} (Kubernetes {program.version.release})"
         progress(f"building {said} with {go} (the first time takes about ten minutes)")
@@ -115,8 +109,6 @@ def _build(program: _Program, product: Path, progress: Callable[[str], None]) ->
         unfinished.chmod(0o755)
         unfinished.rename(product)
         progress(f"built {said} in {time.monotonic() - started:.0f} s: {product}")
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def environment() -> dict[str, str]:

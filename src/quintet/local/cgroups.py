@@ -6,18 +6,15 @@ found here even if the runtime that started them is dead. Works on cgroup v1 and
 
 from __future__ import annotations
 
-import os
-import signal
-import time
+import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from quintet.local.errors import LocalError
+from quintet.local import teardown
 
 ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
-SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +22,9 @@ class Group:
     """A cgroup by name, which on v1 is a folder in each hierarchy."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        teardown.check_cgroup_name(self.name)
 
     @property
     def folders(self) -> list[Path]:
@@ -48,45 +48,21 @@ class Group:
 
     def pids(self) -> set[int]:
         """Return every process in it, at any depth."""
-        found: set[int] = set()
-        for folder in self.folders:
-            # os.walk does not mind folders that are removed while it looks; Path.rglob does.
-            for path, _, _ in os.walk(folder):
-                with suppress(OSError):
-                    found.update(int(line) for line in Path(path, "cgroup.procs").read_text().split())
-        return found
+        return teardown.pids_in(self.folders)
 
     def clear(self) -> None:
         """Kill every process in it and remove it."""
-        deadline = time.monotonic() + SECONDS
-        while pids := self.pids():
-            if time.monotonic() > deadline:
-                raise LocalError(
-                    f"processes of cgroup {self.name} do not end: {sorted(pids)}", "run it again"
-                )
-            self._kill(pids)
-            time.sleep(0.02)
-        while left := [folder for folder in self.folders if folder.exists()]:
-            if time.monotonic() > deadline:
-                raise LocalError(f"{left[0]} cannot be removed", "run the command again")
-            for folder in left:
-                for path, _, _ in os.walk(folder, topdown=False):
-                    with suppress(OSError):  # the kernel lets go of dead processes a moment later
-                        os.rmdir(path)
+        teardown.remove_cgroup(self.name, hierarchies())
 
-    def _kill(self, pids: set[int]) -> None:
-        # A pid may end and be given to a stranger while we look: the descriptor stays with the process
-        # it was opened for, and only one that is still in the cgroup afterwards is killed.
-        descriptors = {}
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                descriptors[pid] = os.pidfd_open(pid)
-        members = self.pids()
-        for pid, descriptor in descriptors.items():
-            if pid in members:
-                with suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-            os.close(descriptor)
+
+def group_of(directory: Path) -> Group:
+    """Return the cgroup of the cluster in that folder; another folder's of the same name has another.
+
+    The name is derived, never read from a file: with an empty name a cgroup would be the root of its
+    hierarchy, and every process of the machine would be in it.
+    """
+    hashed = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:8]
+    return Group(f"quintet-{directory.name}-{hashed}")
 
 
 def hierarchies(root: Path = ROOT) -> list[Path]:

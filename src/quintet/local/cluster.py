@@ -11,7 +11,6 @@ import datetime
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import urllib.request
 from dataclasses import dataclass, replace
@@ -21,10 +20,12 @@ from typing import TYPE_CHECKING
 
 from quintet.local import audit, build, controlplane, versions
 from quintet.local.api import Api
+from quintet.local.cleanup import clear, note_host
 from quintet.local.errors import LocalError, explain_os_error
 from quintet.local.guard import attempt_of, guarded
-from quintet.local.paths import cluster_directory, clusters_directory, locked, remove_if_empty
-from quintet.local.process import Process, end, wait_until
+from quintet.local.paths import cluster_directory, clusters_directory, locked, write_file
+from quintet.local.process import Process, wait_until
+from quintet.local.teardown import remove_if_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -206,7 +207,7 @@ def down(name: str, *, only_attempt: str | None = None) -> bool:
         with locked(_lock(name)):
             existed = directory.exists()
             if existed and only_attempt in (None, attempt_of(name)):
-                _clear(directory)
+                clear(directory)
             return existed
     except OSError as error:
         raise explain_os_error(error) from error
@@ -252,11 +253,12 @@ def _attempt_start(wanted: controlplane.Wanted, report: Callable[[str], None]) -
     attempt = secrets.token_hex(8)
     if directory.exists():
         report(f"clearing away what is left of cluster {name}")
-        _clear(directory)
+        clear(directory)
     with guarded(name, attempt):
         try:
             directory.mkdir(mode=0o700, parents=True)
-            (directory / "attempt").write_text(attempt)
+            note_host(directory)
+            write_file(directory / "attempt", attempt)
             if wanted.node:
                 from quintet.local.node import start_with_node
 
@@ -271,7 +273,7 @@ def _attempt_start(wanted: controlplane.Wanted, report: Callable[[str], None]) -
                 controlplane.start(layout)
             return _store(name, layout, node_name)
         except BaseException as error:
-            _clear(directory, keep_logs=isinstance(error, LocalError))
+            clear(directory, keep_logs=isinstance(error, LocalError))
             raise
 
 
@@ -288,9 +290,7 @@ def _store(name: str, layout: Layout, node: str | None) -> Cluster:
         "programs": str(layout.programs),
         "etcd_url": layout.etcd_url,
     }
-    unfinished = layout.directory / "cluster.json.unfinished"
-    unfinished.write_text(json.dumps(stored, indent=2))
-    unfinished.rename(layout.directory / "cluster.json")
+    write_file(layout.directory / "cluster.json", json.dumps(stored, indent=2))
     cluster = load(name)
     assert cluster is not None
     return cluster
@@ -316,35 +316,6 @@ def _running(name: str, *, node: bool, audited: bool, kubernetes: str | None) ->
 
 def _lock(name: str) -> Path:
     return clusters_directory() / f"{name}.lock"
-
-
-def _clear(directory: Path, *, keep_logs: bool = False) -> None:
-    """End every process of a cluster, then remove its folder, but for the logs an error speaks of."""
-    if not directory.exists():
-        return
-    records, ending = directory / "processes", directory / "processes.ending"
-    # A process notes itself before it becomes its program. Once the folder has another name, one that
-    # is just being started can do neither: those found now are all there will ever be.
-    if records.exists() and not ending.exists():
-        records.rename(ending)
-    processes = [Process(path.stem, path.parent) for path in directory.glob("processes*/*.pid")]
-    # On SIGTERM the API server would wait up to a minute for open watches.
-    end([each for each in processes if each.name == "kube-apiserver"], grace=0)
-    if (directory / "cgroup").exists():
-        from quintet.local.node import clear
-
-        clear(directory)
-    end(processes)
-    if not keep_logs:
-        shutil.rmtree(directory)
-        return
-    for path in [*directory.iterdir(), *directory.glob("processes.ending/*")]:
-        if path.is_dir() and path != ending:
-            shutil.rmtree(path)
-        elif path.is_file() and path.suffix != ".log":
-            path.unlink()
-    if ending.exists():
-        ending.rename(records)
 
 
 def _quiet(_: str) -> None:

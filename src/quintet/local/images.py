@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.imagenames import JSON_SERVER, NATS, QUINTET
-from quintet.local import bases, build, staging
+from quintet.local import bases, build, staging, teardown
 from quintet.local.archives import rewrite
 from quintet.local.builders import Builder, builders
 from quintet.local.errors import LocalError, explain_os_error
-from quintet.local.paths import cache_directory, locked, shipped
+from quintet.local.paths import cache_directory, locked, shipped, workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 PAUSE = "quintet.local/pause:1"
 ECHO = "quintet.local/checkups/echo:1"
@@ -94,9 +93,9 @@ def archive(image: Image, progress: Callable[[str], None]) -> Path:
     kept = cache_directory() / "images" / f"{image.kept_as}-{key}.tar"
     with locked(kept.with_suffix(".lock")):
         if not kept.exists():
-            with tempfile.TemporaryDirectory(dir=kept.parent, suffix=".unfinished") as unfinished:
-                product = Path(unfinished) / "image.tar"
-                _build(image, Path(unfinished), product, progress)
+            with workplace(kept) as unfinished:
+                product = unfinished / "image.tar"
+                _build(image, unfinished, product, progress)
                 product.rename(kept)
         os.utime(kept)
     _forget(kept, image)
@@ -140,4 +139,4 @@ def _forget(archive: Path, image: Image) -> None:
     with suppress(FileNotFoundError):  # somebody else does the same
         found = archive.parent.glob(f"{image.kept_as}-{'[0-9a-f]' * 16}.tar")
         for path in sorted(found, key=lambda each: each.stat().st_mtime, reverse=True)[KEPT:]:
-            path.unlink()
+            teardown.remove_file(path, within=archive.parent)

@@ -7,7 +7,6 @@ read is rendered in `nodeconfig`; images come from `images`, volumes from `stora
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 from quintet.local import build, controlplane, images, namespace, nodeconfig, storage
 from quintet.local.api import Api
 from quintet.local.certificates import Authority
-from quintet.local.cgroups import Group, hierarchies
+from quintet.local.cgroups import group_of, hierarchies
 from quintet.local.errors import LocalError
 from quintet.local.packages import SEARCH, Runtime, container_runtime, install
 from quintet.local.process import Process, wait_until
@@ -97,20 +96,8 @@ def start_with_node(wanted: Wanted, directory: Path, report: Callable[[str], Non
     return layout, node
 
 
-def group_of(directory: Path) -> Group:
-    """Return the cgroup of the cluster in that folder; another folder's of the same name has another."""
-    return Group(f"quintet-{directory.name}-{hashlib.sha256(str(directory).encode()).hexdigest()[:8]}")
-
-
-def clear(directory: Path) -> None:
-    """Kill everything of the node; its network and mounts go with the last process."""
-    Group((directory / "cgroup").read_text()).clear()
-
-
 def _namespace(directory: Path, programs: Path) -> Layout:
     group = group_of(directory)
-    # Noted before it is made, so that a crash in between leaves nothing unknown.
-    (directory / "cgroup").write_text(group.name)
     group.create()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         descriptor, port = listener.fileno(), listener.getsockname()[1]
@@ -169,18 +156,17 @@ def _overlay_works(layout: Layout) -> bool:
     for name in ("lower", "upper", "work", "merged"):
         (trial / name).mkdir(parents=True)
     layers = f"lowerdir={trial}/lower,upperdir={trial}/upper,workdir={trial}/work"
-    mount = [*layout.enter, "mount", "-t", "overlay", "-o", layers, "overlay", f"{trial}/merged"]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        return False
-    subprocess.run([*layout.enter, "umount", f"{trial}/merged"], check=True)
-    return True
+    mount = ["mount", "-t", "overlay", "-o", layers, "overlay", f"{trial}/merged"]
+    # In a mount namespace of its own, so that nothing has to be unmounted.
+    command = [*layout.enter, "unshare", "--mount", *mount]
+    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def _kubelet(layout: Layout, node: str) -> None:
     Authority.load(layout.pki).issue("kubelet", f"system:node:{node}", ("system:nodes",))
     kubeconfig = controlplane.component_kubeconfig(layout, "kubelet")
     config = layout.directory / "kubelet.json"
-    group = (layout.directory / "cgroup").read_text()
+    group = group_of(layout.directory).name
     config.write_text(json.dumps(nodeconfig.kubelet(layout.directory, group), indent=2))
     flags = [f"--config={config}", f"--kubeconfig={kubeconfig}", f"--root-dir={namespace.KUBELET}"]
     layout.start("kubelet", [*flags, f"--hostname-override={node}", f"--node-ip={ADDRESS}"], {"PATH": SEARCH})
@@ -197,10 +183,10 @@ def _services(layout: Layout, node: str, parts: Parts) -> None:
     for path, body in nodeconfig.dns_objects(ADDRESS):
         api.create(path, body)
     api.create("/apis/storage.k8s.io/v1/storageclasses", storage.STORAGE_CLASS)
-    # It speaks through the outer port and writes below the folder: it needs neither namespace.
-    outside = replace(layout, enter=())
+    # In the node's namespaces: there a path means what it means to the kubelet, and /var and /run are not
+    # those of the machine.
     python = [sys.executable, "-P", "-m", "quintet.local.storage"]
-    outside.run("storage", [*python, str(layout.directory), str(layout.outer_port)])
+    layout.run("storage", [*python, str(layout.directory), str(layout.api_port)])
 
 
 def _wait_for_runtime(ctr: list[str], containerd: Process) -> None:

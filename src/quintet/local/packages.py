@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, locked
+from quintet.local.paths import cache_directory, locked, workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,12 +86,12 @@ def install(tools: dict[str, str], progress: Callable[[str], None]) -> None:
 
 
 def _download(packages: Sequence[str], target: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="debian-", suffix=".unfinished", dir=target.parent) as unfinished:
+    with workplace(target) as unfinished:
         # apt fetches as a user of its own, who must be able to write here.
-        Path(unfinished).chmod(0o777)
-        _apt(["apt-get", "download", *packages], f"downloading {', '.join(packages)}", cwd=unfinished)
-        root = Path(unfinished) / "root"
-        for archive in sorted(Path(unfinished).glob("*.deb")):
+        unfinished.chmod(0o777)
+        _apt(["apt-get", "download", *packages], f"downloading {', '.join(packages)}", cwd=str(unfinished))
+        root = unfinished / "root"
+        for archive in sorted(unfinished.glob("*.deb")):
             subprocess.run(["dpkg-deb", "-x", str(archive), str(root)], check=True)
         root.rename(target)
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from contextlib import contextmanager, suppress
+import secrets
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quintet.local import teardown
 from quintet.local.errors import LocalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEFAULT_NAME = "default"
+UNFINISHED = ".unfinished"
 # A name becomes part of a host name, a cgroup and a path.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
@@ -62,7 +66,7 @@ def locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        teardown.remove_file(path, within=path.parent)
         os.close(descriptor)
 
 
@@ -84,11 +88,35 @@ def _lock(path: Path) -> int:
         os.close(descriptor)
 
 
-def remove_if_empty(*directories: Path) -> None:
-    """Remove folders that hold nothing more."""
-    for directory in directories:
-        with suppress(OSError):
-            directory.rmdir()
+@contextmanager
+def workplace(product: Path, leftovers: str = "") -> Iterator[Path]:
+    """Give a folder to make `product` in, with the lock held; first remove what killed builds have left."""
+    for left in product.parent.glob(f"{leftovers or product.name}-*{UNFINISHED}"):
+        teardown.remove_tree(left, within=product.parent)
+    folder = Path(tempfile.mkdtemp(prefix=f"{product.name}-", suffix=UNFINISHED, dir=product.parent))
+    try:
+        yield folder
+    finally:
+        teardown.remove_tree(folder, within=product.parent)
+
+
+def write_file(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Write a file so that a crash or a full disk leaves the old content or the new, never a part."""
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
+    try:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.rename(path)
+    except BaseException:
+        teardown.remove_file(unfinished, within=path.parent)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _same_file(descriptor: int, path: Path) -> bool:

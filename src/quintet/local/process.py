@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quintet.local import teardown
 from quintet.local.errors import LocalError
+from quintet.local.paths import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -75,11 +77,7 @@ class Identity:
 
     def send(self, number: int) -> None:
         """Send a signal to that very process; nothing happens if it is gone."""
-        if self.alive():
-            try:
-                os.kill(self.pid, number)
-            except ProcessLookupError:
-                return
+        teardown.signal_process(self.pid, number, self.alive)
 
 
 def _is_dead(record: str) -> bool:
@@ -144,7 +142,7 @@ class Process:
         self.directory.mkdir(parents=True, exist_ok=True)
         enter = str(cgroup / "cgroup.procs") if cgroup else os.devnull
         specification = {"argv": list(argv), "environment": environment or {}, "cgroup": enter}
-        (self.directory / f"{self.name}.json").write_text(json.dumps(specification))
+        write_file(self.directory / f"{self.name}.json", json.dumps(specification))
         self._launch(list(argv), environment or {}, enter, descriptors)
 
     def start_again(self) -> None:
@@ -156,7 +154,7 @@ class Process:
         self, argv: list[str], environment: dict[str, str], enter: str, descriptors: tuple[int, ...]
     ) -> None:
         record = self.directory / f"{self.name}.pid"
-        record.unlink(missing_ok=True)
+        teardown.remove_file(record, within=self.directory)
         with self.log.open("ab") as log:
             subprocess.run(
                 ["sh", "-c", DETACH, RECORD_AND_BECOME, str(record), enter, *argv],

@@ -10,16 +10,15 @@ import hashlib
 import re
 import shutil
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from quintet import __version__
-from quintet.local import build
+from quintet.local import build, teardown
 from quintet.local.commands import run
 from quintet.local.packages import install
-from quintet.local.paths import cache_directory, locked, shipped
+from quintet.local.paths import cache_directory, locked, shipped, workplace
 from quintet.local.toolchain import find_go
 from quintet.local.versions import SOURCES
 
@@ -151,18 +150,18 @@ def _installed(version: str, machine: str, libc: int, progress: Callable[[str], 
     with locked(target.with_name(f"{target.name}.lock")):
         if not target.is_dir():
             progress(f"fetching the image's packages for Python {version}")
-            with tempfile.TemporaryDirectory(dir=target.parent, suffix=".unfinished") as unfinished:
-                _fetch(Path(unfinished), version, platforms)
-                (Path(unfinished) / "packages").rename(target)
+            with workplace(target) as unfinished:
+                _fetch(unfinished, version, platforms)
+                (unfinished / "packages").rename(target)
     return target
 
 
-def _fetch(workplace: Path, version: str, platforms: list[str]) -> None:
-    requirements, product = workplace / "requirements.txt", workplace / "packages"
+def _fetch(place: Path, version: str, platforms: list[str]) -> None:
+    requirements, product = place / "requirements.txt", place / "packages"
     requirements.write_text(_requirements())
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     locks = ["--require-hashes", "--only-binary=:all:", "--no-deps", "--requirement", str(requirements)]
     fits = [f"--python-version={version}", *(f"--platform={each}" for each in platforms)]
     run([*pip, *locks, *fits, "--target", str(product)])
     # Commands of the packages, which name the Python that runs here.
-    shutil.rmtree(product / "bin", ignore_errors=True)
+    teardown.remove_tree(product / "bin", within=place)

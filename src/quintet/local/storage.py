@@ -6,13 +6,17 @@ makes folders for root only, where a pod that runs as another user could not wri
 
 from __future__ import annotations
 
-import shutil
+import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from quintet.local import teardown
 from quintet.local.api import Api
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PROVISIONER = "quintet.dev/host-path"
 CLASS = "standard"
@@ -21,6 +25,7 @@ VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/persistentvolumeclaims"
 # Two small lists from the server's cache: cheaper to read than two watches are to explain.
 EVERY = 0.5
+NAME = re.compile(r"pvc-[0-9a-z][-0-9a-z]*")
 
 STORAGE_CLASS = {
     "apiVersion": "storage.k8s.io/v1",
@@ -36,30 +41,48 @@ STORAGE_CLASS = {
 
 
 def main(directory: str, port: str) -> None:
-    """Go on until ended; a server that does not answer is asked again."""
+    """Reconcile until ended; a failed round is logged and followed by the next."""
     api = Api(Path(directory), int(port))
     while True:
-        try:
-            reconcile(api, Path(directory) / "volumes")
-        except OSError as error:
-            sys.stderr.write(f"error: {error}\n")
-            sys.stderr.flush()
+        _log_failure(reconcile, api, Path(directory) / "volumes")
         time.sleep(EVERY)
 
 
 def reconcile(api: Api, folder: Path) -> None:
-    """Make what claims wait for, remove what claims have released."""
-    for claim in api.request("GET", f"{CLAIMS}?resourceVersion=0")["items"]:
+    """Create volumes that claims wait for, delete volumes that claims have released."""
+    for claim in _list(api, CLAIMS):
         if _waiting(claim):
-            volume = volume_for(claim, folder)
-            place = Path(volume["spec"]["hostPath"]["path"])
-            place.mkdir(parents=True, exist_ok=True)
-            place.chmod(0o777)
-            api.create(VOLUMES, volume)
-    for volume in api.request("GET", f"{VOLUMES}?resourceVersion=0")["items"]:
-        if _released(volume):
-            shutil.rmtree(volume["spec"]["hostPath"]["path"], ignore_errors=True)
-            api.request("DELETE", f"{VOLUMES}/{volume['metadata']['name']}")
+            _log_failure(_create, api, folder, claim)
+    for volume in _list(api, VOLUMES):
+        if _released(volume) and _is_ours(volume, folder):
+            _log_failure(_delete, api, folder, volume["metadata"]["name"])
+
+
+def _log_failure(action: Callable[..., None], *arguments: Any) -> None:
+    """Run one step; what one object or one answer makes fail must not keep the others waiting."""
+    try:
+        action(*arguments)
+    except Exception as error:
+        sys.stderr.write(f"error: {action.__name__.strip('_')}: {type(error).__name__}: {error}\n")
+        sys.stderr.flush()
+
+
+def _list(api: Api, path: str) -> list[Any]:
+    found: list[Any] = api.request("GET", f"{path}?resourceVersion=0")["items"]
+    return found
+
+
+def _create(api: Api, folder: Path, claim: Any) -> None:
+    volume = volume_for(claim, folder)
+    place = folder / volume["metadata"]["name"]
+    place.mkdir(parents=True, exist_ok=True)
+    place.chmod(0o777)
+    api.create(VOLUMES, volume)
+
+
+def _delete(api: Api, folder: Path, name: str) -> None:
+    teardown.remove_tree(folder / name, within=folder.parent)
+    api.request("DELETE", f"{VOLUMES}/{name}")
 
 
 def _waiting(claim: Any) -> bool:
@@ -79,6 +102,16 @@ def _released(volume: Any) -> bool:
         and volume["status"].get("phase") == "Released"
         and spec.get("persistentVolumeReclaimPolicy") == "Delete"
         and not meta.get("deletionTimestamp")
+    )
+
+
+def _is_ours(volume: Any, folder: Path) -> bool:
+    """Whether it is as we made it: users can set the annotation, the path and the claim of any volume."""
+    name, spec = volume["metadata"]["name"], volume["spec"]
+    return (
+        NAME.fullmatch(name) is not None
+        and name == f"pvc-{spec.get('claimRef', {}).get('uid')}"
+        and spec.get("hostPath", {}).get("path") == str(folder / name)
     )
 
 

