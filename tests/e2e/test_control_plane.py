@@ -215,14 +215,52 @@ def test_down_of_nothing_is_no_error(quintet, state):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("victim", sorted(PROGRAMS))
-def test_up_on_a_half_dead_cluster_starts_it_anew(shared_state, victim):
-    first = up("half")  # the one that the row before has started anew, if there was one
-    old = {each.name: each.identity for each in first.processes()}
+def test_up_on_a_half_dead_cluster_starts_what_ended_and_keeps_its_objects(shared_state, victim):
+    first = up("half")  # the one that the row before has left, if there was one
+    first.kubectl("create", "configmap", f"kept-{victim}")
+    old = {each.name: each.pid for each in first.processes()}
     first.process(victim).kill()
-    second = up("half")
+    said = []
+    second = up("half", progress=said.append)
     assert second.healthy()
-    assert not any(identity.alive() for identity in old.values())
-    assert {each.name for each in second.processes()} == PROGRAMS
+    assert f"{victim} of cluster half has ended: starting it again" in said
+    assert {each.name for each in second.processes() if each.pid != old[each.name]} == {victim}
+    assert second.kubectl("get", "configmap", f"kept-{victim}").returncode == 0
+
+
+def test_up_on_a_dead_cluster_starts_an_empty_one(state):
+    first = up("dead")
+    first.kubectl("create", "configmap", "lost")
+    for each in first.processes():
+        each.kill()
+    second = up("dead")
+    assert second.healthy()
+    assert second.kubectl("get", "configmap", "lost").returncode == 1
+
+
+def test_up_on_a_cluster_that_does_not_answer_refuses_and_erases_nothing(state, monkeypatch):
+    cluster = up("slow")
+    cluster.kubectl("create", "configmap", "kept")
+    pids = {each.name: each.pid for each in cluster.processes()}
+    monkeypatch.setattr("quintet.local.existing.SECONDS", 1.0, raising=False)
+    cluster.process("kube-apiserver").stop_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(LocalError, match="cluster slow runs but is not ready") as caught:
+            up("slow")
+    finally:
+        cluster.process("kube-apiserver").stop_signal(signal.SIGCONT)
+    assert "quintet down --name slow" in caught.value.next_step
+    cluster.wait_ready()
+    assert {each.name: each.pid for each in cluster.processes()} == pids
+    assert up("slow").kubectl("get", "configmap", "kept").returncode == 0
+
+
+def test_up_refuses_a_running_cluster_whose_record_is_damaged(state):
+    cluster = up("damaged")
+    (cluster.directory / "cluster.json").write_text("")
+    with pytest.raises(LocalError, match=r"its cluster\.json cannot be read"):
+        up("damaged")
+    assert cluster.healthy()
 
 
 @pytest.mark.exhaustive

@@ -1,8 +1,8 @@
 """Clusters as a whole: `up`, `down`, and the handle that tests and the command line work with.
 
 Called by `cli` and by tests. `up` goes on to `build`, then `controlplane`, and with a node to
-`node`. A cluster is up when its folder holds cluster.json, which is written last; anything else
-found there is the remains of a start that did not finish, and is cleared away first.
+`node`. A cluster is up when its folder holds cluster.json, which is written last; what a start that
+did not finish has left is cleared away first. `existing` decides about a cluster that is already there.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import os
 import secrets
 import subprocess
 import urllib.request
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quintet.local import audit, build, controlplane, versions
+from quintet.local import audit, build, controlplane, existing, versions
 from quintet.local.api import Api
 from quintet.local.cleanup import clear, note_host
 from quintet.local.errors import LocalError, explain_os_error
@@ -105,7 +105,7 @@ class Cluster:
 
     def processes(self) -> list[Member]:
         """Return every program that was started."""
-        return [self.process(path.stem) for path in sorted((self.directory / "processes").glob("*.pid"))]
+        return [self.process(each.name) for each in existing.find_processes(self.directory)]
 
     def healthy(self) -> bool:
         """Whether every process runs and the API server is ready."""
@@ -172,15 +172,16 @@ def up(
 ) -> Cluster:
     """Start the cluster, or return the one that already runs; nothing stays behind if it fails."""
     report = progress or _quiet
-    running = partial(_running, name, node=node, audited=audited, kubernetes=kubernetes)
+    check = partial(_check, node=node, audited=audited, kubernetes=kubernetes)
     try:
         # A bad name, and a running cluster of another version, are said before ten minutes of building.
-        if found := running():
-            return found
+        directory = cluster_directory(name)
+        if (found := load(name)) and found.healthy():
+            return check(found)
         programs = prepare(node=node, progress=report, kubernetes=kubernetes)
         with locked(_lock(name)):
-            if found := running():
-                return found
+            if not existing.is_dead(directory):
+                return check(existing.repair(name, directory, load(name), report))
             wanted = controlplane.Wanted(name, programs, node, durable, audited)
             return _start(wanted, report)
     except OSError as error:
@@ -227,13 +228,15 @@ def names() -> list[str]:
 
 def load(name: str) -> Cluster | None:
     """Return the cluster if its start was finished, whether or not it is still well."""
+    known = {each.name for each in fields(Cluster)}
     try:
         stored = json.loads((cluster_directory(name) / "cluster.json").read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-    for key in ("kubeconfig", "directory", "programs"):
-        stored[key] = Path(stored[key])
-    return Cluster(**stored)
+        values = {key: value for key, value in stored.items() if key in known}
+        for key in ("kubeconfig", "directory", "programs"):
+            values[key] = Path(values[key])
+        return Cluster(**values)
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # damaged, or of a version that noted other things
 
 
 def _start(wanted: controlplane.Wanted, report: Callable[[str], None]) -> Cluster:
@@ -296,11 +299,8 @@ def _store(name: str, layout: Layout, node: str | None) -> Cluster:
     return cluster
 
 
-def _running(name: str, *, node: bool, audited: bool, kubernetes: str | None) -> Cluster | None:
-    """The cluster of that name if it is well; one of another sort than asked for is an error."""
-    cluster = load(name)
-    if cluster is None or not cluster.healthy():
-        return None
+def _check(cluster: Cluster, *, node: bool, audited: bool, kubernetes: str | None) -> Cluster:
+    """Return a running cluster; one of another sort than desired is an error."""
     lacks = None
     if node and cluster.node is None:
         lacks = "without a node"
@@ -309,8 +309,8 @@ def _running(name: str, *, node: bool, audited: bool, kubernetes: str | None) ->
     elif versions.asked(kubernetes) and cluster.version != f"v{versions.find(kubernetes).release}":
         lacks = f"with Kubernetes {cluster.version}"
     if lacks:
-        step = f"quintet down --name {name}, or choose another --name"
-        raise LocalError(f"cluster {name} already runs, {lacks}", step)
+        step = f"quintet down --name {cluster.name}, or choose another --name"
+        raise LocalError(f"cluster {cluster.name} already runs, {lacks}", step)
     return cluster
 
 

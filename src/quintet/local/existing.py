@@ -1,0 +1,71 @@
+"""Decides what `up` does with a cluster that is already there: repair it, wait, refuse, or erase it.
+
+Called by `cluster` with the lock of the name held. A finished cluster may be erased only if none of its
+processes runs any more: after a restart of the machine, for example. One that is slow is waited for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quintet.local.cleanup import require_ours
+from quintet.local.errors import LocalError
+from quintet.local.process import Process, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from quintet.local.cluster import Cluster
+
+SECONDS = 60.0
+PAUSE = 0.5
+
+
+def find_processes(directory: Path) -> list[Process]:
+    """Return every program that was started for the cluster in this folder."""
+    folder = directory / "processes"
+    return [Process(path.stem, folder) for path in sorted(folder.glob("*.json"))]
+
+
+def is_dead(directory: Path) -> bool:
+    """Whether the cluster in this folder may be erased: not finished, half removed, or without a process."""
+    if not directory.exists():
+        return True
+    require_ours(directory)
+    finished = (directory / "cluster.json").exists() and not (directory / "processes.ending").exists()
+    return not finished or not any(each.alive() for each in find_processes(directory))
+
+
+def repair(name: str, directory: Path, cluster: Cluster | None, report: Callable[[str], None]) -> Cluster:
+    """Start the programs of a running cluster that have ended, and wait until it is healthy."""
+    erase = f"`quintet down --name {name}` removes the cluster and everything in it"
+    if cluster is None:
+        raise LocalError(f"cluster {name} runs, but its cluster.json cannot be read", erase)
+    found = cluster
+    waited = False
+
+    def healthy() -> bool:
+        nonlocal waited
+        for process in find_processes(directory):
+            if not process.alive():
+                if process.name == "namespace":
+                    raise LocalError(f"cluster {name} has lost the namespaces of its node", erase)
+                report(f"{process.name} of cluster {name} has ended: starting it again")
+                process.start_again()
+        if found.healthy():
+            return True
+        if not waited:
+            report(f"waiting for cluster {name}, which runs but does not answer")
+            waited = True
+        return False
+
+    def late() -> LocalError:
+        process = found.process("kube-apiserver")
+        return LocalError(
+            f"cluster {name} runs but is not ready after {SECONDS:.0f} s: {process.last_words()}",
+            f"look at {process.log} and the logs beside it, then try again; {erase}",
+        )
+
+    wait_until(healthy, SECONDS, late, pause=PAUSE)
+    return found

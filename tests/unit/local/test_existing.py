@@ -1,0 +1,71 @@
+"""Whether a cluster that is already there may be erased, and what becomes of its record in another version."""
+
+import json
+import sys
+
+import pytest
+
+from quintet.local import cluster, existing
+from quintet.local.process import Process
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+RECORD = {
+    "name": "x",
+    "kubeconfig": "/k",
+    "server": "https://127.0.0.1:1",
+    "version": "v1",
+    "node": None,
+    "directory": "/d",
+    "programs": "/p",
+    "etcd_url": "http://127.0.0.1:2",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    found = tmp_path / "quintet/clusters/x"
+    (found / "processes").mkdir(parents=True)
+    return found
+
+
+@pytest.fixture
+def program(folder):
+    process = Process("program", folder / "processes")
+    process.start(SLEEP)
+    yield process
+    process.kill()
+
+
+def test_a_cluster_with_one_process_left_is_not_dead(folder, program):
+    (folder / "cluster.json").write_text("damaged")
+    assert not existing.is_dead(folder)
+
+
+def test_a_cluster_whose_processes_have_all_ended_is_dead(folder, program):
+    (folder / "cluster.json").write_text(json.dumps(RECORD))
+    program.kill()
+    assert existing.is_dead(folder)
+
+
+@pytest.mark.parametrize("left", ["nothing noted", "a removal that was cut off"])
+def test_a_start_or_a_removal_that_was_cut_off_is_dead(folder, program, left):
+    if left == "a removal that was cut off":
+        (folder / "cluster.json").write_text(json.dumps(RECORD))
+        (folder / "processes.ending").mkdir()
+    assert existing.is_dead(folder)
+
+
+def test_a_record_with_a_field_of_another_version_is_read(folder):
+    (folder / "cluster.json").write_text(json.dumps(RECORD | {"flavour": "new"}))
+    found = cluster.load("x")
+    assert found is not None
+    assert found.server == RECORD["server"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", json.dumps({"name": "x"})], ids=["empty", "list", "cut", "lacks"]
+)
+def test_a_record_that_lacks_something_is_no_cluster(folder, text):
+    (folder / "cluster.json").write_text(text)
+    assert cluster.load("x") is None
