@@ -1,5 +1,6 @@
 """Small archives of images, in the layout that builders write."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -10,7 +11,7 @@ from pathlib import Path
 def layer(*entries: tuple[str, bytes | str | None], compressed: bool = True) -> bytes:
     """A layer of files (bytes), symbolic links (text) and folders (nothing)."""
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz" if compressed else "w") as written:
+    with tarfile.open(fileobj=packed, mode="w") as written:
         for name, content in entries:
             entry = tarfile.TarInfo(name)
             if content is None:
@@ -20,7 +21,8 @@ def layer(*entries: tuple[str, bytes | str | None], compressed: bool = True) -> 
             else:
                 entry.size, entry.mode = len(content), 0o755
             written.addfile(entry, io.BytesIO(content) if isinstance(content, bytes) else None)
-    return packed.getvalue()
+    # Without a time, so that the same layer is the same bytes in another second.
+    return gzip.compress(packed.getvalue(), mtime=0) if compressed else packed.getvalue()
 
 
 def an_image(path: Path, *layers: bytes, mtime: int = 0, reverse: bool = False) -> str:
