@@ -6,15 +6,20 @@ found here even if the runtime that started them is dead. Works on cgroup v1 and
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from quintet.local import teardown
+from quintet.local.errors import LocalError
 
 ROOT = Path("/sys/fs/cgroup")
+LEAF = "init"
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
+# Processes that are started meanwhile have to be moved as well.
+ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,10 @@ class Group:
         """Make the folders."""
         for folder in self.folders:
             folder.mkdir(exist_ok=True)
-            for level in (folder.parent, folder):
-                _enable_controllers(level)
+        match self.folders:
+            case [only] if (only.parent / "cgroup.controllers").exists():
+                enable_controllers(only.parent)
+                enable_controllers(only)
         self.system.mkdir(exist_ok=True)
 
     def pids(self) -> set[int]:
@@ -76,8 +83,35 @@ def hierarchies(root: Path = ROOT) -> list[Path]:
     return list(found.values())
 
 
-def _enable_controllers(folder: Path) -> None:
-    switch = folder / "cgroup.subtree_control"
-    for controller in CONTROLLERS:
-        with suppress(OSError):  # v1, or a controller this kernel does not have
-            switch.write_text(f"+{controller}")
+def enable_controllers(folder: Path) -> None:
+    """Enable every controller of a v2 cgroup for its children."""
+    switch, failure = folder / "cgroup.subtree_control", None
+    for _ in range(ATTEMPTS):
+        try:
+            available = set((folder / "cgroup.controllers").read_text().split())
+            for controller in available.intersection(CONTROLLERS).difference(switch.read_text().split()):
+                switch.write_text(f"+{controller}")
+            return
+        except OSError as error:
+            failure = error
+            if error.errno != errno.EBUSY:
+                break
+            _move_to_leaf(folder)
+    raise LocalError(
+        f"--node needs the cgroup controllers of {folder}, and they cannot be enabled: {failure}",
+        "in a container, run it privileged with a cgroup namespace of its own; or leave --node out",
+    )
+
+
+def _move_to_leaf(folder: Path) -> None:
+    """Move the processes of a v2 cgroup into a leaf: with processes of its own it gives children nothing.
+
+    Only the root cgroup of the machine may have both, so this happens in containers, whose processes are
+    in the root of their cgroup namespace. kind and Docker in Docker use the same leaf.
+    """
+    leaf = folder / LEAF
+    leaf.mkdir(exist_ok=True)
+    for pid in (folder / "cgroup.procs").read_text().split():
+        if pid != "0":  # a process that this pid namespace does not see
+            with suppress(OSError):  # it has ended
+                (leaf / "cgroup.procs").write_text(pid)
