@@ -25,7 +25,9 @@ def layer(*entries: tuple[str, bytes | str | None], compressed: bool = True) -> 
     return gzip.compress(packed.getvalue(), mtime=0) if compressed else packed.getvalue()
 
 
-def an_image(path: Path, *layers: bytes, mtime: int = 0, reverse: bool = False) -> str:
+def an_image(
+    path: Path, *layers: bytes, mtime: int = 0, reverse: bool = False, name: str | None = None
+) -> str:
     """Write an archive as a builder would; returns the digest of the image."""
     blobs = {f"sha256:{hashlib.sha256(content).hexdigest()}": content for content in (b"{}", *layers)}
     config, *rest = [{"digest": digest, "size": len(content)} for digest, content in blobs.items()]
@@ -33,10 +35,11 @@ def an_image(path: Path, *layers: bytes, mtime: int = 0, reverse: bool = False) 
     digest = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
     blobs[digest] = manifest
     files = {f"blobs/{name.replace(':', '/')}": content for name, content in blobs.items()}
-    files["index.json"] = json.dumps({"manifests": [{"digest": digest}]}).encode()
+    named = {"annotations": {"name": name}} if name else {}
+    files["index.json"] = json.dumps({"manifests": [{"digest": digest} | named]}).encode()
     with tarfile.open(path, "w") as written:
-        for name, content in sorted(files.items(), reverse=reverse):
-            entry = tarfile.TarInfo(name)
+        for file, content in sorted(files.items(), reverse=reverse):
+            entry = tarfile.TarInfo(file)
             entry.size, entry.mtime, entry.uid = len(content), mtime, mtime
             written.addfile(entry, io.BytesIO(content))
     return digest

@@ -5,6 +5,7 @@ Called by `images` after a build, and by `release`, which says what is in them.
 
 from __future__ import annotations
 
+import io
 import json
 import tarfile
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from quintet.local.errors import LocalError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# The files of an archive that say what its image is called; they are not part of the image.
+_NAMING = ("index.json", "manifest.json", "repositories")
 # In a layer: this file of the layers below is gone; everything that they have in this folder is gone.
 _GONE, _ALL_GONE = ".wh.", ".wh..wh..opq"
 
@@ -104,11 +107,18 @@ def opened(path: Path) -> Iterator[Archive]:
         yield Archive(packed, path.name)
 
 
-def rewrite(source: Path, target: Path) -> None:
-    """Write an archive again so that the same image is the same file: sorted, without times and owners."""
+def rewrite(source: Path, target: Path, *, old_tag: str = "", new_tag: str = "") -> None:
+    """Write an archive again so that the same image is the same file: sorted, without times and owners.
+
+    `old_tag`, which only this image has, becomes `new_tag` where the archive names its image.
+    """
     with tarfile.open(source) as packed, tarfile.open(target, "w", format=tarfile.USTAR_FORMAT) as written:
         for entry in sorted((each for each in packed if not each.isdir()), key=lambda each: each.name):
             plain = tarfile.TarInfo(entry.name.removeprefix("./"))
             plain.size, plain.mode = entry.size, 0o644
             plain.type, plain.linkname = entry.type, entry.linkname
-            written.addfile(plain, packed.extractfile(entry) if entry.isfile() else None)
+            content = packed.extractfile(entry)
+            if content is not None and old_tag and plain.name in _NAMING:
+                renamed = content.read().replace(old_tag.encode(), new_tag.encode())
+                plain.size, content = len(renamed), io.BytesIO(renamed)
+            written.addfile(plain, content if entry.isfile() else None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from quintet.local.bases import base
 from quintet.local.commands import EPOCH, run
 from quintet.local.packages import install, which
+from quintet.local.teardown import remove_build_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,8 +36,8 @@ class Builder(Protocol):
     def output(self, image: str, *command: str) -> str:
         """Run a command in an image; return what it printed."""
 
-    def save(self, image: str, reference: str, product: Path) -> None:
-        """Write an image to an archive, under the name it has in a cluster."""
+    def save(self, image: str, tag: str, product: Path) -> None:
+        """Write an image to an archive under the tag that its build has given to it, and remove that tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,12 @@ class Engine:
         """Run it in a container that is gone afterwards."""
         return run([self.name, "run", "--rm", "--entrypoint", command[0], image, *command[1:]])
 
-    def save(self, image: str, reference: str, product: Path) -> None:
-        """Save by the name it was tagged with."""
-        run([self.name, "save", *self.save_options, "--output", str(product), reference])
+    def save(self, image: str, tag: str, product: Path) -> None:
+        """Save by the tag: by its id the image would have no name in the archive."""
+        try:
+            run([self.name, "save", *self.save_options, "--output", str(product), tag])
+        finally:
+            remove_build_tag(self.name, tag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +110,9 @@ class Buildah:
         container = run([*self._command, "from", "--pull-never", image]).strip()
         return run([*self._command, "run", "--isolation", "chroot", container, "--", *command])
 
-    def save(self, image: str, reference: str, product: Path) -> None:
-        """Push it into an archive."""
-        run([*self._command, "push", "--quiet", image, f"oci-archive:{product}:{reference}"])
+    def save(self, image: str, tag: str, product: Path) -> None:
+        """Push it into an archive; the tag goes away with our storage."""
+        run([*self._command, "push", "--quiet", image, f"oci-archive:{product}:{tag}"])
 
 
 def builders(

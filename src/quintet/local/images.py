@@ -7,6 +7,7 @@ from the checkout, `builders` makes an image of it; no registry and no daemon ar
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -91,23 +92,31 @@ def archive(image: Image, progress: Callable[[str], None]) -> Path:
         image.directory, image.reference, image.base, image.content.digest(), without=BY_HAND
     )
     kept = cache_directory() / "images" / f"{image.kept_as}-{key}.tar"
-    with locked(kept.with_suffix(".lock")):
+    with suppress(FileNotFoundError):
+        os.utime(kept)
+        return kept
+    # One build of an image at a time: the others then find what it leaves, or remove what it left unfinished.
+    with locked(kept.with_name(f"{image.kept_as}.lock")):
         if not kept.exists():
-            with workplace(kept) as unfinished:
+            with workplace(kept, leftovers=f"{image.kept_as}-{'[0-9a-f]' * 16}.tar") as unfinished:
                 product = unfinished / "image.tar"
-                _build(image, unfinished, product, progress)
+                _build(image, key, unfinished, product, progress)
                 product.rename(kept)
         os.utime(kept)
-    _forget(kept, image)
+        _forget(kept, image)
     return kept
 
 
-def _build(image: Image, workplace: Path, product: Path, progress: Callable[[str], None]) -> None:
+def _build(image: Image, key: str, workplace: Path, product: Path, progress: Callable[[str], None]) -> None:
+    # Docker and podman have one set of tags for all users and checkouts: with the tag of its reference, an
+    # image that somebody else builds at the same time could be saved in place of ours.
+    tag, version = f"build-{key}-{secrets.token_hex(4)}", image.reference.rpartition(":")[2]
     failures = []
     for builder in builders(workplace, image.packages, progress, bare=image.bare):
         progress(f"building image {image.reference} with {builder.name}")
         try:
-            _build_with(builder, image, workplace / builder.name, product, progress)
+            saved = _build_with(builder, image, tag, workplace / builder.name, progress)
+            rewrite(saved, product, old_tag=tag, new_tag=version)
             return
         except LocalError as error:
             failures.append(error)
@@ -116,14 +125,15 @@ def _build(image: Image, workplace: Path, product: Path, progress: Callable[[str
 
 
 def _build_with(
-    builder: Builder, image: Image, context: Path, product: Path, progress: Callable[[str], None]
-) -> None:
+    builder: Builder, image: Image, tag: str, context: Path, progress: Callable[[str], None]
+) -> Path:
     shutil.copytree(image.directory, context, ignore=shutil.ignore_patterns(*BY_HAND))
     image.content.stage(context, builder, progress)
     _readable(context)
     saved = context.with_name(f"{context.name}.tar")
-    builder.save(builder.build(context, tag=image.reference), image.reference, saved)
-    rewrite(saved, product)
+    reference = f"{image.reference.rpartition(':')[0]}:{tag}"
+    builder.save(builder.build(context, tag=reference), reference, saved)
+    return saved
 
 
 def _readable(context: Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 CGROUP = re.compile(r"quintet-[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?-[0-9a-f]{8}")
-BUILD_TAG = re.compile(r"quintet\.local/[-a-z0-9/]+:build-[0-9a-f]{16}-[0-9a-f]{8}")
+BUILD_TAG = re.compile(r"[a-z0-9][-a-z0-9./]*:build-[0-9a-f]{16}-[0-9a-f]{8}")
 MOUNTS = Path("/proc/self/mountinfo")
 SECONDS = 20.0
 

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from kit.archives import an_image, layer
 from quintet import __version__
 from quintet.local import bases, builders, images, staging
+from quintet.local.archives import opened
 from quintet.local.builders import Buildah, Engine
+from quintet.local.paths import locked
 from quintet.manifests import process
 
 
@@ -128,6 +131,85 @@ def test_buildah_asks_nobody_for_a_base_and_keeps_no_time(tmp_path, monkeypatch)
     assert "--pull-never" in command
     assert command[command.index("--timestamp") + 1] == "0"
     assert command[command.index("--build-arg") + 1] == "BASE=base:1"
+
+
+class Daemon:
+    """Stands for docker: one set of tags, whoever builds."""
+
+    def __init__(self, between=lambda: None):
+        self.tags, self.images, self._between = {}, {}, between
+
+    def run(self, command, cwd=None):
+        match command:
+            case ["docker", "build", "--quiet", "--tag", tag, context]:
+                identity = f"sha256:{len(self.images)}"
+                self.images[identity] = (Path(context) / "content").read_bytes()
+                self.tags[tag] = identity
+                between, self._between = self._between, lambda: None
+                between()
+                return identity
+            case ["docker", "save", "--output", product, tag]:
+                an_image(Path(product), layer(("content", self.images[self.tags[tag]])), name=tag)
+                return ""
+            case _:
+                pytest.fail(f"not expected: {command}")
+
+
+class OfCheckout(images.Image):
+    """An image as two checkouts have it: one reference, two folders."""
+
+    @property
+    def directory(self):
+        return Path(self.folder)
+
+
+def test_an_image_that_another_checkout_builds_meanwhile_is_not_saved_in_its_place(tmp_path, monkeypatch):
+    ours, theirs = (OfCheckout("quintet.local/x:1", str(tmp_path / name)) for name in ("ours", "theirs"))
+    for image in (ours, theirs):
+        image.directory.mkdir()
+        (image.directory / "content").write_text(image.directory.name)
+    removed = []
+
+    def build_theirs():
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache-theirs"))
+        images.archive(theirs, lambda _: None)
+
+    daemon = Daemon(build_theirs)
+    monkeypatch.setattr(OfCheckout, "kept_as", "x")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache-ours"))
+    monkeypatch.setattr(images, "builders", lambda *_, **__: iter([Engine("docker")]))
+    monkeypatch.setattr(builders, "run", daemon.run)
+    monkeypatch.setattr(builders, "remove_build_tag", lambda engine, tag: removed.append(tag), raising=False)
+    with opened(images.archive(ours, lambda _: None)) as archive:
+        (member,) = ((each.path, each.content.read()) for each in archive.members())
+        assert member == ("content", b"ours")
+        assert archive._json("index.json")["manifests"][0]["annotations"] == {"name": "quintet.local/x:1"}
+    assert sorted(removed) == sorted(daemon.tags), "no tag of a build stays"
+
+
+def test_an_archive_in_the_cache_is_not_waited_for_while_another_is_built(tmp_path, monkeypatch):
+    image = OfCheckout("quintet.local/x:1", str(tmp_path / "ours"))
+    image.directory.mkdir()
+    monkeypatch.setattr(OfCheckout, "kept_as", "x")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(images, "_build", lambda *arguments: arguments[-2].write_text("built"))
+    kept = images.archive(image, pytest.fail)
+    with locked(kept.with_name("x.lock")):
+        assert images.archive(image, pytest.fail) == kept
+
+
+def test_what_a_killed_build_of_an_image_has_left_is_removed_by_the_next(tmp_path, monkeypatch):
+    image = OfCheckout("quintet.local/x:1", str(tmp_path / "ours"))
+    image.directory.mkdir()
+    monkeypatch.setattr(OfCheckout, "kept_as", "x")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(images, "_build", lambda *arguments: arguments[-2].write_text("built"))
+    left = tmp_path / f"quintet/images/x-{0:016x}.tar-abc.unfinished/storage"
+    left.mkdir(parents=True)
+    others = tmp_path / f"quintet/images/x-y-{0:016x}.tar-abc.unfinished"
+    others.mkdir()
+    kept = images.archive(image, pytest.fail)
+    assert sorted(kept.parent.iterdir()) == sorted([kept, others])
 
 
 def test_everybody_can_read_what_goes_into_an_image(tmp_path):
