@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import COMMAND
+from e2e.runtime import Runtime
 from e2e.traces import CLUSTER, Traces, in_networks, processes
 from kit.recording import keep
 from quintet.components import COMPONENTS
 from quintet.local import cluster as local
+from quintet.local import images
 from quintet.local.cluster import Cluster
 
 pytestmark = pytest.mark.node
@@ -96,6 +98,20 @@ def test_the_node_is_ready_under_its_own_name(node):
 def test_a_second_up_with_a_node_answers_the_same(node, node_state, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
     assert local.up(CLUSTER, node=True) == node
+
+
+def test_a_second_up_loads_an_image_that_has_changed_and_says_so(node, node_state, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
+    said = []
+    # As if the image had been built from other source when the node was started.
+    Runtime(node).also_known_as(images.PAUSE, images.CLUSTER_BASICS)
+    local.up(CLUSTER, node=True, progress=said.append)
+    assert [line for line in said if "loaded" in line] == [
+        f"loaded {images.CLUSTER_BASICS} again: its content has changed; pods that run keep the image they have"
+    ]
+    said.clear()
+    local.up(CLUSTER, node=True, progress=said.append)
+    assert said == []
 
 
 def test_a_pod_that_is_not_root_writes_to_its_volume(hello):

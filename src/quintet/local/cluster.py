@@ -177,11 +177,11 @@ def up(
         # A bad name, and a running cluster of another version, are said before ten minutes of building.
         directory = cluster_directory(name)
         if (found := load(name)) and found.healthy():
-            return check(found)
+            return _refresh(check(found), report)
         programs = prepare(node=node, progress=report, kubernetes=kubernetes)
         with locked(_lock(name)):
             if not existing.is_dead(directory):
-                return check(existing.repair(name, directory, load(name), report))
+                return _refresh(check(existing.repair(name, directory, load(name), report)), report)
             wanted = controlplane.Wanted(name, programs, node, durable, audited)
             return _start(wanted, report)
     except OSError as error:
@@ -311,6 +311,15 @@ def _check(cluster: Cluster, *, node: bool, audited: bool, kubernetes: str | Non
     if lacks:
         step = f"quintet down --name {cluster.name}, or choose another --name"
         raise LocalError(f"cluster {cluster.name} already runs, {lacks}", step)
+    return cluster
+
+
+def _refresh(cluster: Cluster, report: Callable[[str], None]) -> Cluster:
+    """Bring images that have changed since to the node of a running cluster."""
+    if cluster.node:
+        from quintet.local.node import refresh_images
+
+        refresh_images(cluster.directory, report)
     return cluster
 
 

@@ -78,10 +78,10 @@ IMAGES = (
 )
 
 
-def archives(progress: Callable[[str], None]) -> list[Path]:
-    """Return the archive of every image, building those that are not in the cache."""
+def archives(progress: Callable[[str], None]) -> dict[str, Path]:
+    """Return the archive of every image by its reference, building those that are not in the cache."""
     try:
-        return [archive(image, progress) for image in IMAGES]
+        return {image.reference: archive(image, progress) for image in IMAGES}
     except OSError as error:
         raise explain_os_error(error) from error
 

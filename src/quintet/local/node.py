@@ -21,11 +21,12 @@ from quintet.local.api import Api
 from quintet.local.certificates import Authority
 from quintet.local.cgroups import group_of, hierarchies
 from quintet.local.errors import LocalError
+from quintet.local.loading import Containerd
 from quintet.local.packages import SEARCH, Runtime, container_runtime, install
 from quintet.local.process import Process, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from quintet.local.controlplane import Layout, Wanted
@@ -48,7 +49,7 @@ class Parts:
 
     runtime: Runtime
     dns: Path
-    archives: list[Path]
+    archives: dict[str, Path]
 
     @classmethod
     def find(cls, report: Callable[[str], None]) -> Parts:
@@ -87,13 +88,31 @@ def start_with_node(wanted: Wanted, directory: Path, report: Callable[[str], Non
     controlplane.start(layout)
     containerd = _containerd(layout, parts.runtime)
     _services(layout, node, parts)
-    ctr = [*layout.enter, str(parts.runtime.programs / "ctr"), "--address", nodeconfig.SOCKET]
-    _wait_for_runtime(ctr, containerd)
+    client = _client(layout.enter, parts.runtime)
+    _wait_for_runtime(client, containerd)
     _kubelet(layout, node)  # it ends at once if there is no runtime to speak to
     report("loading images")
-    _load(ctr, parts)
+    client.load(parts.archives)
     _wait_for_node(layout, node)
     return layout, node
+
+
+def refresh_images(directory: Path, report: Callable[[str], None]) -> None:
+    """Load the images that were built anew since the node of this cluster has loaded them, and say so."""
+    parts = Parts.find(report)
+    holder = Process("namespace", directory / "processes")
+    for reference in _client(_enter(holder.pid), parts.runtime).load(parts.archives):
+        report(f"loaded {reference} again: its content has changed; pods that run keep the image they have")
+
+
+def _client(enter: Sequence[str], runtime: Runtime) -> Containerd:
+    return Containerd((*enter, str(runtime.programs / "ctr"), "--address", nodeconfig.SOCKET))
+
+
+def _enter(pid: int) -> tuple[str, ...]:
+    """The command that enters the namespaces of the process that holds them."""
+    place = f"/proc/{pid}/ns"
+    return ("nsenter", f"--net={place}/net", f"--mount={place}/mnt", "--")
 
 
 def _namespace(directory: Path, programs: Path) -> Layout:
@@ -122,7 +141,6 @@ def _namespace(directory: Path, programs: Path) -> Layout:
         return (directory / namespace.READY).exists()
 
     wait_until(made, SECONDS, lambda: process.failure("does not get ready"))
-    place = f"/proc/{process.pid}/ns"
     return controlplane.Layout(
         directory,
         programs,
@@ -131,7 +149,7 @@ def _namespace(directory: Path, programs: Path) -> Layout:
         namespace.API_PORT,
         port,
         node_address=ADDRESS,
-        enter=("nsenter", f"--net={place}/net", f"--mount={place}/mnt", "--"),
+        enter=_enter(process.pid),
         cgroup=group.system,
     )
 
@@ -189,22 +207,13 @@ def _services(layout: Layout, node: str, parts: Parts) -> None:
     layout.run("storage", [*python, str(layout.directory), str(layout.api_port)])
 
 
-def _wait_for_runtime(ctr: list[str], containerd: Process) -> None:
+def _wait_for_runtime(client: Containerd, containerd: Process) -> None:
     def answers() -> bool:
         if not containerd.alive():
             raise containerd.failure("ended")
-        return subprocess.run([*ctr, "version"], capture_output=True).returncode == 0
+        return client.answers()
 
     wait_until(answers, SECONDS, lambda: containerd.failure("does not get ready"), pause=0.1)
-
-
-def _load(ctr: list[str], parts: Parts) -> None:
-    for archive in parts.archives:
-        command = [*ctr, "--namespace", "k8s.io", "images", "import", "--no-unpack", str(archive)]
-        answer = subprocess.run(command, capture_output=True, text=True)
-        if answer.returncode != 0:
-            said = (answer.stderr.strip().splitlines() or ["it gave no reason"])[-1]
-            raise LocalError(f"loading {archive.name} failed: {said}", f"remove {archive} and run it again")
 
 
 def _wait_for_node(layout: Layout, node: str) -> None:

@@ -1,0 +1,37 @@
+"""Which images are loaded into a node."""
+
+import pytest
+
+from kit.archives import an_image, layer
+from quintet.local.loading import Containerd
+
+HEADER = "REF TYPE DIGEST SIZE PLATFORMS LABELS"
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A client that lists what the file `list` says, and notes what it is asked to import."""
+    client = tmp_path / "ctr"
+    client.write_text(
+        f'#!/bin/sh\ncase "$*" in *list) cat {tmp_path}/list ;; *import*) echo "$6" >>{tmp_path}/imported ;; esac\n'
+    )
+    client.chmod(0o755)
+    return Containerd((str(client),))
+
+
+@pytest.mark.parametrize(
+    ("present", "want_imported", "want_changed"),
+    [("same", False, []), ("sha256:0", True, ["quintet.local/x:1"]), ("", True, [])],
+    ids=["the same content", "another content", "not there"],
+)
+def test_an_image_is_loaded_unless_the_node_has_the_same_content(
+    node, tmp_path, present, want_imported, want_changed
+):
+    digest = an_image(tmp_path / "x.tar", layer(("a", b"1")))
+    row = f"quintet.local/x:1 application/vnd.oci {present.replace('same', digest)} 1.0 MiB linux/amd64 -"
+    (tmp_path / "list").write_text("\n".join([HEADER, *([row] if present else [])]) + "\n")
+    assert node.load({"quintet.local/x:1": tmp_path / "x.tar"}) == want_changed
+    imported = tmp_path / "imported"
+    assert imported.exists() == want_imported
+    if want_imported:
+        assert imported.read_text() == f"{tmp_path}/x.tar\n"
