@@ -16,7 +16,7 @@ from kit.clock import VirtualClock
 from kit.eventually import eventually
 from quintet.apis.suite import CONTROLLERS, Quintet
 from quintet.cli import install
-from quintet.cli.demo import report
+from quintet.cli.demo import course, report
 from quintet.cli.demo.play import Teller, interruptible, play, refuse_failures
 from quintet.cli.demo.report import Row
 from quintet.cli.demo.samples import NAMESPACE, SAMPLES, Sample
@@ -260,3 +260,36 @@ async def test_what_kubectl_says_last_is_the_error(tmp_path):
     program.chmod(0o755)
     with pytest.raises(LocalError, match=r"kubectl get pods: no such thing"):
         await Kubectl(program, dict(os.environ), NAMESPACE).call("get", "pods", "-A")
+
+
+@pytest.mark.parametrize(
+    ("error", "want_stopped"),
+    [(LocalError("etcd ended", "look at etcd.log"), []), (KeyboardInterrupt(), ["demo"])],
+    ids=["a start that failed", "Ctrl-C"],
+)
+def test_a_demo_whose_cluster_does_not_start_keeps_the_log_that_its_error_names(
+    tmp_path, monkeypatch, error, want_stopped
+):
+    def up(*_, **__):
+        raise error
+
+    stopped = []
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(course.cluster, "up", up)
+    monkeypatch.setattr(course.cluster, "down", stopped.append)
+    with pytest.raises(type(error)):
+        course.run(["jsonserver"], keep=False)
+    assert stopped == want_stopped
+
+
+def test_logs_of_a_demo_that_failed_are_not_taken_for_a_cluster_to_be_kept(tmp_path, monkeypatch):
+    (tmp_path / "quintet/clusters/demo/processes").mkdir(parents=True)
+    stopped = []
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(course.cluster, "up", lambda *_, **__: None)
+    monkeypatch.setattr(course.cluster, "down", stopped.append)
+    monkeypatch.setattr(course, "_show", lambda *_, **__: None)
+    course.run(["jsonserver"], keep=False)
+    assert stopped == ["demo"]

@@ -46,12 +46,15 @@ def run(controllers: Sequence[str], *, keep: bool) -> None:
 def _embedded(samples: Sequence[Sample], teller: Teller, *, keep: bool) -> None:
     with_node = platform.system() == "Linux" and os.geteuid() == 0
     # A cluster that was there before is not ours to stop.
-    keep = keep or NAME in cluster.names()
+    keep = keep or cluster.load(NAME) is not None
+    started = None
     try:
         started = cluster.up(NAME, node=with_node, progress=teller.say)
         _show(started, samples, teller, keep=keep)
-    except BaseException:
-        if not keep:
+    except BaseException as error:
+        # A start that failed has stopped everything itself and left the log that its error names.
+        failed_to_start = started is None and isinstance(error, LocalError)
+        if not keep and not failed_to_start:
             _stop(teller)
         raise
     if keep:
