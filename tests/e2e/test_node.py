@@ -114,6 +114,27 @@ def test_a_second_up_loads_an_image_that_has_changed_and_says_so(node, node_stat
     assert said == []
 
 
+def test_a_file_system_that_is_unmounted_on_the_machine_is_not_held_by_the_node(tmp_path, monkeypatch):
+    """The place is shared first, as it is on machines with systemd."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    shared, stick = tmp_path / "shared", tmp_path / "shared/stick"
+    shared.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(shared)], check=True)
+    try:
+        subprocess.run(["mount", "--make-shared", str(shared)], check=True)
+        stick.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(stick)], check=True)
+        process = local.up("mounts", node=True).process("namespace")
+        mounts = Path(f"/proc/{process.pid}/mountinfo")
+        held = str(stick) in mounts.read_text()
+        subprocess.run(["umount", str(stick)], check=True)
+        assert held
+        assert str(stick) not in mounts.read_text()
+    finally:
+        local.down("mounts")
+        subprocess.run(["umount", "--recursive", str(shared)], check=True)
+
+
 def test_a_pod_that_is_not_root_writes_to_its_volume(hello):
     assert kubectl(hello, "exec", "deployment/hello", "--", "id", "-u").strip() == "65532"
     kubectl(hello, "exec", "deployment/hello", "--", "sh", "-c", "echo kept >/data/written")

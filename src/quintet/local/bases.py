@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from quintet.local.commands import run
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, locked, shipped, workplace
+from quintet.local.paths import cache_directory, for_this_machine, locked, shipped, workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,8 @@ def base(packages: Sequence[str], progress: Callable[[str], None], *, bare: bool
     name = release()
     # `extract` unpacks packages and what they depend on, and runs no script of theirs.
     variant, stage = ("extract", "extract") if bare else ("minbase", "customize")
-    archive = cache_directory() / "images" / f"base-{name}-{recipe(packages, bare=bare)}.tar"
+    made = for_this_machine(f"base-{name}-{recipe(packages, bare=bare)}")
+    archive = cache_directory() / "images" / f"{made}.tar"
     with locked(archive.with_suffix(".lock")):
         if not archive.exists():
             progress(f"making a base image of Debian {name} with {', '.join(packages)} (half a minute)")

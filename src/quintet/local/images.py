@@ -18,7 +18,7 @@ from quintet.local import bases, build, staging, teardown
 from quintet.local.archives import rewrite
 from quintet.local.builders import Builder, builders
 from quintet.local.errors import LocalError, explain_os_error
-from quintet.local.paths import cache_directory, locked, shipped, workplace
+from quintet.local.paths import cache_directory, for_this_machine, locked, shipped, workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,7 @@ ECHO_CONFIGMAP = "quintet.local/checkups/echo-configmap:1"
 CLUSTER_BASICS = "quintet.local/checkups/cluster-basics:1"
 # Every change of the operator's source makes another archive: the last few serve other checkouts.
 KEPT = 3
+ANY_KEY = "[0-9a-f]" * 16
 # What somebody who builds by hand has put beside a Dockerfile.
 BY_HAND = ("lib", "node_modules", "packages", "programs")
 
@@ -91,14 +92,15 @@ def archive(image: Image, progress: Callable[[str], None]) -> Path:
     key = build.content_hash(
         image.directory, image.reference, image.base, image.content.digest(), without=BY_HAND
     )
-    kept = cache_directory() / "images" / f"{image.kept_as}-{key}.tar"
+    # The reference and its lock are the same on every machine; the archive is not.
+    kept = cache_directory() / "images" / f"{for_this_machine(f'{image.kept_as}-{key}')}.tar"
     with suppress(FileNotFoundError):
         os.utime(kept)
         return kept
     # One build of an image at a time: the others then find what it leaves, or remove what it left unfinished.
     with locked(kept.with_name(f"{image.kept_as}.lock")):
         if not kept.exists():
-            with workplace(kept, leftovers=f"{image.kept_as}-{'[0-9a-f]' * 16}.tar") as unfinished:
+            with workplace(kept, leftovers=f"{image.kept_as}-{ANY_KEY}*.tar") as unfinished:
                 product = unfinished / "image.tar"
                 _build(image, key, unfinished, product, progress)
                 product.rename(kept)
@@ -147,6 +149,6 @@ def _readable(context: Path) -> None:
 def _forget(archive: Path, image: Image) -> None:
     """Remove archives of the image that were not used of late."""
     with suppress(FileNotFoundError):  # somebody else does the same
-        found = archive.parent.glob(f"{image.kept_as}-{'[0-9a-f]' * 16}.tar")
+        found = archive.parent.glob(f"{for_this_machine(f'{image.kept_as}-{ANY_KEY}')}.tar")
         for path in sorted(found, key=lambda each: each.stat().st_mtime, reverse=True)[KEPT:]:
             teardown.remove_file(path, within=archive.parent)

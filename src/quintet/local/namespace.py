@@ -29,8 +29,15 @@ KERNEL_SETTINGS = {
 }
 
 
-def main(descriptor: str, directory: str, address: str) -> None:
-    """Set up the namespaces, say so by a file, and relay until told to stop."""
+def identify() -> list[str]:
+    """Name the network and mount namespace that this process is in."""
+    return [str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("net", "mnt")]
+
+
+def main(descriptor: str, directory: str, address: str, *outside: str) -> None:
+    """Set up the namespaces, say so by a file, and relay until told to stop; `outside` must be others."""
+    if len(outside) != 2 or set(outside) & set(identify()):
+        sys.exit("error: this would change the network and the mounts of the machine; it is started by `up`")
     listener = socket.socket(fileno=int(descriptor))
     folder = Path(directory)
     links(address)

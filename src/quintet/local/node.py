@@ -121,7 +121,7 @@ def _namespace(directory: Path, programs: Path) -> Layout:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         descriptor, port = listener.fileno(), listener.getsockname()[1]
         process = Process("namespace", directory / "processes")
-        unshare = ["unshare", "--net", "--mount", "--propagation", "private"]
+        unshare = ["unshare", "--net", "--mount", "--propagation", "slave"]
         holder = [
             sys.executable,
             "-P",
@@ -130,6 +130,7 @@ def _namespace(directory: Path, programs: Path) -> Layout:
             str(descriptor),
             str(directory),
             ADDRESS,
+            *namespace.identify(),
         ]
         process.start(
             [*unshare, *holder], environment={"PATH": SEARCH}, cgroup=group.system, descriptors=(descriptor,)
@@ -157,12 +158,12 @@ def _namespace(directory: Path, programs: Path) -> Layout:
 def _containerd(layout: Layout, runtime: Runtime) -> Process:
     snapshotter = "overlayfs" if _overlay_works(layout) else "native"
     config = layout.directory / "containerd.toml"
-    config.write_text(nodeconfig.containerd(layout.directory, runtime.plugins, images.PAUSE, snapshotter))
+    config.write_text(nodeconfig.containerd(layout.directory, runtime, images.PAUSE, snapshotter))
     network = layout.directory / "cni"
     network.mkdir()
     (network / "10-quintet.conflist").write_text(json.dumps(nodeconfig.network(), indent=2))
-    # The shim and runc are looked up on PATH.
-    path = os.pathsep.join((str(runtime.programs), str(runtime.programs.parent / "sbin"), SEARCH))
+    # The shim is looked up on PATH.
+    path = os.pathsep.join((str(runtime.programs), SEARCH))
     return layout.run(
         "containerd", [str(runtime.programs / "containerd"), "--config", str(config)], {"PATH": path}
     )

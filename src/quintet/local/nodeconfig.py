@@ -12,13 +12,15 @@ from quintet.local.controlplane import POD_RANGE
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from quintet.local.packages import Runtime
+
 # In the node's own /run, see `namespace`.
 SOCKET = "/run/containerd/containerd.sock"
 DNS_ADDRESS = "10.96.0.10"
 DOMAIN = "cluster.local"
 
 
-def containerd(directory: Path, plugins: Path, sandbox_image: str, snapshotter: str) -> str:
+def containerd(directory: Path, runtime: Runtime, sandbox_image: str, snapshotter: str) -> str:
     """Render containerd's configuration."""
     return f"""version = 2
 root = "{directory}/containerd"
@@ -33,7 +35,7 @@ state = "/run/containerd"
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
 [plugins."io.containerd.grpc.v1.cri".cni]
-  bin_dir = "{plugins}"
+  bin_dir = "{runtime.plugins}"
   conf_dir = "{directory}/cni"
 [plugins."io.containerd.grpc.v1.cri".containerd]
   snapshotter = "{snapshotter}"
@@ -42,6 +44,7 @@ state = "/run/containerd"
   runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
   SystemdCgroup = false
+  BinaryName = "{runtime.runc}"
 """
 
 

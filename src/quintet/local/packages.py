@@ -8,6 +8,7 @@ for are installed, when we are root, and that is said.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -15,17 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, locked, workplace
+from quintet.local.paths import cache_directory, for_this_machine, locked, workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 # sbin holds ip and nft, and is not on everybody's PATH.
 SEARCH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
-RUNTIME_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
+CONTAINERD_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr")
+# The oldest that a node is tested with. kubelet 1.38 will need containerd 2.0.
+MINIMUM_CONTAINERD = (1, 6)
+MINIMUM_RUNC = (1, 1)
 RUNTIME_PACKAGES = ("containerd", "runc")
 PLUGINS = ("ptp", "host-local", "loopback")
 PLUGIN_PACKAGE = "containernetworking-plugins"
+LOCK_SECONDS = 300
 PLUGIN_PLACES = ("/usr/lib/cni", "/opt/cni/bin")
 
 
@@ -34,6 +39,7 @@ class Runtime:
     """Where the container runtime and the network plugins are."""
 
     programs: Path
+    runc: Path
     plugins: Path
 
 
@@ -43,26 +49,60 @@ def which(program: str) -> str | None:
 
 
 def container_runtime(progress: Callable[[str], None]) -> Runtime:
-    """Return a complete container runtime: the machine's own, or one unpacked into the cache."""
-    homes = {Path(found).parent for each in RUNTIME_PROGRAMS if (found := which(each))}
-    complete = (home for home in homes if all((home / each).exists() for each in RUNTIME_PROGRAMS))
-    programs = next(complete, None)
+    """Return a complete container runtime: the machine's own if it is new enough, else one of Debian's."""
     places = map(Path, PLUGIN_PLACES)
     plugins = next((place for place in places if all((place / each).exists() for each in PLUGINS)), None)
-    if programs is None:
-        programs = unpacked(RUNTIME_PACKAGES, progress) / "usr/bin"
-        # Debian puts runc apart from the others.
-        runc = programs.parent / "sbin/runc"
-        if runc.exists() and not (programs / "runc").exists():
-            (programs / "runc").symlink_to("../sbin/runc")
+    programs, runc = _own_containerd(progress), _own_runc(progress)
+    if programs is None or runc is None:
+        root = unpacked(RUNTIME_PACKAGES, progress)
+        programs = programs or root / "usr/bin"
+        # Debian has had runc in either place.
+        runc = runc or next(filter(Path.exists, (root / "usr/sbin/runc", root / "usr/bin/runc")))
     if plugins is None:
         plugins = unpacked((PLUGIN_PACKAGE,), progress) / "usr/lib/cni"
-    return Runtime(programs, plugins)
+    return Runtime(programs, runc, plugins)
+
+
+def _own_containerd(progress: Callable[[str], None]) -> Path | None:
+    """Return the folder of the machine's containerd, whose shim and client must be beside it."""
+    found = which("containerd")
+    if found is None:
+        return None
+    # A link in /usr/local/bin to where a package was unpacked is common.
+    homes = (Path(found).parent, Path(found).resolve().parent)
+    complete = (home for home in homes if all((home / each).exists() for each in CONTAINERD_PROGRAMS))
+    home = next(complete, None)
+    return home if home and _new_enough(home / "containerd", MINIMUM_CONTAINERD, progress) else None
+
+
+def _own_runc(progress: Callable[[str], None]) -> Path | None:
+    found = which("runc")
+    return Path(found) if found and _new_enough(Path(found), MINIMUM_RUNC, progress) else None
+
+
+def _new_enough(program: Path, minimum: tuple[int, int], progress: Callable[[str], None]) -> bool:
+    wanted = ".".join(map(str, minimum))
+    found = version_of(program)
+    if found is None or found < minimum:
+        said = ".".join(map(str, found)) if found else "of an unknown version"
+        progress(f"{program} is {said}, a node needs {wanted} or newer: using Debian's")
+        return False
+    return True
+
+
+def version_of(program: Path) -> tuple[int, int] | None:
+    """Return major and minor version of containerd or runc; None if it does not run or does not say."""
+    try:
+        answer = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\bv?(\d+)\.(\d+)\.\d+", answer.stdout)
+    return (int(found[1]), int(found[2])) if found and answer.returncode == 0 else None
 
 
 def unpacked(packages: Sequence[str], progress: Callable[[str], None]) -> Path:
     """Download Debian packages and unpack them into the cache, without installing them."""
-    target = cache_directory() / ("debian-" + "-".join(packages))
+    target = cache_directory() / for_this_machine("debian-" + "-".join(packages))
     with locked(target.with_suffix(".lock")):
         if not target.is_dir():
             _require_apt(packages)
@@ -104,6 +144,8 @@ def _require_apt(packages: Sequence[str]) -> None:
 
 def _apt(command: list[str], doing: str, cwd: str | None = None) -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    # Unattended upgrades hold the lock for minutes.
+    command = [command[0], "-o", f"DPkg::Lock::Timeout={LOCK_SECONDS}", *command[1:]]
 
     def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(arguments, capture_output=True, text=True, env=environment, cwd=cwd)

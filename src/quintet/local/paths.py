@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import platform
 import re
 import secrets
 import tempfile
@@ -29,6 +30,12 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 def cache_directory() -> Path:
     """What can be made again: binaries, unpacked packages, images."""
     return _base("XDG_CACHE_HOME", ".cache")
+
+
+def for_this_machine(name: str) -> str:
+    """Return the name of something in the cache that runs on one sort of machine; a cache can be shared."""
+    here = f"{platform.system()}-{platform.machine()}".lower()
+    return name if here == "linux-x86_64" else f"{name}-{here}"
 
 
 def clusters_directory() -> Path:

@@ -54,7 +54,7 @@ class Identity:
         """Read a line of /proc/PID/stat and one of the boot; without /proc, `PID START` as told by `ps`."""
         line, _, boot = record.partition("\n")
         pid, _, rest = line.strip().partition(" ")
-        if not pid.isdigit() or not rest:
+        if not pid.isdigit() or int(pid) <= 1 or not rest:
             return None
         if rest.startswith("("):
             # The program's name may hold spaces and brackets: fields are counted after the last one.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -19,6 +18,7 @@ from quintet.local import build, teardown
 from quintet.local.commands import run
 from quintet.local.packages import install
 from quintet.local.paths import cache_directory, locked, shipped, workplace
+from quintet.local.pip import find_pip
 from quintet.local.toolchain import find_go
 from quintet.local.versions import SOURCES
 
@@ -159,7 +159,7 @@ def _installed(version: str, machine: str, libc: int, progress: Callable[[str], 
 def _fetch(place: Path, version: str, platforms: list[str]) -> None:
     requirements, product = place / "requirements.txt", place / "packages"
     requirements.write_text(_requirements())
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    pip = [*find_pip(place), "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     locks = ["--require-hashes", "--only-binary=:all:", "--no-deps", "--requirement", str(requirements)]
     fits = [f"--python-version={version}", *(f"--platform={each}" for each in platforms)]
     run([*pip, *locks, *fits, "--target", str(product)])

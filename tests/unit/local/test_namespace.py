@@ -1,0 +1,50 @@
+"""The process that sets up the namespaces of a node never does that to the machine's own."""
+
+import os
+import socket
+
+import pytest
+
+from quintet.local import namespace
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """What it did; nothing is mounted and no link is made, whatever it decides."""
+    done = []
+    monkeypatch.setattr(namespace, "links", done.append)
+    monkeypatch.setattr(namespace, "mounts", done.append)
+
+    def relay(listener):
+        listener.close()
+        done.append("relay")
+
+    monkeypatch.setattr(namespace, "relay", relay)
+    monkeypatch.setattr(namespace.asyncio, "run", lambda _: None)
+    return done
+
+
+def start(tmp_path, *outside):
+    with socket.socket() as listener:
+        namespace.main(str(os.dup(listener.fileno())), str(tmp_path), "192.0.2.1", *outside)
+
+
+def test_without_namespaces_of_its_own_it_refuses(tmp_path, done):
+    with pytest.raises(SystemExit, match="this would change the network and the mounts of the machine"):
+        start(tmp_path)
+    assert done == []
+
+
+@pytest.mark.parametrize("shared", [0, 1], ids=["network", "mounts"])
+def test_in_a_namespace_of_the_machine_it_refuses(tmp_path, done, shared):
+    outside = ["net:[1]", "mnt:[1]"]
+    outside[shared] = namespace.identify()[shared]
+    with pytest.raises(SystemExit):
+        start(tmp_path, *outside)
+    assert done == []
+
+
+def test_in_namespaces_of_its_own_it_sets_them_up(tmp_path, done):
+    start(tmp_path, "net:[1]", "mnt:[1]")
+    assert done == ["192.0.2.1", tmp_path, "relay"]
+    assert (tmp_path / namespace.READY).exists()
