@@ -51,7 +51,8 @@ def up(
     """Start an embedded Kubernetes cluster.
 
     The first time builds Kubernetes from its Go modules, which takes about ten minutes;
-    afterwards a start takes seconds. If the cluster already runs, only the answer is printed.
+    afterwards a start takes seconds. A cluster that already runs is kept: programs of it that have
+    ended are started again, and its node gets the images that have changed.
     """
     started = cluster.up(
         name, node=node, kubernetes=kubernetes, durable=durable, audited=audit, progress=output.progress

@@ -109,3 +109,11 @@ def test_a_folder_is_removed_and_links_in_it_are_not_followed(tmp_path):
 def test_a_tag_that_no_build_has_made_is_refused(tag):
     with pytest.raises(teardown.RefusedError):
         teardown.remove_build_tag("false", tag)
+
+
+def test_a_folder_that_is_not_empty_is_left(tmp_path):
+    (tmp_path / "full/file").parent.mkdir()
+    (tmp_path / "full/file").touch()
+    (tmp_path / "empty").mkdir()
+    teardown.remove_if_empty(tmp_path / "full", tmp_path / "empty", tmp_path / "never-made")
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
