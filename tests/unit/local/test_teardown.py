@@ -74,7 +74,9 @@ def test_a_process_is_signalled_only_while_it_is_ours():
         assert process.wait() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpid()])
+@pytest.mark.parametrize(
+    "pid", [-1, 0, 1, os.getpid()], ids=["every process", "its process group", "init", "itself"]
+)
 def test_a_pid_that_means_many_processes_or_ourselves_is_refused(pid, harmless):
     with pytest.raises(teardown.RefusedError):
         teardown.signal_process(pid, 0, lambda: True)
