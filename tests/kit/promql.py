@@ -49,15 +49,16 @@ def queries() -> list[tuple[str, str]]:
 
 def metrics(query: str) -> set[str]:
     """The names of series that a query asks for."""
-    bare = re.sub(r"\b(?:by|without) \([^)]*\)", " ", query)
+    bare = re.sub(r"\b(?:by|without|on|ignoring) \([^)]*\)", " ", query)
     bare = re.sub(r"label_values\((.*), \w+\)", r"\1", bare)
     bare = _VARIABLE.sub(" ", re.sub(r"\{[^}]*\}|\[[^\]]*\]", " ", bare))
     return {word for word in re.findall(r"[a-z_][a-z_0-9]*", bare) if word not in _WORDS}
 
 
 def labels(query: str) -> set[str]:
-    """The labels that a query selects or groups by."""
-    found = {word for group in re.findall(r"\bby \(([^)]*)\)", query) for word in re.split(r",\s*", group)}
+    """The labels that a query selects, groups or joins by."""
+    groups = re.findall(r"\b(?:by|on) \(([^)]*)\)", query)
+    found = {word for group in groups for word in re.split(r",\s*", group)}
     for selector in re.findall(r"\{([^}]*)\}", query):
         found.update(re.findall(r"(\w+)(?:=~|!~|!=|=)", selector))
     return found

@@ -107,6 +107,9 @@ def test_names_and_labels_are_read_out_of_queries():
     query = 'sum by (le, webhook) (rate(a_total{job=~"x",code!~"2.."}[5m])) / b_seconds > 0'
     assert metrics(query) == {"a_total", "b_seconds"}
     assert labels(query) == {"le", "webhook", "job", "code"}
+    joined = 'min_over_time(a_total{job="x"}[5m]) and on (instance) (b_status == 1)'
+    assert metrics(joined) == {"a_total", "b_status"}
+    assert labels(joined) == {"job", "instance"}
     assert plain('rate(a{b="$c"}[$__rate_interval])') == 'rate(a{b="x"}[5m])'
     assert metrics('label_values(a_total{job=~"$job"}, controller)') == {"a_total"}
 
