@@ -27,9 +27,11 @@ async def person(client, api, cluster, namespace, pretended_node):
             server = await api.get(JSONSERVERS.path(namespace, "app-books"))
             ready = [each["status"] for each in server["status"]["conditions"] if each["type"] == "Ready"]
             assert ready == ["True"], server["status"]
-            assert (await api.get(f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"))[
-                "items"
-            ]
+            slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+            assert (await api.get(slices))["items"], "the Service has no EndpointSlice yet"
+            # The scheduler may say of a pod that no node takes it after the pretended one has taken it.
+            for pod in (await api.get(f"/api/v1/namespaces/{namespace}/pods"))["items"]:
+                assert all(each["status"] == "True" for each in pod["status"]["conditions"]), pod["status"]
 
         await eventually(grown, within=180.0)
         yield Person(cluster.kubeconfig, namespace)

@@ -19,8 +19,12 @@ def a_pod(name: str) -> dict:
 async def shown(api: Api, path: str) -> tuple[str, str, str]:
     """Where the pod is, its phase, and whether it is ready."""
     pod = await api.get(path)
-    conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", ())}
-    return pod["spec"].get("nodeName", ""), pod["status"]["phase"], conditions.get("Ready", "")
+    return pod["spec"].get("nodeName", ""), pod["status"]["phase"], condition(pod, "Ready")
+
+
+def condition(pod: dict, name: str) -> str:
+    found = {each["type"]: each["status"] for each in pod["status"].get("conditions", ())}
+    return found.get(name, "")
 
 
 @pytest.fixture
@@ -85,3 +89,19 @@ async def test_a_server_that_has_too_much_to_do_is_asked_again(api, proxy, proxi
 
         await eventually(ready)
     assert [each.left for each in faults] == [0, 0, 0, 0]
+
+
+async def test_a_late_word_of_the_scheduler_about_a_bound_pod_does_not_stay(api, namespace, path):
+    async with PretendedNode(api, namespace=namespace).running():
+        await api.create(path, a_pod("a"))
+
+        async def scheduled() -> None:
+            assert await shown(api, f"{path}/a") == (NODE, "Running", "True")
+            assert condition(await api.get(f"{path}/a"), "PodScheduled") == "True"
+
+        await eventually(scheduled)
+        late = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        pod = await api.get(f"{path}/a")
+        others = [each for each in pod["status"]["conditions"] if each["type"] != "PodScheduled"]
+        await api.merge(f"{path}/a/status", {"status": {"conditions": [*others, late]}})
+        await eventually(scheduled)

@@ -234,9 +234,15 @@ def _key(pod: JsonObject) -> _Key:
 
 
 def _shows(pod: JsonObject, health: str) -> bool:
-    """Whether the pod's status says so already."""
+    """Whether the pod's status says so already.
+
+    The scheduler finds no node for it, and may write that after we have bound the pod.
+    """
     status = pod.get("status", {})
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
+    conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    if conditions.get("PodScheduled") == "False":
+        return False
+    ready = conditions.get("Ready") == "True"
     wanted = {"Ready": ("Running", True), "Running": ("Running", False), "Failed": ("Failed", False)}
     return (status.get("phase"), ready) == wanted[health]
 
