@@ -121,7 +121,7 @@ stress: images nats ## Run tests many times beside busy loops: make stress N=20 
 	  $(if $(K),-k "$(K)") $(or $(IN),tests/integration tests/faults)
 
 .PHONY: coverage
-coverage: kubernetes nats ## Unit, integration and fault tests of `make test` with a coverage report
+coverage: kubernetes nats ## Unit and integration tests of `make test` with a coverage report
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest $(if $(ALL),,-m "not exhaustive") $(PARALLEL) tests/unit tests/integration
 	@$(BIN)/coverage combine --quiet
