@@ -38,7 +38,7 @@ fmt: setup ## Format and mend what can be mended by a machine
 	@$(BIN)/ruff check --fix .
 
 .PHONY: check
-check: setup ## Formatting, lint, types, layers, tests that can be loaded, and generated files equal to their source
+check: setup ## Check formatting, lint, types, import contracts, test collection, generated files and commit messages
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -46,6 +46,7 @@ check: setup ## Formatting, lint, types, layers, tests that can be loaded, and g
 	@$(BIN)/lint-imports --no-cache
 	@found=$$($(PYTEST) --collect-only -qqq tests) || { echo "$$found"; exit 1; }
 	@tools/verify-generated
+	@tools/check-commits
 
 .PHONY: generate
 generate: setup ## Write the files that are made from the types: config, chart, bundle, catalog, two pages of docs
