@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from benchmarks.contenders import Launch
-from quintet.runtime.clock import SystemClock
+from quintet.clock import SystemClock
 
 GRACE = 15.0
 clock = SystemClock()

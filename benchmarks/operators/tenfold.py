@@ -12,13 +12,13 @@ import uvloop
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerStatus, State
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.cli import run as product
+from quintet.clock import SystemClock
 from quintet.controllers.jsonserver import desired
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
 from quintet.observe import logging as logs
 from quintet.runtime.builder import Builder
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 from quintet.runtime.reconcile import Result
 

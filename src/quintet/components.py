@@ -22,6 +22,7 @@ from quintet.apis.jsonserver import JSONSERVER
 from quintet.apis.resources import CustomResource
 from quintet.apis.statefulcluster import STATEFULCLUSTER
 from quintet.apis.subscription import SUBSCRIPTION
+from quintet.clock import Clock
 from quintet.controllers.casconfig import controller as casconfig
 from quintet.controllers.casconfig import rbac as casconfig_rbac
 from quintet.controllers.checkup import controller as checkup
@@ -39,7 +40,6 @@ from quintet.controllers.subscription import controller as subscription
 from quintet.controllers.subscription import rbac as subscription_rbac
 from quintet.eventing import discovery
 from quintet.eventing.sessions import Sessions
-from quintet.runtime.clock import Clock
 from quintet.runtime.manager import Manager
 
 INSTANCE = "quintet"

@@ -32,11 +32,11 @@ from quintet.admission.server import AdmissionServer
 from quintet.admission.sources import SECRET_NAME, SECRETS, MemoryStore, SecretStore, SelfMade
 from quintet.admission.webhooks import Webhooks
 from quintet.apis.meta import ObjectKey, Resource
+from quintet.clock import SystemClock
 from quintet.kube.client import Client
 from quintet.kube.config import load
 from quintet.kube.errors import Forbidden, NotFound
 from quintet.kube.transport import Transport
-from quintet.runtime.clock import SystemClock
 from unit.admission.sample import ADMISSION, SENTENCE, WARNING
 
 HOSTS = ("127.0.0.1",)

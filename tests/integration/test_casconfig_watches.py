@@ -14,9 +14,9 @@ from kit.client import connected
 from kit.eventually import eventually
 from kit.proxy import FaultProxy
 from quintet.apis.meta import ObjectKey, Resource
+from quintet.clock import SystemClock
 from quintet.controllers.casconfig.watches import Place, Watches
 from quintet.kube.errors import Forbidden, NotFound
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.queue import WorkQueue
 from quintet.runtime.watch import Patience
 

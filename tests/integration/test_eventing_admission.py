@@ -27,9 +27,9 @@ from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS
 from quintet.apis.subscription.types import FINALIZER
 from quintet.cli.documents import Document
 from quintet.cli.validate import judged
+from quintet.clock import SystemClock
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
-from quintet.runtime.clock import SystemClock
 
 ROOT = Path(__file__).parent.parent.parent
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)

@@ -7,11 +7,11 @@ import pytest
 from kit.eventually import eventually
 from kit.nats import NatsServer, a_nats_server
 from quintet.apis.meta import ObjectKey
+from quintet.clock import SystemClock
 from quintet.eventing.sessions import Sessions
 from quintet.nats.credentials import Credentials
 from quintet.nats.errors import LoginRefused, Unreachable
 from quintet.nats.options import Options
-from quintet.runtime.clock import SystemClock
 
 BUS = ObjectKey("shop", "bus")
 USERS = {"authorization": {"users": [{"user": "a", "password": "1"}, {"user": "b", "password": "2"}]}}

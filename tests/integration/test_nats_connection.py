@@ -8,6 +8,7 @@ import pytest
 from kit.clock import VirtualClock
 from kit.eventually import eventually, eventually_true
 from kit.nats import NatsServer, a_nats_server
+from quintet.clock import SystemClock
 from quintet.nats.client import Client
 from quintet.nats.errors import (
     Closed,
@@ -20,7 +21,6 @@ from quintet.nats.errors import (
 )
 from quintet.nats.messages import encoded_headers
 from quintet.nats.options import Options
-from quintet.runtime.clock import SystemClock
 
 
 def a_client(server: NatsServer, **options) -> Client:

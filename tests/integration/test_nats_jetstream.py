@@ -6,6 +6,7 @@ import pytest
 
 from kit.eventually import eventually, eventually_true
 from kit.nats import NatsServer, a_nats_server
+from quintet.clock import SystemClock
 from quintet.nats import jetstream
 from quintet.nats.client import Client
 from quintet.nats.errors import (
@@ -23,7 +24,6 @@ from quintet.nats.errors import (
 )
 from quintet.nats.jetstream import ConsumerConfig, JetStream, StreamConfig
 from quintet.nats.options import Options
-from quintet.runtime.clock import SystemClock
 
 PATIENCE = 30.0
 

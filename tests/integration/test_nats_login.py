@@ -8,6 +8,7 @@ import pytest
 
 from kit.nats import a_nats_server
 from kit.nkeys import Key, Operator
+from quintet.clock import SystemClock
 from quintet.local.certificates import Authority
 from quintet.nats.client import Client
 from quintet.nats.credentials import from_secret
@@ -24,7 +25,6 @@ from quintet.nats.errors import (
 )
 from quintet.nats.jetstream import JetStream
 from quintet.nats.options import Options
-from quintet.runtime.clock import SystemClock
 
 
 def a_client(url: str, secret: dict[str, bytes] | None = None, **options) -> Client:

@@ -7,12 +7,12 @@ import pytest
 from kit.clock import VirtualClock
 from kit.eventually import eventually, eventually_true
 from kit.nats import NatsServer, a_nats_server
+from quintet.clock import SystemClock
 from quintet.nats.client import Client
 from quintet.nats.config import SECOND
 from quintet.nats.errors import ConsumerNotFound, NatsError
 from quintet.nats.jetstream import ConsumerConfig, Delivery, JetStream, StreamConfig
 from quintet.nats.options import Options
-from quintet.runtime.clock import SystemClock
 
 PATIENCE = 30.0
 

@@ -11,13 +11,13 @@ from kit.api import Api
 from kit.eventually import eventually
 from quintet.admission.sources import SECRETS, LeftBehind, SecretStore, SelfMade
 from quintet.apis.meta import JsonObject, Object, ObjectKey, OwnerReference
+from quintet.clock import SystemClock
 from quintet.kube import config
 from quintet.kube.account import own_account
 from quintet.kube.client import Client
 from quintet.kube.credentials import StaticHeader
 from quintet.kube.transport import Transport
 from quintet.manifests.rbac import process_rules
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.leader import LEASES, Leader, Lease, Terms
 
 NAME = "robot"

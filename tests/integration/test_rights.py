@@ -42,6 +42,7 @@ from quintet.admission.sources import secret_name
 from quintet.apis.casconfig import SERVICE_ACCOUNT
 from quintet.apis.meta import ObjectKey
 from quintet.apis.suite import QUINTET
+from quintet.clock import SystemClock
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES, Settings
 from quintet.controllers.eventingbackend.options import Options
 from quintet.kube.client import Client
@@ -49,7 +50,6 @@ from quintet.kube.config import load
 from quintet.kube.transport import Transport
 from quintet.local.cluster import Cluster
 from quintet.manifests.operator import people
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.events import Recorder
 from quintet.runtime.manager import Manager
 

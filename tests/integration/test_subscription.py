@@ -23,6 +23,7 @@ from kit.subscriptions import (
 from quintet.apis.eventingbackend import EVENTINGBACKENDS
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTIONS, EventType, Subscription
+from quintet.clock import SystemClock
 from quintet.controllers.subscription import controller, hands
 from quintet.eventing.choice import DEFAULT
 from quintet.eventing.consumers import owner
@@ -33,7 +34,6 @@ from quintet.nats.client import Client as NatsClient
 from quintet.nats.errors import ConsumerNotFound
 from quintet.nats.jetstream import ConsumerConfig, JetStream, StreamConfig
 from quintet.nats.options import Options
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.events import EVENTS
 
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)

@@ -15,6 +15,7 @@ from kit.subscriptions import BACKEND, STREAM, Scene, a_backend, a_scene, instal
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, EventingBackend, effective
 from quintet.apis.meta import Object
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
+from quintet.clock import SystemClock
 from quintet.controllers.subscription import controller, hands
 from quintet.eventing.consumers import wanted
 from quintet.eventing.naming import consumer_name
@@ -23,7 +24,6 @@ from quintet.local.cluster import Cluster
 from quintet.nats.client import Client as NatsClient
 from quintet.nats.jetstream import JetStream, StreamConfig
 from quintet.nats.options import Options
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.events import EVENTS
 
 

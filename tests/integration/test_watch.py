@@ -15,9 +15,9 @@ from kit.eventually import eventually
 from kit.proxy import Answer, CutMidLine, FaultProxy, GoneEvent, Refuse, Request, Stall, matching
 from kit.widgets import CONFIG_MAPS, WIDGETS, Widget, a_widget, widget_operator
 from quintet.apis.meta import Object, ObjectKey
+from quintet.clock import Clock, SystemClock
 from quintet.kube.client import Client
 from quintet.runtime.cache import Store
-from quintet.runtime.clock import Clock, SystemClock
 from quintet.runtime.watch import Patience, Selection, Watch
 
 PATIENT = Patience(first_retry=0.05, last_retry=0.5)

@@ -32,6 +32,7 @@ from quintet.apis.eventingbackend import (
 )
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS
+from quintet.clock import SystemClock
 from quintet.controllers.eventingbackend import controller, desired, server
 from quintet.controllers.eventingbackend.drivers.secrets import ROLE, SECRETS
 from quintet.controllers.eventingbackend.options import Options
@@ -45,7 +46,6 @@ from quintet.nats.client import Client as NatsClient
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import JetStream
 from quintet.nats.options import Options as NatsOptions
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 from quintet.web import listening
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from quintet.runtime.clock import SystemClock
+from quintet.clock import SystemClock
 
 
 class _Timer:
@@ -19,7 +19,7 @@ class _Timer:
 
 
 class VirtualClock:
-    """A `runtime.clock.Clock` moved by hand; everything due on the way happens in order."""
+    """A `quintet.clock.Clock` moved by hand; everything due on the way happens in order."""
 
     def __init__(self) -> None:
         self.elapsed = 0.0

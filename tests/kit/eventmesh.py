@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, unquote
 
-from quintet.runtime.clock import SystemClock
+from quintet.clock import SystemClock
 from quintet.web.server import Limits, Request, Response, Server
 
 CLIENT, SECRET, NAMESPACE = "the-client", "hush:hush%", "default/shop/one"

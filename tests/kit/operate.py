@@ -7,11 +7,11 @@ import asyncio
 import importlib
 import sys
 
+from quintet.clock import SystemClock
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
 from quintet.observe import logging as logs
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 
 

@@ -14,13 +14,13 @@ from kit.nats import NatsServer
 from kit.process import Program
 from kit.quintet import COMMAND, free_port
 from kit.rawhttp import Answer, RawClient
+from quintet.clock import SystemClock
 from quintet.eventing.settings import VARIABLE, NatsSettings, PublisherSettings, encoded
 from quintet.nats.client import Client
 from quintet.nats.config import StoredMessage, StreamConfig
 from quintet.nats.jetstream import JetStream
 from quintet.nats.messages import Message
 from quintet.nats.options import Options
-from quintet.runtime.clock import SystemClock
 
 STREAM, PREFIX, TYPE_PREFIX = "sap", "kyma", "sap.kyma.custom"
 SUBJECT = "kyma.shop.order.created.v1"

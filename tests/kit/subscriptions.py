@@ -29,6 +29,7 @@ from quintet.apis.eventingbackend import (
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS, Subscription
+from quintet.clock import SystemClock
 from quintet.controllers.eventingbackend import desired
 from quintet.controllers.subscription import controller
 from quintet.eventing.dispatcher.policy import Patience
@@ -42,7 +43,6 @@ from quintet.nats.client import Client as NatsClient
 from quintet.nats.jetstream import JetStream, StreamConfig
 from quintet.nats.options import Options
 from quintet.observe.health import HealthServer
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 
 SERVICES = Resource("", "v1", "Service", "services")

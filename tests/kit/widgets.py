@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, Struct
+from quintet.clock import SystemClock
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.errors import KubeError
@@ -22,7 +23,6 @@ from quintet.observe import logging as logs
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.builder import Builder
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.leader import Terms
 from quintet.runtime.manager import Manager
 from quintet.runtime.reconcile import Result, TerminalError

@@ -18,8 +18,8 @@ from quintet.admission.server import AdmissionServer
 from quintet.admission.sources import Files, MemoryStore, SecretStore, SelfMade, secret_name
 from quintet.admission.webhooks import Webhooks
 from quintet.apis.meta import JsonObject, ObjectKey, OwnerReference
+from quintet.clock import Clock
 from quintet.kube.client import Client
-from quintet.runtime.clock import Clock
 
 PORT = 9443
 # Until every node has taken a pod that ends out of the Service, also on a busy cluster.

@@ -21,8 +21,8 @@ from cryptography import x509
 from quintet.admission import review
 from quintet.admission.review import Admission, BadReview
 from quintet.admission.sources import Serving
+from quintet.clock import Clock
 from quintet.observe import metrics
-from quintet.runtime.clock import Clock
 from quintet.web.messages import JSON
 from quintet.web.server import Limits, Request, Response, Server
 

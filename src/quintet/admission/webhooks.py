@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 from quintet.admission.registration import Registration
 from quintet.admission.server import AdmissionServer
 from quintet.admission.sources import CertificateSource
+from quintet.clock import Clock
 from quintet.kube.errors import KubeError
-from quintet.runtime.clock import Clock
 
 INTERVAL = 10.0
 RETRY = 1.0

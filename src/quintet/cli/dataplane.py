@@ -15,9 +15,9 @@ import msgspec
 import uvloop
 
 from quintet.cli.addresses import Address
+from quintet.clock import SystemClock
 from quintet.eventing.settings import VARIABLE, DispatcherSettings, PublisherSettings
 from quintet.observe import logging as logs
-from quintet.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

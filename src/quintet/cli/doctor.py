@@ -209,8 +209,8 @@ class _Examination:
     def installation(self, place: tuple[str, str | None]) -> AsyncIterator[Finding]:
         """Look at what an installation needs, or at the one that is there."""
         from quintet.cli.diagnosis.looking import Looking
+        from quintet.clock import SystemClock
         from quintet.manifests.installation import FLAVOURS, in_namespace
-        from quintet.runtime.clock import SystemClock
 
         assert self._connected is not None, "there is a client once all checks before went well"
         client, namespace = self._connected

@@ -101,7 +101,7 @@ async def _follow(
     form: str,
 ) -> None:
     from quintet.cli.following import What, changes
-    from quintet.runtime.clock import SystemClock
+    from quintet.clock import SystemClock
     from quintet.runtime.events import EVENTS
 
     seen = {each.id: each.version for each in shown}
@@ -118,7 +118,7 @@ async def _follow(
 
 
 def _show(found: Sequence[Happening], form: str, *, namespaces: bool, watch: bool) -> None:
-    from quintet.runtime.clock import SystemClock
+    from quintet.clock import SystemClock
 
     if form and watch:
         for each in found:

@@ -49,7 +49,7 @@ def explain(typed: tuple[str, ...], where: Where, form: str) -> None:
         output.result_as(form, document(found) | {"notSeen": unseen})
         return
     from quintet.cli.explanation import text
-    from quintet.runtime.clock import SystemClock
+    from quintet.clock import SystemClock
 
     for line in text(found, SystemClock().now()):
         output.result(line)

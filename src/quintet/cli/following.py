@@ -14,9 +14,9 @@ import msgspec
 
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 from quintet.cli import output
+from quintet.clock import SystemClock
 from quintet.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from quintet.runtime.cache import Store
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.watch import Selection, Watch
 
 if TYPE_CHECKING:

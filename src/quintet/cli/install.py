@@ -132,10 +132,10 @@ def _with(options: dict[str, Any], work: Callable[[Installing], Coroutine[Any, A
     import asyncio
 
     from quintet.cli.installing import Installing
+    from quintet.clock import SystemClock
     from quintet.kube import config
     from quintet.kube.client import Client
     from quintet.kube.transport import Transport
-    from quintet.runtime.clock import SystemClock
 
     async def connected() -> None:
         found = config.load(options["kubeconfig"], options["context"])

@@ -26,9 +26,9 @@ from quintet.manifests.crd import definition
 
 if TYPE_CHECKING:
     from quintet.apis.resources import CustomResource
+    from quintet.clock import Clock
     from quintet.kube.client import Client
     from quintet.manifests.installation import Flavour
-    from quintet.runtime.clock import Clock
 
 MANAGER = "quintet-install"
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)

@@ -11,6 +11,7 @@ import click
 from quintet import __version__
 from quintet.apis.meta import ObjectKey, OwnerReference
 from quintet.cli.process import elects, identity, prepare, process_options, run_process
+from quintet.clock import SystemClock
 from quintet.components import COMPONENTS
 from quintet.controllers.suite import controller as suite
 from quintet.kube import config
@@ -19,7 +20,6 @@ from quintet.kube.client import Client
 from quintet.kube.transport import Transport
 from quintet.manifests.installation import FLAVOURS, QUINTET, Flavour, in_namespace, installer
 from quintet.observe.health import HealthServer
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.leader import Terms
 from quintet.runtime.manager import Manager
 

@@ -26,8 +26,8 @@ from quintet.observe import logging as logs
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
+    from quintet.clock import Clock
     from quintet.observe.health import HealthServer
-    from quintet.web.clock import Clock
 
 T = TypeVar("T")
 

@@ -44,7 +44,7 @@ def report(where: Where, target: str, operator_namespace: str, with_data: bool) 
 
     from quintet.cli.support.archive import packed
     from quintet.cli.support.redaction import Redaction
-    from quintet.runtime.clock import SystemClock
+    from quintet.clock import SystemClock
 
     now = SystemClock().now()
     gathered, facts = asyncio.run(_gathered(where, operator_namespace))

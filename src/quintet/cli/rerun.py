@@ -50,8 +50,8 @@ async def _again(
     from quintet.apis.meta import Object
     from quintet.cli.steering import MANAGER
     from quintet.cli.waiting import until
+    from quintet.clock import SystemClock, micro_timestamp
     from quintet.local.errors import LocalError
-    from quintet.runtime.clock import SystemClock, micro_timestamp
 
     value = micro_timestamp(SystemClock().now())
     async with asking.connected(where) as asked:

@@ -19,13 +19,13 @@ from quintet.apis.meta import ObjectKey
 from quintet.cli import eventing
 from quintet.cli.addresses import Address
 from quintet.cli.process import elects, identity, prepare, process_options, run_process
+from quintet.clock import Clock, SystemClock
 from quintet.components import COMPONENTS, INSTANCE, Component, Settings, webhook_service
 from quintet.kube import config
 from quintet.kube.account import own_account
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
 from quintet.observe.health import HealthServer
-from quintet.runtime.clock import Clock, SystemClock
 from quintet.runtime.leader import Terms
 from quintet.runtime.manager import Manager
 

@@ -246,7 +246,7 @@ def _place(asked: Asked) -> str:
 
 
 def _now() -> datetime:
-    from quintet.runtime.clock import SystemClock
+    from quintet.clock import SystemClock
 
     return SystemClock().now()
 

@@ -34,7 +34,7 @@ def reconcile(typed: tuple[str, ...], where: asking.Where, dry_run: bool) -> Non
     back, and for those who do not want to wait. Written as the annotation quintet.dev/reconcile-at.
     """
     from quintet.apis.steering import RECONCILE_AT, SUSPENDED, suspended
-    from quintet.runtime.clock import SystemClock, micro_timestamp
+    from quintet.clock import SystemClock, micro_timestamp
 
     # To the microsecond: a second call within the second must be another value.
     now = micro_timestamp(SystemClock().now())

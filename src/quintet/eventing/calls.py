@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from quintet.web.clock import Clock
+from quintet.clock import Clock
 from quintet.web.connection import Connection, Target, dial
 
 LONGEST_ANSWER: Final = 64 * 1024

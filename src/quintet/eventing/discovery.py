@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from quintet.apis.eventingbackend.discovery import MAX_BODY_BYTES, Asked, Reply, respond
+from quintet.clock import Clock
 from quintet.observe import metrics
-from quintet.web.clock import Clock
 from quintet.web.messages import JSON, Request, Response
 from quintet.web.server import Limits, Server
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from quintet.apis.meta import ObjectKey
+from quintet.clock import Clock
 from quintet.nats.client import Client
 from quintet.nats.options import Options
-from quintet.web.clock import Clock
 
 Listener = Callable[[ObjectKey], None]
 """Told the backend whose connection came or went."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from quintet.runtime.clock import Clock
+from quintet.clock import Clock
 
 PAUSE_AFTER_FAILURE: Final = 1.0
 _LONGEST_MARGIN: Final = 60.0

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
+from quintet.clock import Clock
 from quintet.nats import protocol
 from quintet.nats.dial import dial
 from quintet.nats.errors import Closed, Disconnected, NatsError, NotPermitted, PayloadTooLarge, RequestTimeout
@@ -21,7 +22,6 @@ from quintet.nats.options import Options
 from quintet.nats.protocol import ServerInfo
 from quintet.nats.requests import Requests
 from quintet.nats.wire import Wire
-from quintet.web.clock import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from quintet.nats.errors import ApiError, ConsumerNotFound, Disconnected, NatsEr
 from quintet.nats.messages import Message
 
 if TYPE_CHECKING:
-    from quintet.web.clock import Clock, Timer
+    from quintet.clock import Clock, Timer
 
 logger = logging.getLogger(__name__)
 

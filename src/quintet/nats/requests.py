@@ -10,9 +10,9 @@ from itertools import count
 
 import msgspec
 
+from quintet.clock import Clock, Timer
 from quintet.nats.errors import NatsError, NoResponders, RequestTimeout
 from quintet.nats.messages import Message
-from quintet.web.clock import Clock, Timer
 
 # Deadlines are looked at together: so many seconds late at most.
 _SLACK = 0.05

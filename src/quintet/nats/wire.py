@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from quintet.clock import Clock, Timer
 from quintet.nats import protocol
 from quintet.nats.errors import Disconnected, LoginRefused, NatsError, Overloaded
 from quintet.nats.messages import Message
 from quintet.nats.protocol import Parser, Ping, Pong, Refusal, ServerInfo
-from quintet.web.clock import Clock, Timer
 
 # What is written in one piece: more is cut, so that a burst does not double in memory.
 _PIECE = 1 << 18

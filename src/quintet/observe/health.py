@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from quintet.web.clock import Clock
+from quintet.clock import Clock
 from quintet.web.server import Limits, Request, Response, Server
 
 Check = Callable[[], str | None]

@@ -10,11 +10,11 @@ from typing import Any
 from msgspec import Raw
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
+from quintet.clock import Clock
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound, Status
 from quintet.runtime.cache import Store
 from quintet.runtime.clashes import clash_at
-from quintet.runtime.clock import Clock
 from quintet.runtime.ownership import Child, as_applied, belongs_to, untouched
 from quintet.runtime.ownwrites import OwnWrites
 from quintet.runtime.watch import Selection

@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from quintet.apis.meta import Condition, find_condition
-from quintet.runtime.clock import timestamp
+from quintet.clock import timestamp
 
 
 def merged(

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from quintet.apis.meta import ObjectKey
+from quintet.clock import Clock
 from quintet.kube.errors import KubeError, WriteFenced
 from quintet.observe import metrics
 from quintet.observe.logging import reconciling
 from quintet.runtime.cache import Store, Undecodable
-from quintet.runtime.clock import Clock
 from quintet.runtime.ownwrites import OwnWrites
 from quintet.runtime.queue import INITIAL, QueueClosed, WorkQueue
 from quintet.runtime.reconcile import Reconcile, TerminalError

@@ -10,10 +10,10 @@ import logging
 from typing import NamedTuple
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
+from quintet.clock import Clock, micro_timestamp
 from quintet.kube.client import Client
 from quintet.kube.errors import KubeError, NotFound
 from quintet.observe import metrics
-from quintet.runtime.clock import Clock, micro_timestamp
 
 NORMAL, WARNING = "Normal", "Warning"
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")

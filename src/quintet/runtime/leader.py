@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, ObjectMeta, OwnerReference, Resource, Struct
+from quintet.clock import Clock, micro_timestamp
 from quintet.kube.client import Client
 from quintet.kube.errors import Conflict, KubeError, NotFound
 from quintet.observe import metrics
-from quintet.runtime.clock import Clock, micro_timestamp
 
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from quintet.apis.meta import ObjectKey
+from quintet.clock import Clock
 from quintet.kube.client import Client
 from quintet.observe.health import HealthServer
 from quintet.runtime.cache import Store
-from quintet.runtime.clock import Clock
 from quintet.runtime.controller import Controller
 from quintet.runtime.events import Recorder
 from quintet.runtime.leader import Leader, Terms

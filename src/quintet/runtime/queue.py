@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quintet.apis.meta import ObjectKey
+from quintet.clock import Clock, Timer
 from quintet.observe import metrics
-from quintet.runtime.clock import Clock, Timer
 
 LIVE = 0
 INITIAL = 100

@@ -19,11 +19,11 @@ from typing import Generic, TypeVar
 import msgspec
 
 from quintet.apis.meta import Object, ObjectKey, ObjectMeta, Resource, Struct
+from quintet.clock import Clock
 from quintet.kube.client import Client, decode_watch_event, failure
 from quintet.kube.errors import PASSING, BadRequest, Gone, Invalid, KubeError, ServerFault, Unreachable
 from quintet.observe import metrics
 from quintet.runtime.cache import Cached, Store, Undecodable
-from quintet.runtime.clock import Clock
 
 C = TypeVar("C", bound=Cached)
 

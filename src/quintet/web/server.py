@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 
+from quintet.clock import Clock, Timer
 from quintet.web import listening
-from quintet.web.clock import Clock, Timer
 from quintet.web.conversation import WORKING, Conversation
 from quintet.web.messages import Later, Request, Response
 

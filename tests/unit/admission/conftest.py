@@ -8,7 +8,7 @@ import pytest
 
 from quintet.admission.server import AdmissionServer
 from quintet.admission.sources import MemoryStore, SelfMade, Serving
-from quintet.runtime.clock import SystemClock
+from quintet.clock import SystemClock
 from unit.admission.sample import ADMISSION, hold
 
 HOSTS = ("127.0.0.1",)

@@ -15,12 +15,12 @@ import pytest
 
 from kit.eventually import eventually, eventually_true
 from quintet.cli.process import prepare
+from quintet.clock import SystemClock
 from quintet.kube.client import Client
 from quintet.kube.config import ClusterConfig
 from quintet.kube.errors import Forbidden, Status, Unreachable, UntrustedServer
 from quintet.kube.transport import Transport
 from quintet.observe.health import HealthServer
-from quintet.runtime.clock import SystemClock
 
 START = "from quintet.cli.main import main; main()"
 

@@ -9,8 +9,8 @@ import pytest
 from kit.clock import VirtualClock
 from quintet.apis.eventingbackend import CATALOG
 from quintet.apis.eventingbackend.discovery import MAX_BODY_BYTES
+from quintet.clock import SystemClock
 from quintet.eventing.discovery import Bucket, Discovery, Rate, serving
-from quintet.runtime.clock import SystemClock
 from quintet.web.messages import Request
 
 

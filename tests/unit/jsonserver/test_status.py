@@ -6,6 +6,7 @@ import pytest
 
 from quintet.apis.jsonserver import JsonServer, JsonServerSpec, JsonServerStatus
 from quintet.apis.meta import Condition, ObjectMeta
+from quintet.clock import timestamp
 from quintet.controllers.jsonserver.desired import config_hash
 from quintet.controllers.jsonserver.status import (
     DeploymentStatus,
@@ -17,7 +18,6 @@ from quintet.controllers.jsonserver.status import (
     verify_again,
     wants_verification,
 )
-from quintet.runtime.clock import timestamp
 
 NOWHERE = Rollout()
 DONE = Rollout(2, DeploymentStatus(2, 3, 3, 3, 3))

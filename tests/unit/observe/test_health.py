@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from quintet.clock import SystemClock
 from quintet.observe import metrics
 from quintet.observe.health import HealthServer
-from quintet.runtime.clock import SystemClock
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from kit.clock import VirtualClock
 from kit.eventually import eventually_true
 from kit.meanwhile import meanwhile
 from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.clock import SystemClock
 from quintet.kube.client import Client
 from quintet.kube.config import ClusterConfig
 from quintet.kube.errors import DeadlineExceeded
 from quintet.kube.transport import Transport
 from quintet.observe.health import HealthServer
 from quintet.runtime.cache import Store
-from quintet.runtime.clock import SystemClock
 from quintet.runtime.manager import Manager
 from quintet.runtime.watch import Selection
 

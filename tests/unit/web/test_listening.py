@@ -10,7 +10,7 @@ import uvloop
 
 from kit.eventually import eventually
 from kit.rawhttp import echo, get
-from quintet.runtime.clock import SystemClock
+from quintet.clock import SystemClock
 from quintet.web.server import Limits, Server
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from quintet.apis.eventingbackend.addresses import Limits
+from quintet.clock import SystemClock
 from quintet.eventing.calls import Caller
 from quintet.eventing.dispatcher import sinks as sinks_module
 from quintet.eventing.dispatcher.envelope import Outgoing
@@ -19,7 +20,6 @@ from quintet.eventing.dispatcher.sinks import Sinks
 from quintet.nats.client import Client
 from quintet.nats.errors import LoginRefused, Unreachable
 from quintet.nats.options import Options
-from quintet.runtime.clock import SystemClock
 from quintet.web.connection import Target, dial
 from quintet.web.racing import first_of
 

@@ -20,10 +20,10 @@ from quintet.cli.demo import report
 from quintet.cli.demo.play import Teller, interruptible, refuse_failures
 from quintet.cli.demo.samples import NAMESPACE, SAMPLES, Sample
 from quintet.cli.demo.stages import Occupied, elsewhere, with_pods, without_pods
+from quintet.clock import SystemClock
 from quintet.local import build, cluster
 from quintet.local.errors import LocalError
 from quintet.local.kubectl import Kubectl
-from quintet.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,8 +18,8 @@ from quintet.local.errors import LocalError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from quintet.clock import Clock
     from quintet.local.kubectl import Kubectl
-    from quintet.runtime.clock import Clock
 
 
 class Teller:

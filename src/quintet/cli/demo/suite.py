@@ -14,13 +14,13 @@ from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.suite import CONTROLLERS, QUINTETS
 from quintet.cli import suite
 from quintet.cli.installing import NAMESPACES, Installing, Lost
+from quintet.clock import SystemClock
 from quintet.controllers.suite.parts import CRDS, DEPLOYMENTS
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 from quintet.kube.transport import Transport
 from quintet.manifests.installation import QUINTET
-from quintet.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

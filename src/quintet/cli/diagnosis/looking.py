@@ -19,6 +19,7 @@ from quintet.cli.diagnosis.findings import FAILED, UNKNOWN, Finding
 from quintet.cli.diagnosis.probes import probe
 from quintet.cli.explain import explain
 from quintet.cli.installing import MANAGER, NAMESPACES, resource_of
+from quintet.clock import Clock
 from quintet.components import COMPONENTS, Component
 from quintet.controllers.suite.parts import BY_KIND, CRDS, DEPLOYMENTS, OWNED, WEBHOOKS, key_of
 from quintet.kube.client import APPLY, PODS, Client
@@ -27,7 +28,6 @@ from quintet.manifests.crd import definition
 from quintet.manifests.installation import FLAVOURS, Flavour, installer, objects
 from quintet.manifests.operator import operator
 from quintet.manifests.policy import policies
-from quintet.runtime.clock import Clock
 
 OURS = "app.kubernetes.io/part-of=quintet"
 _ALL = tuple(COMPONENTS.values())

@@ -10,10 +10,10 @@ from quintet.apis.casconfig import template
 from quintet.apis.casconfig.kinds import Resolution, forbidden, noted, resolved
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import Resource
+from quintet.clock import Clock
 from quintet.kube import discovery
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
-from quintet.runtime.clock import Clock
 
 REMEMBERED = 600.0
 LOOK_AGAIN = 10.0

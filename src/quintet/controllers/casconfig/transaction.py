@@ -13,6 +13,7 @@ from typing import Any
 
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import JsonObject
+from quintet.clock import Clock
 from quintet.controllers.casconfig.plan import Found, Step, Target
 from quintet.controllers.casconfig.watches import Place, Watches
 from quintet.kube.client import JSON, Client
@@ -25,7 +26,6 @@ from quintet.kube.errors import (
     NotFound,
     WriteFenced,
 )
-from quintet.runtime.clock import Clock
 
 Again = Callable[[Found], Step | None]
 """Decides a step anew, on the object as it is now."""

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
+from quintet.clock import Clock
 from quintet.kube.client import Client
 from quintet.kube.errors import Forbidden, NotFound, Unsupported
 from quintet.runtime.cache import Store
-from quintet.runtime.clock import Clock
 from quintet.runtime.queue import INITIAL, LIVE, WorkQueue
 from quintet.runtime.watch import Patience, Selection, Watch
 

@@ -17,6 +17,7 @@ from quintet.apis.checkup.results import Results
 from quintet.apis.checkup.types import FINALIZER
 from quintet.apis.checkup.validation import spec_errors
 from quintet.apis.meta import Object, ObjectKey
+from quintet.clock import timestamp
 from quintet.controllers.checkup import desired, evidence, metrics, timing, verdict
 from quintet.controllers.checkup import status as said
 from quintet.controllers.checkup.observed import Hindrance, JobState, Obstacle, Pod, obstacle
@@ -28,7 +29,6 @@ from quintet.kube.errors import KubeError, NotFound
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.apply import RepairBudget
 from quintet.runtime.builder import Builder
-from quintet.runtime.clock import timestamp
 from quintet.runtime.events import NORMAL, WARNING
 from quintet.runtime.manager import Manager
 from quintet.runtime.reconcile import Result

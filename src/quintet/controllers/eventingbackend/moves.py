@@ -12,6 +12,7 @@ import msgspec
 
 from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import ObjectKey
+from quintet.clock import Clock
 from quintet.controllers.eventingbackend.findings import Finding
 from quintet.controllers.eventingbackend.probing import Timing
 from quintet.eventing.consumers import correction, owner
@@ -20,7 +21,6 @@ from quintet.nats.client import Client
 from quintet.nats.config import ConsumerConfig, ConsumerInfo
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import JetStream
-from quintet.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from quintet.apis.meta import ObjectKey
+from quintet.clock import Clock
 from quintet.controllers.eventingbackend.findings import Finding
-from quintet.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Final
 from quintet.apis.eventingbackend import CATALOG, Effective, EventingBackend, restored
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import Subscription
+from quintet.clock import Clock
 from quintet.controllers.subscription.status import Reason, Trouble, backend_trouble
 from quintet.eventing import consumers, naming
 from quintet.eventing.children import runs_server, server_url
@@ -17,7 +18,6 @@ from quintet.eventing.sessions import Sessions
 from quintet.nats.config import ConsumerInfo
 from quintet.nats.errors import ConsumerNotFound, StreamNotFound
 from quintet.nats.jetstream import JetStream
-from quintet.runtime.clock import Clock
 
 SWEEP_SECONDS: Final = 300.0
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from quintet.apis.subscription import Subscription
+from quintet.clock import Clock, Timer
 from quintet.eventing.dispatcher.deadletters import DeadLetters
 from quintet.eventing.dispatcher.envelope import Outgoing, UnreadableEvent, outgoing
 from quintet.eventing.dispatcher.metrics import Meters
@@ -20,7 +21,6 @@ from quintet.eventing.dispatcher.policy import SIGN_OF_LIFE_SECONDS, Answer, Pat
 from quintet.eventing.dispatcher.sinks import Sinks
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import Delivery
-from quintet.web.clock import Clock, Timer
 
 MOST_REMEMBERED: Final = 10_000
 """Events that a sink has and whose acknowledgement the server has not confirmed."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
+from quintet.clock import Clock
 from quintet.eventing.dispatcher import metrics
 from quintet.eventing.dispatcher.deadletters import DeadLetters
 from quintet.eventing.dispatcher.policy import Patience
@@ -34,7 +35,6 @@ from quintet.nats.options import Options as NatsOptions
 from quintet.observe.health import HealthServer
 from quintet.runtime.builder import decoder
 from quintet.runtime.cache import Store
-from quintet.runtime.clock import Clock
 from quintet.runtime.events import Recorder
 from quintet.runtime.watch import Selection, Watch
 

@@ -16,6 +16,7 @@ from quintet.apis.meta import ObjectKey, find_condition
 from quintet.apis.subscription import Subscription
 from quintet.apis.subscription.types import READY, SINK_LEAVES
 from quintet.apis.subscription.validation import spec_errors
+from quintet.clock import Clock
 from quintet.eventing import naming
 from quintet.eventing.consumers import in_flight, pulled
 from quintet.eventing.dispatcher.courier import Courier
@@ -26,7 +27,6 @@ from quintet.eventing.settings import DispatcherSettings
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import JetStream, Pull
 from quintet.runtime.cache import Store
-from quintet.web.clock import Clock
 
 PULL_SECONDS: Final = 60.0
 HEARTBEAT_SECONDS: Final = 15.0

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from quintet.apis.eventingbackend.addresses import Limits, judge
+from quintet.clock import Clock, Timer
 from quintet.eventing.dispatcher.envelope import Outgoing
 from quintet.eventing.dispatcher.policy import Answer
-from quintet.web.clock import Clock, Timer
 from quintet.web.connection import Connection, Target, dial
 
 MOST_IDLE: Final = 512

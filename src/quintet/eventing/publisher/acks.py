@@ -10,10 +10,10 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
+from quintet.clock import Clock, Timer
 from quintet.nats.errors import NatsError, RequestTimeout, StreamMissing
 from quintet.nats.jetstream import ack_of
 from quintet.nats.messages import Message
-from quintet.web.clock import Clock, Timer
 
 logger = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from quintet.apis.subscription import clean_type
+from quintet.clock import Clock
 from quintet.eventing import oauth
 from quintet.eventing.calls import Called, Caller, CallError, CallTimeout
 from quintet.eventing.cloudevents import Event
@@ -21,7 +22,6 @@ from quintet.eventing.publisher.answers import Answer, BackendError
 from quintet.eventing.publisher.subjects import Subjects
 from quintet.eventing.settings import BebSettings
 from quintet.eventing.tokens import Token, TokenError, Tokens
-from quintet.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from quintet.clock import Clock
 from quintet.eventing.publisher.metrics import Metrics
 from quintet.eventing.publisher.proxy import LIMITS, Proxy
 from quintet.eventing.settings import PublisherSettings
-from quintet.runtime.clock import Clock
 from quintet.web.messages import Request, Response
 from quintet.web.server import Limits, Server
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from quintet.clock import Clock
 from quintet.eventing.cloudevents import Event, NotACloudEventError, read
 from quintet.eventing.publisher.acks import Done
 from quintet.eventing.publisher.answers import (
@@ -24,7 +25,6 @@ from quintet.eventing.publisher.answers import (
 )
 from quintet.eventing.publisher.metrics import Metrics
 from quintet.eventing.publisher.subjects import NoSubjectError
-from quintet.web.clock import Clock
 from quintet.web.messages import TEXT, Later, Request, Response
 from quintet.web.server import Limits
 

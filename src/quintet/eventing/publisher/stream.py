@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
 
+from quintet.clock import Clock
 from quintet.eventing.cloudevents import Event
 from quintet.eventing.publisher.acks import Acks, Done
 from quintet.eventing.publisher.subjects import Subjects
@@ -18,7 +19,6 @@ from quintet.nats.credentials import from_files
 from quintet.nats.errors import Disconnected, NatsError
 from quintet.nats.jetstream import EXPECTED_STREAM, MESSAGE_ID
 from quintet.nats.options import Options
-from quintet.web.clock import Clock
 
 logger = logging.getLogger(__name__)
 

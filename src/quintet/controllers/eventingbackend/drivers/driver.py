@@ -8,12 +8,12 @@ from typing import ClassVar
 from quintet.apis.eventingbackend import BackendType, Effective, EventingBackend
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.apis.meta import ObjectKey
+from quintet.clock import Clock
 from quintet.controllers.eventingbackend.desired import DataPlane
 from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
 from quintet.controllers.eventingbackend.findings import Finding
 from quintet.controllers.eventingbackend.moves import Place
 from quintet.eventing.sessions import Sessions
-from quintet.web.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Time as a dependency. Everything in the runtime that waits or dates things takes a `Clock`.
+"""Time as a dependency: whatever waits or writes a timestamp takes a `Clock`.
 
-The only module that may touch the system's time (a lint rule sees to it); tests hand in
-a virtual clock and advance it.
+This is the only module that reads the system's time (ruff enforces it). Tests pass a virtual clock and
+advance it.
 """
 
 import asyncio
@@ -12,61 +12,61 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """A callback that is due some time and may be called off."""
+    """A scheduled callback that can be cancelled."""
 
     def cancel(self) -> None:
-        """Call it off."""
+        """Cancel the callback; does nothing if it has run."""
         ...
 
 
 class Clock(Protocol):
-    """What the runtime needs of time."""
+    """Reads the time, sleeps and schedules callbacks."""
 
     def monotonic(self) -> float:
-        """Seconds that never jump; also counts while the process or the machine is suspended."""
+        """Return seconds that never go back, and that also pass while the process or machine is suspended."""
         ...
 
     def now(self) -> datetime:
-        """The date and time, in UTC."""
+        """Return the current time in UTC."""
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after a while."""
+        """Schedule a callback."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep for a number of seconds."""
         ...
 
 
 class SystemClock:
-    """Real time."""
+    """The real clock; timers run on the current event loop."""
 
-    # Unlike CLOCK_MONOTONIC this one goes on while a laptop sleeps, and so do leases.
+    # Unlike CLOCK_MONOTONIC, this clock also advances while a laptop sleeps, and so do leases.
     _source = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
     def monotonic(self) -> float:
-        """Seconds since boot."""
+        """Return seconds since boot."""
         return time.clock_gettime(self._source)
 
     def now(self) -> datetime:
-        """The date and time, in UTC."""
+        """Return the current time in UTC."""
         return datetime.now(UTC)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """By the running event loop."""
+        """Schedule a callback on the event loop."""
         return asyncio.get_running_loop().call_later(seconds, callback)
 
     async def sleep(self, seconds: float) -> None:
-        """By the running event loop."""
+        """Sleep on the event loop."""
         await asyncio.sleep(seconds)
 
 
 def timestamp(moment: datetime) -> str:
-    """As `metav1.Time`: whole seconds."""
+    """Format a time as Kubernetes' `metav1.Time`: whole seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(moment: datetime) -> str:
-    """As `metav1.MicroTime`."""
+    """Format a time as Kubernetes' `metav1.MicroTime`."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
