@@ -33,7 +33,7 @@ from quintet.controllers.eventingbackend.options import Options as EventingOptio
 from quintet.controllers.jsonserver import controller as jsonserver
 from quintet.controllers.jsonserver import rbac as jsonserver_rbac
 from quintet.controllers.jsonserver.readback import over_http
-from quintet.controllers.rights import Demand, Offer, Right
+from quintet.controllers.permissions import OptionalRole, Permission, UserRequirement
 from quintet.controllers.statefulcluster import controller as statefulcluster
 from quintet.controllers.statefulcluster import rbac as statefulcluster_rbac
 from quintet.controllers.subscription import controller as subscription
@@ -73,9 +73,9 @@ class Component:
     kinds: tuple[CustomResource, ...]
     start: Callable[[Manager, Settings], None]
     admissions: tuple[Admission, ...]
-    rights: tuple[Right, ...]
-    demands: tuple[Demand, ...] = ()
-    offers: tuple[Offer, ...] = ()
+    permissions: tuple[Permission, ...]
+    user_requirements: tuple[UserRequirement, ...] = ()
+    optional_roles: tuple[OptionalRole, ...] = ()
     """Roles that it can do with, where an administrator binds them."""
     admit: Callable[[Settings], tuple[Admission, ...]] | None = None
     """Admissions that depend on what an operator set; those that do not are in `admissions`."""
@@ -128,42 +128,42 @@ COMPONENTS = {
             (JSONSERVER,),
             _start_jsonserver,
             (jsonserver_admission.ADMISSION,),
-            jsonserver_rbac.RIGHTS,
-            jsonserver_rbac.DEMANDS,
+            jsonserver_rbac.PERMISSIONS,
+            jsonserver_rbac.USER_REQUIREMENTS,
         ),
         Component(
             "checkup",
             (CHECKUP,),
             _start_checkup,
             (checkup_admission.ADMISSION,),
-            checkup_rbac.RIGHTS,
-            checkup_rbac.DEMANDS,
+            checkup_rbac.PERMISSIONS,
+            checkup_rbac.USER_REQUIREMENTS,
         ),
         Component(
             "casconfig",
             (CASCONFIG,),
             _start_casconfig,
             (casconfig_admission.ADMISSION,),
-            casconfig_rbac.RIGHTS,
-            casconfig_rbac.DEMANDS,
-            casconfig_rbac.OFFERS,
+            casconfig_rbac.PERMISSIONS,
+            casconfig_rbac.USER_REQUIREMENTS,
+            casconfig_rbac.OPTIONAL_ROLES,
         ),
         Component(
             "statefulcluster",
             (STATEFULCLUSTER,),
             _start_statefulcluster,
             (statefulcluster_admission.ADMISSION,),
-            statefulcluster_rbac.RIGHTS,
-            statefulcluster_rbac.DEMANDS,
+            statefulcluster_rbac.PERMISSIONS,
+            statefulcluster_rbac.USER_REQUIREMENTS,
         ),
         Component(
             "eventing",
             (EVENTINGBACKEND, SUBSCRIPTION),
             _start_eventing,
             (),
-            (*eventingbackend_rbac.RIGHTS, *subscription_rbac.RIGHTS),
-            eventingbackend_rbac.DEMANDS,
-            offers=eventingbackend_rbac.OFFERS,
+            (*eventingbackend_rbac.PERMISSIONS, *subscription_rbac.PERMISSIONS),
+            eventingbackend_rbac.USER_REQUIREMENTS,
+            optional_roles=eventingbackend_rbac.OPTIONAL_ROLES,
             admit=_admit_eventing,
             serve=_serve_discovery,
         ),

@@ -31,7 +31,7 @@ from kit.eventually import eventually
 from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.casconfig import CASCONFIGS, TargetState
 from quintet.apis.meta import Object
-from quintet.controllers.casconfig.rbac import DEMANDS, RIGHTS
+from quintet.controllers.casconfig.rbac import PERMISSIONS, USER_REQUIREMENTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
 
@@ -39,19 +39,19 @@ SEE = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "li
 
 
 def test_the_controller_has_no_right_on_targets_and_acts_as_one_name_only():
-    verbs = {verb for right in RIGHTS for verb in right.verbs}
+    verbs = {verb for right in PERMISSIONS for verb in right.verbs}
     assert verbs == {"get", "list", "watch", "patch", "create", "impersonate"}
-    assert [(right.resources, right.names) for right in RIGHTS if "impersonate" in right.verbs] == [
+    assert [(right.resources, right.names) for right in PERMISSIONS if "impersonate" in right.verbs] == [
         (("serviceaccounts",), ("casconfig",))
     ]
     writes = {
         resource
-        for right in RIGHTS
+        for right in PERMISSIONS
         for resource in right.resources
         if {"create", "patch", "update", "delete"} & set(right.verbs)
     }
     assert writes == {"casconfigs", "casconfigs/status", "events"}
-    assert all("*" not in (*right.resources, right.group) for right in RIGHTS)
+    assert all("*" not in (*right.resources, right.group) for right in PERMISSIONS)
 
 
 async def test_a_whole_life_needs_no_more_than_the_declared_rights(
@@ -265,7 +265,7 @@ async def test_the_end_of_a_namespace_is_not_held_up_by_a_list_that_never_succee
 async def policed(casconfigs: Client, api: Api):
     """The admission policies, as they are installed."""
     path, made = "/apis/admissionregistration.k8s.io/v1", []
-    for body in policies(DEMANDS):
+    for body in policies(USER_REQUIREMENTS):
         kind = "policies" if body["kind"].endswith("Policy") else "policybindings"
         await api.create(f"{path}/validatingadmission{kind}", body)
         made.append(f"{path}/validatingadmission{kind}/{body['metadata']['name']}")

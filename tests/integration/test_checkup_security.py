@@ -27,7 +27,7 @@ from kit.proxy import Answer, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.controllers.checkup import desired
-from quintet.controllers.checkup.rbac import DEMANDS, RIGHTS
+from quintet.controllers.checkup.rbac import PERMISSIONS, USER_REQUIREMENTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
 
@@ -166,7 +166,7 @@ async def policed(checkups: Client, api: Api):
     path = "/apis/admissionregistration.k8s.io/v1"
     made = []
     try:
-        for body in policies(DEMANDS):
+        for body in policies(USER_REQUIREMENTS):
             plural = (
                 "validatingadmissionpolicies"
                 if body["kind"].endswith("Policy")
@@ -238,11 +238,11 @@ async def test_nobody_runs_as_an_account_that_they_may_not_use(
 
 
 async def test_the_controller_holds_exactly_what_it_grants():
-    held = {verb for right in RIGHTS if "configmaps" in right.resources for verb in right.verbs}
+    held = {verb for right in PERMISSIONS if "configmaps" in right.resources for verb in right.verbs}
     assert set(desired.RESULT_VERBS) <= held
-    verbs = {verb for right in RIGHTS for verb in right.verbs}
+    verbs = {verb for right in PERMISSIONS for verb in right.verbs}
     assert verbs.isdisjoint({"escalate", "bind", "impersonate", "*"})
-    assert all("*" not in right.resources for right in RIGHTS)
+    assert all("*" not in right.resources for right in PERMISSIONS)
 
 
 async def test_a_whole_life_needs_no_more_than_the_declared_rights(

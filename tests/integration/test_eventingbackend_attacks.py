@@ -31,7 +31,7 @@ from quintet.cli import eventing
 from quintet.components import COMPONENTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
-from quintet.manifests.rbac import offered_roles, operator_roles
+from quintet.manifests.rbac import operator_roles, optional_roles
 
 EVENTING = COMPONENTS["eventing"]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -152,7 +152,7 @@ WRITES = {
 @pytest.fixture(scope="module")
 async def policy(backends: Client, cluster) -> AsyncIterator[None]:
     """The admission policy, as it is installed: once, for the API server forgets one as late as it heeds one."""
-    made = policies(EVENTING.demands)
+    made = policies(EVENTING.user_requirements)
     for body in made:
         done = apply(cluster, "default", body)
         assert done.returncode == 0, done.stderr
@@ -224,7 +224,7 @@ async def test_the_operator_reads_secrets_only_where_it_was_allowed_to_and_says_
 ):
     roles = [body for body in operator_roles([EVENTING]) if body["kind"] == "ClusterRole"]
     roles[0]["metadata"]["name"] = namespace  # other tests may have one of that name
-    for body in (*roles, *offered_roles([EVENTING])):
+    for body in (*roles, *optional_roles([EVENTING])):
         done = apply(cluster, "default", body)
         assert done.returncode == 0, done.stderr
     operator = await _as(api, namespace, "quintet")

@@ -233,7 +233,7 @@ async def an_account_with(bare: Api, namespace: str, *rules: object) -> AsyncIte
 
 def owning(name: str) -> list[tuple[str, str]]:
     """Group and resource of the kinds of which a controller's role has the finalizers."""
-    rules = (rule for right in COMPONENTS[name].rights for rule in [right] if "update" in right.verbs)
+    rules = (rule for right in COMPONENTS[name].permissions for rule in [right] if "update" in right.verbs)
     return [
         (right.group, resource.removesuffix("/finalizers"))
         for right in rules

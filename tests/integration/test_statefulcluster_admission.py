@@ -16,7 +16,7 @@ from kit.quintet import apply, with_webhooks
 from kit.statefulclusters import install
 from kit.web import WEB, a_cluster, changed
 from quintet.apis.statefulcluster import PLAN_ONLY, STATEFULCLUSTERS
-from quintet.controllers.statefulcluster.rbac import DEMANDS
+from quintet.controllers.statefulcluster.rbac import USER_REQUIREMENTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
 
@@ -103,7 +103,7 @@ async def policed(client: Client, api):
     """The admission policies of the kind, as they are installed."""
     await install(client)
     made = []
-    for body in policies(DEMANDS):
+    for body in policies(USER_REQUIREMENTS):
         await api.create(PLURALS[body["kind"]], body)
         made.append(f"{PLURALS[body['kind']]}/{body['metadata']['name']}")
     yield

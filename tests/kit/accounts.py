@@ -22,7 +22,7 @@ from quintet.local.process import wait_until
 from quintet.manifests.installation import Flavour, installer, objects
 from quintet.manifests.manager import namespace
 from quintet.manifests.rbac import GROUP as RBAC
-from quintet.manifests.rbac import offered_roles
+from quintet.manifests.rbac import optional_roles
 
 TESTED = Flavour(name="tests", namespace="quintet-tests", whole="tests", part="tests-{}")
 KINDS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
@@ -56,7 +56,7 @@ def offered(name: str) -> str:
 
 
 def _offers() -> Iterator[JsonObject]:
-    for role in offered_roles(COMPONENTS.values()):
+    for role in optional_roles(COMPONENTS.values()):
         yield {**role, "metadata": {**role["metadata"], "name": offered(role["metadata"]["name"])}}
 
 

@@ -23,7 +23,8 @@ from quintet.controllers.checkup import desired as checkups
 from quintet.controllers.eventingbackend import desired as eventing
 from quintet.manifests.installation import QUINTET, Flavour, installer, objects
 from quintet.manifests.operator import operator_rules
-from quintet.manifests.rbac import ACCOUNT, operator_roles, rule
+from quintet.manifests.rbac import SERVICE_ACCOUNT as WHOLE_ACCOUNT
+from quintet.manifests.rbac import operator_roles, policy_rule
 
 ALL = tuple(COMPONENTS.values())
 _NAMED = {"metadata": {"name": "any", "namespace": "shop", "uid": "1"}}
@@ -60,8 +61,8 @@ def _configs() -> Holder:
 
     Tests give it other roles as well, and have it refused what it may not do.
     """
-    (offer,) = COMPONENTS["casconfig"].offers
-    held = tuple(expanded(map(rule, offer.rights), "-"))
+    (role,) = COMPONENTS["casconfig"].optional_roles
+    held = tuple(expanded(map(policy_rule, role.permissions), "-"))
     everything = re.compile(".*")
     return Holder("configs", re.compile(SERVICE_ACCOUNT), held, roles=everything, may_be_refused=True)
 
@@ -69,11 +70,11 @@ def _configs() -> Holder:
 def _whole() -> Holder:
     """All controllers in one process; `integration/test_rights.py` compares it with them."""
     made = {body["kind"]: body.get("rules", []) for body in operator_roles(ALL)}
-    held = (*expanded(made["ClusterRole"], ACCOUNT), *expanded(made["Role"], ACCOUNT, own=True))
-    offers = [offer.name for component in ALL for offer in component.offers]
+    held = (*expanded(made["ClusterRole"], WHOLE_ACCOUNT), *expanded(made["Role"], WHOLE_ACCOUNT, own=True))
+    offers = [role.name for component in ALL for role in component.optional_roles]
     return Holder(
         "all in one",
-        re.compile(f"{TESTED.whole}|{ACCOUNT}"),
+        re.compile(f"{TESTED.whole}|{WHOLE_ACCOUNT}"),
         _distinct(held),
         together=True,
         roles=re.compile("|".join([DEVELOPER, *map(re.escape, offers)])),
@@ -85,7 +86,7 @@ def _part(component: Component) -> Holder:
     """A controller in a process of its own."""
     name = context(component.name)
     roles = _roles(TESTED, Topology.SEPARATE, name)
-    offers = [name for offer in component.offers for name in (offer.name, offered(offer.name))]
+    offers = [name for role in component.optional_roles for name in (role.name, offered(role.name))]
     lent = "|".join([DEVELOPER, *map(re.escape, offers)])
     return Holder(
         component.name,

@@ -53,7 +53,7 @@ class Olm:
     running: dict[str, Beside] = field(default_factory=dict)
 
     async def serve(self, catalog: Path) -> None:
-        """Offer this catalog, in place of the one before."""
+        """OptionalRole this catalog, in place of the one before."""
         if before := self.running.pop("opm", None):
             before.stop()
         opm = self._run("opm", self.programs.opm, "serve", str(catalog), f"--port={PORT}", "--pprof-addr=")

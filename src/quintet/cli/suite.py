@@ -19,7 +19,7 @@ from quintet.imagenames import beside
 from quintet.manifests.crd import definition
 from quintet.manifests.installation import FLAVOURS, Flavour, in_namespace
 from quintet.manifests.operator import a_quintet, operator
-from quintet.manifests.rbac import offered_roles
+from quintet.manifests.rbac import optional_roles
 from quintet.manifests.text import as_yaml
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def kinds(flavour: Flavour) -> list[CustomResource]:
 def groundwork(flavour: Flavour) -> list[JsonObject]:
     """What controllers need of a cluster in which they do not run themselves."""
     offered = flavour.offered(_COMPONENTS)
-    return [*map(definition, kinds(flavour)), *offered_roles(offered)]
+    return [*map(definition, kinds(flavour)), *optional_roles(offered)]
 
 
 async def bring(hands: Installing, flavour: Flavour, spec: JsonObject) -> None:

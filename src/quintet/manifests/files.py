@@ -18,10 +18,10 @@ from quintet.manifests.manager import manager, namespace
 from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
 from quintet.manifests.olm import BUNDLE, CATALOG, bundle, catalog, dockerfile
 from quintet.manifests.operator import a_quintet, operator, operator_process
+from quintet.manifests.permissionspage import permissions_page
 from quintet.manifests.policy import policies
 from quintet.manifests.process import service_monitor
-from quintet.manifests.rbac import offered_roles, operator_roles, user_roles
-from quintet.manifests.rightspage import rights_page
+from quintet.manifests.rbac import operator_roles, optional_roles, user_roles
 from quintet.manifests.text import HEADER, as_yaml
 
 Files = dict[Path, str]
@@ -34,7 +34,7 @@ OPERATOR = Path("config/operator")
 KIAGNOSE = Path("config/kiagnose")
 PROMETHEUS = Path("config/prometheus")
 CATALOG_PAGE = Path("docs/eventingbackend-catalog.md")
-RIGHTS_PAGE = Path("docs/rights.md")
+PERMISSIONS_PAGE = Path("docs/permissions.md")
 FOLDERS = (CRD_FOLDER, INSTALLATION, KYMA, OPERATOR, KIAGNOSE, PROMETHEUS, CHART, BUNDLE, CATALOG)
 """Folders in which a file with our header and without a source is a left-over."""
 
@@ -53,8 +53,10 @@ def _installation(
     """`kubectl apply -k config/default` installs everything."""
     parts = {
         "namespace.yaml": [namespace()],
-        "rbac.yaml": [*operator_roles(components), *offered_roles(components), *user_roles(declared)],
-        "policies.yaml": policies(demand for component in components for demand in component.demands),
+        "rbac.yaml": [*operator_roles(components), *optional_roles(components), *user_roles(declared)],
+        "policies.yaml": policies(
+            requirement for component in components for requirement in component.user_requirements
+        ),
         "manager.yaml": manager(),
     }
     files = {INSTALLATION / name: as_yaml(*objects) for name, objects in parts.items()}
@@ -63,7 +65,7 @@ def _installation(
     files[KYMA / "kustomization.yaml"] = _kustomization(["discovery.yaml"])
     files[KYMA / "discovery.yaml"] = as_yaml(published())
     files[CATALOG_PAGE] = catalog_page()
-    files[RIGHTS_PAGE] = rights_page(components)
+    files[PERMISSIONS_PAGE] = permissions_page(components)
     return files
 
 

@@ -20,7 +20,12 @@ from quintet.manifests.crd import definition
 from quintet.manifests.discovery import PORT as DISCOVERY
 from quintet.manifests.policy import policies
 from quintet.manifests.process import HEALTH, IMAGE, RESOURCES, Process
-from quintet.manifests.rbac import SYSTEM_NAMESPACE, component_rules, identity, process_rules
+from quintet.manifests.rbac import (
+    SYSTEM_NAMESPACE,
+    component_rules,
+    process_rules,
+    service_account_with_roles,
+)
 
 COMPONENT = "app.kubernetes.io/component"
 _MANAGED = {MANAGED_BY: OPERATOR}
@@ -72,10 +77,10 @@ def installer(components: Sequence[Component], flavour: Flavour = QUINTET) -> In
         asked = [str(name) for name in spec.controllers] or list(offered)
         chosen = [component for name, component in offered.items() if name in asked]
         groups = [[each] for each in chosen] if spec.topology is Topology.SEPARATE else [chosen]
-        demands = [demand for component in chosen for demand in component.demands]
+        requirements = [requirement for component in chosen for requirement in component.user_requirements]
         return Installation(
             definitions=tuple(_managed(definition(kind)) for kind in (OWN_KIND, *_kinds(chosen))),
-            policies=tuple(_managed(each) for each in policies(demands)),
+            policies=tuple(_managed(each) for each in policies(requirements)),
             parts=tuple(_part(group, spec, images, flavour) for group in groups if group),
             unknown=tuple(name for name in asked if name not in offered),
         )
@@ -118,7 +123,10 @@ def _part(group: Sequence[Component], spec: QuintetSpec, images: Images, flavour
         progress_seconds=flavour.progress_seconds,
     )
     rules = [*component_rules(group), *cluster_rules(name, create=False)]
-    made = [_managed(each) for each in identity(name, flavour.namespace, rules, process_rules(name))]
+    made = [
+        _managed(each)
+        for each in service_account_with_roles(name, flavour.namespace, rules, process_rules(name))
+    ]
     made += processes.webhook_configurations(process)
     made += [*processes.services(process), processes.metrics_service(process), processes.budget(process)]
     if spec.network_policies is NetworkPolicies.ENABLED:

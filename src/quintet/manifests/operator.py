@@ -12,7 +12,7 @@ from quintet.apis.resources import CustomResource
 from quintet.apis.suite import NAME, QUINTET, QuintetSpec, Topology
 from quintet.components import Component
 from quintet.controllers.suite.parts import CRDS, OWNED, key_of
-from quintet.controllers.suite.rbac import RIGHTS
+from quintet.controllers.suite.rbac import PERMISSIONS
 from quintet.manifests import process as processes
 from quintet.manifests.crd import definition
 from quintet.manifests.installation import QUINTET as USUAL
@@ -21,12 +21,12 @@ from quintet.manifests.manager import namespace
 from quintet.manifests.process import HEALTH, Process
 from quintet.manifests.rbac import (
     admin_roles,
-    identity,
     lease_rules,
-    offered_roles,
-    rule,
-    unaggregated,
+    optional_roles,
+    policy_rule,
+    service_account_with_roles,
     user_roles,
+    without_aggregation,
 )
 from quintet.manifests.union import union
 
@@ -41,9 +41,11 @@ def operator(components: Sequence[Component], flavour: Flavour = USUAL) -> list[
     return [
         namespace(flavour.namespace),
         definition(QUINTET),
-        *identity(flavour.operator, flavour.namespace, *operator_rules(components, flavour)),
+        *service_account_with_roles(
+            flavour.operator, flavour.namespace, *operator_rules(components, flavour)
+        ),
         *people(kinds),
-        *offered_roles(offered),
+        *optional_roles(offered),
         processes.metrics_service(process),
         processes.deployment(process),
         processes.budget(process),
@@ -58,7 +60,7 @@ def people(kinds: Iterable[CustomResource]) -> list[JsonObject]:
     """
     declared = tuple(kinds)
     viewer, editor = user_roles([QUINTET])
-    return [viewer, unaggregated(editor), *user_roles(declared), *admin_roles(declared)]
+    return [viewer, without_aggregation(editor), *user_roles(declared), *admin_roles(declared)]
 
 
 def operator_process(flavour: Flavour = USUAL, log_level: str = "info") -> Process:
@@ -92,7 +94,11 @@ def operator_rules(
 ) -> tuple[list[JsonObject], list[JsonObject]]:
     """What it may do in the whole cluster, and what in its own namespace."""
     made = _all_that_it_makes(components, flavour)
-    cluster = [*map(rule, RIGHTS), *_granted(made, "ClusterRole"), *_making(made, namespaced=False)]
+    cluster = [
+        *map(policy_rule, PERMISSIONS),
+        *_granted(made, "ClusterRole"),
+        *_making(made, namespaced=False),
+    ]
     names = sorted({key_of(each).name for each in made if each["kind"] == CRDS.kind})
     cluster.append(_verbs(CRDS, ["get", "patch"], names))
     cluster.append(_verbs(CRDS, _SEE))

@@ -1,24 +1,24 @@
-"""What users must be allowed, kept by the API server itself, with or without our webhooks.
+"""ValidatingAdmissionPolicies for the permissions that users must have to set some fields.
 
-Called by `files`: demands of kinds → ValidatingAdmissionPolicies.
+The API server enforces them by itself, with or without our webhooks.
 """
 
 from collections.abc import Iterable
 
 from quintet.apis.meta import JsonObject
-from quintet.controllers.rights import Demand
+from quintet.controllers.permissions import UserRequirement
 from quintet.manifests.rbac import LABELS
 
 _API = "admissionregistration.k8s.io/v1"
 
 
-def policies(demands: Iterable[Demand]) -> list[JsonObject]:
-    """A policy and its binding for each demand."""
-    return [made for demand in demands for made in (_policy(demand), _binding(demand))]
+def policies(requirements: Iterable[UserRequirement]) -> list[JsonObject]:
+    """Return a ValidatingAdmissionPolicy and its binding for each requirement."""
+    return [each for requirement in requirements for each in (_policy(requirement), _binding(requirement))]
 
 
-def _policy(demand: Demand) -> JsonObject:
-    resource, wanted = demand.resource, demand.on
+def _policy(requirement: UserRequirement) -> JsonObject:
+    resource, target = requirement.resource, requirement.on
     rule = {
         "apiGroups": [resource.group],
         "apiVersions": [resource.version],
@@ -26,42 +26,42 @@ def _policy(demand: Demand) -> JsonObject:
         "operations": ["CREATE", "UPDATE"],
     }
     allowed = (
-        f"authorizer.group('{wanted.group}').resource('{wanted.plural}')"
-        f".namespace(object.metadata.namespace).check('{demand.verb}').allowed()"
+        f"authorizer.group('{target.group}').resource('{target.plural}')"
+        f".namespace(object.metadata.namespace).check('{requirement.verb}').allowed()"
     )
-    if demand.or_use:
+    if requirement.or_use:
         allowed += (
             " || authorizer.group('').resource('serviceaccounts').namespace(object.metadata.namespace)"
-            f".name(object.spec.{demand.or_use}).check('use').allowed()"
+            f".name(object.spec.{requirement.or_use}).check('use').allowed()"
         )
-    if demand.expression:
-        allowed = demand.expression
-    # Only what changes is asked about, so that nobody is kept from scaling what others made.
-    conditions = [{"name": "changes-it", "expression": " || ".join(map(_changed, demand.fields))}]
-    if demand.when:
-        conditions.append({"name": "when", "expression": demand.when})
+    if requirement.expression:
+        allowed = requirement.expression
+    # Only changed fields are checked: users may still scale an object that somebody else created.
+    conditions = [{"name": "changes-it", "expression": " || ".join(map(_has_changed, requirement.fields))}]
+    if requirement.when:
+        conditions.append({"name": "when", "expression": requirement.when})
     return {
         "apiVersion": _API,
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": demand.name, "labels": dict(LABELS)},
+        "metadata": {"name": requirement.name, "labels": dict(LABELS)},
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule]},
             "matchConditions": conditions,
-            "validations": [{"expression": allowed, "message": demand.message, "reason": "Forbidden"}],
+            "validations": [{"expression": allowed, "message": requirement.message, "reason": "Forbidden"}],
         },
     }
 
 
-def _binding(demand: Demand) -> JsonObject:
+def _binding(requirement: UserRequirement) -> JsonObject:
     return {
         "apiVersion": _API,
         "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": demand.name, "labels": dict(LABELS)},
-        "spec": {"policyName": demand.name, "validationActions": ["Deny"]},
+        "metadata": {"name": requirement.name, "labels": dict(LABELS)},
+        "spec": {"policyName": requirement.name, "validationActions": ["Deny"]},
     }
 
 
-def _changed(field: str) -> str:
+def _has_changed(field: str) -> str:
     old = f"(oldObject == null ? optional.none() : oldObject.spec.?{field})"
     return f"object.spec.?{field} != {old}"

@@ -1,7 +1,4 @@
-"""Roles from the rights that controllers declare: exactly those, no wildcard, no `escalate` or `bind`.
-
-Called by `files`. Roles for people (view, edit) are made from the kinds themselves.
-"""
+"""Roles with exactly the permissions that controllers declare: no wildcard, no `escalate`, no `bind`."""
 
 from collections.abc import Iterable
 
@@ -10,58 +7,64 @@ from quintet.admission.sources import secret_name
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import CustomResource
 from quintet.components import Component
-from quintet.controllers.rights import Right
+from quintet.controllers.permissions import Permission
 
 GROUP = "rbac.authorization.k8s.io"
 SYSTEM_NAMESPACE = "quintet-system"
-ACCOUNT = "quintet"
+SERVICE_ACCOUNT = "quintet"
 LABELS = {"app.kubernetes.io/name": "quintet", "app.kubernetes.io/part-of": "quintet"}
 _VIEW = ("get", "list", "watch")
 _EDIT = (*_VIEW, "create", "update", "patch", "delete", "deletecollection")
 
 
 def operator_roles(components: Iterable[Component]) -> list[JsonObject]:
-    """The account of the operator and everything that it may do."""
-    rules = component_rules(components)
-    return identity(ACCOUNT, SYSTEM_NAMESPACE, [*rules, *cluster_rules()], process_rules(ACCOUNT))
+    """Return the ServiceAccount of a process with all controllers, its roles and their bindings."""
+    rules = [*component_rules(components), *cluster_rules()]
+    return service_account_with_roles(
+        SERVICE_ACCOUNT, SYSTEM_NAMESPACE, rules, process_rules(SERVICE_ACCOUNT)
+    )
 
 
 def component_rules(components: Iterable[Component]) -> list[JsonObject]:
-    """What controllers may do, wherever their objects are."""
-    return [rule(right) for component in components for right in component.rights]
+    """Return the rules of the ClusterRole that these controllers need."""
+    return [policy_rule(permission) for component in components for permission in component.permissions]
 
 
 def process_rules(name: str) -> list[JsonObject]:
-    """What a process may do where it lives: lead, and keep its certificates."""
+    """Return the rules of the Role in a process's own namespace: for its Lease and its certificates."""
     return [*lease_rules(name), *namespace_rules(secret_name(name))]
 
 
 def lease_rules(*names: str) -> list[JsonObject]:
-    """To lead under one of these names."""
+    """Return the rules for leader election with Leases of these names."""
     lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     return [{**lease, "resourceNames": [*names], "verbs": ["get", "update"]}, {**lease, "verbs": ["create"]}]
 
 
-def identity(name: str, namespace: str, cluster: list[JsonObject], own: list[JsonObject]) -> list[JsonObject]:
-    """An account and what it may do, in the whole cluster and in its own namespace."""
-    account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+def service_account_with_roles(
+    name: str, namespace: str, cluster: list[JsonObject], own: list[JsonObject]
+) -> list[JsonObject]:
+    """Return a ServiceAccount with a ClusterRole, a Role in its own namespace, and their bindings."""
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(name, namespace)},
         _role("ClusterRole", name, cluster),
-        _binding("ClusterRoleBinding", name, account),
+        _binding("ClusterRoleBinding", name, subject),
         _role("Role", name, own, namespace),
-        _binding("RoleBinding", name, account, namespace),
+        _binding("RoleBinding", name, subject, namespace),
     ]
 
 
-def offered_roles(components: Iterable[Component]) -> list[JsonObject]:
-    """Roles that nobody has until somebody binds them to the operator in a namespace."""
-    offers = [offer for component in components for offer in component.offers]
-    return [_role("ClusterRole", offer.name, [rule(right) for right in offer.rights]) for offer in offers]
+def optional_roles(components: Iterable[Component]) -> list[JsonObject]:
+    """Return the ClusterRoles that administrators may bind to the operator in a namespace."""
+    roles = [role for component in components for role in component.optional_roles]
+    return [
+        _role("ClusterRole", role.name, [policy_rule(each) for each in role.permissions]) for role in roles
+    ]
 
 
 def user_roles(declared: Iterable[CustomResource]) -> list[JsonObject]:
-    """What people may do with a kind; the cluster's own view, edit and admin roles take them in."""
+    """Return a viewer and an editor role per kind, aggregated to the cluster roles view, edit and admin."""
     roles = []
     for each in declared:
         resource, name = each.resource, each.resource.kind.lower()
@@ -85,48 +88,48 @@ def user_roles(declared: Iterable[CustomResource]) -> list[JsonObject]:
 
 
 def admin_roles(declared: Iterable[CustomResource]) -> list[JsonObject]:
-    """All that an editor may, and to make other objects belong to one of the kind; for the role admin."""
+    """Return an admin role per kind: the editor's rules and `update` on `finalizers`."""
     roles = []
     for editor in user_roles(declared)[1::2]:
         first = editor["rules"][0]
-        owning = {**first, "resources": [f"{first['resources'][0]}/finalizers"], "verbs": ["update"]}
+        finalizers = {**first, "resources": [f"{first['resources'][0]}/finalizers"], "verbs": ["update"]}
         name = editor["metadata"]["name"].removesuffix("-editor")
-        made = _role("ClusterRole", f"{name}-admin", [*editor["rules"], owning])
+        made = _role("ClusterRole", f"{name}-admin", [*editor["rules"], finalizers])
         made["metadata"]["labels"] |= {f"{GROUP}/aggregate-to-admin": "true"}
         roles.append(made)
     return roles
 
 
-def unaggregated(role: JsonObject) -> JsonObject:
-    """The same role, for those alone who are bound to it by name."""
+def without_aggregation(role: JsonObject) -> JsonObject:
+    """Return the role without its aggregation labels: only explicit bindings grant it."""
     labels = {
         key: value for key, value in role["metadata"]["labels"].items() if not key.startswith(f"{GROUP}/")
     }
     return {**role, "metadata": {**role["metadata"], "labels": labels}}
 
 
-def rule(right: Right) -> JsonObject:
-    """One declared right as a role says it."""
-    made: JsonObject = {
-        "apiGroups": [right.group],
-        "resources": list(right.resources),
-        "verbs": list(right.verbs),
+def policy_rule(permission: Permission) -> JsonObject:
+    """Return the rule of a Role that grants the permission."""
+    rule: JsonObject = {
+        "apiGroups": [permission.group],
+        "resources": list(permission.resources),
+        "verbs": list(permission.verbs),
     }
-    return {**made, "resourceNames": list(right.names)} if right.names else made
+    return {**rule, "resourceNames": list(permission.names)} if permission.names else rule
 
 
 def _role(kind: str, name: str, rules: list[JsonObject], namespace: str = "") -> JsonObject:
     return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": _metadata(name, namespace), "rules": rules}
 
 
-def _binding(kind: str, name: str, account: JsonObject, namespace: str = "") -> JsonObject:
+def _binding(kind: str, name: str, subject: JsonObject, namespace: str = "") -> JsonObject:
     role = "ClusterRole" if kind == "ClusterRoleBinding" else "Role"
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": kind,
         "metadata": _metadata(name, namespace),
         "roleRef": {"apiGroup": GROUP, "kind": role, "name": name},
-        "subjects": [account],
+        "subjects": [subject],
     }
 
 

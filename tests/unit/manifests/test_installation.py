@@ -61,7 +61,7 @@ def test_a_controller_gets_no_right_of_another():
     ]
     declared = {
         (right.group, resource, verb)
-        for right in COMPONENTS["jsonserver"].rights
+        for right in COMPONENTS["jsonserver"].permissions
         for resource in right.resources
         for verb in right.verbs
     }

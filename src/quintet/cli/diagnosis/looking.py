@@ -190,8 +190,8 @@ class Looking:
         return after.judge_definitions(await self._definitions(map(definition, (*own, *kinds))))
 
     async def _policies(self, running: Sequence[Component]) -> list[Finding]:
-        demands = [demand for component in running for demand in component.demands]
-        wanted = [(body["kind"], body["metadata"]["name"]) for body in policies(demands)]
+        requirements = [requirement for component in running for requirement in component.user_requirements]
+        wanted = [(body["kind"], body["metadata"]["name"]) for body in policies(requirements)]
         live: dict[str, set[str]] = {}
         for kind in {kind for kind, _ in wanted}:
             found = await self._listed(BY_KIND[kind], metadata_only=True)

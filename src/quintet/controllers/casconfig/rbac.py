@@ -6,27 +6,29 @@ a config, and what that may do, the administrators of its namespace decide.
 
 from quintet.apis.casconfig import CASCONFIGS, SERVICE_ACCOUNT
 from quintet.apis.meta import Resource
-from quintet.controllers.rights import Demand, Offer, Right
+from quintet.controllers.permissions import OptionalRole, Permission, UserRequirement
 
-RIGHTS = (
-    Right("openebs.io", ("casconfigs",), ("list", "watch"), "to see what is asked for"),
-    Right("openebs.io", ("casconfigs",), ("patch",), "to add and remove the finalizer"),
-    Right("openebs.io", ("casconfigs/status",), ("patch",), "to say what became of it"),
-    Right(
+PERMISSIONS = (
+    Permission("openebs.io", ("casconfigs",), ("list", "watch"), "to see what is asked for"),
+    Permission("openebs.io", ("casconfigs",), ("patch",), "to add and remove the finalizer"),
+    Permission("openebs.io", ("casconfigs/status",), ("patch",), "to say what became of it"),
+    Permission(
         "",
         ("serviceaccounts",),
         ("impersonate",),
         "to read and change targets with the rights of that account, and never with its own",
         names=(SERVICE_ACCOUNT,),
     ),
-    Right("", ("namespaces",), ("get",), "to see whether a namespace is going, and its accounts with it"),
-    Right("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+    Permission(
+        "", ("namespaces",), ("get",), "to see whether a namespace is going, and its accounts with it"
+    ),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
 )
 
 # Whoever may create pods in a namespace can act as any ServiceAccount there, so a config gives them no
 # right that they do not have. Whoever may not must not gain by a config what its account may do.
-DEMANDS = (
-    Demand(
+USER_REQUIREMENTS = (
+    UserRequirement(
         "casconfig-account.quintet.dev",
         CASCONFIGS,
         ("policies", "scope", "mode"),
@@ -39,13 +41,15 @@ DEMANDS = (
 
 _CHANGE = ("get", "list", "watch", "patch")
 # For administrators to bind to the account `casconfig` of a namespace; nobody has it by himself.
-OFFERS = (
-    Offer(
+OPTIONAL_ROLES = (
+    OptionalRole(
         "casconfig-workloads",
         (
-            Right("apps", ("deployments", "statefulsets", "daemonsets"), _CHANGE, "to be changed by configs"),
-            Right("batch", ("cronjobs",), _CHANGE, "to be changed by configs"),
-            Right("", ("configmaps",), ("list", "watch"), "to take values from"),
+            Permission(
+                "apps", ("deployments", "statefulsets", "daemonsets"), _CHANGE, "to be changed by configs"
+            ),
+            Permission("batch", ("cronjobs",), _CHANGE, "to be changed by configs"),
+            Permission("", ("configmaps",), ("list", "watch"), "to take values from"),
         ),
     ),
 )

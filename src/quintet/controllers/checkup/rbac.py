@@ -7,30 +7,32 @@ itself: there is no `escalate` and no `bind` here.
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Resource
 from quintet.controllers.checkup.desired import RBAC, RESULT_VERBS
-from quintet.controllers.rights import Demand, Right
+from quintet.controllers.permissions import Permission, UserRequirement
 
 _CHILD = ("get", "list", "watch", "create", "patch", "delete")
 _PODS = Resource("", "v1", "Pod", "pods")
 
-RIGHTS = (
-    Right("kiagnose.io", ("checkups",), ("list", "watch"), "to see what is asked for"),
-    Right("kiagnose.io", ("checkups",), ("patch",), "to add and remove the finalizer"),
-    Right("kiagnose.io", ("checkups/status",), ("patch",), "to say what became of it"),
-    Right("kiagnose.io", ("checkups/finalizers",), ("update",), "to own children that block its deletion"),
-    Right("", ("configmaps",), RESULT_VERBS, "what is granted to checkups, on one ConfigMap each"),
-    Right("", ("configmaps",), ("list", "watch", "create", "delete"), "where results go"),
-    Right(RBAC, ("roles", "rolebindings"), _CHILD, "the right to write results"),
-    Right("batch", ("jobs",), _CHILD, "the checkups themselves"),
-    Right("", ("pods",), ("list", "watch"), "to see how a checkup runs and why it does not"),
-    Right("", ("pods/log",), ("get",), "to keep the log of a run that ended badly"),
-    Right("", ("events",), ("list",), "to keep what was said about such a run"),
-    Right("", ("serviceaccounts",), ("list", "watch"), "to wait for the one that a checkup runs as"),
-    Right("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+PERMISSIONS = (
+    Permission("kiagnose.io", ("checkups",), ("list", "watch"), "to see what is asked for"),
+    Permission("kiagnose.io", ("checkups",), ("patch",), "to add and remove the finalizer"),
+    Permission("kiagnose.io", ("checkups/status",), ("patch",), "to say what became of it"),
+    Permission(
+        "kiagnose.io", ("checkups/finalizers",), ("update",), "to own children that block its deletion"
+    ),
+    Permission("", ("configmaps",), RESULT_VERBS, "what is granted to checkups, on one ConfigMap each"),
+    Permission("", ("configmaps",), ("list", "watch", "create", "delete"), "where results go"),
+    Permission(RBAC, ("roles", "rolebindings"), _CHILD, "the right to write results"),
+    Permission("batch", ("jobs",), _CHILD, "the checkups themselves"),
+    Permission("", ("pods",), ("list", "watch"), "to see how a checkup runs and why it does not"),
+    Permission("", ("pods/log",), ("get",), "to keep the log of a run that ended badly"),
+    Permission("", ("events",), ("list",), "to keep what was said about such a run"),
+    Permission("", ("serviceaccounts",), ("list", "watch"), "to wait for the one that a checkup runs as"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
 )
 
-DEMANDS = (
+USER_REQUIREMENTS = (
     # A Checkup runs an image as a ServiceAccount: whoever may do neither by hand must not gain it.
-    Demand(
+    UserRequirement(
         "checkup-account.quintet.dev",
         CHECKUPS,
         ("image", "serviceAccountName", "params"),
@@ -41,7 +43,7 @@ DEMANDS = (
         or_use="serviceAccountName",
     ),
     # A pod template can also mount every Secret of the namespace, which no right to use an account covers.
-    Demand(
+    UserRequirement(
         "checkup-template.quintet.dev",
         CHECKUPS,
         ("template",),

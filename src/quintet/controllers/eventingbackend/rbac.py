@@ -1,37 +1,45 @@
 """The rights that the EventingBackend controller needs, each with its reason, and what it demands of users.
 
 It may grant a dispatcher its rights only because it holds exactly these itself. It has no right on
-Secrets: `OFFERS` is a role that a namespace's administrator may bind to it there.
+Secrets: `OPTIONAL_ROLES` is a role that a namespace's administrator may bind to it there.
 """
 
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS
 from quintet.controllers.eventingbackend.desired import DISPATCHER_VERBS, EVENT_VERBS, RBAC
 from quintet.controllers.eventingbackend.drivers.secrets import ROLE, SECRETS
-from quintet.controllers.rights import Demand, Offer, Right
+from quintet.controllers.permissions import OptionalRole, Permission, UserRequirement
 
 _CHILD = ("get", "list", "watch", "create", "patch", "delete")
 _GROUP = EVENTINGBACKENDS.group
 
-RIGHTS = (
-    Right(_GROUP, ("eventingbackends",), ("list", "watch"), "to see what is asked for"),
-    Right(_GROUP, ("eventingbackends",), ("patch",), "to add and remove the finalizer"),
-    Right(_GROUP, ("eventingbackends/status",), ("patch",), "to say what became of it"),
-    Right(_GROUP, ("eventingbackends/finalizers",), ("update",), "to own children that block its deletion"),
-    Right(_GROUP, ("subscriptions",), DISPATCHER_VERBS, "to know who uses a backend; granted to dispatchers"),
-    Right("events.k8s.io", ("events",), EVENT_VERBS, "to tell users what happened; granted to dispatchers"),
-    Right("apps", ("deployments",), _CHILD, "publishers and dispatchers"),
-    Right("apps", ("statefulsets",), _CHILD, "servers of backends that bring their own"),
-    Right("", ("services", "serviceaccounts"), _CHILD, "their addresses, and who dispatchers are"),
-    Right(RBAC, ("roles", "rolebindings"), _CHILD, "what dispatchers may do"),
-    Right("policy", ("poddisruptionbudgets",), _CHILD, "no more than one pod of a part leaves at a time"),
-    Right("networking.k8s.io", ("networkpolicies",), _CHILD, "to keep strangers away from servers"),
-    Right(
+PERMISSIONS = (
+    Permission(_GROUP, ("eventingbackends",), ("list", "watch"), "to see what is asked for"),
+    Permission(_GROUP, ("eventingbackends",), ("patch",), "to add and remove the finalizer"),
+    Permission(_GROUP, ("eventingbackends/status",), ("patch",), "to say what became of it"),
+    Permission(
+        _GROUP, ("eventingbackends/finalizers",), ("update",), "to own children that block its deletion"
+    ),
+    Permission(
+        _GROUP, ("subscriptions",), DISPATCHER_VERBS, "to know who uses a backend; granted to dispatchers"
+    ),
+    Permission(
+        "events.k8s.io", ("events",), EVENT_VERBS, "to tell users what happened; granted to dispatchers"
+    ),
+    Permission("apps", ("deployments",), _CHILD, "publishers and dispatchers"),
+    Permission("apps", ("statefulsets",), _CHILD, "servers of backends that bring their own"),
+    Permission("", ("services", "serviceaccounts"), _CHILD, "their addresses, and who dispatchers are"),
+    Permission(RBAC, ("roles", "rolebindings"), _CHILD, "what dispatchers may do"),
+    Permission(
+        "policy", ("poddisruptionbudgets",), _CHILD, "no more than one pod of a part leaves at a time"
+    ),
+    Permission("networking.k8s.io", ("networkpolicies",), _CHILD, "to keep strangers away from servers"),
+    Permission(
         "autoscaling",
         ("horizontalpodautoscalers",),
         ("list", "watch"),
         "to leave the number of pods to an autoscaler",
     ),
-    Right(
+    Permission(
         "discovery.k8s.io",
         ("endpointslices",),
         ("get",),
@@ -40,10 +48,10 @@ RIGHTS = (
     ),
 )
 
-OFFERS = (
-    Offer(
+OPTIONAL_ROLES = (
+    OptionalRole(
         ROLE,
-        (Right("", (SECRETS.plural,), ("get",), "to log in to the servers of backends in a namespace"),),
+        (Permission("", (SECRETS.plural,), ("get",), "to log in to the servers of backends in a namespace"),),
     ),
 )
 
@@ -55,8 +63,8 @@ _MAY = (
 
 # A backend sends the Secret that it names to the server that it names: at any change of its config, be it
 # only the server, the user must be one who may read that Secret.
-DEMANDS = (
-    Demand(
+USER_REQUIREMENTS = (
+    UserRequirement(
         "eventingbackend-secrets.quintet.dev",
         EVENTINGBACKENDS,
         ("type", "config"),

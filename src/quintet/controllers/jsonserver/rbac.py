@@ -2,23 +2,27 @@
 
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Resource
-from quintet.controllers.rights import Demand, Right
+from quintet.controllers.permissions import Permission, UserRequirement
 
-RIGHTS = (
-    Right("example.com", ("jsonservers",), ("list", "watch"), "to see what is asked for"),
-    Right("example.com", ("jsonservers",), ("patch",), "to add and remove the finalizer"),
-    Right("example.com", ("jsonservers/status",), ("patch",), "to say what became of it"),
-    Right("example.com", ("jsonservers/finalizers",), ("update",), "to own children that block its deletion"),
-    Right(
+PERMISSIONS = (
+    Permission("example.com", ("jsonservers",), ("list", "watch"), "to see what is asked for"),
+    Permission("example.com", ("jsonservers",), ("patch",), "to add and remove the finalizer"),
+    Permission("example.com", ("jsonservers/status",), ("patch",), "to say what became of it"),
+    Permission(
+        "example.com", ("jsonservers/finalizers",), ("update",), "to own children that block its deletion"
+    ),
+    Permission(
         "", ("configmaps", "services"), ("get", "list", "watch", "create", "patch", "delete"), "the children"
     ),
-    Right("apps", ("deployments",), ("get", "list", "watch", "create", "patch", "delete"), "the children"),
-    Right("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+    Permission(
+        "apps", ("deployments",), ("get", "list", "watch", "create", "patch", "delete"), "the children"
+    ),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
 )
 
 # A JsonServer decides what runs in pods: whoever may write JsonServers but not pods must not gain that.
-DEMANDS = (
-    Demand(
+USER_REQUIREMENTS = (
+    UserRequirement(
         "jsonserver-pods.quintet.dev",
         JSONSERVERS,
         ("image", "template", "casConfig"),

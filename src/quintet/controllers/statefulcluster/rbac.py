@@ -2,36 +2,38 @@
 
 from quintet.apis.meta import Resource
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
-from quintet.controllers.rights import Demand, Right
+from quintet.controllers.permissions import Permission, UserRequirement
 
-RIGHTS = (
-    Right("enge.me", ("statefulclusters",), ("list", "watch"), "to see what is asked for"),
-    Right("enge.me", ("statefulclusters/status",), ("patch",), "to say what became of it"),
-    Right("enge.me", ("statefulclusters/finalizers",), ("update",), "to own pods that block its deletion"),
-    Right("", ("pods",), ("get", "list", "watch", "create", "patch", "delete"), "the replicas"),
-    Right("", ("pods/eviction",), ("create",), "to remove replicas as disruption budgets allow"),
-    Right(
+PERMISSIONS = (
+    Permission("enge.me", ("statefulclusters",), ("list", "watch"), "to see what is asked for"),
+    Permission("enge.me", ("statefulclusters/status",), ("patch",), "to say what became of it"),
+    Permission(
+        "enge.me", ("statefulclusters/finalizers",), ("update",), "to own pods that block its deletion"
+    ),
+    Permission("", ("pods",), ("get", "list", "watch", "create", "patch", "delete"), "the replicas"),
+    Permission("", ("pods/eviction",), ("create",), "to remove replicas as disruption budgets allow"),
+    Permission(
         "",
         ("persistentvolumeclaims",),
         ("get", "list", "watch", "create", "patch", "delete"),
         "the claims of the replicas",
     ),
-    Right(
+    Permission(
         "apps",
         ("controllerrevisions",),
         ("get", "list", "watch", "create", "patch", "delete"),
         "the history of templates",
     ),
-    Right("policy", ("poddisruptionbudgets",), ("list",), "to name the budget that holds up a removal"),
-    Right("", ("persistentvolumes",), ("get",), "to see whether a volume can still be reached"),
-    Right("storage.k8s.io", ("storageclasses",), ("get",), "to see whether a claim waits for its pod"),
-    Right("", ("nodes",), ("list",), "to see whether a node that holds a volume is still there"),
-    Right("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+    Permission("policy", ("poddisruptionbudgets",), ("list",), "to name the budget that holds up a removal"),
+    Permission("", ("persistentvolumes",), ("get",), "to see whether a volume can still be reached"),
+    Permission("storage.k8s.io", ("storageclasses",), ("get",), "to see whether a claim waits for its pod"),
+    Permission("", ("nodes",), ("list",), "to see whether a node that holds a volume is still there"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
 )
 
 # A StatefulCluster decides what runs in pods and which volumes are made: nobody may gain that through it.
-DEMANDS = (
-    Demand(
+USER_REQUIREMENTS = (
+    UserRequirement(
         "statefulcluster-pods.quintet.dev",
         STATEFULCLUSTERS,
         ("template", "cluster"),
@@ -39,7 +41,7 @@ DEMANDS = (
         Resource("", "v1", "Pod", "pods"),
         "spec.template and spec.cluster decide what runs in pods: you need the right to create pods here",
     ),
-    Demand(
+    UserRequirement(
         "statefulcluster-claims.quintet.dev",
         STATEFULCLUSTERS,
         ("volumeClaimTemplates",),
@@ -47,7 +49,7 @@ DEMANDS = (
         Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
         "spec.volumeClaimTemplates makes claims: you need the right to create persistentvolumeclaims here",
     ),
-    Demand(
+    UserRequirement(
         "statefulcluster-data.quintet.dev",
         STATEFULCLUSTERS,
         ("persistentVolumeClaimRetentionPolicy",),

@@ -4,13 +4,13 @@ What dispatchers may do is granted to them by the controller of backends. Users 
 that on Subscriptions: a sink is a Service of their own namespace.
 """
 
-from quintet.controllers.rights import Right
+from quintet.controllers.permissions import Permission
 
-RIGHTS = (
-    Right("eventing.kyma-project.io", ("subscriptions",), ("list", "watch"), "to see what is asked for"),
-    Right("eventing.kyma-project.io", ("subscriptions",), ("patch",), "to add and remove the finalizer"),
-    Right("eventing.kyma-project.io", ("subscriptions/status",), ("patch",), "to say what became of it"),
-    Right("eventing.kyma-project.io", ("eventingbackends",), ("list", "watch"), "to know who delivers"),
-    Right("", ("services",), ("list", "watch"), "to say that a sink is not there"),
-    Right("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+PERMISSIONS = (
+    Permission("eventing.kyma-project.io", ("subscriptions",), ("list", "watch"), "to see what is asked for"),
+    Permission("eventing.kyma-project.io", ("subscriptions",), ("patch",), "to add and remove the finalizer"),
+    Permission("eventing.kyma-project.io", ("subscriptions/status",), ("patch",), "to say what became of it"),
+    Permission("eventing.kyma-project.io", ("eventingbackends",), ("list", "watch"), "to know who delivers"),
+    Permission("", ("services",), ("list", "watch"), "to say that a sink is not there"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
 )

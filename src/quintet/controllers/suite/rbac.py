@@ -5,11 +5,11 @@ objects, and all that it grants by them.
 """
 
 from quintet.apis.suite import QUINTETS
-from quintet.controllers.rights import Right
+from quintet.controllers.permissions import Permission
 
-RIGHTS = (
-    Right(QUINTETS.group, ("quintets",), ("list", "watch"), "to see what is asked for"),
-    Right(QUINTETS.group, ("quintets/status",), ("patch",), "to say what became of it"),
-    Right(QUINTETS.group, ("quintets/finalizers",), ("update",), "to own what it makes"),
-    Right("events.k8s.io", ("events",), ("create", "patch"), "to tell administrators what happened"),
+PERMISSIONS = (
+    Permission(QUINTETS.group, ("quintets",), ("list", "watch"), "to see what is asked for"),
+    Permission(QUINTETS.group, ("quintets/status",), ("patch",), "to say what became of it"),
+    Permission(QUINTETS.group, ("quintets/finalizers",), ("update",), "to own what it makes"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell administrators what happened"),
 )
