@@ -19,7 +19,7 @@ from benchmarks.running import Running, clock, running
 from benchmarks.workloads import Scene, Workload
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, Resource, Struct
-from quintet.controllers.jsonserver import desired
+from quintet.controllers.jsonserver.decide import desired
 from quintet.kube.client import decode_watch_event
 
 SETTLE = 1.0

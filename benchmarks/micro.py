@@ -17,9 +17,9 @@ from kit.jsonservers import PEOPLE
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
 from quintet.apis.meta import ObjectKey, ObjectMeta
 from quintet.clock import SystemClock
-from quintet.controllers.jsonserver import desired
 from quintet.controllers.jsonserver.controller import DeploymentView
-from quintet.controllers.jsonserver.status import DeploymentStatus
+from quintet.controllers.jsonserver.decide import desired
+from quintet.controllers.jsonserver.decide.status import DeploymentStatus
 from quintet.runtime.ownership import as_applied, project, untouched
 from quintet.runtime.queue import WorkQueue
 

@@ -15,8 +15,8 @@ import msgspec
 
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
 from quintet.apis.meta import JsonObject, ObjectMeta, Resource
-from quintet.controllers.jsonserver import desired
-from quintet.controllers.jsonserver.status import Rollout, status_of
+from quintet.controllers.jsonserver.decide import desired
+from quintet.controllers.jsonserver.decide.status import Rollout, status_of
 from quintet.kube.client import MERGE
 from quintet.runtime import conditions
 

@@ -13,7 +13,7 @@ from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerStatus, S
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.cli import run as product
 from quintet.clock import SystemClock
-from quintet.controllers.jsonserver import desired
+from quintet.controllers.jsonserver.decide import desired
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport

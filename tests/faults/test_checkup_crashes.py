@@ -39,7 +39,7 @@ from kit.proxy.requests import Predicate
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.checkup.contract import RUN_LABEL
 from quintet.apis.meta import Object, ObjectKey
-from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.decide import desired
 from quintet.kube.client import Client
 from quintet.kube.errors import KubeError, NotFound
 

@@ -34,7 +34,7 @@ from kit.proxy import FaultProxy, matching
 from kit.statefulclusters import CONTEXT, a_cluster, claims, claims_of, get, names, pods, revisions
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
-from quintet.controllers.statefulcluster.desired import PODS
+from quintet.controllers.statefulcluster.decide.desired import PODS
 from quintet.kube.client import Client
 
 POLICY = {"whenScaled": "Delete", "whenDeleted": "Delete"}

@@ -22,7 +22,7 @@ from kit.subscriptions import STREAM, Scene, a_scene, install, subscription_oper
 from quintet.apis.meta import Object
 from quintet.apis.subscription import SUBSCRIPTIONS
 from quintet.controllers.subscription import controller
-from quintet.eventing.naming import consumer_name
+from quintet.eventing.decide.naming import consumer_name
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 from quintet.local.cluster import Cluster

@@ -29,7 +29,7 @@ from kit.objects import exists
 from kit.proxy import Answer, FaultProxy, Injection, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, find_condition
-from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.decide import desired
 from quintet.kube.client import PODS, Client
 from quintet.runtime.ownership import as_applied
 

@@ -8,7 +8,7 @@ from kit.objects import exists, gone
 from kit.proxy import FaultProxy, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey
-from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.decide import desired
 from quintet.kube.client import PODS, Client
 from quintet.kube.errors import NotFound
 

@@ -21,8 +21,8 @@ from kit.proxy import FaultProxy, anything, matching
 from kit.quintet import COMMAND
 from quintet.apis.checkup import CHECKUPS, Checkup
 from quintet.apis.meta import Object, ObjectKey
-from quintet.controllers.checkup import desired
-from quintet.controllers.checkup.timing import Limits
+from quintet.controllers.checkup.decide import desired
+from quintet.controllers.checkup.decide.timing import Limits
 from quintet.kube.client import Client
 
 SLOTS = 8

@@ -8,7 +8,7 @@ import pytest
 from kit.checkups import PlayedPod, create, run_name, with_verdict, write_results
 from quintet.apis.checkup.types import MAX_RESULT_BYTES
 from quintet.apis.meta import Object, ObjectKey
-from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.decide import desired
 from quintet.kube.client import Client
 from quintet.kube.errors import ApiError
 

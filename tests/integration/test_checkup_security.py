@@ -26,7 +26,7 @@ from kit.objects import exists
 from kit.proxy import Answer, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, Resource
-from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.decide import desired
 from quintet.controllers.checkup.rbac import PERMISSIONS, USER_REQUIREMENTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies

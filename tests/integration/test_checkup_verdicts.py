@@ -30,7 +30,7 @@ from kit.objects import exists
 from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, find_condition
-from quintet.controllers.checkup import desired
+from quintet.controllers.checkup.decide import desired
 from quintet.kube.client import PODS, Client
 from quintet.kube.errors import Invalid
 

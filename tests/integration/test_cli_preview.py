@@ -13,7 +13,7 @@ from kit.nats import NatsServer
 from kit.objects import missing
 from quintet.apis.checkup.contract import UID_LABEL, object_name
 from quintet.apis.meta import JsonObject, Object, ObjectKey
-from quintet.controllers.eventingbackend import server
+from quintet.controllers.eventingbackend.decide import server
 from quintet.kube.client import Client
 
 TYPES = {

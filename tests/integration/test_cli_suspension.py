@@ -30,9 +30,9 @@ from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.steering import SUSPENDED
 from quintet.apis.subscription import SUBSCRIPTIONS
 from quintet.controllers.eventingbackend.probing import Timing
-from quintet.controllers.jsonserver.desired import DEPLOYMENTS
+from quintet.controllers.jsonserver.decide.desired import DEPLOYMENTS
 from quintet.controllers.subscription import controller as subscription_controller
-from quintet.eventing.naming import consumer_name
+from quintet.eventing.decide.naming import consumer_name
 from quintet.kube.client import PODS, Client
 from quintet.local.cluster import Cluster
 from quintet.runtime.events import EVENTS

@@ -31,10 +31,10 @@ from kit.subscriptions import (
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.subscription import controller
-from quintet.eventing import consumers
+from quintet.eventing.decide import consumers
+from quintet.eventing.decide.naming import consumer_name
 from quintet.eventing.dispatcher import courier, deadletters
-from quintet.eventing.dispatcher.policy import Patience
-from quintet.eventing.naming import consumer_name
+from quintet.eventing.dispatcher.decide.policy import Patience
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
 from quintet.nats.config import SECOND

@@ -21,9 +21,10 @@ from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
-from quintet.controllers.eventingbackend import server
+from quintet.controllers.eventingbackend.decide import server
 from quintet.controllers.eventingbackend.probing import Timing
-from quintet.eventing import consumers, streams
+from quintet.eventing import streams
+from quintet.eventing.decide import consumers
 from quintet.kube.client import Client
 from quintet.nats.config import StreamConfig
 from quintet.nats.jetstream import JetStream

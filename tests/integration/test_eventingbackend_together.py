@@ -25,8 +25,8 @@ from kit.proxy import FaultProxy, matching
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
-from quintet.controllers.eventingbackend import desired
-from quintet.eventing import consumers
+from quintet.controllers.eventingbackend.decide import desired
+from quintet.eventing.decide import consumers
 from quintet.kube.client import Client
 from quintet.nats.config import StreamConfig
 

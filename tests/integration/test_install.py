@@ -24,7 +24,7 @@ from kit.suite import (
     suite_operator_at,
 )
 from quintet import __version__
-from quintet.controllers.suite.parts import OWNED
+from quintet.controllers.suite.decide.parts import OWNED
 from quintet.local.cluster import Cluster
 
 NAMESPACE = "quintet-system"

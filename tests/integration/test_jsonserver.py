@@ -25,7 +25,7 @@ from kit.proxy import Answer, Before, FaultProxy, anything, matching
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
 from quintet.apis.meta import Object, ObjectKey
-from quintet.controllers.jsonserver import desired
+from quintet.controllers.jsonserver.decide import desired
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import Invalid
 from quintet.runtime.manager import Manager

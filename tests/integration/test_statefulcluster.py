@@ -27,7 +27,7 @@ from kit.statefulclusters import (
 )
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS, ClaimState
-from quintet.controllers.statefulcluster.desired import CLAIMS, PODS
+from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS
 from quintet.kube.client import JSON, Client
 
 

@@ -29,8 +29,8 @@ from kit.statefulclusters import (
 )
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.statefulcluster import STATEFULCLUSTERS, ClaimState
-from quintet.controllers.statefulcluster import plan
-from quintet.controllers.statefulcluster.desired import CLAIMS, PODS
+from quintet.controllers.statefulcluster.decide import plan
+from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS
 from quintet.kube.client import Client
 
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")

@@ -25,9 +25,9 @@ from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTIONS, EventType, Subscription
 from quintet.clock import SystemClock
 from quintet.controllers.subscription import controller, hands
-from quintet.eventing.choice import DEFAULT
-from quintet.eventing.consumers import owner
-from quintet.eventing.naming import consumer_name
+from quintet.eventing.decide.choice import DEFAULT
+from quintet.eventing.decide.consumers import owner
+from quintet.eventing.decide.naming import consumer_name
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
 from quintet.nats.client import Client as NatsClient

@@ -17,8 +17,8 @@ from quintet.apis.meta import Object
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import SystemClock
 from quintet.controllers.subscription import controller, hands
-from quintet.eventing.consumers import wanted
-from quintet.eventing.naming import consumer_name
+from quintet.eventing.decide.consumers import wanted
+from quintet.eventing.decide.naming import consumer_name
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
 from quintet.nats.client import Client as NatsClient

@@ -33,7 +33,8 @@ from quintet.apis.eventingbackend import (
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS
 from quintet.clock import SystemClock
-from quintet.controllers.eventingbackend import controller, desired, server
+from quintet.controllers.eventingbackend import controller
+from quintet.controllers.eventingbackend.decide import desired, server
 from quintet.controllers.eventingbackend.drivers.secrets import ROLE, SECRETS
 from quintet.controllers.eventingbackend.options import Options
 from quintet.controllers.eventingbackend.probing import Timing

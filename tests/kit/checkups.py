@@ -21,8 +21,9 @@ from quintet.apis.checkup import CHECKUP, CHECKUPS, Checkup
 from quintet.apis.checkup.contract import object_name
 from quintet.apis.checkup.types import FINALIZER
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
-from quintet.controllers.checkup import controller, desired
-from quintet.controllers.checkup.timing import Limits
+from quintet.controllers.checkup import controller
+from quintet.controllers.checkup.decide import desired
+from quintet.controllers.checkup.decide.timing import Limits
 from quintet.kube.client import PODS, Client
 from quintet.runtime.manager import Manager
 

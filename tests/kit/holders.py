@@ -19,8 +19,8 @@ from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QuintetSpec, Topology
 from quintet.components import COMPONENTS, Component
-from quintet.controllers.checkup import desired as checkups
-from quintet.controllers.eventingbackend import desired as eventing
+from quintet.controllers.checkup.decide import desired as checkups
+from quintet.controllers.eventingbackend.decide import desired as eventing
 from quintet.manifests.installation import QUINTET, Flavour, installer, objects
 from quintet.manifests.operator import operator_rules
 from quintet.manifests.rbac import SERVICE_ACCOUNT as WHOLE_ACCOUNT

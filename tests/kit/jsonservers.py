@@ -11,7 +11,8 @@ from kit.eventually import eventually
 from kit.kinds import define, operating
 from quintet.apis.jsonserver import JSONSERVER, JSONSERVERS, JsonServer
 from quintet.apis.meta import JsonObject, ObjectKey
-from quintet.controllers.jsonserver import controller, desired
+from quintet.controllers.jsonserver import controller
+from quintet.controllers.jsonserver.decide import desired
 from quintet.controllers.jsonserver.readback import ReadBack
 from quintet.kube.client import Client
 from quintet.runtime.manager import Manager

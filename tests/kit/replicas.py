@@ -3,7 +3,7 @@
 from typing import Any
 
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, Wanted
+from quintet.controllers.statefulcluster.decide.observed import Claim, Observed, Pod, Wanted
 
 NOW = 1_900_000_000.0
 OLD, NEW = "web-old", "web-new"

@@ -18,7 +18,7 @@ from kit.kinds import define, operating
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.statefulcluster import STATEFULCLUSTER, STATEFULCLUSTERS, StatefulCluster
 from quintet.controllers.statefulcluster import controller
-from quintet.controllers.statefulcluster.desired import CLAIMS, PODS, REVISIONS
+from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS, REVISIONS
 from quintet.kube.client import Client
 from quintet.runtime.manager import Manager
 

@@ -30,9 +30,9 @@ from quintet.apis.eventingbackend.addresses import Limits
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS, Subscription
 from quintet.clock import SystemClock
-from quintet.controllers.eventingbackend import desired
+from quintet.controllers.eventingbackend.decide import desired
 from quintet.controllers.subscription import controller
-from quintet.eventing.dispatcher.policy import Patience
+from quintet.eventing.dispatcher.decide.policy import Patience
 from quintet.eventing.dispatcher.process import Dispatcher
 from quintet.eventing.sessions import Sessions
 from quintet.eventing.settings import DispatcherSettings, NatsSettings

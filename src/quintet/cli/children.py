@@ -44,7 +44,7 @@ def children(obj: JsonObject, images: Images | None = None) -> Made | None:
 
 def _jsonserver(obj: JsonObject, images: Images) -> Made:
     from quintet.apis.jsonserver import JsonServer
-    from quintet.controllers.jsonserver import desired
+    from quintet.controllers.jsonserver.decide import desired
 
     server = msgspec.convert(obj, JsonServer)
     notes = () if server.spec.image else (_image_note(images.json_server),)
@@ -59,7 +59,7 @@ def _jsonserver(obj: JsonObject, images: Images) -> Made:
 def _checkup(obj: JsonObject, images: Images) -> Made:
     from quintet.apis.checkup import Checkup
     from quintet.apis.checkup.contract import object_name
-    from quintet.controllers.checkup import desired
+    from quintet.controllers.checkup.decide import desired
 
     known = bool(obj["metadata"].get("uid"))
     checkup = msgspec.convert(_with_uid(obj), Checkup)
@@ -80,7 +80,7 @@ def _checkup(obj: JsonObject, images: Images) -> Made:
 
 def _statefulcluster(obj: JsonObject, images: Images) -> Made:
     from quintet.apis.statefulcluster import Draw, StatefulCluster
-    from quintet.controllers.statefulcluster import desired, revisions
+    from quintet.controllers.statefulcluster.decide import desired, revisions
 
     cluster = msgspec.convert(_with_uid(obj), StatefulCluster)
     revision, template = revisions.name_for(cluster, 0), desired.template(cluster)
@@ -100,9 +100,9 @@ def _statefulcluster(obj: JsonObject, images: Images) -> Made:
 
 def _eventingbackend(obj: JsonObject, images: Images) -> Made:
     from quintet.apis.eventingbackend import EventingBackend
-    from quintet.controllers.eventingbackend import desired, server
+    from quintet.controllers.eventingbackend.decide import desired, server
+    from quintet.controllers.eventingbackend.decide.plan import plan_of
     from quintet.controllers.eventingbackend.drivers import DRIVERS
-    from quintet.controllers.eventingbackend.plan import plan_of
     from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, runs_server
 
     backend = msgspec.convert(obj, EventingBackend)

@@ -149,7 +149,7 @@ def _settings(kind: type[Settings]) -> Settings:
 
 
 def _run(work: Coroutine[Any, Any, bool]) -> bool:
-    from quintet.eventing.eventmesh import SecretError
+    from quintet.eventing.decide.eventmesh import SecretError
     from quintet.nats.errors import CredentialsError
 
     try:

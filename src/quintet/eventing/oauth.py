@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from quintet.eventing.calls import Caller, CallError
-from quintet.eventing.eventmesh import GRANT_TYPE, EventMesh
+from quintet.eventing.decide.eventmesh import GRANT_TYPE, EventMesh
 from quintet.eventing.tokens import Token, TokenError
 
 _SHORTEST: Final = 1.0

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from quintet.components import Component
-from quintet.controllers.checkup.desired import RESULT_VERBS
-from quintet.controllers.eventingbackend.desired import DISPATCHER_VERBS, EVENT_VERBS
+from quintet.controllers.checkup.decide.desired import RESULT_VERBS
+from quintet.controllers.eventingbackend.decide.desired import DISPATCHER_VERBS, EVENT_VERBS
 from quintet.controllers.permissions import Permission
 from quintet.controllers.suite.rbac import PERMISSIONS
 from quintet.manifests.catalog import HEADER

@@ -7,7 +7,7 @@ from benchmarks.workloads import Workload
 
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
 from quintet.apis.meta import ObjectMeta
-from quintet.controllers.jsonserver import desired
+from quintet.controllers.jsonserver.decide import desired
 from quintet.runtime.ownership import as_applied
 
 

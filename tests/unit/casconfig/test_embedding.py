@@ -10,8 +10,8 @@ from quintet.apis.casconfig.embedding import Child, embedded
 from quintet.apis.casconfig.ledger import PREFIX
 from quintet.apis.jsonserver import JsonServer
 from quintet.apis.statefulcluster import Draw, StatefulCluster
-from quintet.controllers.jsonserver import desired as jsonserver_desired
-from quintet.controllers.statefulcluster import desired as statefulcluster_desired
+from quintet.controllers.jsonserver.decide import desired as jsonserver_desired
+from quintet.controllers.statefulcluster.decide import desired as statefulcluster_desired
 from unit.casconfig.objects import DEPLOYMENTS, TEMPLATE, a_deployment, a_policy, a_spec, pod_of
 
 SIDECAR = {"name": "proxy", "image": "proxy:1"}

@@ -9,11 +9,11 @@ from quintet.apis.casconfig.injection import wanted
 from quintet.apis.casconfig.types import MOST_LISTED, Reach
 from quintet.apis.jsonpatch import diff
 from quintet.apis.meta import ObjectKey, ObjectMeta, Resource, find_condition
-from quintet.controllers.casconfig import plan
 from quintet.controllers.casconfig.contests import FORGOTTEN, Contests, entries, entry_key
-from quintet.controllers.casconfig.managers import culprit
-from quintet.controllers.casconfig.plan import Found, Reason, Step, Wish
-from quintet.controllers.casconfig.status import (
+from quintet.controllers.casconfig.decide import plan
+from quintet.controllers.casconfig.decide.managers import culprit
+from quintet.controllers.casconfig.decide.plan import Found, Reason, Step, Wish
+from quintet.controllers.casconfig.decide.status import (
     Report,
     as_failed,
     as_rolled_back,

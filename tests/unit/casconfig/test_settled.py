@@ -1,7 +1,7 @@
 """What is remembered of objects, and that it ends with them."""
 
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.casconfig.plan import Wish
+from quintet.controllers.casconfig.decide.plan import Wish
 from quintet.controllers.casconfig.settled import Decisions
 from quintet.controllers.casconfig.watches import Place, seen
 from unit.casconfig.objects import DEPLOYMENTS, TEMPLATE, a_deployment, a_policy, a_spec

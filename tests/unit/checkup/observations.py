@@ -6,8 +6,8 @@ import msgspec
 
 from quintet.apis.checkup import Checkup, CheckupSpec, CheckupStatus
 from quintet.apis.meta import ObjectMeta
-from quintet.controllers.checkup.observed import JobState, Pod, job_state
-from quintet.controllers.checkup.observed import JobStatus as _JobStatus
+from quintet.controllers.checkup.decide.observed import JobState, Pod, job_state
+from quintet.controllers.checkup.decide.observed import JobStatus as _JobStatus
 
 START = "2026-01-01T10:00:00Z"
 

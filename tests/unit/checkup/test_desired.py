@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quintet.apis.checkup import Overlay, OverlayMetadata
-from quintet.controllers.checkup import desired, timing
+from quintet.controllers.checkup.decide import desired, timing
 from unit.checkup.observations import a_checkup
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

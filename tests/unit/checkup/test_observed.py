@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from quintet.apis.checkup.results import parse
-from quintet.controllers.checkup import verdict
+from quintet.controllers.checkup.decide import verdict
 from unit.checkup.observations import START, a_job, a_pod, running, terminated, waiting
 
 FAILED = a_job("Failed", "BackoffLimitExceeded")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quintet.controllers.checkup.observed import Hindrance
+from quintet.controllers.checkup.decide.observed import Hindrance
 from quintet.controllers.checkup.setup import refusal
 from quintet.kube.errors import Forbidden, Invalid, error_for
 

@@ -7,9 +7,9 @@ from quintet.apis.checkup import CheckupStatus, Run, Verdict
 from quintet.apis.checkup.contract import object_name
 from quintet.apis.checkup.results import Results
 from quintet.apis.meta import find_condition
-from quintet.controllers.checkup import status as said
-from quintet.controllers.checkup.observed import Hindrance, Obstacle
-from quintet.controllers.checkup.verdict import Ending, Reason, invalid
+from quintet.controllers.checkup.decide import status as said
+from quintet.controllers.checkup.decide.observed import Hindrance, Obstacle
+from quintet.controllers.checkup.decide.verdict import Ending, Reason, invalid
 from unit.checkup.observations import START, a_checkup
 
 END = "2026-01-01T10:00:12Z"

@@ -3,8 +3,8 @@
 import pytest
 
 from quintet.apis.checkup.results import Results, parse
-from quintet.controllers.checkup import verdict
-from quintet.controllers.checkup.observed import Hindrance, Obstacle, obstacle
+from quintet.controllers.checkup.decide import verdict
+from quintet.controllers.checkup.decide.observed import Hindrance, Obstacle, obstacle
 from unit.checkup.observations import a_job, a_pod, running, terminated, waiting
 
 GOOD = parse({"status.succeeded": "true"})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quintet.eventing.dispatcher.envelope import UnreadableEvent, outgoing
+from quintet.eventing.dispatcher.decide.envelope import UnreadableEvent, outgoing
 
 KEPT = {
     "ce-specversion": "1.0",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quintet.eventing.dispatcher.policy import Answer, Decision, Patience, Step
+from quintet.eventing.dispatcher.decide.policy import Answer, Decision, Patience, Step
 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 299])

@@ -10,8 +10,8 @@ from kit.eventually import eventually_true
 from kit.sink import Sink, a_sink
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.eventing.dispatcher import sinks as module
-from quintet.eventing.dispatcher.envelope import Outgoing
-from quintet.eventing.dispatcher.policy import Answer
+from quintet.eventing.dispatcher.decide.envelope import Outgoing
+from quintet.eventing.dispatcher.decide.policy import Answer
 from quintet.eventing.dispatcher.sinks import Sinks, sink_of
 
 HOST = "orders.shop.svc.cluster.local"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quintet.eventing.cloudevents import BATCH, STRUCTURED, Event, NotACloudEventError, read
-from quintet.eventing.headers import BadValueError, decoded, encoded
+from quintet.eventing.decide.cloudevents import BATCH, STRUCTURED, Event, NotACloudEventError, read
+from quintet.eventing.decide.headers import BadValueError, decoded, encoded
 
 BINARY = {"ce-id": "7", "ce-source": "/shop", "ce-type": "order.created.v1", "ce-specversion": "1.0"}
 MEMBERS = {"id": "7", "source": "/shop", "type": "order.created.v1", "specversion": "1.0"}

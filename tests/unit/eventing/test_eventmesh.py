@@ -7,7 +7,7 @@ import pytest
 
 from kit.clock import VirtualClock, settle
 from quintet.eventing import oauth
-from quintet.eventing.eventmesh import MALFORMED, EventMesh, SecretError, from_secret
+from quintet.eventing.decide.eventmesh import MALFORMED, EventMesh, SecretError, from_secret
 from quintet.eventing.publisher.mesh import MeshBackend
 from quintet.eventing.settings import BebSettings
 from quintet.eventing.tokens import PAUSE_AFTER_FAILURE, Token, TokenError, Tokens

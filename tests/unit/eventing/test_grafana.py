@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.subscription import metrics as subscribing
 from quintet.eventing.dispatcher import metrics as dispatching
-from quintet.eventing.dispatcher.policy import Answer
+from quintet.eventing.dispatcher.decide.policy import Answer
 from quintet.eventing.publisher.metrics import Metrics
 
 BOARD = Path(__file__).parents[3] / "config/grafana/eventing.json"

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kit.clock import VirtualClock
-from quintet.eventing.cloudevents import BATCH, STRUCTURED, Event, NotACloudEventError
+from quintet.eventing.decide.cloudevents import BATCH, STRUCTURED, Event, NotACloudEventError
 from quintet.eventing.publisher import metrics as names
 from quintet.eventing.publisher.acks import Acks, Done
-from quintet.eventing.publisher.answers import Answer, BackendError, BusyError, of_batch, refusal
+from quintet.eventing.publisher.decide.answers import Answer, BackendError, BusyError, of_batch, refusal
+from quintet.eventing.publisher.decide.subjects import LONGEST, NoSubjectError, Subjects
 from quintet.eventing.publisher.metrics import MOST_TYPES, Metrics
 from quintet.eventing.publisher.proxy import Proxy
 from quintet.eventing.publisher.stream import message_id
-from quintet.eventing.publisher.subjects import LONGEST, NoSubjectError, Subjects
 from quintet.nats import errors as nats
 from quintet.nats.messages import Message
 from quintet.nats.protocol import check_subject

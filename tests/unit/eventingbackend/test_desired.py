@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from quintet.apis.eventingbackend import EventingBackend
-from quintet.controllers.eventingbackend import desired, server, watching
-from quintet.controllers.eventingbackend.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend import watching
+from quintet.controllers.eventingbackend.decide import desired, server
+from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
 from quintet.eventing.children import child_name, server_url
 from quintet.eventing.settings import VARIABLE

@@ -13,8 +13,8 @@ from quintet.apis.eventingbackend import CATALOG, FaultType
 from quintet.apis.eventingbackend.discovery import Asked, respond
 from quintet.apis.eventingbackend.readiness import INVALID_CONFIG, REASONS
 from quintet.cli.main import quintet
+from quintet.controllers.eventingbackend.decide.findings import Reason
 from quintet.controllers.eventingbackend.drivers.secrets import ROLE
-from quintet.controllers.eventingbackend.findings import Reason
 from quintet.eventing.discovery import ASKING, READING
 from quintet.manifests.catalog import catalog_page
 

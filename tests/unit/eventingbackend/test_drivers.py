@@ -3,11 +3,11 @@
 import pytest
 
 from quintet.apis.eventingbackend import CATALOG
+from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
 from quintet.controllers.eventingbackend.drivers import DRIVERS
 from quintet.controllers.eventingbackend.drivers.beb import BebDriver
 from quintet.controllers.eventingbackend.drivers.nats import finding_of
 from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
-from quintet.controllers.eventingbackend.findings import Finding, Reason
 from quintet.controllers.eventingbackend.moves import Place, place_of
 from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings, encoded
 from quintet.nats import errors

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 
 from kit.clock import VirtualClock
 from quintet.apis.eventingbackend import CATALOG, effective, entries
-from quintet.controllers.eventingbackend import desired
-from quintet.controllers.eventingbackend.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend.decide import desired
+from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.drivers import DRIVERS
 from quintet.eventing import streams
 from quintet.eventing.publisher.stream import StreamBackend

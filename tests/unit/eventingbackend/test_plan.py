@@ -2,7 +2,7 @@
 
 import pytest
 
-from quintet.controllers.eventingbackend import plan
+from quintet.controllers.eventingbackend.decide import plan
 from unit.eventingbackend.samples import a_backend, a_config
 
 URL = "nats://nats.example:4222"

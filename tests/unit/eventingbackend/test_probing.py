@@ -2,7 +2,7 @@
 
 from kit.clock import VirtualClock
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
 from quintet.controllers.eventingbackend.probing import Probes, Timing
 
 KEY = ObjectKey("shop", "bus")

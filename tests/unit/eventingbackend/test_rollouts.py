@@ -3,8 +3,8 @@
 import pytest
 
 from quintet.apis.meta import Condition
-from quintet.controllers.eventingbackend import status
-from quintet.controllers.eventingbackend.status import Rollout, WorkloadCondition, WorkloadStatus
+from quintet.controllers.eventingbackend.decide import status
+from quintet.controllers.eventingbackend.decide.status import Rollout, WorkloadCondition, WorkloadStatus
 from unit.eventingbackend.samples import a_backend
 
 

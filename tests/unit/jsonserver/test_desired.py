@@ -4,8 +4,8 @@ import pytest
 
 from quintet.apis.jsonserver import JsonServer, JsonServerSpec, Overlay, OverlayMetadata, Storage
 from quintet.apis.meta import ObjectMeta
-from quintet.controllers.jsonserver import desired
-from quintet.controllers.overlay import overlay
+from quintet.controllers.decide.overlay import overlay
+from quintet.controllers.jsonserver.decide import desired
 
 CONFIG = '{"people": [{"id": 1, "name": "Ä"}]}\n'
 

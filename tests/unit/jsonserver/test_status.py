@@ -7,8 +7,8 @@ import pytest
 from quintet.apis.jsonserver import JsonServer, JsonServerSpec, JsonServerStatus
 from quintet.apis.meta import Condition, ObjectMeta
 from quintet.clock import timestamp
-from quintet.controllers.jsonserver.desired import config_hash
-from quintet.controllers.jsonserver.status import (
+from quintet.controllers.jsonserver.decide.desired import config_hash
+from quintet.controllers.jsonserver.decide.status import (
     DeploymentStatus,
     Problem,
     Reason,

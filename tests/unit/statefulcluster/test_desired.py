@@ -7,8 +7,8 @@ import msgspec
 from kit.statefulclusters import a_claim_template, a_cluster
 from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import Draw, StatefulCluster
-from quintet.controllers.statefulcluster import desired, revisions
-from quintet.controllers.statefulcluster.observed import Pod, Revision
+from quintet.controllers.statefulcluster.decide import desired, revisions
+from quintet.controllers.statefulcluster.decide.observed import Pod, Revision
 
 DRAW = Draw("web-b7x2", "k4m9")
 

@@ -8,9 +8,9 @@ import pytest
 from kit.replicas import NEW, NOW, a_claim, a_pod, leaving, seen
 from kit.statefulclusters import a_cluster
 from quintet.apis.statefulcluster import Claim, ClaimState, StatefulCluster, StatefulClusterStatus
-from quintet.controllers.statefulcluster import claims
-from quintet.controllers.statefulcluster.observe import observe, scaled, wanted
-from quintet.controllers.statefulcluster.observed import Observed, written
+from quintet.controllers.statefulcluster.decide import claims
+from quintet.controllers.statefulcluster.decide.observe import observe, scaled, wanted
+from quintet.controllers.statefulcluster.decide.observed import Observed, written
 
 LABELS = {"app": "web"}
 

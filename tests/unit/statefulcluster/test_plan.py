@@ -7,11 +7,11 @@ import pytest
 from kit.replicas import NEW, NOW, OLD, a_claim, a_pod, leaving, not_ready, pending, seen
 from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import Draw, Setback
-from quintet.controllers.statefulcluster import plan as strategy
-from quintet.controllers.statefulcluster.actions import Act, Action, records_after
-from quintet.controllers.statefulcluster.health import MOST_SETBACKS
-from quintet.controllers.statefulcluster.observed import Observed, Refusal, Wanted, written
-from quintet.controllers.statefulcluster.plan import CHECKS, plan, revision_for
+from quintet.controllers.statefulcluster.decide import plan as strategy
+from quintet.controllers.statefulcluster.decide.actions import Act, Action, records_after
+from quintet.controllers.statefulcluster.decide.health import MOST_SETBACKS
+from quintet.controllers.statefulcluster.decide.observed import Observed, Refusal, Wanted, written
+from quintet.controllers.statefulcluster.decide.plan import CHECKS, plan, revision_for
 
 
 def outcome(action: Action) -> tuple[Act, str, str]:

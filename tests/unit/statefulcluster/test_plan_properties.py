@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import Draw, Setback
-from quintet.controllers.statefulcluster.actions import Act, Action, records_after
-from quintet.controllers.statefulcluster.health import ailment
-from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, Wanted, written
-from quintet.controllers.statefulcluster.plan import outdated_pods, plan, revision_for
+from quintet.controllers.statefulcluster.decide.actions import Act, Action, records_after
+from quintet.controllers.statefulcluster.decide.health import ailment
+from quintet.controllers.statefulcluster.decide.observed import Claim, Observed, Pod, Wanted, written
+from quintet.controllers.statefulcluster.decide.plan import outdated_pods, plan, revision_for
 
 START = 1_900_000_000.0
 OLD, NEW, BAD = "web-old", "web-new", "web-bad"

@@ -16,10 +16,10 @@ from quintet.apis.statefulcluster import (
     StatefulCluster,
     StatefulClusterStatus,
 )
-from quintet.controllers.statefulcluster.actions import records_after
-from quintet.controllers.statefulcluster.observed import Refusal, written
-from quintet.controllers.statefulcluster.plan import plan
-from quintet.controllers.statefulcluster.status import Notes, Trouble, status_of
+from quintet.controllers.statefulcluster.decide.actions import records_after
+from quintet.controllers.statefulcluster.decide.observed import Refusal, written
+from quintet.controllers.statefulcluster.decide.plan import plan
+from quintet.controllers.statefulcluster.decide.status import Notes, Trouble, status_of
 
 A, B, C = a_pod("a", created=NOW - 300), a_pod("b", created=NOW - 200), a_pod("c", created=NOW - 100)
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from quintet.controllers.statefulcluster import views
-from quintet.controllers.statefulcluster.observed import Claim, Pod, moment
+from quintet.controllers.statefulcluster.decide import views
+from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, moment
 
 T0, T1, T2 = "2030-01-01T00:00:00Z", "2030-01-01T00:00:10Z", "2030-01-01T00:00:20Z"
 

@@ -5,7 +5,7 @@ import pytest
 from quintet.apis.eventingbackend import EventingBackend, EventingBackendSpec
 from quintet.apis.meta import ObjectMeta
 from quintet.apis.subscription import BackendInUse, Subscription, SubscriptionSpec, SubscriptionStatus
-from quintet.eventing.choice import DEFAULT, NoBackend, chosen
+from quintet.eventing.decide.choice import DEFAULT, NoBackend, chosen
 
 
 def a_backend(name, *, default=False, deleting=False):

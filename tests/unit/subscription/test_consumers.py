@@ -13,7 +13,7 @@ from quintet.apis.subscription import (
     SubscriptionSpec,
     SubscriptionStatus,
 )
-from quintet.eventing.consumers import (
+from quintet.eventing.decide.consumers import (
     MOST_PULLED,
     correction,
     needs,

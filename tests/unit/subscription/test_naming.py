@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from quintet.apis.meta import ObjectMeta
 from quintet.apis.subscription import Subscription, SubscriptionSpec, TypeMatching, judge
-from quintet.eventing.naming import CONSUMER_LENGTH, consumer_name, event_subject, subjects_of
+from quintet.eventing.decide.naming import CONSUMER_LENGTH, consumer_name, event_subject, subjects_of
 
 PREFIX, COMPLETE = "kyma", "sap.kyma.custom"
 

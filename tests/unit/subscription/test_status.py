@@ -15,7 +15,7 @@ from quintet.apis.subscription import (
     SubscriptionStatus,
     judge,
 )
-from quintet.controllers.subscription.status import (
+from quintet.controllers.subscription.decide.status import (
     Found,
     Reason,
     Trouble,

@@ -3,7 +3,7 @@
 import pytest
 
 from kit.released import present, released
-from quintet.controllers.suite.safety import unsafe_changes
+from quintet.controllers.suite.decide.safety import unsafe_changes
 from unit.suite.test_safety import a_definition
 
 RELEASED = [(version, name, body) for version, kinds in released().items() for name, body in kinds.items()]

@@ -4,8 +4,8 @@ import pytest
 
 from quintet.apis.meta import Condition, ObjectMeta
 from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
-from quintet.controllers.suite.parts import Part
-from quintet.controllers.suite.rollout import DeploymentStatus, Rollout, fallbacks
+from quintet.controllers.suite.decide.parts import Part
+from quintet.controllers.suite.decide.rollout import DeploymentStatus, Rollout, fallbacks
 
 EXCEEDED = Condition("Progressing", "False", "ProgressDeadlineExceeded")
 

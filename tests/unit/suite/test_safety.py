@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from quintet.components import CUSTOM_RESOURCES
-from quintet.controllers.suite.safety import unsafe_changes
+from quintet.controllers.suite.decide.safety import unsafe_changes
 from quintet.manifests.crd import definition
 from unit.apis.sample_kind import LIBRARY
 

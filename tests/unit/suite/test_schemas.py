@@ -2,7 +2,7 @@
 
 import pytest
 
-from quintet.controllers.suite.schemas import incompatible
+from quintet.controllers.suite.decide.schemas import incompatible
 
 KEEPS = "x-kubernetes-preserve-unknown-fields"
 RULES = "x-kubernetes-validations"

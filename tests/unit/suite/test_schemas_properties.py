@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kit.structural import KEEPS, defaulted, fits, pruned
-from quintet.controllers.suite.schemas import incompatible
+from quintet.controllers.suite.decide.schemas import incompatible
 
 NAMES = ["a", "b", "c"]
 WORDS = st.text(alphabet="ab", max_size=4)

@@ -4,9 +4,9 @@ import pytest
 
 from quintet.apis.meta import ObjectMeta
 from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
-from quintet.controllers.suite.parts import Installation
-from quintet.controllers.suite.rollout import Rollout
-from quintet.controllers.suite.status import Problem, Reason, Seen, status_of, version_of
+from quintet.controllers.suite.decide.parts import Installation
+from quintet.controllers.suite.decide.rollout import Rollout
+from quintet.controllers.suite.decide.status import Problem, Reason, Seen, status_of, version_of
 from unit.suite.test_rollout import a_part, a_rollout
 
 PART = "quintet-checkup"

@@ -15,7 +15,7 @@ from quintet.apis.eventingbackend.addresses import Limits
 from quintet.clock import SystemClock
 from quintet.eventing.calls import Caller
 from quintet.eventing.dispatcher import sinks as sinks_module
-from quintet.eventing.dispatcher.envelope import Outgoing
+from quintet.eventing.dispatcher.decide.envelope import Outgoing
 from quintet.eventing.dispatcher.sinks import Sinks
 from quintet.nats.client import Client
 from quintet.nats.errors import LoginRefused, Unreachable

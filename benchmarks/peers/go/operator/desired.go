@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The same children as quintet.controllers.jsonserver.desired makes.
+// The same children as quintet.controllers.jsonserver.decide.desired makes.
 
 const (
 	port = 3000

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from quintet.apis.meta import JsonObject, Resource
 from quintet.cli.diagnosis.findings import FAILED, OK, UNKNOWN, WARNING, Finding, shortened
-from quintet.controllers.suite.safety import unsafe_changes
+from quintet.controllers.suite.decide.safety import unsafe_changes
 
 SERVER, CLUSTER = "server", "cluster"
 PART_OF, MANAGED_BY = "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"

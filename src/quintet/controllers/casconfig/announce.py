@@ -4,7 +4,7 @@ from quintet.apis.casconfig import CASCONFIGS, CASConfig, CASConfigStatus, Condi
 from quintet.apis.meta import find_condition
 from quintet.controllers.casconfig.batch import Result
 from quintet.controllers.casconfig.contests import entries, entry_key
-from quintet.controllers.casconfig.plan import Reason, Step
+from quintet.controllers.casconfig.decide.plan import Reason, Step
 from quintet.runtime.events import NORMAL, WARNING, Recorder
 
 MOST_TOLD = 20

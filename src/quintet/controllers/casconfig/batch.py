@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from quintet.apis.casconfig import TargetState
 from quintet.apis.casconfig.ledger import has_ledger
 from quintet.apis.casconfig.types import Reach
-from quintet.controllers.casconfig import plan
-from quintet.controllers.casconfig.plan import Found, Step, Target, Wish
-from quintet.controllers.casconfig.status import as_failed, as_rolled_back, as_waiting
+from quintet.controllers.casconfig.decide import plan
+from quintet.controllers.casconfig.decide.plan import Found, Step, Target, Wish
+from quintet.controllers.casconfig.decide.status import as_failed, as_rolled_back, as_waiting
 from quintet.controllers.casconfig.survey import reach_of
 from quintet.controllers.casconfig.transaction import Failure, Hands, Outcome, Task
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from quintet.apis.casconfig import CASConfig, Target, TargetState
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
-from quintet.controllers.casconfig import plan
-from quintet.controllers.casconfig.plan import ROUNDS, Step, kind_text
+from quintet.controllers.casconfig.decide import plan
+from quintet.controllers.casconfig.decide.plan import ROUNDS, Step, kind_text
 
 FORGOTTEN = 600.0
 

@@ -23,17 +23,14 @@ from quintet.apis.casconfig.ledger import has_ledger
 from quintet.apis.casconfig.types import MOST_PLANNED, Reach
 from quintet.apis.casconfig.validation import spec_errors
 from quintet.apis.meta import Object, ObjectKey, Resource, find_condition
-from quintet.controllers.casconfig import plan
 from quintet.controllers.casconfig.announce import Announcer
 from quintet.controllers.casconfig.batch import Batch
 from quintet.controllers.casconfig.batch import Result as Done
 from quintet.controllers.casconfig.contests import Contests, entries, entry_key
-from quintet.controllers.casconfig.failures import Failures
-from quintet.controllers.casconfig.kinds import Kinds
-from quintet.controllers.casconfig.managers import culprit
-from quintet.controllers.casconfig.plan import Found, Reason, Step, Target, Wish
-from quintet.controllers.casconfig.settled import Settled
-from quintet.controllers.casconfig.status import (
+from quintet.controllers.casconfig.decide import plan
+from quintet.controllers.casconfig.decide.managers import culprit
+from quintet.controllers.casconfig.decide.plan import Found, Reason, Step, Target, Wish
+from quintet.controllers.casconfig.decide.status import (
     Report,
     as_failed,
     as_rolled_back,
@@ -41,6 +38,9 @@ from quintet.controllers.casconfig.status import (
     planned,
     status_of,
 )
+from quintet.controllers.casconfig.failures import Failures
+from quintet.controllers.casconfig.kinds import Kinds
+from quintet.controllers.casconfig.settled import Settled
 from quintet.controllers.casconfig.survey import Problem, Survey, Surveyor, reach_of
 from quintet.controllers.casconfig.transaction import Failure, Hands, Task
 from quintet.controllers.casconfig.watches import Watches

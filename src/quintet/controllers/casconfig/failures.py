@@ -8,7 +8,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.casconfig.plan import Target
+from quintet.controllers.casconfig.decide.plan import Target
 
 _FIRST_RETRY, _LAST_RETRY = 5.0, 600.0
 

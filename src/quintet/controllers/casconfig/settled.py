@@ -10,8 +10,8 @@ from collections.abc import Set
 from quintet.apis.casconfig import CASConfig
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.casconfig import plan
-from quintet.controllers.casconfig.plan import Found, Step, Target, Wish
+from quintet.controllers.casconfig.decide import plan
+from quintet.controllers.casconfig.decide.plan import Found, Step, Target, Wish
 from quintet.controllers.casconfig.watches import Place, Seen
 
 

@@ -16,8 +16,8 @@ from quintet.apis.casconfig.spec import FromOperation, Level, Policy
 from quintet.apis.casconfig.template import POD
 from quintet.apis.casconfig.types import SERVICE_ACCOUNT, Reach
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
+from quintet.controllers.casconfig.decide.plan import Reason
 from quintet.controllers.casconfig.kinds import LOOK_AGAIN, REMEMBERED, Kinds, NotPublishedError
-from quintet.controllers.casconfig.plan import Reason
 from quintet.controllers.casconfig.watches import Place, Seen, Sight, Watches
 from quintet.kube.errors import NotFound
 

@@ -14,7 +14,7 @@ from typing import Any
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import JsonObject
 from quintet.clock import Clock
-from quintet.controllers.casconfig.plan import Found, Step, Target
+from quintet.controllers.casconfig.decide.plan import Found, Step, Target
 from quintet.controllers.casconfig.watches import Place, Watches
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import (

@@ -18,11 +18,12 @@ from quintet.apis.checkup.types import FINALIZER
 from quintet.apis.checkup.validation import spec_errors
 from quintet.apis.meta import Object, ObjectKey
 from quintet.clock import timestamp
-from quintet.controllers.checkup import desired, evidence, metrics, timing, verdict
-from quintet.controllers.checkup import status as said
-from quintet.controllers.checkup.observed import Hindrance, JobState, Obstacle, Pod, obstacle
+from quintet.controllers.checkup import evidence, metrics
+from quintet.controllers.checkup.decide import desired, timing, verdict
+from quintet.controllers.checkup.decide import status as said
+from quintet.controllers.checkup.decide.observed import Hindrance, JobState, Obstacle, Pod, obstacle
+from quintet.controllers.checkup.decide.verdict import Ending
 from quintet.controllers.checkup.setup import Setup
-from quintet.controllers.checkup.verdict import Ending
 from quintet.controllers.checkup.watching import BY_ACCOUNT, Sources, account_of
 from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import KubeError, NotFound

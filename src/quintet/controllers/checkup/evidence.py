@@ -18,7 +18,7 @@ from quintet.apis.checkup.evidence import (
     Log,
 )
 from quintet.apis.meta import Object, Resource, Struct
-from quintet.controllers.checkup.observed import Pod
+from quintet.controllers.checkup.decide.observed import Pod
 from quintet.kube.client import Client
 from quintet.kube.errors import ApiError, TooManyRequests
 

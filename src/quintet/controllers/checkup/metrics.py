@@ -4,7 +4,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from quintet.apis.checkup import Checkup, Verdict
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.checkup.timing import moment
+from quintet.controllers.checkup.decide.timing import moment
 
 _BUCKETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
 

@@ -6,7 +6,7 @@ itself: there is no `escalate` and no `bind` here.
 
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Resource
-from quintet.controllers.checkup.desired import RBAC, RESULT_VERBS
+from quintet.controllers.checkup.decide.desired import RBAC, RESULT_VERBS
 from quintet.controllers.permissions import Permission, UserRequirement
 
 _CHILD = ("get", "list", "watch", "create", "patch", "delete")

@@ -6,8 +6,8 @@ granted to a checkup. The Job comes last, so that nothing runs without its right
 
 from quintet.apis.checkup import Checkup
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.checkup import desired
-from quintet.controllers.checkup.observed import Hindrance, JobState, Obstacle
+from quintet.controllers.checkup.decide import desired
+from quintet.controllers.checkup.decide.observed import Hindrance, JobState, Obstacle
 from quintet.controllers.checkup.watching import Sources
 from quintet.kube.errors import Forbidden, Invalid
 from quintet.runtime.apply import Children, ForeignObject

@@ -11,8 +11,8 @@ from quintet.apis.checkup import CHECKUPS, Checkup, results
 from quintet.apis.checkup.contract import NAME_ANNOTATION, UID_LABEL
 from quintet.apis.checkup.results import Results
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
-from quintet.controllers.checkup import desired
-from quintet.controllers.checkup.observed import JobState, JobStatus, Pod, job_state
+from quintet.controllers.checkup.decide import desired
+from quintet.controllers.checkup.decide.observed import JobState, JobStatus, Pod, job_state
 from quintet.kube.client import PODS
 from quintet.kube.errors import NotFound
 from quintet.runtime.builder import Builder

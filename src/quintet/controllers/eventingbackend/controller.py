@@ -24,18 +24,18 @@ from quintet.apis.meta import ObjectKey
 from quintet.apis.steering import RECONCILE_AT
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.apis.subscription.validation import spec_errors
-from quintet.controllers.eventingbackend import plan, status
-from quintet.controllers.eventingbackend.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend.decide import plan, status
+from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend.decide.findings import NOT_ASKED, Finding, Reason
+from quintet.controllers.eventingbackend.decide.plan import Plan, plan_of
+from quintet.controllers.eventingbackend.decide.status import News, Rollout
 from quintet.controllers.eventingbackend.drivers import Driver, Tools, drivers
 from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
 from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
-from quintet.controllers.eventingbackend.findings import NOT_ASKED, Finding, Reason
 from quintet.controllers.eventingbackend.hands import PARTS, Hands
 from quintet.controllers.eventingbackend.moves import Moves, Place, place_for, place_of
 from quintet.controllers.eventingbackend.options import Options
-from quintet.controllers.eventingbackend.plan import Plan, plan_of
 from quintet.controllers.eventingbackend.probing import Probes
-from quintet.controllers.eventingbackend.status import News, Rollout
 from quintet.controllers.eventingbackend.watching import (
     BY_CLAIM,
     BY_NAMESPACE,
@@ -45,8 +45,8 @@ from quintet.controllers.eventingbackend.watching import (
     watch,
 )
 from quintet.controllers.suspension import unless_suspended
-from quintet.eventing import consumers
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, own_server_url, runs_server, server_url
+from quintet.eventing.decide import consumers
 from quintet.eventing.sessions import Sessions
 from quintet.eventing.settings import DispatcherSettings, PublisherSettings
 from quintet.nats.client import Client

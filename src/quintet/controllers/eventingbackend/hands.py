@@ -8,10 +8,10 @@ from typing import Any
 
 from quintet.apis.eventingbackend import Effective, EventingBackend, Standing
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
-from quintet.controllers.eventingbackend import desired, server
-from quintet.controllers.eventingbackend.desired import DataPlane, Pods
-from quintet.controllers.eventingbackend.findings import Finding, Reason
-from quintet.controllers.eventingbackend.status import Rollout, standing_of
+from quintet.controllers.eventingbackend.decide import desired, server
+from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
+from quintet.controllers.eventingbackend.decide.status import Rollout, standing_of
 from quintet.controllers.eventingbackend.watching import Sources
 from quintet.controllers.settling import passes, settled, waits_for_others
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, child_name

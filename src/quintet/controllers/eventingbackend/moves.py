@@ -13,9 +13,9 @@ import msgspec
 from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
-from quintet.controllers.eventingbackend.findings import Finding
+from quintet.controllers.eventingbackend.decide.findings import Finding
 from quintet.controllers.eventingbackend.probing import Timing
-from quintet.eventing.consumers import correction, owner
+from quintet.eventing.decide.consumers import correction, owner
 from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings
 from quintet.nats.client import Client
 from quintet.nats.config import ConsumerConfig, ConsumerInfo

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
-from quintet.controllers.eventingbackend.findings import Finding
+from quintet.controllers.eventingbackend.decide.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Secrets: `OPTIONAL_ROLES` is a role that a namespace's administrator may bind to
 """
 
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS
-from quintet.controllers.eventingbackend.desired import DISPATCHER_VERBS, EVENT_VERBS, RBAC
+from quintet.controllers.eventingbackend.decide.desired import DISPATCHER_VERBS, EVENT_VERBS, RBAC
 from quintet.controllers.eventingbackend.drivers.secrets import ROLE, SECRETS
 from quintet.controllers.permissions import OptionalRole, Permission, UserRequirement
 

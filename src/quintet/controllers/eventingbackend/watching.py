@@ -10,9 +10,9 @@ from typing import Any, Final
 from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
-from quintet.controllers.eventingbackend import desired, server
-from quintet.controllers.eventingbackend.plan import Claim, claim_of, held_by
-from quintet.controllers.eventingbackend.status import Rollout, WorkloadStatus
+from quintet.controllers.eventingbackend.decide import desired, server
+from quintet.controllers.eventingbackend.decide.plan import Claim, claim_of, held_by
+from quintet.controllers.eventingbackend.decide.status import Rollout, WorkloadStatus
 from quintet.eventing.settings import VARIABLE
 from quintet.runtime.builder import Builder
 from quintet.runtime.cache import Store

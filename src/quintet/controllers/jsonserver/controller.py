@@ -13,9 +13,8 @@ from quintet.apis.jsonserver import JSONSERVERS, JsonServer, State, jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.jsonserver.validation import config_errors, template_errors
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
-from quintet.controllers.jsonserver import desired
-from quintet.controllers.jsonserver.readback import ReadBack
-from quintet.controllers.jsonserver.status import (
+from quintet.controllers.jsonserver.decide import desired
+from quintet.controllers.jsonserver.decide.status import (
     NOT_A_JSON_OBJECT,
     DeploymentStatus,
     Problem,
@@ -26,6 +25,7 @@ from quintet.controllers.jsonserver.status import (
     verify_again,
     wants_verification,
 )
+from quintet.controllers.jsonserver.readback import ReadBack
 from quintet.controllers.settling import passes, settled, waits_for_others
 from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import ApiError

@@ -19,10 +19,9 @@ from quintet.apis.statefulcluster import (
     Draw,
     StatefulCluster,
 )
-from quintet.controllers.statefulcluster import desired, plan, revisions, views
-from quintet.controllers.statefulcluster.actions import Act, Records, records_after
-from quintet.controllers.statefulcluster.eyes import Eyes
-from quintet.controllers.statefulcluster.filing import (
+from quintet.controllers.statefulcluster.decide import desired, plan, revisions, views
+from quintet.controllers.statefulcluster.decide.actions import Act, Records, records_after
+from quintet.controllers.statefulcluster.decide.filing import (
     LOOSE,
     NAMESPACE,
     OWNER,
@@ -31,12 +30,13 @@ from quintet.controllers.statefulcluster.filing import (
     loose,
     mounting,
 )
+from quintet.controllers.statefulcluster.decide.observe import observe, selects
+from quintet.controllers.statefulcluster.decide.observed import Claim, Observed, Pod, Refusal, Revision
+from quintet.controllers.statefulcluster.decide.status import Trouble
+from quintet.controllers.statefulcluster.eyes import Eyes
 from quintet.controllers.statefulcluster.hands import Hands, NotUsable
-from quintet.controllers.statefulcluster.observe import observe, selects
-from quintet.controllers.statefulcluster.observed import Claim, Observed, Pod, Refusal, Revision
 from quintet.controllers.statefulcluster.scope import Memory, Pass
 from quintet.controllers.statefulcluster.scribe import Scribe
-from quintet.controllers.statefulcluster.status import Trouble
 from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import BadRequest, Forbidden, Invalid, ServerFault, TooLarge, TooManyRequests
 from quintet.runtime.apply import ForeignObject

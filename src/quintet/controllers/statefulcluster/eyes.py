@@ -11,9 +11,9 @@ import msgspec
 from quintet.apis.labels import Requirement, Selector, as_query, matches
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.statefulcluster import CLUSTER_LABEL, StatefulCluster
-from quintet.controllers.statefulcluster import views
-from quintet.controllers.statefulcluster.desired import CLAIMS, PODS
-from quintet.controllers.statefulcluster.observed import Claim, Pod, moment
+from quintet.controllers.statefulcluster.decide import views
+from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS
+from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, moment
 from quintet.kube.client import Client
 from quintet.kube.errors import Forbidden, NotFound
 

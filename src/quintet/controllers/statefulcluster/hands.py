@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.statefulcluster import UNUSABLE, Draw, StatefulCluster
-from quintet.controllers.statefulcluster import desired, views
-from quintet.controllers.statefulcluster.desired import CLAIMS, PODS, REVISIONS
-from quintet.controllers.statefulcluster.observed import BOUND, Claim, Pod, Revision
+from quintet.controllers.statefulcluster.decide import desired, views
+from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS, REVISIONS
+from quintet.controllers.statefulcluster.decide.observed import BOUND, Claim, Pod, Revision
 from quintet.kube.client import Client
 from quintet.kube.errors import AlreadyExists, NotFound
 from quintet.runtime.apply import ForeignObject

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from quintet.apis.statefulcluster import StatefulCluster
-from quintet.controllers.statefulcluster.actions import Action, Records
-from quintet.controllers.statefulcluster.desired import digest
-from quintet.controllers.statefulcluster.observed import Observed, Refusal
-from quintet.controllers.statefulcluster.status import Trouble
+from quintet.controllers.statefulcluster.decide.actions import Action, Records
+from quintet.controllers.statefulcluster.decide.desired import digest
+from quintet.controllers.statefulcluster.decide.observed import Observed, Refusal
+from quintet.controllers.statefulcluster.decide.status import Trouble
 
 
 @dataclass(slots=True)

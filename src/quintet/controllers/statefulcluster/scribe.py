@@ -13,11 +13,11 @@ from quintet.apis.statefulcluster import (
     StatefulCluster,
     StatefulClusterStatus,
 )
-from quintet.controllers.statefulcluster.actions import Action
-from quintet.controllers.statefulcluster.announce import announcement
-from quintet.controllers.statefulcluster.desired import digest
+from quintet.controllers.statefulcluster.decide.actions import Action
+from quintet.controllers.statefulcluster.decide.announce import announcement
+from quintet.controllers.statefulcluster.decide.desired import digest
+from quintet.controllers.statefulcluster.decide.status import IGNORE, Notes, Trouble, foreign_text, status_of
 from quintet.controllers.statefulcluster.scope import Pass
-from quintet.controllers.statefulcluster.status import IGNORE, Notes, Trouble, foreign_text, status_of
 from quintet.runtime import conditions
 from quintet.runtime.builder import Builder
 from quintet.runtime.events import NORMAL, WARNING

@@ -16,15 +16,21 @@ from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription, SubscriptionStatus
 from quintet.apis.subscription.types import FINALIZER
 from quintet.apis.subscription.validation import spec_errors
-from quintet.controllers.subscription import status as said
+from quintet.controllers.subscription.decide import status as said
+from quintet.controllers.subscription.decide.sinks import (
+    SERVICES,
+    Service,
+    ServiceView,
+    sink_key,
+    sink_trouble,
+)
+from quintet.controllers.subscription.decide.status import Found, Reason, Trouble
 from quintet.controllers.subscription.hands import Hands, Place, goes_whole
 from quintet.controllers.subscription.metrics import Shown
-from quintet.controllers.subscription.sinks import SERVICES, Service, ServiceView, sink_key, sink_trouble
-from quintet.controllers.subscription.status import Found, Reason, Trouble
 from quintet.controllers.suspension import unless_suspended
-from quintet.eventing import naming
-from quintet.eventing.choice import NoBackend, chosen
-from quintet.eventing.consumers import needs, somebody_pulls
+from quintet.eventing.decide import naming
+from quintet.eventing.decide.choice import NoBackend, chosen
+from quintet.eventing.decide.consumers import needs, somebody_pulls
 from quintet.eventing.sessions import Sessions
 from quintet.kube.errors import KubeError
 from quintet.nats.errors import NatsError

@@ -11,9 +11,9 @@ from quintet.apis.eventingbackend import CATALOG, Effective, EventingBackend, re
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import Subscription
 from quintet.clock import Clock
-from quintet.controllers.subscription.status import Reason, Trouble, backend_trouble
-from quintet.eventing import consumers, naming
+from quintet.controllers.subscription.decide.status import Reason, Trouble, backend_trouble
 from quintet.eventing.children import runs_server, server_url
+from quintet.eventing.decide import consumers, naming
 from quintet.eventing.sessions import Sessions
 from quintet.nats.config import ConsumerInfo
 from quintet.nats.errors import ConsumerNotFound, StreamNotFound

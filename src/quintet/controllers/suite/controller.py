@@ -14,13 +14,7 @@ import msgspec
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.apis.suite import NAME, QUINTETS, Quintet, QuintetStatus
 from quintet.controllers.settling import passes
-from quintet.controllers.suite.definitions import (
-    Definitions,
-    DefinitionView,
-    UnsafeDefinition,
-    established,
-)
-from quintet.controllers.suite.parts import (
+from quintet.controllers.suite.decide.parts import (
     CRDS,
     DEPLOYMENTS,
     OWNED,
@@ -32,8 +26,14 @@ from quintet.controllers.suite.parts import (
     key_of,
     resource_of,
 )
-from quintet.controllers.suite.rollout import DeploymentStatus, Rollout, fallbacks
-from quintet.controllers.suite.status import DEGRADED, Problem, Reason, Seen, status_of
+from quintet.controllers.suite.decide.rollout import DeploymentStatus, Rollout, fallbacks
+from quintet.controllers.suite.decide.status import DEGRADED, Problem, Reason, Seen, status_of
+from quintet.controllers.suite.definitions import (
+    Definitions,
+    DefinitionView,
+    UnsafeDefinition,
+    established,
+)
 from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import ApiError, KubeError, WriteFenced
 from quintet.runtime import conditions, handlers

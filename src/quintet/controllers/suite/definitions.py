@@ -8,8 +8,8 @@ before a change the definition is read from the server.
 from typing import Any
 
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Struct, find_condition
-from quintet.controllers.suite.parts import CRDS, key_of
-from quintet.controllers.suite.safety import unsafe_changes
+from quintet.controllers.suite.decide.parts import CRDS, key_of
+from quintet.controllers.suite.decide.safety import unsafe_changes
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 from quintet.runtime.cache import Store

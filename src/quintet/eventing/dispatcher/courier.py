@@ -15,9 +15,9 @@ from typing import Final
 from quintet.apis.subscription import Subscription
 from quintet.clock import Clock, Timer
 from quintet.eventing.dispatcher.deadletters import DeadLetters
-from quintet.eventing.dispatcher.envelope import Outgoing, UnreadableEvent, outgoing
+from quintet.eventing.dispatcher.decide.envelope import Outgoing, UnreadableEvent, outgoing
+from quintet.eventing.dispatcher.decide.policy import SIGN_OF_LIFE_SECONDS, Answer, Patience, Step
 from quintet.eventing.dispatcher.metrics import Meters
-from quintet.eventing.dispatcher.policy import SIGN_OF_LIFE_SECONDS, Answer, Patience, Step
 from quintet.eventing.dispatcher.sinks import Sinks
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import Delivery

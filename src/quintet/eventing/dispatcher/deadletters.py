@@ -12,7 +12,7 @@ from typing import Final
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import Clock
-from quintet.eventing.dispatcher.policy import Answer
+from quintet.eventing.dispatcher.decide.policy import Answer
 from quintet.nats.jetstream import Delivery, JetStream
 from quintet.runtime.events import WARNING, Recorder
 

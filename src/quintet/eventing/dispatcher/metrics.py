@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from prometheus_client import Counter, Gauge, Histogram
 
 from quintet.apis.meta import ObjectKey
-from quintet.eventing.dispatcher.policy import Answer
+from quintet.eventing.dispatcher.decide.policy import Answer
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _OF = ["subscription_namespace", "subscription_name"]

@@ -20,7 +20,7 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import Clock
 from quintet.eventing.dispatcher import metrics
 from quintet.eventing.dispatcher.deadletters import DeadLetters
-from quintet.eventing.dispatcher.policy import Patience
+from quintet.eventing.dispatcher.decide.policy import Patience
 from quintet.eventing.dispatcher.roster import Roster
 from quintet.eventing.dispatcher.sinks import Sinks
 from quintet.eventing.settings import DispatcherSettings

@@ -17,11 +17,11 @@ from quintet.apis.subscription import Subscription
 from quintet.apis.subscription.types import READY, SINK_LEAVES
 from quintet.apis.subscription.validation import spec_errors
 from quintet.clock import Clock
-from quintet.eventing import naming
-from quintet.eventing.consumers import in_flight, pulled
+from quintet.eventing.decide import naming
+from quintet.eventing.decide.consumers import in_flight, pulled
 from quintet.eventing.dispatcher.courier import Courier
 from quintet.eventing.dispatcher.deadletters import DeadLetters
-from quintet.eventing.dispatcher.policy import Patience
+from quintet.eventing.dispatcher.decide.policy import Patience
 from quintet.eventing.dispatcher.sinks import Sinks
 from quintet.eventing.settings import DispatcherSettings
 from quintet.nats.errors import NatsError

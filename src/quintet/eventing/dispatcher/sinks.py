@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from quintet.apis.eventingbackend.addresses import Limits, judge
 from quintet.clock import Clock, Timer
-from quintet.eventing.dispatcher.envelope import Outgoing
-from quintet.eventing.dispatcher.policy import Answer
+from quintet.eventing.dispatcher.decide.envelope import Outgoing
+from quintet.eventing.dispatcher.decide.policy import Answer
 from quintet.web.connection import Connection, Target, dial
 
 MOST_IDLE: Final = 512

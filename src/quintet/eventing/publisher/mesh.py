@@ -14,12 +14,12 @@ from quintet.apis.subscription import clean_type
 from quintet.clock import Clock
 from quintet.eventing import oauth
 from quintet.eventing.calls import Called, Caller, CallError, CallTimeout
-from quintet.eventing.cloudevents import Event
-from quintet.eventing.eventmesh import MESSAGING, NAMESPACE, from_secret
-from quintet.eventing.headers import encoded
+from quintet.eventing.decide.cloudevents import Event
+from quintet.eventing.decide.eventmesh import MESSAGING, NAMESPACE, from_secret
+from quintet.eventing.decide.headers import encoded
 from quintet.eventing.publisher.acks import Done
-from quintet.eventing.publisher.answers import Answer, BackendError
-from quintet.eventing.publisher.subjects import Subjects
+from quintet.eventing.publisher.decide.answers import Answer, BackendError
+from quintet.eventing.publisher.decide.subjects import Subjects
 from quintet.eventing.settings import BebSettings
 from quintet.eventing.tokens import Token, TokenError, Tokens
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from quintet.clock import Clock
-from quintet.eventing.cloudevents import Event, NotACloudEventError, read
+from quintet.eventing.decide.cloudevents import Event, NotACloudEventError, read
 from quintet.eventing.publisher.acks import Done
-from quintet.eventing.publisher.answers import (
+from quintet.eventing.publisher.decide.answers import (
     NO_METHOD,
     NO_PATH,
     PUBLISH,
@@ -23,8 +23,8 @@ from quintet.eventing.publisher.answers import (
     of_batch,
     refusal,
 )
+from quintet.eventing.publisher.decide.subjects import NoSubjectError
 from quintet.eventing.publisher.metrics import Metrics
-from quintet.eventing.publisher.subjects import NoSubjectError
 from quintet.web.messages import TEXT, Later, Request, Response
 from quintet.web.server import Limits
 

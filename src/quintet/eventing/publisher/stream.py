@@ -10,9 +10,9 @@ from hashlib import blake2b
 from typing import Final
 
 from quintet.clock import Clock
-from quintet.eventing.cloudevents import Event
+from quintet.eventing.decide.cloudevents import Event
 from quintet.eventing.publisher.acks import Acks, Done
-from quintet.eventing.publisher.subjects import Subjects
+from quintet.eventing.publisher.decide.subjects import Subjects
 from quintet.eventing.settings import NatsSettings
 from quintet.nats.client import Client
 from quintet.nats.credentials import from_files

@@ -5,14 +5,14 @@ from typing import Final
 from quintet.apis.eventingbackend import BEB, Effective, EventingBackend
 from quintet.apis.eventingbackend.addresses import endpoint
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.eventingbackend.desired import DataPlane
+from quintet.controllers.eventingbackend.decide.desired import DataPlane
+from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
 from quintet.controllers.eventingbackend.drivers.driver import Driver
 from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
-from quintet.controllers.eventingbackend.findings import Finding, Reason
 from quintet.controllers.eventingbackend.moves import Place
 from quintet.eventing import oauth
 from quintet.eventing.calls import Caller, CallError
-from quintet.eventing.eventmesh import MALFORMED, NOT_FOUND, EventMesh, SecretError, from_secret
+from quintet.eventing.decide.eventmesh import MALFORMED, NOT_FOUND, EventMesh, SecretError, from_secret
 from quintet.eventing.settings import CREDENTIALS, BebSettings, PublisherSettings
 from quintet.eventing.tokens import TokenError
 

@@ -9,9 +9,9 @@ from quintet.apis.eventingbackend import BackendType, Effective, EventingBackend
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
-from quintet.controllers.eventingbackend.desired import DataPlane
+from quintet.controllers.eventingbackend.decide.desired import DataPlane
+from quintet.controllers.eventingbackend.decide.findings import Finding
 from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
-from quintet.controllers.eventingbackend.findings import Finding
 from quintet.controllers.eventingbackend.moves import Place
 from quintet.eventing.sessions import Sessions
 

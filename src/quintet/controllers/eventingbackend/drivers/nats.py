@@ -9,12 +9,12 @@ from typing import Final
 from quintet.apis.eventingbackend import NATS, Effective, EventingBackend
 from quintet.apis.eventingbackend.addresses import endpoint
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.eventingbackend.desired import DataPlane
+from quintet.controllers.eventingbackend.decide.desired import DataPlane
+from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
+from quintet.controllers.eventingbackend.decide.plan import older
 from quintet.controllers.eventingbackend.drivers.driver import Driver
 from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
-from quintet.controllers.eventingbackend.findings import Finding, Reason
 from quintet.controllers.eventingbackend.moves import Place
-from quintet.controllers.eventingbackend.plan import older
 from quintet.eventing import streams
 from quintet.eventing.children import runs_server, server_url
 from quintet.eventing.settings import CREDENTIALS, DispatcherSettings, NatsSettings, PublisherSettings

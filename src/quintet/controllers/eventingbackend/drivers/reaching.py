@@ -8,7 +8,7 @@ import asyncio
 import socket
 
 from quintet.apis.eventingbackend.addresses import Limits, judge
-from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
 
 _SECONDS = 5.0
 

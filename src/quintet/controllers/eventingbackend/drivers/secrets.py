@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quintet.apis.meta import Object, ObjectKey, Resource
-from quintet.controllers.eventingbackend.findings import Finding, Reason
+from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
 from quintet.kube.client import Client
 from quintet.kube.errors import Forbidden, NotFound
 

@@ -1,0 +1,224 @@
+"""What to say about a CASConfig, from what was found and done. Pure."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from quintet.apis.casconfig import (
+    CASConfig,
+    CASConfigStatus,
+    ConditionType,
+    PlannedChange,
+    Target,
+    TargetState,
+)
+from quintet.apis.casconfig.ledger import PREFIX
+from quintet.apis.casconfig.types import MOST_LISTED, MOST_PATHS, MOST_PLANNED, Reach
+from quintet.apis.jsonpatch import diff
+from quintet.apis.meta import Condition, JsonObject
+from quintet.controllers.casconfig.decide.plan import Reason, Step, kind_text
+
+_LONGEST_DIFF = 8192
+_LONGEST_MESSAGE = 1024
+_TROUBLED = (TargetState.FAILED, TargetState.CONTESTED, TargetState.LEFT, TargetState.SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found and done in one reconciliation."""
+
+    steps: Sequence[Step] = ()
+    """How every object stands now that the config has, or had, something to do with."""
+    problem: tuple[Reason, str] | None = None
+    """Why nothing was done."""
+    failure: str = ""
+    """Which target could not be changed, and why."""
+    rolled_back: bool | None = None
+    """Whether what was changed before the failure is as it was; None if nothing was."""
+    preview: bool = False
+    plan: tuple[PlannedChange, ...] = ()
+    reach: tuple[Reach, ...] = ()
+    unfinished: bool = False
+
+
+def status_of(config: CASConfig, report: Report) -> CASConfigStatus:
+    """The status, except for the times in its conditions."""
+    targets = [_target(step) for step in report.steps]
+    # Where not all can be listed, those that somebody has to look at come first.
+    targets.sort(key=lambda each: (each.state not in _TROUBLED, each.kind, each.namespace, each.name))
+    matched = [step for step in report.steps if step.matched]
+    applied = sum(step.state is TargetState.APPLIED for step in matched)
+    ready = _ready(report, len(matched), applied)
+    return CASConfigStatus(
+        observed_generation=config.metadata.generation,
+        matched=len(matched),
+        applied=applied,
+        failed=_count(report, TargetState.FAILED),
+        contested=_count(report, TargetState.CONTESTED),
+        summary=f"{applied}/{len(matched)}",
+        message=ready.message[:4096],
+        targets=tuple(targets[:MOST_LISTED]),
+        targets_not_listed=max(len(targets) - MOST_LISTED, 0),
+        plan=report.plan[:MOST_PLANNED],
+        reach=report.reach,
+        unfinished=report.unfinished,
+        conditions=(ready, _applied(report, ready), _rolled_back(report), _conflicted(report)),
+    )
+
+
+def planned(step: Step, before: JsonObject, after: JsonObject) -> PlannedChange:
+    """A change as it would be, line by line, without the ledger."""
+    lines = [
+        _line(each)
+        for each in diff(_shown(before), _shown(after))
+        if not each["path"].startswith("/metadata/managedFields")
+    ]
+    text = "\n".join(lines)
+    if len(text) > _LONGEST_DIFF:
+        text = f"{text[: _LONGEST_DIFF - 20]}\n… and more"
+    return PlannedChange(f"{kind_text(step.resource)} {step.key}", text)
+
+
+def _target(step: Step) -> Target:
+    return Target(
+        kind=kind_text(step.resource),
+        name=step.key.name,
+        namespace=step.key.namespace,
+        policy=",".join(step.policies),
+        state=step.state,
+        reason="" if step.reason == Reason.APPLIED else step.reason[:64],
+        message=_cut(step.message),
+        paths=tuple(path[:512] for path in (step.paths or step.left)[:MOST_PATHS]),
+        rounds=step.rounds,
+    )
+
+
+def _ready(report: Report, matched: int, applied: int) -> Condition:
+    if report.problem is not None:
+        return _condition(ConditionType.READY, False, *report.problem)
+    if report.failure:
+        return _condition(ConditionType.READY, False, Reason.FAILED, report.failure)
+    contested = [step for step in report.steps if step.state is TargetState.CONTESTED]
+    if contested:
+        text = f"{len(contested)} of {matched} targets are contested. {contested[0]}: {contested[0].message}"
+        return _condition(ConditionType.READY, False, Reason.CONTESTED, text)
+    if report.preview:
+        text = f"preview: {_objects(len(report.plan))} would be changed, nothing was"
+        return _condition(ConditionType.READY, True, Reason.PREVIEW, text)
+    if matched == 0:
+        return _condition(ConditionType.READY, True, Reason.NO_TARGETS, "no object matches")
+    text = f"{applied} of {matched} targets are as wanted"
+    return _condition(ConditionType.READY, True, Reason.APPLIED, text)
+
+
+def hindered(config: CASConfig, reason: Reason, message: str) -> CASConfigStatus:
+    """The status when nothing could be done: what is known of the targets stays as it was."""
+    ready = _condition(ConditionType.READY, False, reason, message)
+    return msgspec.structs.replace(
+        config.status,
+        observed_generation=config.metadata.generation,
+        message=message[:4096],
+        conditions=(ready, replaced_type(ready, ConditionType.APPLIED)),
+    )
+
+
+def _applied(report: Report, ready: Condition) -> Condition:
+    if report.preview or ready.reason in (Reason.NO_TARGETS, Reason.CONTESTED):
+        return _condition(ConditionType.APPLIED, False, Reason(ready.reason), ready.message)
+    return replaced_type(ready, ConditionType.APPLIED)
+
+
+def _rolled_back(report: Report) -> Condition:
+    if report.rolled_back is None:
+        return _condition(
+            ConditionType.ROLLED_BACK, False, Reason.NOT_ROLLED_BACK, "nothing had to be taken back"
+        )
+    if report.rolled_back:
+        text = f"what was changed before is as it was. {report.failure}"
+        return _condition(ConditionType.ROLLED_BACK, True, Reason.ROLLED_BACK, text)
+    text = f"not everything could be taken back yet. {report.failure}"
+    return _condition(ConditionType.ROLLED_BACK, False, Reason.ROLLING_BACK, text)
+
+
+def _conflicted(report: Report) -> Condition:
+    for state, reason in (
+        (TargetState.CONTESTED, Reason.CONTESTED),
+        (TargetState.LEFT, Reason.LEFT),
+    ):
+        found = [step for step in report.steps if step.state is state]
+        if found:
+            return _condition(ConditionType.CONFLICTED, True, reason, f"{found[0]}: {found[0].message}")
+    skipped = [step for step in report.steps if step.skipped]
+    if skipped:
+        text = f"{_objects(len(skipped))} did not get every value. {skipped[0]}: {skipped[0].message}"
+        return _condition(ConditionType.CONFLICTED, True, Reason.SKIPPED, text)
+    return _condition(ConditionType.CONFLICTED, False, Reason.NO_CONFLICT, "nobody else sets the same")
+
+
+def replaced_type(condition: Condition, kind: ConditionType) -> Condition:
+    """The same said of another condition."""
+    return Condition(kind, condition.status, condition.reason, condition.message)
+
+
+def _condition(kind: ConditionType, status: bool, reason: Reason, message: str) -> Condition:
+    return Condition(kind, "True" if status else "False", reason, message[:32768])
+
+
+def _count(report: Report, state: TargetState) -> int:
+    return sum(step.state is state for step in report.steps)
+
+
+def _objects(count: int) -> str:
+    return "1 object" if count == 1 else f"{count} objects"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"
+
+
+def _shown(obj: JsonObject) -> JsonObject:
+    metadata = {
+        key: value
+        for key, value in obj["metadata"].items()
+        if key not in ("managedFields", "resourceVersion", "generation")
+    }
+    annotations = metadata.get("annotations") or {}
+    metadata["annotations"] = {key: value for key, value in annotations.items() if not key.startswith(PREFIX)}
+    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
+
+
+def _line(operation: JsonObject) -> str:
+    sign = {"add": "+", "remove": "-", "replace": "~"}[operation["op"]]
+    if operation["op"] == "remove":
+        return f"{sign} {operation['path']}"
+    return f"{sign} {operation['path']}: {_json(operation['value'])}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def as_failed(step: Step, reason: str, message: str) -> Step:
+    """A step that could not be taken."""
+    return replace(_not_taken(step), state=TargetState.FAILED, reason=reason, message=message, paths=())
+
+
+def as_rolled_back(step: Step, message: str) -> Step:
+    """A target that is as it was before."""
+    return replace(
+        _not_taken(step), state=TargetState.ROLLED_BACK, reason=Reason.ROLLED_BACK, message=message, paths=()
+    )
+
+
+def as_waiting(step: Step) -> Step:
+    """A target that waits for others to succeed."""
+    return replace(
+        _not_taken(step), state=TargetState.WAITING, reason=Reason.FAILED, message="another target failed"
+    )
+
+
+def _not_taken(step: Step) -> Step:
+    # Only a value that was set again is a round: a refusal tried again and again is no war.
+    return replace(step, patch=(), retaken=(), rounds=step.rounds - bool(step.retaken))

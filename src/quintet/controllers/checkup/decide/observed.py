@@ -1,0 +1,235 @@
+"""What is read of a run's Job and pod, and what keeps a pod from running. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from quintet.apis.checkup.contract import CONTAINER, RUN_LABEL, UID_LABEL
+from quintet.apis.checkup.evidence import ContainerState
+from quintet.apis.meta import Object, Struct
+from quintet.controllers.checkup.decide.timing import moment
+
+
+class JobCondition(Struct, frozen=True):
+    """One condition of a Job."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class JobStatus(Struct, frozen=True):
+    """What is read of the status of a Job."""
+
+    completion_time: str | None = None
+    conditions: tuple[JobCondition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """A Job as the cache keeps it."""
+
+    deadline: int = 0
+    created: datetime | None = None
+    succeeded: bool | None = None
+    """None until it has ended."""
+    reason: str = ""
+    message: str = ""
+    ended: datetime | None = None
+
+
+def job_state(deadline: int, created: str | None, status: JobStatus) -> JobState:
+    """The little that matters of a Job."""
+    for condition in status.conditions:
+        if condition.status == "True" and condition.type in ("Complete", "Failed"):
+            succeeded = condition.type == "Complete"
+            ended = moment((succeeded and status.completion_time) or condition.last_transition_time)
+            return JobState(deadline, moment(created), succeeded, condition.reason, condition.message, ended)
+    return JobState(deadline, moment(created))
+
+
+class _Waiting(Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class _Running(Struct, frozen=True):
+    started_at: str | None = None
+
+
+class _Terminated(Struct, frozen=True):
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+
+
+class _State(Struct, frozen=True):
+    waiting: _Waiting | None = None
+    running: _Running | None = None
+    terminated: _Terminated | None = None
+
+
+class ContainerStatus(Struct, frozen=True):
+    """One container of a pod."""
+
+    name: str = ""
+    state: _State = _State()
+
+    @property
+    def started(self) -> bool:
+        """Whether there can be a log."""
+        return self.state.running is not None or self.state.terminated is not None
+
+    @property
+    def described(self) -> ContainerState:
+        """For people."""
+        return ContainerState(self.name, _described(self.state)[:1024])
+
+
+class PodCondition(Struct, frozen=True):
+    """One condition of a pod."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodStatus(Struct, frozen=True):
+    """What is read of the status of a pod."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class PodSpec(Struct, frozen=True):
+    """What is read of the spec of a pod."""
+
+    node_name: str = ""
+
+
+class Pod(Object, frozen=True):
+    """The pod of a run."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def checkup_uid(self) -> str:
+        """Whose pod it says it is."""
+        return self.metadata.labels.get(UID_LABEL, "")
+
+    @property
+    def run(self) -> str:
+        """Of which run it says it is."""
+        return self.metadata.labels.get(RUN_LABEL, "")
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def as_of_job(self) -> JobState:
+        """What its Job will say of one that has ended: it makes no other pod."""
+        return JobState(succeeded=self.status.phase == "Succeeded")
+
+    @property
+    def containers(self) -> tuple[ContainerStatus, ...]:
+        """All of them, in the order in which they start."""
+        return (*self.status.init_container_statuses, *self.status.container_statuses)
+
+    @property
+    def checkup(self) -> ContainerStatus | None:
+        """The container of the checkup itself."""
+        found = (status for status in self.status.container_statuses if status.name == CONTAINER)
+        return next(found, None)
+
+    @property
+    def running_since(self) -> datetime | None:
+        """When the checkup itself began, if it did."""
+        state = self.checkup.state if self.checkup is not None else _State()
+        if state.running is not None:
+            return moment(state.running.started_at)
+        began = moment(state.terminated.started_at) if state.terminated is not None else None
+        # One that could not be started has ended all the same, and began in 1970.
+        return began if began is not None and began.timestamp() > 0 else None
+
+    def made_by(self, job_uid: str) -> bool:
+        """Whether that Job controls it."""
+        return any(owner.controller and owner.uid == job_uid for owner in self.metadata.owner_references)
+
+
+class Hindrance(StrEnum):
+    """Why a checkup does not run. What to do about each: docs/checkup.md."""
+
+    NO_SERVICE_ACCOUNT = "ServiceAccountMissing"
+    FOREIGN_OBJECT = "ForeignObject"
+    SETUP_REFUSED = "SetupRefused"
+    SETUP_FAILED = "SetupFailed"
+    INVALID_TEMPLATE = "InvalidTemplate"
+    NO_POD = "PodNotCreated"
+    UNSCHEDULABLE = "Unschedulable"
+    IMAGE = "ImagePullFailed"
+    CONTAINER = "ContainerNotStarted"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What keeps a checkup from running."""
+
+    reason: Hindrance
+    message: str
+    lasting: bool = False
+    """Whether no waiting can help, because the spec cannot be changed any more."""
+
+
+_IMAGE_REASONS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+_ON_THE_WAY = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+
+def obstacle(pod: Pod) -> Obstacle | None:
+    """Why the checkup of a pod does not run, if there is a reason to say."""
+    for container in pod.containers:
+        waiting = container.state.waiting
+        if waiting is None or waiting.reason in _ON_THE_WAY:
+            continue
+        said = f"container {container.name}: {waiting.reason}"
+        said = f"{said}: {waiting.message}" if waiting.message else said
+        if waiting.reason in _IMAGE_REASONS:
+            return Obstacle(Hindrance.IMAGE, said, lasting=waiting.reason == "InvalidImageName")
+        return Obstacle(Hindrance.CONTAINER, said)
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            said = condition.message or condition.reason
+            return Obstacle(Hindrance.UNSCHEDULABLE, f"pod {pod.metadata.name} finds no node: {said}")
+    return None
+
+
+def _described(state: _State) -> str:
+    if (ended := state.terminated) is not None:
+        parts = (f"ended with exit code {ended.exit_code}", ended.reason, ended.message)
+    elif (waiting := state.waiting) is not None:
+        parts = ("waiting", waiting.reason, waiting.message)
+    elif state.running is not None:
+        parts = ("running", f"since {state.running.started_at}", "")
+    else:
+        parts = ("unknown", "", "")
+    return ": ".join(part for part in parts if part)

@@ -1,0 +1,172 @@
+"""What came of a run, from its Job, its pod and its results. Pure.
+
+A run ends in one of four ways: its Job ended (`of_job`), its time is up (`of_deadline`), something
+that no waiting can help (`of_obstacle`), or somebody ended it (`cancelled`).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from quintet.apis.checkup import Verdict
+from quintet.apis.checkup.results import Results
+from quintet.apis.checkup.types import CANCEL, RERUN, SUCCEEDED
+from quintet.controllers.checkup.decide.observed import Hindrance, JobState, Obstacle, Pod
+
+
+class Reason(StrEnum):
+    """Why a run ended as it did, beside the hindrances and flaws. What to do: docs/checkup.md."""
+
+    SUCCEEDED = "CheckupSucceeded"
+    FAILED = "CheckupFailed"
+    CONTRADICTION = "SuccessThenCrash"
+    CRASHED = "ContainerFailed"
+    DEADLINE = "DeadlineExceeded"
+    DISRUPTED = "PodDisrupted"
+    POD_LOST = "PodLost"
+    CANCELLED = "Cancelled"
+    JOB_DELETED = "JobDeleted"
+    INVALID = "InvalidSpec"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The last word about a run."""
+
+    verdict: Verdict
+    reason: str
+    message: str
+    failure_reason: str = ""
+    """What the checkup itself says."""
+
+
+# Set by the kubelet or the control plane when a pod ends through no fault of its own.
+_DISRUPTIONS = frozenset({"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"})
+# The runtime could not start the program of the image.
+_NO_START = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
+
+_NEXT_STEPS = {
+    Hindrance.NO_SERVICE_ACCOUNT: "create it, or name another one in a new Checkup",
+    Hindrance.FOREIGN_OBJECT: "delete or rename that object, then rerun",
+    Hindrance.SETUP_REFUSED: "see whether a quota or a policy of the namespace forbids it, then rerun",
+    Hindrance.SETUP_FAILED: "see whether the API server is well, then rerun",
+    Hindrance.INVALID_TEMPLATE: "correct spec.template in a new Checkup",
+    Hindrance.NO_POD: "mend what the message names (a quota, Pod Security, a webhook), then rerun",
+    Hindrance.UNSCHEDULABLE: "make room on the nodes, or relax spec.template, then rerun",
+    Hindrance.IMAGE: "check spec.image and whether the nodes can pull it, then rerun",
+    Hindrance.CONTAINER: "mend what the message names, then rerun",
+}
+
+
+def of_job(job: JobState, pod: Pod | None, results: Results) -> Ending:
+    """The Job has ended by itself."""
+    if job.succeeded:
+        return _by_results(results)
+    if pod is not None and (infra := _disruption(pod)) is not None:
+        return infra
+    if "DeadlineExceeded" in (job.reason, pod.status.reason if pod is not None else ""):
+        return _late(pod, results, "the deadline of its pod or Job had passed")
+    if pod is None:
+        text = f"the pod is gone and its Job failed: {job.message or job.reason}"
+        return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, f"{text}; next: rerun")
+    if pod.metadata.deleting and results.succeeded is None:
+        return pod_deleted(pod)
+    return _crashed(pod, results)
+
+
+def of_deadline(pod: Pod | None, waits_for: Obstacle | None, seconds: int, results: Results) -> Ending:
+    """The time is up, and the Job has not ended."""
+    if pod is not None and (infra := _disruption(pod)) is not None:
+        return infra
+    if pod is not None and pod.running_since is not None:
+        return _late(pod, results, f"it ran for more than {seconds} s")
+    if waits_for is not None:
+        return of_obstacle(waits_for)
+    missing = "the Job has made no pod" if pod is None else f"pod {pod.metadata.name} did not start"
+    found = Hindrance.NO_POD if pod is None else Hindrance.CONTAINER
+    return of_obstacle(Obstacle(found, f"{missing} in time"))
+
+
+def of_obstacle(found: Obstacle) -> Ending:
+    """The checkup cannot run."""
+    verdict = Verdict.INVALID if found.reason is Hindrance.INVALID_TEMPLATE else Verdict.INFRA_ERROR
+    return Ending(verdict, found.reason, f"{found.message}; next: {_NEXT_STEPS[found.reason]}")
+
+
+def cancelled() -> Ending:
+    """Somebody asked for the end."""
+    text = (
+        f"cancelled by the annotation {CANCEL}; next: remove it and set {RERUN} to a new value to run again"
+    )
+    return Ending(Verdict.CANCELLED, Reason.CANCELLED, text)
+
+
+def pod_deleted(pod: Pod) -> Ending:
+    """Somebody deleted the pod, or the cluster took it away."""
+    if (infra := _disruption(pod)) is not None:
+        return infra
+    text = f"pod {pod.metadata.name} was deleted by somebody else during the run; next: rerun"
+    return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, text)
+
+
+def job_deleted(name: str) -> Ending:
+    """Somebody deleted the Job."""
+    text = f"Job {name} was deleted by somebody else during the run; next: set {RERUN} to a new value"
+    return Ending(Verdict.CANCELLED, Reason.JOB_DELETED, text)
+
+
+def invalid(problem: str) -> Ending:
+    """The spec came past the webhooks and cannot be run."""
+    return Ending(Verdict.INVALID, Reason.INVALID, f"{problem}; next: correct the spec")
+
+
+def _by_results(results: Results) -> Ending:
+    if results.flaw is not None:
+        text = f"{results.problem}; next: mend the image, see docs/checkup-write-your-own.md"
+        return Ending(Verdict.FAILED, results.flaw, text, results.failure_reason)
+    if results.succeeded:
+        return Ending(Verdict.PASSED, Reason.SUCCEEDED, SUCCEEDED)
+    said = results.failure_reason or "the checkup gave no reason"
+    return Ending(Verdict.FAILED, Reason.FAILED, said, results.failure_reason)
+
+
+def _late(pod: Pod | None, results: Results, how: str) -> Ending:
+    if pod is None or pod.running_since is None:
+        where = f"pod {pod.metadata.name}" if pod is not None else "the pod"
+        text = f"{where} did not get its checkup to run in time"
+        return of_obstacle(Obstacle(Hindrance.CONTAINER, text))
+    text = (
+        f"the checkup was stopped: {how}; next: read status.evidence; if it is merely slow, raise "
+        "spec.timeoutSeconds in a new Checkup"
+    )
+    return Ending(Verdict.TIMED_OUT, Reason.DEADLINE, text, results.failure_reason)
+
+
+def _disruption(pod: Pod) -> Ending | None:
+    status = pod.status
+    targeted = any(
+        condition.type == "DisruptionTarget" and condition.status == "True" for condition in status.conditions
+    )
+    if targeted or status.reason in _DISRUPTIONS:
+        said = ": ".join(part for part in (status.reason, status.message) if part) or "it was disrupted"
+        text = f"pod {pod.metadata.name} was ended by the cluster: {said}; next: rerun"
+        return Ending(Verdict.INFRA_ERROR, Reason.DISRUPTED, text)
+    ended = pod.checkup.state.terminated if pod.checkup is not None else None
+    if ended is not None and ended.reason in _NO_START:
+        text = f"container checkup could not be started: {ended.reason}: {ended.message}"
+        return of_obstacle(Obstacle(Hindrance.CONTAINER, text))
+    return None
+
+
+def _crashed(pod: Pod, results: Results) -> Ending:
+    ended = pod.checkup.state.terminated if pod.checkup is not None else None
+    how = f"exit code {ended.exit_code}" if ended is not None else "a failed pod"
+    how = f"{how} ({ended.reason})" if ended is not None and ended.reason not in ("", "Error") else how
+    if results.succeeded:
+        text = f"the checkup reported success, but then ended with {how}; next: read status.evidence"
+        return Ending(Verdict.FAILED, Reason.CONTRADICTION, text)
+    if results.succeeded is False and results.failure_reason:
+        return Ending(Verdict.FAILED, Reason.FAILED, results.failure_reason, results.failure_reason)
+    text = (
+        f"the checkup ended with {how}: {results.problem or 'it gave no reason'}; next: read status.evidence"
+    )
+    return Ending(Verdict.FAILED, Reason.CRASHED, text, results.failure_reason)

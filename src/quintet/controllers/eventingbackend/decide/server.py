@@ -1,0 +1,176 @@
+"""The NATS server that is run for a backend without a `url`, and what belongs to it. Pure.
+
+One pod for each replica of the stream, each with a claim of its own. What a claim can hold, and how
+many servers there are, is decided once: Kubernetes cannot change the one, and JetStream does not
+move a stream from one server into a cluster.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final
+
+from quintet.apis.eventingbackend import Effective, EventingBackend
+from quintet.apis.meta import JsonObject, Resource
+from quintet.controllers.eventingbackend.decide import desired
+from quintet.eventing.children import DISPATCHER, NATS_PORT, PUBLISHER, SERVER, child_name
+
+STATEFUL_SETS = Resource("apps", "v1", "StatefulSet", "statefulsets")
+NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+
+_ROUTES: Final = "--routes"
+_ROUTES_PORT: Final = 6222
+_MONITOR_PORT: Final = 8222
+_DATA: Final = "/data"
+_MEBIBYTE: Final = 1024 * 1024
+_ROOM_FOR_DEAD_LETTERS: Final = 256
+_UNBOUNDED: Final = 10 * 1024
+
+
+def servers(config: Effective) -> int:
+    """How many servers are run."""
+    return config.integer("streamReplicas")
+
+
+def servers_told_of(arguments: Sequence[str]) -> int:
+    """How many servers a server was told to be one of: unlike the number of pods, no scaling changes that."""
+    if _ROUTES not in arguments[:-1]:
+        return 1
+    return arguments[arguments.index(_ROUTES) + 1].count(",") + 1
+
+
+def claim_size(config: Effective) -> str:
+    """What a server needs: the stream with a quarter on top, and room for dead letters."""
+    most = config.measure("maxBytes")
+    if most <= 0:
+        return f"{_UNBOUNDED}Mi"
+    mebibytes = int((most * Decimal("1.25") / _MEBIBYTE).to_integral_value(rounding="ROUND_CEILING"))
+    return f"{mebibytes + _ROOM_FOR_DEAD_LETTERS}Mi"
+
+
+def stateful_set(backend: EventingBackend, config: Effective, image: str, *, size: str) -> JsonObject:
+    """The servers. `size` is that of the claims which are there, if any are."""
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": size}},
+        },
+    }
+    return {
+        "apiVersion": STATEFUL_SETS.api_version,
+        "kind": STATEFUL_SETS.kind,
+        "metadata": desired.metadata(backend, SERVER),
+        "spec": {
+            "replicas": servers(config),
+            "serviceName": child_name(backend.metadata.name, SERVER),
+            # Members of a cluster look for each other while none of them is ready yet.
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": desired.selector(backend, SERVER)},
+            "template": {
+                "metadata": {"labels": desired.labels(backend, SERVER)},
+                "spec": _pod(backend, config, image),
+            },
+            "volumeClaimTemplates": [claim],
+        },
+    }
+
+
+def service(backend: EventingBackend) -> JsonObject:
+    """The name under which the servers are found."""
+    ports = [
+        {"name": "nats", "port": NATS_PORT, "targetPort": "nats", "protocol": "TCP"},
+        {"name": "routes", "port": _ROUTES_PORT, "targetPort": "routes", "protocol": "TCP"},
+    ]
+    return {
+        "apiVersion": desired.SERVICES.api_version,
+        "kind": desired.SERVICES.kind,
+        "metadata": desired.metadata(backend, SERVER),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": desired.selector(backend, SERVER),
+            "ports": ports,
+        },
+    }
+
+
+def network_policy(backend: EventingBackend, system_namespace: str) -> JsonObject:
+    """Only the pods of this backend and the operator may connect: the server asks nobody for a password."""
+
+    def pods(part: str) -> JsonObject:
+        return {"podSelector": {"matchLabels": desired.selector(backend, part)}}
+
+    system = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": system_namespace}}}
+    return {
+        "apiVersion": NETWORK_POLICIES.api_version,
+        "kind": NETWORK_POLICIES.kind,
+        "metadata": desired.metadata(backend, SERVER),
+        "spec": {
+            "podSelector": {"matchLabels": desired.selector(backend, SERVER)},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {
+                    "from": [pods(PUBLISHER), pods(DISPATCHER), system],
+                    "ports": [{"port": NATS_PORT, "protocol": "TCP"}],
+                },
+                {"from": [pods(SERVER)], "ports": [{"port": _ROUTES_PORT, "protocol": "TCP"}]},
+            ],
+        },
+    }
+
+
+def _pod(backend: EventingBackend, config: Effective, image: str) -> JsonObject:
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 60,
+        "securityContext": desired.identity(),
+        "topologySpreadConstraints": desired.spread(backend, SERVER),
+        "containers": [
+            {
+                "name": SERVER,
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "args": _arguments(backend, config),
+                "env": [
+                    {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                ],
+                "ports": [
+                    {"name": "nats", "containerPort": NATS_PORT, "protocol": "TCP"},
+                    {"name": "routes", "containerPort": _ROUTES_PORT, "protocol": "TCP"},
+                    {"name": "monitor", "containerPort": _MONITOR_PORT, "protocol": "TCP"},
+                ],
+                "readinessProbe": _health("/healthz?js-server-only=true", periodSeconds=3),
+                "livenessProbe": _health("/healthz?js-enabled-only=true", periodSeconds=20),
+                # A large store takes its time to be read.
+                "startupProbe": _health(
+                    "/healthz?js-enabled-only=true", periodSeconds=1, failureThreshold=300
+                ),
+                "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
+                "securityContext": desired.locked_down(),
+                "volumeMounts": [{"name": "data", "mountPath": _DATA}],
+            }
+        ],
+    }
+
+
+def _arguments(backend: EventingBackend, config: Effective) -> list[str]:
+    name, count = child_name(backend.metadata.name, SERVER), servers(config)
+    alone = [
+        "--name", "$(POD_NAME)",
+        "--jetstream", "--store_dir", _DATA,
+        "--http_port", str(_MONITOR_PORT),
+    ]  # fmt: skip
+    if count == 1:
+        return alone
+    others = (f"nats://{name}-{number}.{name}:{_ROUTES_PORT}" for number in range(count))
+    return [
+        *alone,
+        "--cluster_name", name,
+        "--cluster", f"nats://0.0.0.0:{_ROUTES_PORT}",
+        _ROUTES, ",".join(others),
+    ]  # fmt: skip
+
+
+def _health(path: str, **timing: int) -> JsonObject:
+    return {"httpGet": {"path": path, "port": "monitor"}, **timing}

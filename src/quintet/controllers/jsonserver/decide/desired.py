@@ -1,0 +1,177 @@
+"""The children that a JsonServer should have, complete. Pure: the same spec gives the same bytes."""
+
+import hashlib
+from typing import Final
+
+from quintet.apis.casconfig.embedding import Child, embedded
+from quintet.apis.jsonserver import JsonServer, Storage
+from quintet.apis.jsonserver.types import PORT
+from quintet.apis.jsonserver.validation import (
+    CONFIG_VOLUME,
+    CONTAINER,
+    DATA_PATH,
+    DATA_VOLUME,
+    SELECTOR_LABEL,
+)
+from quintet.apis.meta import JsonObject, Resource
+from quintet.controllers.decide.overlay import overlay
+
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+SERVICES = Resource("", "v1", "Service", "services")
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+
+CONFIG_KEY: Final = "db.json"
+CONFIG_HASH: Final = "example.com/config-hash"
+"""On the pods: new data must restart them, because json-server does not notice a changed mount."""
+
+SELECTOR: Final = "app.kubernetes.io/name=json-server,app.kubernetes.io/managed-by=quintet"
+"""What our children have in common, for watching them."""
+
+POD_TEMPLATE: Final = ("spec", "template", "spec")
+"""Where a Deployment has its pod."""
+
+_SOURCE_PATH = "/config"
+_USER = 65532
+# Without it json-server 0.17 answers a write with success, and then dies of the file it cannot write.
+_READ_ONLY = "--read-only"
+# json-server does not listen to SIGTERM, so it serves for as long as this: until nobody is sent to it.
+_GRACE_SECONDS = 5
+
+
+def config_hash(config: str) -> str:
+    """Names a piece of data."""
+    return hashlib.blake2b(config.encode(), digest_size=8).hexdigest()
+
+
+def selector_labels(name: str) -> dict[str, str]:
+    """What finds the pods of a JsonServer."""
+    return {SELECTOR_LABEL: name}
+
+
+def address(server: JsonServer) -> str:
+    """Where the data is served, inside the cluster."""
+    return f"http://{server.metadata.name}.{server.metadata.namespace}.svc:{PORT}"
+
+
+def config_map(server: JsonServer) -> JsonObject:
+    """The data, byte for byte."""
+    body: JsonObject = {
+        "apiVersion": CONFIG_MAPS.api_version,
+        "kind": CONFIG_MAPS.kind,
+        "metadata": _metadata(server),
+        "data": {CONFIG_KEY: server.spec.json_config},
+    }
+    return embedded(server.spec.cas_config, Child(CONFIG_MAPS, body))
+
+
+def service(server: JsonServer) -> JsonObject:
+    """The address under which the data is served."""
+    port = {"name": "http", "port": PORT, "targetPort": PORT, "protocol": "TCP"}
+    body: JsonObject = {
+        "apiVersion": SERVICES.api_version,
+        "kind": SERVICES.kind,
+        "metadata": _metadata(server),
+        "spec": {"type": "ClusterIP", "selector": selector_labels(server.metadata.name), "ports": [port]},
+    }
+    return embedded(server.spec.cas_config, Child(SERVICES, body))
+
+
+def deployment(server: JsonServer, default_image: str) -> JsonObject:
+    """The pods that serve the data."""
+    name, custom = server.metadata.name, server.spec.template
+    template: JsonObject = {
+        "metadata": {
+            # Ours last: without the hash, new data would not restart the pods.
+            "labels": {**custom.metadata.labels, **_labels(name)},
+            "annotations": {**custom.metadata.annotations, CONFIG_HASH: config_hash(server.spec.json_config)},
+        },
+        "spec": overlay(_pod(server, server.spec.image or default_image), custom.spec),
+    }
+    body: JsonObject = {
+        "apiVersion": DEPLOYMENTS.api_version,
+        "kind": DEPLOYMENTS.kind,
+        "metadata": _metadata(server),
+        "spec": {
+            "replicas": server.spec.replicas,
+            "selector": {"matchLabels": selector_labels(name)},
+            "template": template,
+        },
+    }
+    return embedded(server.spec.cas_config, Child(DEPLOYMENTS, body, POD_TEMPLATE))
+
+
+def _metadata(server: JsonServer) -> JsonObject:
+    name = server.metadata.name
+    return {"name": name, "namespace": server.metadata.namespace, "labels": _labels(name)}
+
+
+def _labels(name: str) -> dict[str, str]:
+    return {
+        **selector_labels(name),
+        "app.kubernetes.io/name": "json-server",
+        "app.kubernetes.io/instance": name,
+        "app.kubernetes.io/managed-by": "quintet",
+        "app.kubernetes.io/part-of": "quintet",
+    }
+
+
+def _pod(server: JsonServer, image: str) -> JsonObject:
+    source: JsonObject = {"name": CONFIG_VOLUME, "configMap": {"name": server.metadata.name}}
+    pod: JsonObject = {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(image, CONFIG_VOLUME, _READ_ONLY)],
+        "volumes": [source],
+    }
+    if server.spec.storage is Storage.EPHEMERAL:
+        # json-server writes next to its file, so it gets a copy in a directory of its own.
+        pod["initContainers"] = [_copy_container(image)]
+        pod["containers"] = [_container(image, DATA_VOLUME)]
+        pod["volumes"] = [source, {"name": DATA_VOLUME, "emptyDir": {"sizeLimit": "64Mi"}}]
+    return pod
+
+
+def _container(image: str, volume: str, *flags: str) -> JsonObject:
+    probe: JsonObject = {"httpGet": {"path": "/", "port": "http"}}
+    return {
+        "name": CONTAINER,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": [f"{DATA_PATH}/{CONFIG_KEY}", "--host", "0.0.0.0", "--port", str(PORT), *flags],
+        "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
+        "volumeMounts": [{"name": volume, "mountPath": DATA_PATH}],
+        "readinessProbe": {**probe, "periodSeconds": 2},
+        "livenessProbe": {**probe, "periodSeconds": 10, "initialDelaySeconds": 10},
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
+        "securityContext": _locked_down(),
+    }
+
+
+def _copy_container(image: str) -> JsonObject:
+    return {
+        "name": "copy-config",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["cp", f"{_SOURCE_PATH}/{CONFIG_KEY}", f"{DATA_PATH}/{CONFIG_KEY}"],
+        "volumeMounts": [
+            {"name": CONFIG_VOLUME, "mountPath": _SOURCE_PATH},
+            {"name": DATA_VOLUME, "mountPath": DATA_PATH},
+        ],
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+        "securityContext": _locked_down(),
+    }
+
+
+def _locked_down() -> JsonObject:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }

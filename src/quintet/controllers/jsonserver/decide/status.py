@@ -1,0 +1,166 @@
+"""What to say about a JsonServer, from what was seen of its children. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from quintet.apis.jsonserver import JsonServer, JsonServerStatus, State
+from quintet.apis.meta import Condition, Struct, find_condition
+from quintet.controllers.jsonserver.decide.desired import address, config_hash, selector_labels
+
+SYNCED, READY, VERIFIED = "Synced", "Ready", "Verified"
+SUCCESS = "Synced successfully!"
+NOT_A_JSON_OBJECT = "spec.jsonConfig is not a valid json object"
+_VERIFY_SOON, _VERIFY_LATE = 1.0, 60.0
+
+
+class Reason(StrEnum):
+    """Why a condition is as it is. What to do about each: docs/jsonserver.md."""
+
+    APPLIED = "Applied"
+    INVALID_CONFIG = "InvalidConfig"
+    INVALID_TEMPLATE = "InvalidTemplate"
+    FOREIGN_OBJECT = "ForeignObject"
+    APPLY_FAILED = "ApplyFailed"
+    BEING_DELETED = "ChildBeingDeleted"
+    AVAILABLE = "AllReplicasAvailable"
+    SCALED_TO_ZERO = "ScaledToZero"
+    ROLLING_OUT = "RollingOut"
+    CRASH_LOOP = "DataNotServable"
+    NOT_SYNCED = "NotSynced"
+    DATA_EQUAL = "DataEqual"
+    DATA_DIFFERS = "DataDiffers"
+    UNREACHABLE = "Unreachable"
+    NOT_READY = "NotReady"
+
+
+class DeploymentStatus(Struct, frozen=True):
+    """What is read of a Deployment."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The Deployment as it was seen, if it was."""
+
+    generation: int = 0
+    status: DeploymentStatus = field(default_factory=DeploymentStatus)
+
+    def complete(self, replicas: int) -> bool:
+        """Whether every replica is of the current generation and serves, and no old one is left."""
+        status = self.status
+        current = self.generation > 0 and status.observed_generation >= self.generation
+        counts = (status.replicas, status.updated_replicas, status.available_replicas)
+        return current and counts == (replicas, replicas, replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the children are not as wanted."""
+
+    reason: Reason
+    text: str
+    detail: str = ""
+
+    @property
+    def explained(self) -> str:
+        """The text, and where to look."""
+        return f"{self.text}: {self.detail}" if self.detail else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What came of reading the data back."""
+
+    reason: Reason
+    message: str
+
+
+def status_of(
+    server: JsonServer,
+    problem: Problem | None,
+    rollout: Rollout,
+    verification: Verification | None,
+    doubts: Sequence[str],
+) -> JsonServerStatus:
+    """The status, except for the times in its conditions."""
+    ready = _ready(server, problem, rollout, doubts)
+    return JsonServerStatus(
+        state=State.ERROR if problem else State.SYNCED,
+        message=f"Error: {problem.text}" if problem else SUCCESS,
+        observed_generation=server.metadata.generation,
+        replicas=rollout.status.replicas,
+        ready_replicas=rollout.status.ready_replicas,
+        selector=",".join(f"{key}={value}" for key, value in selector_labels(server.metadata.name).items()),
+        config_hash=server.status.config_hash if problem else config_hash(server.spec.json_config),
+        url=address(server),
+        conditions=(_synced(problem), ready, _verified(server, ready, verification)),
+    )
+
+
+def _synced(problem: Problem | None) -> Condition:
+    if problem is not None:
+        return Condition(SYNCED, "False", problem.reason, problem.explained)
+    return Condition(SYNCED, "True", Reason.APPLIED, "ConfigMap, Service and Deployment are as wanted")
+
+
+def _ready(server: JsonServer, problem: Problem | None, rollout: Rollout, doubts: Sequence[str]) -> Condition:
+    replicas, status = server.spec.replicas, rollout.status
+    if problem is not None:
+        return Condition(READY, "False", Reason.NOT_SYNCED, problem.explained)
+    if rollout.complete(replicas):
+        if replicas == 0:
+            return Condition(READY, "True", Reason.SCALED_TO_ZERO, "no replica is wanted and none is there")
+        return Condition(READY, "True", Reason.AVAILABLE, f"{replicas} of {replicas} replicas serve the data")
+    progress = (
+        f"{min(status.updated_replicas, status.available_replicas)} of {replicas} replicas serve the data"
+    )
+    if doubts and status.available_replicas == 0:
+        text = f"{progress}; json-server may be unable to serve it: {'; '.join(doubts)}"
+        return Condition(READY, "False", Reason.CRASH_LOOP, text)
+    return Condition(READY, "False", Reason.ROLLING_OUT, progress)
+
+
+def _verified(server: JsonServer, ready: Condition, verification: Verification | None) -> Condition:
+    if verification is not None:
+        verdict = {Reason.DATA_EQUAL: "True", Reason.DATA_DIFFERS: "False"}.get(
+            verification.reason, "Unknown"
+        )
+        return Condition(VERIFIED, verdict, verification.reason, verification.message)
+    if ready.status != "True":
+        return Condition(VERIFIED, "Unknown", Reason.NOT_READY, "waits for all replicas to be ready")
+    known = find_condition(server.status.conditions, VERIFIED)
+    return known or Condition(VERIFIED, "Unknown", Reason.NOT_READY, "not looked at yet")
+
+
+def wants_verification(server: JsonServer, problem: Problem | None, rollout: Rollout) -> bool:
+    """Whether the data should be read back now: until it was found equal, and never of no pods."""
+    if problem is not None or server.spec.replicas == 0 or not rollout.complete(server.spec.replicas):
+        return False
+    known = find_condition(server.status.conditions, VERIFIED)
+    same_data = server.status.config_hash == config_hash(server.spec.json_config)
+    return (
+        known is None
+        or known.status != "True"
+        or not same_data
+        or known.observed_generation != server.metadata.generation
+    )
+
+
+def verify_again(server: JsonServer, now: datetime) -> float:
+    """Seconds until the data is read back once more, after it was not reached or not the same.
+
+    Just after a rollout the Service may lead to nobody yet, or to a pod that is going away. The
+    longer the pods have been ready, the less likely another look finds anything new.
+    """
+    ready = find_condition(server.status.conditions, READY)
+    if ready is None or ready.status != "True":
+        return _VERIFY_SOON
+    age = (now - datetime.fromisoformat(ready.last_transition_time)).total_seconds()
+    return min(max(age, _VERIFY_SOON), _VERIFY_LATE)

@@ -1,0 +1,74 @@
+"""The ledger of claims in the status: every claim, its state, and what happens to it next. Pure."""
+
+from quintet.apis.statefulcluster import Claim as Line
+from quintet.apis.statefulcluster import ClaimState, StatefulCluster
+from quintet.controllers.statefulcluster.decide import claims
+from quintet.controllers.statefulcluster.decide.actions import Records
+from quintet.controllers.statefulcluster.decide.observed import LOST, Claim, Observed, written
+
+_LONGEST_STEP = 512
+
+
+def ledger(cluster: StatefulCluster, observed: Observed, records: Records) -> tuple[Line, ...]:
+    """One line for every claim, those that nobody uses last."""
+    used = claims.users(observed) | {draw.group: draw.replica for draw in records.draws if draw.group}
+    before = {line.name: line for line in cluster.status.claims}
+    lines = []
+    for claim in observed.claims:
+        known = before.get(claim.name)
+        user = used.get(claim.group, "")
+        state = _state(claim, user)
+        lines.append(
+            Line(
+                name=claim.name,
+                state=state,
+                template=claim.template,
+                group=claim.group,
+                replica=user or (known.replica if known is not None else ""),
+                since=known.since if known is not None and known.state is state else written(observed.now),
+                next_step=_next_step(observed, records, claim, state)[:_LONGEST_STEP],
+            )
+        )
+    return tuple(sorted(lines, key=lambda line: (line.state is not ClaimState.IN_USE, line.name)))
+
+
+def _state(claim: Claim, user: str) -> ClaimState:
+    if claim.deleting:
+        return ClaimState.TERMINATING
+    if claim.unusable or claim.phase == LOST:
+        return ClaimState.UNUSABLE
+    if is_resizing(claim):
+        return ClaimState.RESIZING
+    return ClaimState.IN_USE if user else ClaimState.FREE
+
+
+def is_resizing(claim: Claim) -> bool:
+    """Whether its volume is smaller than what it asks for."""
+    grown = bool(claim.capacity) and claims.size(claim.capacity) < claims.size(claim.requested)
+    return claim.resizing or grown
+
+
+def _next_step(observed: Observed, records: Records, claim: Claim, state: ClaimState) -> str:
+    sizes, refused = observed.wanted.sizes, observed.refused
+    match state:
+        case ClaimState.TERMINATING:
+            return "goes when no pod uses it any more"
+        case ClaimState.UNUSABLE:
+            why = claim.unusable or "its volume is lost"
+            return (
+                f"set aside: {why}. Delete it if its data is of no use, or take away the annotation "
+                "enge.me/unusable to have it used again"
+            )
+        case ClaimState.RESIZING:
+            return f"its volume grows from {claim.capacity or 'nothing'} to {claim.requested}"
+        case ClaimState.IN_USE:
+            if claims.size(sizes.get(claim.template, "")) <= claims.size(claim.requested):
+                return "stays with its replica"
+            if claim.name in refused:
+                return f"cannot grow to {sizes[claim.template]}: {refused[claim.name].message}"
+            return f"grows to {sizes[claim.template]}"
+    if claim.group in records.retiring:
+        return "is deleted, because whenScaled is Delete"
+    if not observed.wanted.adopts_claims:
+        return "is kept and not used again, because enge.me/claim-adoption is Never; delete it if you like"
+    return "the next replica takes it"

@@ -1,0 +1,127 @@
+"""From objects to one look at a StatefulCluster: what belongs to it, and what the spec asks for. Pure.
+
+Called by `controller` with what the caches hold, or with what the server just listed.
+"""
+
+import math
+from collections.abc import Iterable
+
+from quintet.apis.labels import matches
+from quintet.apis.statefulcluster import (
+    REPLICA_LABEL,
+    ClaimState,
+    PodManagement,
+    Retention,
+    StatefulCluster,
+    Update,
+)
+from quintet.controllers.statefulcluster.decide import desired, revisions
+from quintet.controllers.statefulcluster.decide.observed import (
+    Claim,
+    Observed,
+    Pod,
+    Refusal,
+    Revision,
+    Wanted,
+    moment,
+)
+
+
+def observe(
+    cluster: StatefulCluster,
+    update_revision: str,
+    pods: Iterable[Pod],
+    claims: Iterable[Claim],
+    known: Iterable[Revision],
+    now: float,
+    refused: dict[str, Refusal] | None = None,
+) -> Observed:
+    """Sort out which of the objects of a namespace matter to a cluster, and how."""
+    own, orphans, foreign, before = list[Pod](), list[Pod](), list[Pod](), list[Pod]()
+    mine = tuple(claim for claim in claims if claim.cluster == cluster.metadata.name)
+    groups, held = {claim.name: claim.group for claim in mine}, dict[str, str]()
+    for pod in pods:
+        held |= {groups[name]: pod.name for name in pod.claims if name in groups}
+        if pod.owner_uid == cluster.metadata.uid:
+            own.append(pod)
+        elif pod.owner_name == cluster.metadata.name:
+            before.append(pod)
+        elif not pod.owner_name and selects(cluster, pod):
+            (orphans if _is_orphan(cluster, pod) else foreign).append(pod)
+    status = cluster.status
+    return Observed(
+        now=now,
+        wanted=wanted(cluster),
+        update_revision=update_revision,
+        current_revision=revisions.current(cluster, known, update_revision),
+        uid=cluster.metadata.uid,
+        pods=tuple(sorted(own, key=_age)),
+        orphans=tuple(sorted(orphans, key=_age)),
+        foreign=tuple(sorted((pod for pod in foreign if not pod.leaving), key=_age)),
+        before=tuple(sorted(before, key=_age)),
+        claims=tuple(sorted(mine, key=lambda claim: claim.name)),
+        draws=status.draws,
+        retiring=status.retiring,
+        setbacks=status.setbacks,
+        freed=_freed(cluster, mine, now),
+        held=held,
+        refused=refused or {},
+    )
+
+
+def wanted(cluster: StatefulCluster) -> Wanted:
+    """The spec, in the terms of the plan."""
+    spec = cluster.spec
+    strategy = spec.update_strategy
+    retention = spec.persistent_volume_claim_retention_policy
+    return Wanted(
+        replicas=spec.replicas,
+        parallel=spec.pod_management_policy is PodManagement.PARALLEL,
+        on_delete=strategy.type is Update.ON_DELETE,
+        partition=strategy.rolling_update.partition,
+        max_unavailable=scaled(strategy.rolling_update.max_unavailable, spec.replicas),
+        min_ready=float(spec.min_ready_seconds),
+        grace=float(cluster.unhealthy_grace),
+        templates=desired.template_names(cluster),
+        adopts_claims=cluster.adopts_claims,
+        delete_when_scaled=retention.when_scaled is Retention.DELETE,
+        delete_with_cluster=retention.when_deleted is Retention.DELETE,
+        sizes=desired.wanted_sizes(cluster),
+    )
+
+
+def scaled(amount: int | str, replicas: int) -> int:
+    """A number or a percentage of the replicas, rounded up, and at least 1."""
+    if isinstance(amount, int):
+        return max(1, amount)
+    percent = amount.removesuffix("%")
+    return max(1, math.ceil(int(percent) * replicas / 100)) if percent.isdecimal() else 1
+
+
+def selects(cluster: StatefulCluster, pod: Pod) -> bool:
+    """Whether a pod looks as if it belonged here. An empty selector was not meant to select everything."""
+    selector = cluster.spec.selector
+    return bool(selector.match_labels or selector.match_expressions) and matches(selector, pod.labels)
+
+
+def _is_orphan(cluster: StatefulCluster, pod: Pod) -> bool:
+    """Whether a pod was once made as a replica of a cluster of this name, and nobody controls it now."""
+    ours = pod.labels.get(REPLICA_LABEL) == pod.name and pod.name.startswith(f"{cluster.metadata.name}-")
+    return ours and not pod.owner_uid and not pod.leaving
+
+
+def _freed(cluster: StatefulCluster, claims: tuple[Claim, ...], now: float) -> dict[str, float]:
+    """When each group was let go, as the ledger says; one that it has in use was let go just now."""
+    freed: dict[str, float] = {}
+    ledger = {line.name: line for line in cluster.status.claims}
+    for claim in claims:
+        line = ledger.get(claim.name)
+        if line is None:
+            freed[claim.group] = claim.created
+        else:
+            freed[claim.group] = moment(line.since) if line.state is ClaimState.FREE else now
+    return freed
+
+
+def _age(pod: Pod) -> tuple[float, str]:
+    return pod.created, pod.name

@@ -1,0 +1,393 @@
+"""The reconcile strategy: from what is seen to the one thing to do next. Pure.
+
+`CHECKS` is the strategy, in order: the first check that has something to say decides. One pod
+changes per pass. With the policy Parallel nobody waits for the others, and with maxUnavailable
+above 1 an update does not either. `controller` acts on what comes out; `status.plan` shows it.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Final
+
+from quintet.controllers.statefulcluster.decide import claims, health
+from quintet.controllers.statefulcluster.decide.actions import Act, Action
+from quintet.controllers.statefulcluster.decide.observed import PENDING, Observed, Pod
+
+POLL: Final = 5.0
+"""Seconds until a pending pod is looked at again."""
+NEWSWORTHY: Final = 10.0
+"""Seconds after which it is said what a pending pod waits for."""
+OVERDUE: Final = 60.0
+"""Seconds beyond its grace period after which a leaving pod is reported."""
+UNSCHEDULED_FOR: Final = 60.0
+"""Seconds without a node after which the volumes of a pod are looked at."""
+UNBOUND_FOR: Final = 300.0
+"""Seconds without a volume after which a claim is given up."""
+REFUSED_FOR: Final = 300.0
+"""Seconds after which a claim that was not allowed to grow is tried again."""
+_LOOK_AT_VOLUMES_EVERY: Final = 30.0
+UNBOUND: Final = "ClaimUnbound"
+
+Check = Callable[[Observed], Action | None]
+
+
+def plan(observed: Observed) -> Action:
+    """The next action; that there is nothing to do is one as well."""
+    action = _next(observed)
+    due = _until(observed, claims.next_try(observed))
+    if due is None or action.act not in (Act.WAIT, Act.NOTHING):
+        return action
+    return dataclasses.replace(action, after=due if action.after is None else min(due, action.after))
+
+
+def _next(observed: Observed) -> Action:
+    for check in CHECKS:
+        action = check(observed)
+        if action is not None:
+            return action
+    return Action(
+        act=Act.NOTHING,
+        reason="AsWanted",
+        message=f"all {observed.wanted.replicas} replicas are as wanted",
+        after=_until(observed, health.forgiven_at(observed)),
+    )
+
+
+def orphaned(observed: Observed) -> Action | None:
+    """A pod of ours that nobody controls is taken back."""
+    for pod in observed.orphans:
+        message = f"pod {pod.name} belongs here and nobody controls it"
+        return Action(act=Act.ADOPT, reason="Orphaned", message=message, pod=pod)
+    return None
+
+
+def owned_claims(observed: Observed) -> Action | None:
+    """Claims belong to the cluster if they are to be deleted with it, and only then."""
+    for claim in observed.claims:
+        owned = observed.uid in claim.owners
+        if claim.deleting or owned is observed.wanted.delete_with_cluster:
+            continue
+        policy = "Delete" if observed.wanted.delete_with_cluster else "Retain"
+        text = f"claim {claim.name}: whenDeleted is {policy}"
+        act = Act.DISOWN_CLAIM if owned else Act.OWN_CLAIM
+        return Action(act=act, reason="RetentionPolicy", message=text, claim=claim)
+    return None
+
+
+def growing_claims(observed: Observed) -> Action | None:
+    """A larger claim template makes the claims larger, where their storage class allows it."""
+    for claim in claims.to_expand(observed):
+        size = observed.wanted.sizes[claim.template]
+        text = f"claim {claim.name} asks for {claim.requested}, its template for {size}"
+        return Action(act=Act.EXPAND_CLAIM, reason="TemplateGrew", message=text, claim=claim)
+    return None
+
+
+def retired_claims(observed: Observed) -> Action | None:
+    """Claims of removed replicas go, if the retention policy says so; but a missing replica may take them."""
+    if _count(observed) < observed.wanted.replicas:
+        return None
+    for claim in claims.retired(observed):
+        message = f"claim {claim.name}: its replica was removed, and whenScaled is Delete"
+        return Action(act=Act.DELETE_CLAIM, reason="ScaledDown", message=message, claim=claim)
+    return None
+
+
+def too_many(observed: Observed) -> Action | None:
+    """More replicas than wanted: one goes. What is not there yet goes first."""
+    surplus = _count(observed) - observed.wanted.replicas
+    if surplus <= 0:
+        return None
+    retires = observed.wanted.delete_when_scaled
+    text = f"{_count(observed)} replicas, {observed.wanted.replicas} wanted"
+    if observed.open_draws:
+        draw = observed.open_draws[-1]
+        return Action(act=Act.FORGET, reason="TooMany", message=text, draw=draw, retires=retires)
+    if _one_is_going(observed):
+        return None
+    pod = min(observed.active, key=_removal_order)
+    return Action(act=Act.REMOVE, reason="TooMany", message=text, pod=pod, voluntary=True, retires=retires)
+
+
+def broken_claims(observed: Observed) -> Action | None:
+    """A pod that cannot start because of its claims: they are repaired, or it gets others."""
+    if _one_is_going(observed):
+        return None
+    for pod in _pending(observed):
+        group = claims.group_of(observed, pod.group)
+        if group.deleting:
+            text = f"pod {pod.name} waits for claim {group.deleting}, which is being deleted"
+            return Action(act=Act.REMOVE, reason="ClaimTerminating", message=text, pod=pod)
+        if group.unusable and not _set_aside(observed, pod):
+            text = f"claims {group.name}: {group.unusable}"
+            return Action(act=Act.SET_ASIDE, reason="ClaimLost", message=text, group=group.name)
+        if group.unusable:
+            text = f"pod {pod.name} cannot start with its claims: {group.unusable}"
+            return Action(act=Act.REMOVE, reason="ClaimsUnusable", message=text, pod=pod)
+        if pod.group and (missing := group.missing(observed.wanted.templates)):
+            text = f"pod {pod.name} waits for claims that are not there: {', '.join(missing)}"
+            return Action(
+                act=Act.REPAIR_CLAIMS, reason="ClaimMissing", message=text, pod=pod, group=pod.group
+            )
+    return None
+
+
+def superseded(observed: Observed) -> Action | None:
+    """A pod of an older template that is not ready never needs to become so: a mended template heals."""
+    if _one_is_going(observed):
+        return None
+    for pod in reversed(outdated_pods(observed)):
+        if not pod.ready:
+            text = f"pod {pod.name} is of an older template and is not ready"
+            return Action(act=Act.UPDATE, reason="Superseded", message=text, pod=pod)
+    return None
+
+
+def unhealthy(observed: Observed) -> Action | None:
+    """An unhealthy pod is replaced, later each time, and after some times no more."""
+    if _one_is_going(observed):
+        return None
+    waiting = None
+    for pod in observed.active:
+        ailment = health.ailment(observed, pod)
+        if not ailment:
+            continue
+        setback = observed.setback(pod.revision)
+        text = f"pod {pod.name} is unhealthy: {ailment}"
+        if health.given_up(setback):
+            waiting = Action(act=Act.WAIT, reason="GaveUp", message=health.verdict(text, setback), pod=pod)
+        elif observed.now < health.may_remove_at(setback):
+            waiting = waiting or Action(
+                act=Act.WAIT,
+                reason="BackOff",
+                message=f"{text}; it is replaced later, because {setback.count} were replaced before",
+                pod=pod,
+                after=_until(observed, health.may_remove_at(setback)),
+            )
+        else:
+            return Action(act=Act.REPLACE, reason="Unhealthy", message=text, pod=pod, counts=True)
+    # Under Parallel one sick pod keeps no other from being made.
+    return None if _may_go_on(observed) else waiting
+
+
+def outdated(observed: Observed) -> Action | None:
+    """A ready pod of an older template is updated, the newest first, while enough others serve."""
+    wanted = observed.wanted
+    if wanted.on_delete:
+        return None
+    unavailable = max(0, wanted.replicas - len(observed.available))
+    candidates = outdated_pods(observed)
+    if not candidates:
+        return None
+    pod = candidates[-1]
+    # One that is ready but not yet available is counted already: updating it costs nobody anything.
+    cost = 1 if observed.is_available(pod) else 0
+    if unavailable + cost > wanted.max_unavailable:
+        return None
+    text = f"pod {pod.name} is of revision {pod.revision}, wanted is {observed.update_revision}"
+    return Action(act=Act.UPDATE, reason="Outdated", message=text, pod=pod, voluntary=True)
+
+
+def drawn(observed: Observed) -> Action | None:
+    """A replica whose name is written down gets its pod."""
+    if not observed.wanted.parallel and not _room_for_one(observed):
+        return None
+    held = {pod.name for pod in observed.leaving} | {pod.group for pod in observed.leaving if pod.group}
+    for draw in observed.open_draws:
+        if draw.replica in held or draw.group in held:
+            continue
+        group = claims.group_of(observed, draw.group)
+        if group.deleting or group.unusable:
+            why = group.unusable or f"{group.deleting} is being deleted"
+            return Action(
+                act=Act.REGROUP,
+                reason="ClaimsUnusable",
+                message=f"replica {draw.replica} gets other claims: {why}",
+                draw=draw,
+                group=claims.to_adopt(observed),
+            )
+        text = f"replica {draw.replica} has no pod yet"
+        return Action(act=Act.MAKE, reason="NoPod", message=text, draw=draw, group=draw.group)
+    return None
+
+
+def leaving(observed: Observed) -> Action | None:
+    """A pod that is about to go still holds its name and its claims."""
+    if not observed.leaving or _may_go_on(observed):
+        return None
+    return _until_gone(observed, min(observed.leaving, key=lambda pod: (pod.leaves_by or 0.0, pod.name)))
+
+
+def _until_gone(observed: Observed, pod: Pod) -> Action:
+    overdue = (observed.now if pod.leaves_by is None else pod.leaves_by) + OVERDUE
+    if observed.now < overdue:
+        text = f"pod {pod.name} is being deleted"
+        return Action(act=Act.WAIT, reason="Leaving", message=text, pod=pod, after=_until(observed, overdue))
+    text = (
+        f"pod {pod.name} should be gone by now: its node may be lost. If you are sure that it does not run "
+        f"any more: kubectl delete pod {pod.name} -n {pod.key.namespace} --force --grace-period=0"
+    )
+    return Action(act=Act.WAIT, reason="PodStuck", message=text, pod=pod, blocked=True)
+
+
+def pending(observed: Observed) -> Action | None:
+    """A pending pod is waited for; after a while its volumes are looked at."""
+    if _may_go_on(observed):
+        return None
+    for pod in _pending(observed):
+        group = claims.group_of(observed, pod.group)
+        if group.unbound and observed.now >= pod.created + UNBOUND_FOR:
+            return _unbound(observed, pod, group)
+        if pod.unscheduled and group.claims and observed.now >= pod.created + UNSCHEDULED_FOR:
+            text = f"pod {pod.name} finds no node: {pod.why_pending}; {_describe(pod)}"
+            return Action(
+                act=Act.INVESTIGATE, reason="Unschedulable", message=text, pod=pod, group=pod.group,
+                after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
+            )  # fmt: skip
+        # What a pod waits for in its first seconds changes from look to look and is no news.
+        old_enough = observed.now >= pod.created + NEWSWORTHY
+        why = f": {pod.why_pending}" if pod.why_pending and old_enough else ""
+        stuck = bool(pod.why_pending) and observed.now >= pod.created + UNSCHEDULED_FOR
+        if stuck:
+            why += f"; correct spec.template if it is wrong, or {_describe(pod)}"
+        return Action(
+            act=Act.WAIT, reason="PodPending", message=f"pod {pod.name} is pending{why}", pod=pod,
+            after=POLL, blocked=stuck,
+        )  # fmt: skip
+    return None
+
+
+def starting(observed: Observed) -> Action | None:
+    """A pod that runs but is not available yet is waited for."""
+    if _may_go_on(observed):
+        return None
+    for pod in observed.active:
+        if pod.ready and not observed.is_available(pod):
+            text = f"pod {pod.name} is ready, but not for minReadySeconds yet"
+            due = pod.ready_since + observed.wanted.min_ready
+        elif not pod.ready and pod.phase != PENDING:
+            text, due = f"pod {pod.name} is not ready yet", health.suspect_at(observed, pod)
+        else:
+            continue
+        return Action(act=Act.WAIT, reason="NotAvailable", message=text, pod=pod, after=_until(observed, due))
+    return None
+
+
+def too_few(observed: Observed) -> Action | None:
+    """Fewer replicas than wanted: one is drawn. Those about to go are waited for, for their claims."""
+    if _count(observed) + _replaceable_leaving(observed) >= observed.wanted.replicas:
+        return None
+    text = f"{_count(observed)} replicas, {observed.wanted.replicas} wanted"
+    group = claims.to_adopt(observed)
+    if not group and observed.before and observed.wanted.adopts_claims:
+        return _until_gone(observed, observed.before[0])
+    if group:
+        text += f"; it takes the free claims {group}"
+    return Action(act=Act.CREATE, reason="TooFew", message=text, group=group)
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    orphaned,
+    owned_claims,
+    growing_claims,
+    retired_claims,
+    too_many,
+    broken_claims,
+    superseded,
+    unhealthy,
+    outdated,
+    drawn,
+    leaving,
+    pending,
+    starting,
+    too_few,
+)
+
+
+def outdated_pods(observed: Observed) -> list[Pod]:
+    """Pods that should be of another revision, the oldest first; so many as the partition says stay."""
+    wanted, current = observed.wanted, observed.current_revision
+    kept = [pod for pod in observed.active if pod.revision == current][: wanted.partition]
+    return [
+        pod
+        for pod in observed.active
+        if pod.revision != observed.update_revision and (wanted.on_delete or pod not in kept)
+    ]
+
+
+def revision_for(observed: Observed, replica: str) -> str:
+    """The revision that a new pod is made from: the partition's share keeps the current one."""
+    wanted, current = observed.wanted, observed.current_revision
+    keeping = sum(pod.revision == current and pod.name != replica for pod in observed.active)
+    partitioned = not wanted.on_delete and current != observed.update_revision
+    return current if partitioned and keeping < wanted.partition else observed.update_revision
+
+
+def _count(observed: Observed) -> int:
+    return len(observed.active) + len(observed.open_draws)
+
+
+def _replaceable_leaving(observed: Observed) -> int:
+    """Leaving pods whose claims the next replica should get: worth waiting for."""
+    drawn_names = {draw.replica for draw in observed.open_draws}
+    return sum(pod.name not in drawn_names for pod in observed.leaving)
+
+
+def _removal_order(pod: Pod) -> tuple[bool, int, float, str]:
+    return pod.ready, pod.cost, -pod.created, pod.name
+
+
+def _pending(observed: Observed) -> list[Pod]:
+    return [pod for pod in observed.active if pod.phase == PENDING]
+
+
+def _set_aside(observed: Observed, pod: Pod) -> bool:
+    return any(claim.unusable for claim in observed.claims if claim.group == pod.group)
+
+
+def _one_is_going(observed: Observed) -> bool:
+    """Whether a pod is on its way out, so that the next has to wait. One that is stuck holds up nobody."""
+    going = any(observed.now < (pod.leaves_by or 0.0) + OVERDUE for pod in observed.leaving)
+    return going and not observed.wanted.parallel
+
+
+def _may_go_on(observed: Observed) -> bool:
+    """Whether there is something to make that waits for nobody."""
+    if not observed.wanted.parallel:
+        return False
+    held = {pod.name for pod in observed.leaving}
+    waiting = [draw for draw in observed.open_draws if draw.replica not in held]
+    return bool(waiting) or _count(observed) + _replaceable_leaving(observed) < observed.wanted.replicas
+
+
+def _room_for_one(observed: Observed) -> bool:
+    """Whether a drawn replica may be made now although others are on their way."""
+    busy = len(observed.active) - len(observed.available) + len(observed.leaving)
+    return busy < observed.wanted.max_unavailable
+
+
+def _unbound(observed: Observed, pod: Pod, group: claims.Group) -> Action:
+    claim = group.unbound
+    tried = any(
+        other.unusable and other.unbound and other.name != group.name
+        for other in claims.groups(observed.claims).values()
+    )
+    text = f"claim {claim} of pod {pod.name} has had no volume for {UNBOUND_FOR:.0f} s"
+    if not tried:
+        # Whether it waits for its pod to get a node, only its storage class can tell.
+        return Action(
+            act=Act.INVESTIGATE, reason=UNBOUND, message=f"{text}; {_describe(pod)}", pod=pod,
+            group=group.name, after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
+        )  # fmt: skip
+    step = f"others did not get one either: see kubectl describe pvc {claim} -n {pod.key.namespace}"
+    return Action(act=Act.WAIT, reason=UNBOUND, message=f"{text}; {step}", pod=pod, after=30.0, blocked=True)
+
+
+def _describe(pod: Pod) -> str:
+    return f"see kubectl describe pod {pod.name} -n {pod.key.namespace}"
+
+
+def _until(observed: Observed, due: float | None) -> float | None:
+    if due is None or due == float("inf"):
+        return None
+    return max(0.0, due - observed.now) + 0.1

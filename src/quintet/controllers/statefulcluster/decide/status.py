@@ -1,0 +1,163 @@
+"""What to say about a StatefulCluster, from what was seen and what is done next. Pure."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from quintet.apis.labels import Selector, as_query
+from quintet.apis.meta import Condition
+from quintet.apis.statefulcluster import (
+    MOST_LISTED,
+    PlannedAction,
+    StatefulCluster,
+    StatefulClusterStatus,
+)
+from quintet.apis.statefulcluster import ConditionType as Type
+from quintet.controllers.statefulcluster.decide import health, plan
+from quintet.controllers.statefulcluster.decide.actions import Act, Action, Records
+from quintet.controllers.statefulcluster.decide.ledger import ledger
+from quintet.controllers.statefulcluster.decide.observed import Observed
+
+IGNORE: Final = "IgnorePod"
+"""How `status.plan` names pods that look as if they belonged here and do not."""
+_MOST_PLANNED: Final = 16
+_LONGEST_MESSAGE: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why the last action did not succeed."""
+
+    reason: str
+    message: str
+    blocked: bool = False
+    """Whether it goes on only once somebody has done something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What is known beside the look itself."""
+
+    collisions: int = 0
+    trouble: Trouble | None = None
+
+
+def status_of(
+    cluster: StatefulCluster, observed: Observed, action: Action, records: Records, notes: Notes
+) -> StatefulClusterStatus:
+    """The status, except for the times in its conditions."""
+    active, wanted = observed.active, observed.wanted.replicas
+    updated = [pod for pod in active if pod.revision == observed.update_revision]
+    ready = [pod for pod in active if pod.ready]
+    settled = len(updated) == len(ready) == len(active) == wanted
+    current = observed.update_revision if settled else observed.current_revision
+    names = [*dict.fromkeys((*observed.names(), *(draw.replica for draw in records.draws)))]
+    claims = ledger(cluster, observed, records)
+    return StatefulClusterStatus(
+        observed_generation=cluster.metadata.generation,
+        replicas=len(active),
+        ready_replicas=len(ready),
+        available_replicas=len(observed.available),
+        current_replicas=sum(pod.revision == current for pod in active),
+        updated_replicas=len(updated),
+        terminating_replicas=len(observed.leaving),
+        current_revision=current,
+        update_revision=observed.update_revision,
+        collision_count=notes.collisions,
+        ready=f"{len(ready)}/{wanted}",
+        selector=selector_text(cluster.spec.selector),
+        replica_names=tuple(names[:MOST_LISTED]),
+        claims=claims[:MOST_LISTED],
+        claims_not_listed=max(0, len(claims) - MOST_LISTED),
+        plan=planned(observed, action),
+        draws=records.draws,
+        retiring=records.retiring,
+        setbacks=records.setbacks,
+        conditions=_conditions(cluster, observed, action, notes.trouble),
+    )
+
+
+def planned(observed: Observed, action: Action) -> tuple[PlannedAction, ...]:
+    """The next action, and pods that look as if they belonged here and do not."""
+    first = PlannedAction(action.act, action.target, action.reason, action.message[:_LONGEST_MESSAGE])
+    ignored = [
+        PlannedAction(IGNORE, pod.name, "ForeignPod", foreign_text(pod.name))
+        for pod in observed.foreign[: _MOST_PLANNED - 1]
+    ]
+    return (first, *ignored)
+
+
+def foreign_text(pod: str) -> str:
+    """What is said of a pod that matches the selector and is not ours."""
+    return (
+        f"pod {pod} matches spec.selector and was not made for this object: it is neither counted nor "
+        "removed; change its labels"
+    )
+
+
+def selector_text(selector: Selector) -> str:
+    """A selector as a query string, for autoscalers."""
+    parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    return ",".join((*parts, *filter(None, map(as_query, selector.match_expressions))))
+
+
+def _conditions(
+    cluster: StatefulCluster, observed: Observed, action: Action, trouble: Trouble | None
+) -> tuple[Condition, ...]:
+    return (
+        _ready(observed),
+        _paused(action) if cluster.plan_only else _progressing(observed, action, trouble),
+        _degraded(observed, trouble),
+        _blocked(action, trouble),
+    )
+
+
+def _ready(observed: Observed) -> Condition:
+    wanted, available = observed.wanted.replicas, len(observed.available)
+    exact = len(observed.active) == wanted and not observed.open_draws
+    outdated = 0 if observed.wanted.on_delete else len(plan.outdated_pods(observed))
+    if exact and available == wanted and not outdated:
+        if wanted == 0:
+            return Condition(Type.READY, "True", "ScaledToZero", "no replica is wanted and none is there")
+        text = f"{available} of {wanted} replicas are available"
+        return Condition(Type.READY, "True", "AllReplicasAvailable", text)
+    text = f"{available} of {wanted} replicas are available"
+    if outdated:
+        text += f", {outdated} of an older template"
+        return Condition(Type.READY, "False", "RollingOut", text)
+    surplus = len(observed.active) - wanted
+    reason = "TooMany" if surplus > 0 else "NotAvailable"
+    return Condition(Type.READY, "False", reason, text)
+
+
+def _paused(action: Action) -> Condition:
+    text = f"nothing is done while the annotation enge.me/plan-only is set; next would be: {action.message}"
+    return Condition(Type.PROGRESSING, "False", "PlanOnly", _short(text))
+
+
+def _progressing(observed: Observed, action: Action, trouble: Trouble | None) -> Condition:
+    if trouble is not None:
+        return Condition(Type.PROGRESSING, "False", trouble.reason, _short(trouble.message))
+    if action.act is Act.NOTHING:
+        return Condition(Type.PROGRESSING, "False", action.reason, action.message)
+    stuck = action.blocked or health.hopeless(observed)
+    return Condition(Type.PROGRESSING, "False" if stuck else "True", action.reason, _short(action.message))
+
+
+def _degraded(observed: Observed, trouble: Trouble | None) -> Condition:
+    if text := health.hopeless(observed):
+        return Condition(Type.DEGRADED, "True", "GaveUp", _short(text))
+    if trouble is not None and not trouble.blocked:
+        return Condition(Type.DEGRADED, "True", trouble.reason, _short(trouble.message))
+    return Condition(Type.DEGRADED, "False", "AsExpected", "nothing has been given up")
+
+
+def _blocked(action: Action, trouble: Trouble | None) -> Condition:
+    if trouble is not None and trouble.blocked:
+        return Condition(Type.BLOCKED, "True", trouble.reason, _short(trouble.message))
+    if action.blocked:
+        return Condition(Type.BLOCKED, "True", action.reason, _short(action.message))
+    return Condition(Type.BLOCKED, "False", "NotBlocked", "nothing keeps it from going on")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"

@@ -1,0 +1,176 @@
+"""What to say about a Quintet, from what was seen of its parts. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from quintet.apis.meta import Condition
+from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
+from quintet.controllers.suite.decide.parts import Images, Installation, Part
+from quintet.controllers.suite.decide.rollout import Rollout, Rollouts, component
+
+AVAILABLE, PROGRESSING, DEGRADED = "Available", "Progressing", "Degraded"
+_LONGEST = 1000
+
+
+class Reason(StrEnum):
+    """Why a condition is as it is. What to do about each: docs/suite.md."""
+
+    ALL_SERVE = "AllControllersServe"
+    NOT_SERVING = "ControllersNotServing"
+    ROLLING_OUT = "RollingOut"
+    REMOVING = "Removing"
+    DEFINITIONS = "WaitingForDefinitions"
+    WEBHOOKS = "WaitingForWebhooks"
+    SETTLED = "Settled"
+    AS_WANTED = "AsWanted"
+    UNSAFE_DEFINITION = "UnsafeDefinition"
+    UNKNOWN_CONTROLLER = "UnknownController"
+    FOREIGN_OBJECT = "ForeignObject"
+    APPLY_FAILED = "ApplyFailed"
+    WENT_BACK = "WentBack"
+    NOT_COMING_UP = "NotComingUp"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why something is not as wanted."""
+
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that was found out in one look."""
+
+    rollouts: Rollouts = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    waiting: tuple[str, ...] = ()
+    """Definitions that the API server does not serve yet."""
+    removing: tuple[str, ...] = ()
+    """What is no longer wanted and still there."""
+    unregistered: frozenset[str] = frozenset()
+    """Parts whose webhooks the API server does not ask yet: what is written now is not looked at."""
+    fallbacks: Images = field(default_factory=dict)
+    """Controllers that went back → the image that they went back to."""
+    wanted: Images = field(default_factory=dict)
+    """Controllers that went back → the image that did not come up."""
+
+
+def status_of(quintet: Quintet, made: Installation, seen: Seen, version: str) -> QuintetStatus:
+    """The status, except for the times in its conditions."""
+    components = [*_components(quintet, made.parts, seen), *map(_unknown, made.unknown)]
+    ready = sum(each.ready for each in components)
+    return QuintetStatus(
+        observed_generation=quintet.metadata.generation,
+        version=version,
+        ready=f"{ready}/{len(components)}",
+        components=tuple(components),
+        conditions=(_available(made, seen), _progressing(made, seen), _degraded(made, seen)),
+    )
+
+
+def _components(quintet: Quintet, parts: Iterable[Part], seen: Seen) -> Iterable[ComponentStatus]:
+    for part in parts:
+        rollout = seen.rollouts.get(part.name, Rollout())
+        for name in part.controllers:
+            before = component(quintet, name)
+            complete = rollout.complete and rollout.image == part.image and part.name not in seen.unregistered
+            yield ComponentStatus(
+                name=name,
+                ready=complete,
+                version=version_of(rollout.image) if rollout.serving else "",
+                image=rollout.image if rollout.complete else before.image,
+                failed_image=seen.wanted.get(name, ""),
+                message=_said(name, part, rollout, seen),
+            )
+
+
+def _said(name: str, part: Part, rollout: Rollout, seen: Seen) -> str:
+    if name in seen.fallbacks:
+        return (
+            f"{seen.wanted[name]} did not come up, so it went back to {seen.fallbacks[name]}; change "
+            "spec.image, or anything else in the spec to try again"
+        )
+    if rollout.generation == 0:
+        return "not started yet"
+    if rollout.failed:
+        return f"{rollout.image} does not come up: {_counts(rollout)}; look at the pods of {part.name}"
+    if rollout.image != part.image:
+        return f"waits for its turn to run {part.image}"
+    if not rollout.complete:
+        return f"rolling out: {_counts(rollout)}"
+    return "its webhooks are not registered yet" if part.name in seen.unregistered else ""
+
+
+def _counts(rollout: Rollout) -> str:
+    status = rollout.status
+    return f"{status.updated_replicas} of {rollout.replicas} pods are new, {status.available_replicas} serve"
+
+
+def _unknown(name: str) -> ComponentStatus:
+    return ComponentStatus(name=name, message="this installation has no such controller")
+
+
+def _available(made: Installation, seen: Seen) -> Condition:
+    missing = [
+        name
+        for part in made.parts
+        for name in part.controllers
+        if part.name in seen.unregistered or not seen.rollouts.get(part.name, Rollout()).serving
+    ]
+    missing += made.unknown
+    if missing:
+        return Condition(AVAILABLE, "False", Reason.NOT_SERVING, f"not serving: {', '.join(missing)}")
+    return Condition(AVAILABLE, "True", Reason.ALL_SERVE, "every controller serves")
+
+
+def _progressing(made: Installation, seen: Seen) -> Condition:
+    moving = [part.name for part in made.parts if seen.rollouts.get(part.name, Rollout()).moving]
+    waiting = [
+        part.name
+        for part in made.parts
+        if part.name in seen.rollouts and seen.rollouts[part.name].image != part.image
+    ]
+    for reason, names in (
+        (Reason.DEFINITIONS, seen.waiting),
+        (Reason.REMOVING, seen.removing),
+        (Reason.ROLLING_OUT, [*moving, *(name for name in waiting if name not in moving)]),
+        (Reason.WEBHOOKS, sorted(seen.unregistered)),
+    ):
+        if names and not seen.problems:
+            return Condition(PROGRESSING, "True", reason, ", ".join(names))
+    return Condition(PROGRESSING, "False", Reason.SETTLED, "nothing is being changed")
+
+
+def _degraded(made: Installation, seen: Seen) -> Condition:
+    problems = [*seen.problems, *_troubles(made, seen)]
+    if not problems:
+        return Condition(DEGRADED, "False", Reason.AS_WANTED, "all is as the spec says")
+    text = "; ".join(problem.text for problem in problems)
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return Condition(DEGRADED, "True", problems[0].reason, shown)
+
+
+def _troubles(made: Installation, seen: Seen) -> Sequence[Problem]:
+    found = [
+        Problem(Reason.UNKNOWN_CONTROLLER, f"{name}: this installation has no such controller")
+        for name in made.unknown
+    ]
+    for part in made.parts:
+        rollout = seen.rollouts.get(part.name, Rollout())
+        back = [name for name in part.controllers if name in seen.fallbacks]
+        if back:
+            found.append(Problem(Reason.WENT_BACK, f"{part.name}: {_said(back[0], part, rollout, seen)}"))
+        elif rollout.failed:
+            text = f"{part.name}: {_said(part.controllers[0], part, rollout, seen)}"
+            found.append(Problem(Reason.NOT_COMING_UP, text))
+    return found
+
+
+def version_of(image: str) -> str:
+    """What an image calls its version: its tag, or its digest if it has no tag."""
+    name, _, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return tag or digest
