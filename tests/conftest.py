@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
+import hypothesis.configuration
 import pytest
 
 from kit import failures, selection, stress, times
@@ -16,6 +17,7 @@ from kit.proxy import FaultProxy
 from quintet.kube.client import Client
 from quintet.kube.config import load
 from quintet.kube.transport import Transport
+from quintet.local.paths import cache_directory
 
 if TYPE_CHECKING:
     from kit.backends import Operator, Witness
@@ -44,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[hypothesis.HealthCheck.too_slow],  # the machine may be busy
     )
     hypothesis.settings.load_profile("quintet")
+    # Its table of Unicode categories takes more than a second to compute: a new clone reads it from the cache.
+    hypothesis.configuration.set_hypothesis_home_dir(cache_directory() / "hypothesis")
     times.register(config)
     stress.register(config)
 
