@@ -1,7 +1,7 @@
 """The programs of the contenders: Go commands and a Python environment, made once per user.
 
 Kept in the user's cache under the hash of what they are made from, like the programs of the
-embedded cluster (`quintet.local.build`), so that a second run and a fresh clone use them again.
+embedded cluster (`quintet.local.build.programs`), so that a second run and a fresh clone use them again.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from quintet.local.build import content_hash
+from quintet.local.build.programs import content_hash
+from quintet.local.build.toolchain import find_go
 from quintet.local.paths import cache_directory, locked
-from quintet.local.toolchain import find_go
 
 HERE = Path(__file__).resolve().parent
 GO_MODULE = HERE / "peers/go"

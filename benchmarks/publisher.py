@@ -22,7 +22,7 @@ from benchmarks.running import Running, running
 from kit.nats import a_nats_server
 from kit.publishers import PREFIX, STREAM, a_stream, settings
 from quintet.eventing.settings import VARIABLE, encoded
-from quintet.local.controlplane import free_ports
+from quintet.local.controlplane.ports import free_ports
 from quintet.nats.config import StreamConfig
 
 GO = "go net/http"

@@ -22,7 +22,7 @@ from quintet.admission.registration import LOCAL_NAME, VALIDATING
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.kube.errors import NotFound
-from quintet.local.controlplane import free_ports
+from quintet.local.controlplane.ports import free_ports
 
 RATE = 200.0
 SECONDS = 10.0

@@ -3,7 +3,7 @@
 from typing import Any
 
 from e2e.checkups import a_checkup, hanging
-from quintet.local import images
+from quintet.local.images import catalog
 
 NOWHERE = "quintet.local/nowhere:1"
 REASON = "check: nobody answered; see whether the cave is still there"
@@ -39,9 +39,9 @@ def instead(*command: str, **container: Any) -> dict[str, Any]:
 # By name: what is run, and what its namespace holds besides.
 CASES = {
     "passed": (a_checkup("passed", template=READ_ONLY), []),
-    "configmap": (a_checkup("configmap", images.ECHO_CONFIGMAP, template=READ_ONLY), []),
+    "configmap": (a_checkup("configmap", catalog.ECHO_CONFIGMAP, template=READ_ONLY), []),
     "failed": (a_checkup("failed", params={"message": "Hi!", "failure": REASON}), []),
-    "input": (a_checkup("input", images.ECHO_CONFIGMAP, params={}), []),
+    "input": (a_checkup("input", catalog.ECHO_CONFIGMAP, params={}), []),
     "timed-out": (a_checkup("timed-out", params=hanging(), timeoutSeconds=TO_RUN), []),
     "cancelled": (a_checkup("cancelled", params=hanging(), timeoutSeconds=TO_HANG), []),
     "deleted": (a_checkup("deleted", params=hanging(), timeoutSeconds=TO_HANG), []),
@@ -57,14 +57,14 @@ CASES = {
     "greedy": (
         a_checkup(
             "greedy",
-            images.ECHO_CONFIGMAP,
+            catalog.ECHO_CONFIGMAP,
             template=instead(*GREEDY, resources={"limits": {"memory": "64Mi"}}),
         ),
         [],
     ),
     "pod-deleted": (a_checkup("pod-deleted", params=hanging(), timeoutSeconds=TO_HANG), []),
     "basics": (
-        a_checkup("basics", images.CLUSTER_BASICS, params={"samples": "3"}, template=READ_ONLY),
+        a_checkup("basics", catalog.CLUSTER_BASICS, params={"samples": "3"}, template=READ_ONLY),
         [],
     ),
 }

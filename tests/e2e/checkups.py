@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from e2e.place import Place, a_condition, a_list
-from quintet.local import images
+from quintet.local.images import catalog
 
 ACCOUNT = "checker"
 # What a run makes; all of it belongs to the Checkup.
@@ -14,7 +14,7 @@ ALWAYS_THERE = {"configmap/kube-root-ca.crt"}
 PASSED = "The checkup finished successfully"
 
 
-def a_checkup(name: str, image: str = images.ECHO, **spec: Any) -> dict[str, Any]:
+def a_checkup(name: str, image: str = catalog.ECHO, **spec: Any) -> dict[str, Any]:
     """One that says hello, unless it is told otherwise."""
     defaults = {"timeoutSeconds": 120, "serviceAccountName": ACCOUNT, "params": {"message": "Hi!"}}
     return {

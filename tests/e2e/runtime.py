@@ -4,10 +4,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from quintet.local import images, nodeconfig
+from quintet.local.build.packages import container_runtime
 from quintet.local.cluster import Cluster
-from quintet.local.images import Image
-from quintet.local.packages import container_runtime
+from quintet.local.images import build
+from quintet.local.images.catalog import Image
+from quintet.local.node import config
 
 HERE = Path(__file__).parent
 WEB = "registry.k8s.io/nginx-slim:0.8"
@@ -35,7 +36,7 @@ class Runtime:
         place = f"/proc/{self.cluster.process('namespace').pid}/ns"
         enter = ["nsenter", f"--net={place}/net", f"--mount={place}/mnt", "--"]
         program = container_runtime(lambda _: None).programs / "ctr"
-        command = [*enter, str(program), "--address", nodeconfig.SOCKET, "--namespace", "k8s.io", *arguments]
+        command = [*enter, str(program), "--address", config.SOCKET, "--namespace", "k8s.io", *arguments]
         answer = subprocess.run(command, capture_output=True, text=True)
         assert answer.returncode == 0, f"ctr {' '.join(arguments)}: {answer.stderr}"
         return answer.stdout
@@ -47,7 +48,7 @@ class Runtime:
     def load_web(self) -> None:
         """Bring the image of the documentation's manifest to the node, built here."""
         image = TestImage(WEB, "nginx", ("nginx-light",))
-        self.ctr("images", "import", "--no-unpack", str(images.archive(image, lambda _: None)))
+        self.ctr("images", "import", "--no-unpack", str(build.build_archive(image, lambda _: None)))
 
     def kill_container(self, container: str) -> None:
         """Kill the process of a container behind the kubelet's back; `container` is its id."""

@@ -20,7 +20,7 @@ from e2e.place import ROOT, Place, refusals, webhooks_registered
 from e2e.runtime import Runtime
 from e2e.test_installation_on_a_node import holder, kill_hard, pod_of
 from kit.eventually import eventually
-from quintet.local import images
+from quintet.local.images import catalog
 
 pytestmark = pytest.mark.node
 
@@ -71,7 +71,7 @@ async def passes_within_its_second(case: Case) -> None:
 
 
 async def test_the_example_of_the_design_runs_as_it_is_written(node, operator):
-    Runtime(node).also_known_as(images.ECHO, SEED_IMAGE)
+    Runtime(node).also_known_as(catalog.ECHO, SEED_IMAGE)
     place = operator.at("echo-test")
     answer = place.run("apply", "-f", str(SEED))
     assert answer.returncode == 0, answer.stderr
@@ -332,7 +332,7 @@ async def test_every_field_of_the_sample_works(here):
 
 @pytest.mark.exhaustive
 async def test_twenty_at_once_in_several_namespaces_all_pass(operator):
-    kinds = (images.ECHO, images.ECHO_CONFIGMAP)
+    kinds = (catalog.ECHO, catalog.ECHO_CONFIGMAP)
     places = []
     try:
         for _ in range(NAMESPACES):

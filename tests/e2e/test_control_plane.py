@@ -19,10 +19,10 @@ import pytest
 from e2e.conftest import COMMAND, IS_ROOT
 from e2e.traces import below, processes
 from kit.eventually import eventually
-from quintet.local import build, versions
+from quintet.local.build import programs, versions
+from quintet.local.build.toolchain import find_go
 from quintet.local.cluster import Cluster, down, down_all, load, up
 from quintet.local.errors import LocalError
-from quintet.local.toolchain import find_go
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
@@ -361,9 +361,9 @@ def test_a_disk_that_fills_up_while_building_is_one_line(small_disk, monkeypatch
     folder = small_disk(megabytes=1)
     monkeypatch.setenv("GOCACHE", compiled)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    monkeypatch.setattr(build, "find_go", lambda _: go)
+    monkeypatch.setattr(programs, "find_go", lambda _: go)
     with pytest.raises(LocalError, match="disk became full while building") as caught:
-        build.pause(lambda _: None)
+        programs.build_pause(lambda _: None)
     assert "free about" in caught.value.next_step
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
@@ -402,7 +402,7 @@ def test_a_control_plane_needs_no_root(tmp_path_factory):
 def _run_as_nobody(home: Path) -> None:
     cache = home / "cache/quintet"
     cache.mkdir(parents=True)
-    product = build.kubernetes(lambda _: None)
+    product = programs.build_kubernetes(lambda _: None)
     shutil.copytree(product, cache / product.name, symlinks=True)
     (home / "state").mkdir()
     os.chown(home / "state", 65534, 65534)

@@ -4,17 +4,17 @@ import shutil
 
 import pytest
 
-from quintet.local import images
-from quintet.local.archives import opened
+from quintet.local.images import build, catalog
+from quintet.local.images.archives import opened
 from quintet.local.paths import cache_directory
 
 pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
-CHEAP = (images.PAUSE, images.ECHO)
+CHEAP = (catalog.PAUSE, catalog.ECHO)
 
 
 @pytest.mark.parametrize("reference", CHEAP)
 def test_an_image_that_is_built_twice_is_the_same_file(reference, tmp_path, monkeypatch):
-    image = next(each for each in images.IMAGES if each.reference == reference)
+    image = next(each for each in catalog.IMAGES if each.reference == reference)
     bases = list((cache_directory() / "images").glob(f"base-*-{image.base}.tar")) if image.base else []
     monkeypatch.setenv("GOCACHE", str(cache_directory().parent / "go-build"))
     built = []
@@ -24,7 +24,7 @@ def test_an_image_that_is_built_twice_is_the_same_file(reference, tmp_path, monk
         for base in bases:
             shutil.copy(base, cache / "quintet/images")
         monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-        built.append(images.archive(image, print))
+        built.append(build.build_archive(image, print))
     one, two = built
     with opened(one) as first, opened(two) as second:
         assert first.digest == second.digest

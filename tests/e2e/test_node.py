@@ -16,8 +16,8 @@ from e2e.traces import CLUSTER, Traces, in_networks, processes
 from kit.recording import keep
 from quintet.components import COMPONENTS
 from quintet.local import cluster as local
-from quintet.local import images
 from quintet.local.cluster import Cluster
+from quintet.local.images import catalog
 
 pytestmark = pytest.mark.node
 
@@ -104,10 +104,10 @@ def test_a_second_up_loads_an_image_that_has_changed_and_says_so(node, node_stat
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
     said = []
     # As if the image had been built from other source when the node was started.
-    Runtime(node).also_known_as(images.PAUSE, images.CLUSTER_BASICS)
+    Runtime(node).also_known_as(catalog.PAUSE, catalog.CLUSTER_BASICS)
     local.up(CLUSTER, node=True, progress=said.append)
     assert [line for line in said if "loaded" in line] == [
-        f"loaded {images.CLUSTER_BASICS} again: its content has changed; pods that run keep the image they have"
+        f"loaded {catalog.CLUSTER_BASICS} again: its content has changed; pods that run keep the image they have"
     ]
     said.clear()
     local.up(CLUSTER, node=True, progress=said.append)

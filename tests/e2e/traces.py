@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from quintet.local.cgroups import group_of
+from quintet.local.node.cgroups import group_of
 from quintet.local.paths import cache_directory
 from quintet.local.process import Identity
 

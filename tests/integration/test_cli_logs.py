@@ -14,7 +14,7 @@ from kit.kubelet import NODE
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import PODS
-from quintet.local.certificates import Authority
+from quintet.local.controlplane.certificates import Authority
 
 
 class Kubelet:

@@ -35,8 +35,8 @@ from quintet.kube.errors import (
     UntrustedServer,
     WriteFenced,
 )
-from quintet.local.certificates import Authority
 from quintet.local.cluster import Cluster
+from quintet.local.controlplane.certificates import Authority
 
 SECRETS = Resource("", "v1", "Secret", "secrets")
 COMPONENTS = Resource("", "v1", "ComponentStatus", "componentstatuses", False)

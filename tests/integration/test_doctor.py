@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kit.eventually import eventually
-from quintet.local.certificates import Authority, kubeconfig, write_kubeconfig
 from quintet.local.cluster import Cluster
+from quintet.local.controlplane.certificates import Authority, kubeconfig, write_kubeconfig
 
 PROGRAM = Path(sys.executable).with_name("quintet")
 

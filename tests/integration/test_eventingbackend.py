@@ -27,7 +27,7 @@ from kit.proxy import FaultProxy
 from quintet.apis.eventingbackend import EVENTINGBACKENDS
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.kube.client import Client
-from quintet.local.certificates import Authority
+from quintet.local.controlplane.certificates import Authority
 
 
 async def test_the_published_example_becomes_ready_as_published(

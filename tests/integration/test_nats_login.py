@@ -9,7 +9,7 @@ import pytest
 from kit.nats import a_nats_server
 from kit.nkeys import Key, Operator
 from quintet.clock import SystemClock
-from quintet.local.certificates import Authority
+from quintet.local.controlplane.certificates import Authority
 from quintet.nats.client import Client
 from quintet.nats.credentials import from_secret
 from quintet.nats.errors import (

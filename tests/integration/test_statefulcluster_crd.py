@@ -15,7 +15,7 @@ from kit.jsonservers import ROOT
 from kit.web import WEB, a_cluster, changed
 from quintet.apis.statefulcluster import LONGEST_NAME, STATEFULCLUSTERS
 from quintet.controllers.suite.decide.schemas import incompatible
-from quintet.local import versions
+from quintet.local.build import versions
 from quintet.manifests.openapi import ROOTS, committed, compact, structural
 
 DEFINITION = ROOT / "config/crd/statefulclusters.enge.me.yaml"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Thread
 
-from quintet.local.cgroups import group_of
 from quintet.local.cluster import Cluster
+from quintet.local.node.cgroups import group_of
 
 # $0 takes the pid into the cluster's cgroup; exec keeps the pid.
 _JOIN_AND_BECOME = 'echo $$ >"$0" && exec "$@"'

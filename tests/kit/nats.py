@@ -17,7 +17,8 @@ from typing import Any
 from kit.eventually import eventually, eventually_true
 from kit.process import Program
 from kit.quintet import free_port
-from quintet.local import build, staging
+from quintet.local.build.programs import content_hash
+from quintet.local.images import staging
 from quintet.local.paths import cache_directory, locked, shipped
 
 
@@ -25,7 +26,7 @@ from quintet.local.paths import cache_directory, locked, shipped
 def nats_server() -> Path:
     """The program; the first time it is built, which takes a minute or two."""
     folder = shipped("images/nats")
-    kept = cache_directory() / f"nats-{build.content_hash(folder, without=('programs',))}"
+    kept = cache_directory() / f"nats-{content_hash(folder, without=('programs',))}"
     with locked(kept.with_suffix(".lock")):
         if not kept.is_dir():
             with tempfile.TemporaryDirectory(dir=kept.parent, suffix=".unfinished") as unfinished:

@@ -19,7 +19,7 @@ from kit.process import Program
 from quintet.apis.meta import Resource
 from quintet.components import COMPONENTS
 from quintet.local.cluster import Cluster
-from quintet.local.controlplane import free_ports
+from quintet.local.controlplane.ports import free_ports
 
 COMMAND = Path(sys.executable).parent / "quintet"
 _given: set[int] = set()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from e2e.runtime import Runtime
 from quintet import __version__
-from quintet.local.build import content_hash
+from quintet.local.build.programs import content_hash
 from quintet.local.cluster import Cluster
 from quintet.local.paths import cache_directory, locked
 
@@ -41,9 +41,9 @@ _EDITS = (
     ),
 )
 _IMAGE = (
-    "import sys; from quintet.local import images; "
-    "image = next(each for each in images.IMAGES if each.reference == images.QUINTET); "
-    "print(images.archive(image, lambda line: print(line, file=sys.stderr)))"
+    "import sys; from quintet.local.images import build, catalog; "
+    "image = next(each for each in catalog.IMAGES if each.reference == catalog.QUINTET); "
+    "print(build.build_archive(image, lambda line: print(line, file=sys.stderr)))"
 )
 _COMMAND = "from quintet.cli.main import main; main()"
 

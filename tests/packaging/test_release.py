@@ -20,10 +20,10 @@ import pytest
 
 from kit.checkout import ROOT, copy_of
 from quintet import __version__
-from quintet.local import images
-from quintet.local.archives import Member, opened
+from quintet.local.build.toolchain import find_go
+from quintet.local.images import catalog
+from quintet.local.images.archives import Member, opened
 from quintet.local.paths import cache_directory
-from quintet.local.toolchain import find_go
 from quintet.release.sbom import python_packages
 
 IS_ROOT = platform.system() == "Linux" and os.geteuid() == 0
@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.skipif(not IS_ROOT, reason="images are built by root on Linux"),
 ]
 PROVIDES = re.compile(r"^Provides: (.+)$", re.MULTILINE)
-NAMES = {image.reference: image for image in images.IMAGES}
+NAMES = {image.reference: image for image in catalog.IMAGES}
 SHARED = {
     "GOCACHE": str(cache_directory().parent / "go-build"),
     "PIP_CACHE_DIR": str(cache_directory().parent / "pip"),
@@ -145,7 +145,7 @@ def test_the_list_of_debians_packages_is_complete(release, reference):
                 provided |= {each.split()[0] for line in PROVIDES.findall(text) for each in line.split(",")}
     listed = {name for name, _ in release.packages(reference, "deb")}
     assert folders - provided <= listed <= folders
-    assert bool(listed) == (reference != images.PAUSE)
+    assert bool(listed) == (reference != catalog.PAUSE)
 
 
 @pytest.mark.parametrize("reference", NAMES)
@@ -153,7 +153,7 @@ def test_the_list_of_pythons_packages_is_what_was_locked(release, reference):
     locked = {
         (each.name, each.version) for each in python_packages((ROOT / "requirements/runtime.txt").read_text())
     }
-    want = {*locked, ("quintet", __version__)} if reference == images.QUINTET else set()
+    want = {*locked, ("quintet", __version__)} if reference == catalog.QUINTET else set()
     assert release.packages(reference, "pypi") == want
 
 
@@ -165,7 +165,7 @@ def test_the_list_of_npm_packages_is_what_was_locked(release, reference):
         for path, entry in lock.items()
         if path and not entry.get("dev")
     }
-    assert release.packages(reference, "npm") == (locked if reference == images.JSON_SERVER else set())
+    assert release.packages(reference, "npm") == (locked if reference == catalog.JSON_SERVER else set())
 
 
 @pytest.mark.parametrize("reference", NAMES)
@@ -181,7 +181,7 @@ def test_the_list_of_go_modules_is_what_go_reads_from_the_programs(release, refe
                 said = subprocess.run([go, "version", "-m", path], capture_output=True, text=True).stdout
                 want |= modules_in(said)
     assert release.packages(reference, "golang") == want
-    assert bool(want) == (reference in (images.PAUSE, images.NATS))
+    assert bool(want) == (reference in (catalog.PAUSE, catalog.NATS))
 
 
 def modules_in(said):
@@ -197,7 +197,7 @@ def modules_in(said):
 
 
 def test_every_image_but_an_empty_one_says_which_debian_it_is(release):
-    for reference in set(NAMES) - {images.PAUSE}:
+    for reference in set(NAMES) - {catalog.PAUSE}:
         stem = Path(release.images[reference]["archive"]).stem
         components = json.loads((release.dist / f"sbom/{stem}.cdx.json").read_text())["components"]
         assert [each["name"] for each in components if each["type"] == "operating-system"] == ["debian"], (
@@ -289,8 +289,8 @@ def test_an_installed_package_judges_objects(installed):
 
 def test_an_installed_package_ships_all_that_images_are_built_from(installed, release):
     script = (
-        "from quintet.local import images; "
-        "print(*(image.reference + ' ' + image.base + ' ' + image.content.digest() for image in images.IMAGES), sep='\\n')"
+        "from quintet.local.images import catalog; "
+        "print(*(image.reference + ' ' + image.base + ' ' + image.content.digest() for image in catalog.IMAGES), sep='\\n')"
     )
     shipped, source = installed("python", "-c", script), subprocess.run(
         [sys.executable, "-P", "-c", script], env=os.environ | {"PYTHONPATH": str(release.dist.parent / "src")},
@@ -298,4 +298,4 @@ def test_an_installed_package_ships_all_that_images_are_built_from(installed, re
     )  # fmt: skip
     assert shipped.returncode == 0, shipped.stderr
     assert shipped.stdout == source.stdout
-    assert len(shipped.stdout.splitlines()) == len(images.IMAGES)
+    assert len(shipped.stdout.splitlines()) == len(catalog.IMAGES)

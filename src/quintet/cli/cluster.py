@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from quintet.cli import output
-from quintet.local import cluster, versions
+from quintet.local import cluster
+from quintet.local.build import versions
 from quintet.local.errors import LocalError
 from quintet.local.paths import DEFAULT_NAME
 

@@ -11,8 +11,8 @@ import platform
 from pathlib import Path
 
 from quintet.local import teardown
-from quintet.local.cgroups import group_of
 from quintet.local.errors import LocalError
+from quintet.local.node.cgroups import group_of
 from quintet.local.paths import UNFINISHED, clusters_directory, write_file
 from quintet.local.process import Process, end
 

@@ -18,9 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quintet.local import audit, build, controlplane, existing, versions
+from quintet.local import existing
 from quintet.local.api import Api
+from quintet.local.build import programs, versions
 from quintet.local.cleanup import clear, note_host
+from quintet.local.controlplane import audit
+from quintet.local.controlplane.layout import Layout, Wanted
+from quintet.local.controlplane.ports import free_ports
+from quintet.local.controlplane.start import start_control_plane, wait_ready, write_certificates
 from quintet.local.errors import LocalError, explain_os_error
 from quintet.local.guard import attempt_of, guarded
 from quintet.local.paths import cluster_directory, clusters_directory, locked, write_file
@@ -30,7 +35,6 @@ from quintet.local.teardown import remove_if_empty
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from quintet.local.controlplane import Layout
 
 RESTART_SECONDS = 60.0
 PORT_RACES = 3
@@ -115,7 +119,7 @@ class Cluster:
 
     def wait_ready(self) -> None:
         """Wait until the API server answers again."""
-        controlplane.wait_ready(self.directory, self.port, [self.process("kube-apiserver")])
+        wait_ready(self.directory, self.port, [self.process("kube-apiserver")])
 
     def _etcd_healthy(self) -> bool:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -138,7 +142,7 @@ class Cluster:
         not_after: datetime.datetime | None = None,
     ) -> tuple[Path, Path]:
         """Sign a client certificate for a user and groups; return its certificate and key files."""
-        from quintet.local.certificates import Authority
+        from quintet.local.controlplane.certificates import Authority
 
         until = not_after or datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=valid_days)
         file_name = f"client-{secrets.token_hex(6)}"
@@ -153,7 +157,7 @@ class Cluster:
         not_after: datetime.datetime | None = None,
     ) -> Path:
         """Write a kubeconfig for a user of its own; what it may do is up to RBAC."""
-        from quintet.local.certificates import kubeconfig, write_kubeconfig
+        from quintet.local.controlplane.certificates import kubeconfig, write_kubeconfig
 
         certificate, key = self.certificate(common_name, organizations, not_after=not_after)
         path = certificate.with_suffix(".kubeconfig")
@@ -182,7 +186,7 @@ def up(
         with locked(_lock(name)):
             if not existing.is_dead(directory):
                 return _refresh(check(existing.repair(name, directory, load(name), report)), report)
-            wanted = controlplane.Wanted(name, programs, node, durable, audited)
+            wanted = Wanted(name, programs, node, durable, audited)
             return _start(wanted, report)
     except OSError as error:
         raise explain_os_error(error) from error
@@ -194,11 +198,11 @@ def prepare(*, node: bool, progress: Callable[[str], None], kubernetes: str | No
     """Build what a cluster needs, if the cache does not have it; return the folder of programs."""
     versions.find(kubernetes)  # an unknown one is said before anything is built
     if node:
-        from quintet.local.node import Parts, require
+        from quintet.local.node.start import Parts, require
 
         require()
         Parts.find(progress)
-    return build.kubernetes(progress, kubernetes)
+    return programs.build_kubernetes(progress, kubernetes)
 
 
 def down(name: str, *, only_attempt: str | None = None) -> bool:
@@ -239,7 +243,7 @@ def load(name: str) -> Cluster | None:
         return None  # damaged, or of a version that noted other things
 
 
-def _start(wanted: controlplane.Wanted, report: Callable[[str], None]) -> Cluster:
+def _start(wanted: Wanted, report: Callable[[str], None]) -> Cluster:
     for remaining in reversed(range(PORT_RACES)):
         try:
             return _attempt_start(wanted, report)
@@ -250,7 +254,7 @@ def _start(wanted: controlplane.Wanted, report: Callable[[str], None]) -> Cluste
     raise AssertionError("unreachable")
 
 
-def _attempt_start(wanted: controlplane.Wanted, report: Callable[[str], None]) -> Cluster:
+def _attempt_start(wanted: Wanted, report: Callable[[str], None]) -> Cluster:
     name, programs = wanted.name, wanted.programs
     directory = cluster_directory(name)
     attempt = secrets.token_hex(8)
@@ -263,17 +267,17 @@ def _attempt_start(wanted: controlplane.Wanted, report: Callable[[str], None]) -
             note_host(directory)
             write_file(directory / "attempt", attempt)
             if wanted.node:
-                from quintet.local.node import start_with_node
+                from quintet.local.node.start import start_with_node
 
                 layout, node_name = start_with_node(wanted, directory, report)
             else:
-                etcd, peer, api = controlplane.free_ports(3)
-                layout = controlplane.Layout(directory, programs, etcd, peer, api, api)
+                etcd, peer, api = free_ports(3)
+                layout = Layout(directory, programs, etcd, peer, api, api)
                 layout = replace(layout, durable=wanted.durable, audited=wanted.audited)
                 node_name = None
                 report(f"starting the control plane of cluster {name}")
-                controlplane.prepare(layout)
-                controlplane.start(layout)
+                write_certificates(layout)
+                start_control_plane(layout)
             return _store(name, layout, node_name)
         except BaseException as error:
             clear(directory, keep_logs=isinstance(error, LocalError))
@@ -317,7 +321,7 @@ def _check(cluster: Cluster, *, node: bool, audited: bool, kubernetes: str | Non
 def _refresh(cluster: Cluster, report: Callable[[str], None]) -> Cluster:
     """Bring images that have changed since to the node of a running cluster."""
     if cluster.node:
-        from quintet.local.node import refresh_images
+        from quintet.local.node.start import refresh_images
 
         refresh_images(cluster.directory, report)
     return cluster

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from email.parser import BytesHeaderParser
 
-from quintet.local.archives import Gone, Member
+from quintet.local.images.archives import Gone, Member
 from quintet.release.buildinfo import modules
 from quintet.release.sbom import Package, python_name
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quintet.apis.meta import JsonObject
-from quintet.local import images
-from quintet.local.archives import opened
+from quintet.local.images import catalog
+from quintet.local.images.archives import opened
+from quintet.local.images.build import build_archive
 from quintet.release import sbom
 from quintet.release.contents import contents
 
@@ -26,8 +27,8 @@ def write(
     """Build every image that is not in the cache, and give each file to `file`."""
     locked = list(sbom.python_packages(requirements))
     listed = []
-    for image in images.IMAGES:
-        archive = images.archive(image, progress)
+    for image in catalog.IMAGES:
+        archive = build_archive(image, progress)
         path = Path("images") / f"{name(image)}.tar"
         file(path, archive)
         described = describe(archive)
@@ -37,7 +38,7 @@ def write(
     file(Path("images.json"), (json.dumps(listed, indent=2) + "\n").encode())
 
 
-def name(image: images.Image) -> str:
+def name(image: catalog.Image) -> str:
     """How files of an image are called."""
     return f"{image.kept_as}-{image.reference.rpartition(':')[2]}"
 
@@ -48,7 +49,7 @@ def describe(archive: Path) -> JsonObject:
         return {"digest": found.digest, "size": found.size}
 
 
-def bill(image: images.Image, archive: Path, locked: list[sbom.Package]) -> str:
+def bill(image: catalog.Image, archive: Path, locked: list[sbom.Package]) -> str:
     """The document that lists every package in an image."""
     with opened(archive) as found:
         inside = contents(found.members())

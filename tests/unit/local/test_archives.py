@@ -6,8 +6,8 @@ import tarfile
 import pytest
 
 from kit.archives import an_image, layer
-from quintet.local.archives import Gone, Member, opened, rewrite
 from quintet.local.errors import LocalError
+from quintet.local.images.archives import Gone, Member, opened, rewrite
 
 
 def seen(path):

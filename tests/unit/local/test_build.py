@@ -2,8 +2,8 @@ import errno
 
 import pytest
 
-from quintet.local import build, versions
-from quintet.local.build import _failure, content_hash
+from quintet.local.build import programs, versions
+from quintet.local.build.programs import _failure, content_hash
 from quintet.local.errors import explain_os_error
 
 
@@ -63,15 +63,15 @@ def test_a_full_disk_is_said_in_plain_words():
 def test_a_product_in_the_cache_needs_no_go(monkeypatch, tmp_path):
     monkeypatch.delenv(versions.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(build, "find_go", lambda _: pytest.fail("looked for Go"))
-    key = content_hash(versions.SOURCES, build.platform.system(), build.platform.machine())
+    monkeypatch.setattr(programs, "find_go", lambda _: pytest.fail("looked for Go"))
+    key = content_hash(versions.SOURCES, programs.platform.system(), programs.platform.machine())
     (tmp_path / f"quintet/kube-{key}").mkdir(parents=True)
-    assert build.kubernetes(pytest.fail).name == f"kube-{key}"
+    assert programs.build_kubernetes(pytest.fail).name == f"kube-{key}"
 
 
 def test_an_unwritable_cache_is_said_in_one_line(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(build.LocalError) as caught:
-        build.kubernetes(lambda _: None)
+    with pytest.raises(programs.LocalError) as caught:
+        programs.build_kubernetes(lambda _: None)
     assert str(tmp_path) in caught.value.message

@@ -6,7 +6,7 @@ import stat
 import pytest
 from cryptography import x509
 
-from quintet.local.certificates import Authority, kubeconfig, write_kubeconfig
+from quintet.local.controlplane.certificates import Authority, kubeconfig, write_kubeconfig
 
 
 @pytest.fixture(scope="module")

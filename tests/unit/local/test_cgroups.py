@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from quintet.local import cgroups
-from quintet.local.cgroups import Group
 from quintet.local.errors import LocalError
+from quintet.local.node import cgroups
+from quintet.local.node.cgroups import Group
 
 # Those that the kernel refuses to give to children of a cgroup with processes of its own.
 DOMAIN_CONTROLLERS = {"memory", "io", "hugetlb"}

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from quintet.cli import main
 from quintet.cli.cluster import _split
-from quintet.local import cluster, versions
+from quintet.local import cluster
+from quintet.local.build import versions
 from quintet.local.errors import LocalError
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from kit.archives import an_image, layer
 from quintet import __version__
-from quintet.local import bases, builders, images, staging
-from quintet.local.archives import opened
-from quintet.local.builders import Buildah, Engine
+from quintet.local.images import bases, build, builders, catalog, staging
+from quintet.local.images.archives import opened
+from quintet.local.images.builders import Buildah, Engine
 from quintet.local.paths import locked
 from quintet.manifests import process
 
@@ -37,7 +37,7 @@ def package(tmp_path, monkeypatch):
 
 
 def test_the_manifests_run_the_image_that_is_built():
-    assert images.QUINTET == process.IMAGE == f"quintet.local/quintet:{__version__}"
+    assert catalog.QUINTET == process.IMAGE == f"quintet.local/quintet:{__version__}"
 
 
 def test_a_change_of_the_source_is_another_image(package):
@@ -105,8 +105,8 @@ def test_only_packages_for_that_python_and_c_library_are_taken(tmp_path, monkeyp
 
 
 def test_the_tag_of_nats_is_the_version_that_is_built():
-    locked = (images.Image(images.NATS, "nats").directory / "go.mod").read_text()
-    assert f"github.com/nats-io/nats-server/v2 v{images.NATS.rpartition(':')[2]} " in locked
+    locked = (catalog.Image(catalog.NATS, "nats").directory / "go.mod").read_text()
+    assert f"github.com/nats-io/nats-server/v2 v{catalog.NATS.rpartition(':')[2]} " in locked
 
 
 def test_programs_of_an_image_are_built_without_c_from_what_its_folder_locks(tmp_path, monkeypatch):
@@ -155,7 +155,7 @@ class Daemon:
                 pytest.fail(f"not expected: {command}")
 
 
-class OfCheckout(images.Image):
+class OfCheckout(catalog.Image):
     """An image as two checkouts have it: one reference, two folders."""
 
     @property
@@ -172,15 +172,15 @@ def test_an_image_that_another_checkout_builds_meanwhile_is_not_saved_in_its_pla
 
     def build_theirs():
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache-theirs"))
-        images.archive(theirs, lambda _: None)
+        build.build_archive(theirs, lambda _: None)
 
     daemon = Daemon(build_theirs)
     monkeypatch.setattr(OfCheckout, "kept_as", "x")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache-ours"))
-    monkeypatch.setattr(images, "builders", lambda *_, **__: iter([Engine("docker")]))
+    monkeypatch.setattr(build, "builders", lambda *_, **__: iter([Engine("docker")]))
     monkeypatch.setattr(builders, "run", daemon.run)
     monkeypatch.setattr(builders, "remove_build_tag", lambda engine, tag: removed.append(tag), raising=False)
-    with opened(images.archive(ours, lambda _: None)) as archive:
+    with opened(build.build_archive(ours, lambda _: None)) as archive:
         (member,) = ((each.path, each.content.read()) for each in archive.members())
         assert member == ("content", b"ours")
         assert archive._json("index.json")["manifests"][0]["annotations"] == {"name": "quintet.local/x:1"}
@@ -192,10 +192,10 @@ def test_an_archive_in_the_cache_is_not_waited_for_while_another_is_built(tmp_pa
     image.directory.mkdir()
     monkeypatch.setattr(OfCheckout, "kept_as", "x")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(images, "_build", lambda *arguments: arguments[-2].write_text("built"))
-    kept = images.archive(image, pytest.fail)
+    monkeypatch.setattr(build, "_build", lambda *arguments: arguments[-2].write_text("built"))
+    kept = build.build_archive(image, pytest.fail)
     with locked(kept.with_name("x.lock")):
-        assert images.archive(image, pytest.fail) == kept
+        assert build.build_archive(image, pytest.fail) == kept
 
 
 def test_what_a_killed_build_of_an_image_has_left_is_removed_by_the_next(tmp_path, monkeypatch):
@@ -203,12 +203,12 @@ def test_what_a_killed_build_of_an_image_has_left_is_removed_by_the_next(tmp_pat
     image.directory.mkdir()
     monkeypatch.setattr(OfCheckout, "kept_as", "x")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(images, "_build", lambda *arguments: arguments[-2].write_text("built"))
+    monkeypatch.setattr(build, "_build", lambda *arguments: arguments[-2].write_text("built"))
     left = tmp_path / f"quintet/images/x-{0:016x}.tar-abc.unfinished/storage"
     left.mkdir(parents=True)
     others = tmp_path / f"quintet/images/x-y-{0:016x}.tar-abc.unfinished"
     others.mkdir()
-    kept = images.archive(image, pytest.fail)
+    kept = build.build_archive(image, pytest.fail)
     assert sorted(kept.parent.iterdir()) == sorted([kept, others])
 
 
@@ -216,33 +216,33 @@ def test_everybody_can_read_what_goes_into_an_image(tmp_path):
     (tmp_path / "folder").mkdir(mode=0o700)
     (tmp_path / "folder/data").touch(0o600)
     (tmp_path / "folder/program").touch(0o700)
-    images._readable(tmp_path)
+    build._readable(tmp_path)
     modes = [(tmp_path / path).stat().st_mode & 0o777 for path in ("folder", "folder/data", "folder/program")]
     assert modes == [0o755, 0o644, 0o755]
 
 
 def test_archives_that_were_not_used_of_late_are_removed(tmp_path):
-    image = images.Image("quintet.local/x:1", "x")
+    image = catalog.Image("quintet.local/x:1", "x")
     for age in range(6):
         path = tmp_path / f"x-{age:016x}.tar"
         path.touch()
         os.utime(path, (1_000_000 - age, 1_000_000 - age))
     other = tmp_path / f"x-y-{0:016x}.tar"
     other.touch()
-    images._forget(tmp_path / "x-.tar", image)
+    build._forget(tmp_path / "x-.tar", image)
     assert sorted(tmp_path.iterdir()) == [*(tmp_path / f"x-{age:016x}.tar" for age in range(3)), other]
 
 
 def test_an_image_in_a_folder_of_a_folder_is_kept_beside_the_others():
-    image = images.Image("quintet.local/a/b:1", "a/b", ("dash",), bare=True)
+    image = catalog.Image("quintet.local/a/b:1", "a/b", ("dash",), bare=True)
     assert image.kept_as == "a-b"
 
 
 @pytest.mark.parametrize("other", [("dash",), ("dash", "tar")])
 def test_another_base_is_another_image(other):
-    image = images.Image("quintet.local/a:1", "a", ("dash",), bare=True)
-    assert images.Image("quintet.local/a:1", "a", other).base != image.base
-    assert images.Image("quintet.local/a:1", "a").base == ""
+    image = catalog.Image("quintet.local/a:1", "a", ("dash",), bare=True)
+    assert catalog.Image("quintet.local/a:1", "a", other).base != image.base
+    assert catalog.Image("quintet.local/a:1", "a").base == ""
 
 
 def test_a_shared_folder_is_staged_under_its_own_name_and_its_content_counts(tmp_path, monkeypatch):

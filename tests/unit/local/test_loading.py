@@ -3,7 +3,7 @@
 import pytest
 
 from kit.archives import an_image, layer
-from quintet.local.loading import Containerd
+from quintet.local.node.containerd import Containerd
 
 HEADER = "REF TYPE DIGEST SIZE PLATFORMS LABELS"
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from quintet.local import namespace
+from quintet.local.node import namespace
 
 
 @pytest.fixture

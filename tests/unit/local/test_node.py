@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from quintet.local import node, nodeconfig
-from quintet.local.cgroups import Group, hierarchies
-from quintet.local.controlplane import free_ports
+from quintet.local.build.packages import Runtime
+from quintet.local.controlplane.ports import free_ports
 from quintet.local.errors import LocalError
-from quintet.local.packages import Runtime
-from quintet.local.storage import reconcile, volume_for
+from quintet.local.node import config
+from quintet.local.node import start as node
+from quintet.local.node.cgroups import Group, hierarchies
+from quintet.local.node.storage import reconcile, volume_for
 
 CLAIM = {
     "metadata": {"name": "data", "namespace": "shop", "uid": "u-1"},
@@ -120,10 +121,10 @@ def test_a_released_volume_that_is_to_be_retained_stays(tmp_path):
 
 
 def test_everything_a_node_writes_is_below_the_folder_of_its_cluster(tmp_path):
-    config = nodeconfig.kubelet(tmp_path, "quintet-x")
-    assert config["podLogsDir"].startswith(str(tmp_path))
-    assert config["volumePluginDir"].startswith(str(tmp_path))
+    kubelet = config.kubelet(tmp_path, "quintet-x")
+    assert kubelet["podLogsDir"].startswith(str(tmp_path))
+    assert kubelet["volumePluginDir"].startswith(str(tmp_path))
     runtime = Runtime(tmp_path, tmp_path / "sbin/runc", tmp_path)
-    config = nodeconfig.containerd(tmp_path, runtime, "p:1", "native")
-    assert f'root = "{tmp_path}/containerd"' in config
-    assert f'BinaryName = "{tmp_path}/sbin/runc"' in config
+    containerd = config.containerd(tmp_path, runtime, "p:1", "native")
+    assert f'root = "{tmp_path}/containerd"' in containerd
+    assert f'BinaryName = "{tmp_path}/sbin/runc"' in containerd

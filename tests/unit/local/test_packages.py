@@ -3,8 +3,9 @@ import subprocess
 
 import pytest
 
-from quintet.local import bases, images, packages, versions
+from quintet.local.build import packages, versions
 from quintet.local.errors import LocalError
+from quintet.local.images import bases, catalog
 
 
 @pytest.fixture
@@ -123,9 +124,9 @@ def test_a_base_image_takes_only_the_sources_of_its_own_release(monkeypatch):
 
 
 def test_every_image_has_its_dockerfile_and_names_no_registry():
-    for image in images.IMAGES:
+    for image in catalog.IMAGES:
         assert (image.directory / "Dockerfile").exists()
         assert image.reference.startswith("quintet.local/")
-    lock = (images.Image("", "json-server").directory / "package-lock.json").read_text()
+    lock = (catalog.Image("", "json-server").directory / "package-lock.json").read_text()
     assert '"resolved"' not in lock
     assert '"integrity"' in lock

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from quintet.local import images
 from quintet.local.errors import LocalError
+from quintet.local.images import build, catalog
 from quintet.local.paths import (
     cache_directory,
     cluster_directory,
@@ -57,11 +57,11 @@ def test_what_runs_on_one_sort_of_machine_is_named_after_it(monkeypatch, system,
 
 def test_images_of_two_architectures_are_kept_apart(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(images, "_build", lambda *arguments: arguments[-2].write_text("built"))
+    monkeypatch.setattr(build, "_build", lambda *arguments: arguments[-2].write_text("built"))
     kept = set()
     for machine in ("x86_64", "aarch64"):
         monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
-        kept.add(images.archive(images.IMAGES[0], pytest.fail))
+        kept.add(build.build_archive(catalog.IMAGES[0], pytest.fail))
     assert len(kept) == 2
 
 

@@ -12,8 +12,9 @@ import subprocess
 
 import pytest
 
-from quintet.local import cgroups, cluster, storage
+from quintet.local import cluster
 from quintet.local.errors import LocalError
+from quintet.local.node import cgroups, storage
 
 pytestmark = pytest.mark.usefixtures("harmless")
 

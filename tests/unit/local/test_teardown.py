@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quintet.local import teardown
-from quintet.local.cgroups import Group, group_of
+from quintet.local.node.cgroups import Group, group_of
 
 LOCAL = Path(teardown.__file__).parent
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -26,7 +26,7 @@ DESTRUCTIVE = {
     "terminate",
 }
 # Each ends a child process that this very function started and has not waited for.
-OWN_CHILDREN = {"build.py:kill", "kubectl.py:kill"}
+OWN_CHILDREN = {"build/programs.py:kill", "kubectl.py:kill"}
 
 
 def calls(path):
@@ -39,8 +39,8 @@ def calls(path):
 
 def test_no_other_module_kills_unmounts_or_removes():
     found = {
-        f"{path.name}:{name}"
-        for path in LOCAL.glob("*.py")
+        f"{path.relative_to(LOCAL)}:{name}"
+        for path in LOCAL.rglob("*.py")
         for name, owner in calls(path)
         if path.stem != "teardown" and (name in DESTRUCTIVE or not owner) and owner not in ("self",)
     }

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from quintet.local import toolchain
+from quintet.local.build import toolchain
+from quintet.local.build.pip import find_pip
 from quintet.local.errors import LocalError
 from quintet.local.paths import for_this_machine
-from quintet.local.pip import find_pip
 
 
 def fake_go(path, version):

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from quintet.local import build, versions
+from quintet.local.build import programs, versions
+from quintet.local.build.versions import DEFAULT, VERSIONS
 from quintet.local.errors import LocalError
-from quintet.local.versions import DEFAULT, VERSIONS
 
 
 @pytest.fixture(autouse=True)
@@ -61,12 +61,14 @@ def test_an_unknown_version_is_answered_with_those_that_there_are():
 
 
 def test_every_version_has_a_product_of_its_own():
-    keys = {build._Program("kube", ".", version).key() for version in VERSIONS.values()}
+    keys = {programs._Program("kube", ".", version).key() for version in VERSIONS.values()}
     assert len(keys) == len(VERSIONS)
 
 
 def test_a_build_says_which_version_it_is_of_and_reads_its_modules(tmp_path):
     for version in VERSIONS.values():
-        command = build._command(tmp_path / "go", build._Program("kube", ".", version), tmp_path / "kube")
+        command = programs._command(
+            tmp_path / "go", programs._Program("kube", ".", version), tmp_path / "kube"
+        )
         assert f"-modfile={version.modules / 'go.mod'}" in command
         assert f"gitVersion=v{version.release} " in command[command.index("-ldflags") + 1]

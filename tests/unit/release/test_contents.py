@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from quintet.local.archives import Gone, Member
+from quintet.local.images.archives import Gone, Member
 from quintet.release.buildinfo import modules
 from quintet.release.contents import contents, debian_packages
 from quintet.release.sbom import Package

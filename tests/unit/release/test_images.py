@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kit.archives import an_image, layer
-from quintet.local.images import Image
+from quintet.local.images.catalog import Image
 from quintet.release import images
 
 HASH = "a" * 64
@@ -22,8 +22,8 @@ def given(tmp_path, monkeypatch):
         ("usr/lib/os-release", b"ID=debian\nVERSION_ID=12\n"),
     )
     digest = an_image(tmp_path / "x.tar", content)
-    monkeypatch.setattr(images.images, "IMAGES", (Image("quintet.local/a/x:2", "a/x"),))
-    monkeypatch.setattr(images.images, "archive", lambda image, progress: tmp_path / "x.tar")
+    monkeypatch.setattr(images.catalog, "IMAGES", (Image("quintet.local/a/x:2", "a/x"),))
+    monkeypatch.setattr(images, "build_archive", lambda image, progress: tmp_path / "x.tar")
     files, said = {}, []
     images.write(LOCKED, files.__setitem__, said.append)
     return files, said, digest, len(content) + len(b"{}")

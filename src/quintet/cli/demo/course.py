@@ -21,7 +21,8 @@ from quintet.cli.demo.play import Teller, interruptible, refuse_failures
 from quintet.cli.demo.samples import NAMESPACE, SAMPLES, Sample
 from quintet.cli.demo.stages import Occupied, elsewhere, with_pods, without_pods
 from quintet.clock import SystemClock
-from quintet.local import build, cluster
+from quintet.local import cluster
+from quintet.local.build import programs
 from quintet.local.errors import LocalError
 from quintet.local.kubectl import Kubectl
 
@@ -80,7 +81,7 @@ def _show(started: cluster.Cluster, samples: Sequence[Sample], teller: Teller, *
 
 def _foreign(samples: Sequence[Sample], teller: Teller, *, keep: bool) -> None:
     found = shutil.which("kubectl")
-    program = Path(found) if found else build.kubernetes(teller.say) / "kubectl"
+    program = Path(found) if found else programs.build_kubernetes(teller.say) / "kubectl"
     kubectl = Kubectl(program, dict(os.environ), NAMESPACE)
     with _possible_steps("kubectl", kept=keep):
         rows, ours = asyncio.run(elsewhere(samples, kubectl, teller, keep=keep))

@@ -11,7 +11,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quintet.local.commands import run
+from quintet.local.build.commands import run
 from quintet.local.errors import LocalError
 from quintet.local.paths import cache_directory, for_this_machine, locked, shipped, workplace
 

@@ -6,127 +6,31 @@ programs live in a network namespace of their own, where the usual ports are fre
 
 from __future__ import annotations
 
-import random
-import socket
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quintet.local import audit
 from quintet.local.api import Api
-from quintet.local.errors import LocalError
-from quintet.local.process import Process, wait_until
+from quintet.local.controlplane import audit
+from quintet.local.controlplane.layout import POD_RANGE
+from quintet.local.process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from quintet.local.controlplane.layout import Layout
+    from quintet.local.process import Process
 
 SERVICE_RANGE = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
-POD_RANGE = "10.88.0.0/16"
 # A program that ends is told at once; this is for one that hangs, and three may start on a slow machine.
 START_SECONDS = 180.0
-# How many ports to choose from.
-PORTS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What was asked for: which programs, and how they are to be run."""
-
-    name: str
-    programs: Path
-    node: bool = False
-    durable: bool = False
-    audited: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where a control plane lives: its folder, programs, addresses, and how a command enters its network."""
-
-    directory: Path
-    programs: Path
-    etcd_port: int
-    peer_port: int
-    api_port: int
-    # The port that answers outside; it differs from api_port only with a node.
-    outer_port: int
-    node_address: str | None = None
-    durable: bool = False
-    audited: bool = False
-    enter: tuple[str, ...] = ()
-    cgroup: Path | None = None
-
-    @property
-    def pki(self) -> Path:
-        """The folder of certificates."""
-        return self.directory / "pki"
-
-    @property
-    def processes(self) -> Path:
-        """The folder of process records and logs."""
-        return self.directory / "processes"
-
-    @property
-    def etcd_url(self) -> str:
-        """Where etcd answers, as seen by the API server."""
-        return f"http://127.0.0.1:{self.etcd_port}"
-
-    def process(self, name: str) -> Process:
-        """Return the handle of one program."""
-        return Process(name, self.processes)
-
-    def start(
-        self, name: str, arguments: Sequence[str], environment: dict[str, str] | None = None
-    ) -> Process:
-        """Start a program from the build product under its own name."""
-        return self.run(name, [str(self.programs / name), *arguments], environment)
-
-    def run(self, name: str, argv: Sequence[str], environment: dict[str, str] | None = None) -> Process:
-        """Start any program inside the cluster's network."""
-        process = self.process(name)
-        process.start([*self.enter, *argv], environment=environment, cgroup=self.cgroup)
-        return process
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports on loopback that nobody listens on now; all are held while the others are sought.
-
-    They lie below those that the kernel gives to outgoing connections. A program that is started
-    again would otherwise find its port taken, as often as not by its own clients: whoever tries to
-    connect to a free port of that range may be given this very port to connect from.
-    """
-    candidates = list(range(max(1024, _first_outgoing_port() - PORTS), _first_outgoing_port()))
-    random.shuffle(candidates)
-    held: list[socket.socket] = []
-    try:
-        while len(held) < count and candidates:
-            found = socket.socket()
-            try:
-                found.bind(("127.0.0.1", candidates.pop()))
-                held.append(found)
-            except OSError:
-                found.close()
-        if len(held) < count:
-            raise LocalError("no port on loopback is free", "stop what listens on thousands of them")
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()
-
-
-def _first_outgoing_port() -> int:
-    try:
-        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except OSError:
-        return 32768  # what most systems start with
-
-
-def prepare(layout: Layout) -> None:
+def write_certificates(layout: Layout) -> None:
     """Make the certificates and the kubeconfigs of every component."""
     # Cryptography takes longer to import than most commands do: they should not wait for it.
-    from quintet.local.certificates import CLIENTS, Authority, kubeconfig, write_kubeconfig
+    from quintet.local.controlplane.certificates import CLIENTS, Authority, kubeconfig, write_kubeconfig
 
     if layout.audited:
         audit.prepare(layout.directory)
@@ -146,7 +50,7 @@ def prepare(layout: Layout) -> None:
 
 def component_kubeconfig(layout: Layout, name: str) -> Path:
     """Write the kubeconfig by which a component speaks to the API server from the inside."""
-    from quintet.local.certificates import kubeconfig, write_kubeconfig
+    from quintet.local.controlplane.certificates import kubeconfig, write_kubeconfig
 
     path = layout.pki / f"{name}.kubeconfig"
     files = layout.pki / "ca.crt", layout.pki / f"{name}.crt", layout.pki / f"{name}.key"
@@ -154,7 +58,7 @@ def component_kubeconfig(layout: Layout, name: str) -> Path:
     return path
 
 
-def start(layout: Layout) -> None:
+def start_control_plane(layout: Layout) -> None:
     """Start all four and wait until the API server answers and the controllers work."""
     etcd = layout.start("etcd", _etcd(layout))
     # The API server retries until etcd answers: the two start side by side.

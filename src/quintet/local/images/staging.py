@@ -14,20 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from quintet import __version__
-from quintet.local import build, teardown
-from quintet.local.commands import run
-from quintet.local.packages import install
+from quintet.local import teardown
+from quintet.local.build.commands import run
+from quintet.local.build.packages import install
+from quintet.local.build.pip import find_pip
+from quintet.local.build.programs import build_pause, content_hash, go_environment
+from quintet.local.build.toolchain import find_go
+from quintet.local.build.versions import SOURCES
 from quintet.local.paths import cache_directory, locked, shipped, workplace
-from quintet.local.pip import find_pip
-from quintet.local.toolchain import find_go
-from quintet.local.versions import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quintet.local.builders import Builder
+    from quintet.local.images.builders import Builder
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 # Made from the source, or shipped for commands that never run in a pod.
 LEFT_OUT = ("__pycache__", "share")
 # Asked of the base: for which Python, machine and C library packages are wanted.
@@ -68,7 +69,7 @@ class Folder:
 
     def digest(self) -> str:
         """By what is in it."""
-        return build.content_hash(shipped(self.name), without=LEFT_OUT)
+        return content_hash(shipped(self.name), without=LEFT_OUT)
 
     def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
         """Copy it."""
@@ -81,11 +82,11 @@ class Pause:
 
     def digest(self) -> str:
         """By its source."""
-        return build.content_hash(SOURCES / "pause")
+        return content_hash(SOURCES / "pause")
 
     def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
         """Build it with Go."""
-        shutil.copy(build.pause(progress) / "pause", context / "pause")
+        shutil.copy(build_pause(progress) / "pause", context / "pause")
 
 
 class Npm(Nothing):
@@ -112,7 +113,7 @@ def go_tools(module: Path, programs: Path, progress: Callable[[str], None]) -> N
     progress(f"building the image's programs with {go} (a minute or two)")
     programs.mkdir()
     command = [str(go), "build", "-trimpath", "-ldflags", "-s -w", "-o", f"{programs}/", "tool"]
-    run(command, cwd=module, environment=build.environment())
+    run(command, cwd=module, environment=go_environment())
 
 
 class Python:
@@ -120,7 +121,7 @@ class Python:
 
     def digest(self) -> str:
         """By the source and the locked requirements."""
-        return build.content_hash(PACKAGE, _requirements(), without=LEFT_OUT)
+        return content_hash(PACKAGE, _requirements(), without=LEFT_OUT)
 
     def stage(self, context: Path, builder: Builder, progress: Callable[[str], None]) -> None:
         """Ask the base for its Python, then lay the packages beside the Dockerfile."""

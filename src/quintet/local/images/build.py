@@ -1,7 +1,6 @@
-"""The container images of a node's cluster, built when needed and kept in the cache as archives.
+"""Builds the container images of a node's cluster when needed, and keeps them in the cache as archives.
 
-Called by `node` and by `make images`. `staging` fills a build context with what does not come
-from the checkout, `builders` makes an image of it; no registry and no daemon are needed.
+No registry and no daemon are needed.
 """
 
 from __future__ import annotations
@@ -10,24 +9,20 @@ import os
 import secrets
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quintet.imagenames import JSON_SERVER, NATS, QUINTET
-from quintet.local import bases, build, staging, teardown
-from quintet.local.archives import rewrite
-from quintet.local.builders import Builder, builders
+from quintet.local import teardown
+from quintet.local.build.programs import content_hash
 from quintet.local.errors import LocalError, explain_os_error
-from quintet.local.paths import cache_directory, for_this_machine, locked, shipped, workplace
+from quintet.local.images.archives import rewrite
+from quintet.local.images.builders import Builder, builders
+from quintet.local.images.catalog import IMAGES, Image
+from quintet.local.paths import cache_directory, for_this_machine, locked, workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-PAUSE = "quintet.local/pause:1"
-ECHO = "quintet.local/checkups/echo:1"
-ECHO_CONFIGMAP = "quintet.local/checkups/echo-configmap:1"
-CLUSTER_BASICS = "quintet.local/checkups/cluster-basics:1"
 # Every change of the operator's source makes another archive: the last few serve other checkouts.
 KEPT = 3
 ANY_KEY = "[0-9a-f]" * 16
@@ -35,63 +30,17 @@ ANY_KEY = "[0-9a-f]" * 16
 BY_HAND = ("lib", "node_modules", "packages", "programs")
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image: its name in the cluster, the folder of its Dockerfile, and what it is made of."""
-
-    reference: str
-    folder: str
-    # Of Debian, for a base that is made here.
-    packages: tuple[str, ...] = ()
-    content: staging.Content = field(default_factory=staging.Nothing)
-    # A base of these packages alone, unpacked: a tenth of the size, and no package manager in it.
-    bare: bool = False
-
-    @property
-    def base(self) -> str:
-        """Names what its base is made of."""
-        return bases.recipe(self.packages, bare=self.bare) if self.packages else ""
-
-    @property
-    def kept_as(self) -> str:
-        """How the names of its archives begin."""
-        return self.folder.replace("/", "-")
-
-    @property
-    def directory(self) -> Path:
-        """Where its Dockerfile is."""
-        return shipped(f"images/{self.folder}")
-
-
-_LIBRARY = staging.Folder("images/checkups/lib")
-# What a person who looks around in a container finds, and what says which Debian it is.
-_TOOLS = ("base-files", "coreutils", "dash", "libc-bin")
-_PYTHON = (*_TOOLS, "python3")
-
-IMAGES = (
-    Image(PAUSE, "pause", content=staging.Pause()),
-    Image(JSON_SERVER, "json-server", (*_TOOLS, "nodejs"), staging.Npm(), bare=True),
-    Image(NATS, "nats", _TOOLS, staging.Go(), bare=True),
-    Image(QUINTET, "quintet", (*_PYTHON, "ca-certificates"), staging.Python(), bare=True),
-    Image(ECHO, "checkups/echo", (*_TOOLS, "mawk", "openssl"), _LIBRARY, bare=True),
-    Image(ECHO_CONFIGMAP, "checkups/echo-configmap", _PYTHON, _LIBRARY, bare=True),
-    Image(CLUSTER_BASICS, "checkups/cluster-basics", _PYTHON, _LIBRARY, bare=True),
-)
-
-
-def archives(progress: Callable[[str], None]) -> dict[str, Path]:
+def build_archives(progress: Callable[[str], None]) -> dict[str, Path]:
     """Return the archive of every image by its reference, building those that are not in the cache."""
     try:
-        return {image.reference: archive(image, progress) for image in IMAGES}
+        return {image.reference: build_archive(image, progress) for image in IMAGES}
     except OSError as error:
         raise explain_os_error(error) from error
 
 
-def archive(image: Image, progress: Callable[[str], None]) -> Path:
+def build_archive(image: Image, progress: Callable[[str], None]) -> Path:
     """Return the archive of one image, building it if it is not in the cache."""
-    key = build.content_hash(
-        image.directory, image.reference, image.base, image.content.digest(), without=BY_HAND
-    )
+    key = content_hash(image.directory, image.reference, image.base, image.content.digest(), without=BY_HAND)
     # The reference and its lock are the same on every machine; the archive is not.
     kept = cache_directory() / "images" / f"{for_this_machine(f'{image.kept_as}-{key}')}.tar"
     with suppress(FileNotFoundError):

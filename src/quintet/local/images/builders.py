@@ -11,9 +11,9 @@ import subprocess
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from quintet.local.bases import base
-from quintet.local.commands import EPOCH, run
-from quintet.local.packages import install, which
+from quintet.local.build.commands import EPOCH, run
+from quintet.local.build.packages import install, which
+from quintet.local.images.bases import base
 from quintet.local.teardown import remove_build_tag
 
 if TYPE_CHECKING:

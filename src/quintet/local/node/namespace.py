@@ -1,6 +1,6 @@
 """The process that is a node's network and mount namespace, and the door to its API server.
 
-Started by `node` as `unshare --net --mount python -m quintet.local.namespace`; the others of the
+Started by `node` as `unshare --net --mount python -m quintet.local.node.namespace`; the others of the
 node enter its namespaces by its pid. No link leads out of the network; the mounts hide the
 places that a node writes to outside its folder, so both are gone when the processes are.
 It then relays connections from a listening socket, made outside, to the API server inside.

@@ -10,8 +10,8 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quintet.local.archives import opened
 from quintet.local.errors import LocalError
+from quintet.local.images.archives import opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,10 +15,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quintet.local.build.toolchain import find_go
+from quintet.local.build.versions import DEFAULT, SOURCES, Version, find
 from quintet.local.errors import LocalError, explain_os_error
 from quintet.local.paths import cache_directory, locked, workplace
-from quintet.local.toolchain import find_go
-from quintet.local.versions import DEFAULT, SOURCES, Version, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,17 +39,17 @@ ROOM = 6 * 2**30
 REPORT_EVERY = 10.0
 
 
-def kubernetes(progress: Callable[[str], None], version: str | None = None) -> Path:
+def build_kubernetes(progress: Callable[[str], None], version: str | None = None) -> Path:
     """Return the directory that holds every program of Kubernetes and etcd under its own name."""
     return _product(_Program("kube", ".", find(version), PROGRAMS), progress)
 
 
-def dns(progress: Callable[[str], None]) -> Path:
+def build_dns(progress: Callable[[str], None]) -> Path:
     """Return the directory that holds the cluster's name server, `dns`."""
     return _product(_Program("dns", "./dns"), progress)
 
 
-def pause(progress: Callable[[str], None]) -> Path:
+def build_pause(progress: Callable[[str], None]) -> Path:
     """Return the directory that holds `pause`, the static binary of the sandbox image."""
     return _product(_Program("pause", "./pause"), progress)
 
@@ -111,7 +111,7 @@ def _build(program: _Program, product: Path, progress: Callable[[str], None]) ->
         progress(f"built {said} in {time.monotonic() - started:.0f} s: {product}")
 
 
-def environment() -> dict[str, str]:
+def go_environment() -> dict[str, str]:
     """Return the variables under which Go builds the same everywhere."""
     # The user's own Go settings (proxy, cache places) hold, but not those that change what is built.
     # Without C the product needs no compiler here and runs in an empty image.
@@ -149,7 +149,12 @@ def _compile(go: Path, program: _Program, output: Path, progress: Callable[[str]
     started = reported = time.monotonic()
     compiled = 0
     with subprocess.Popen(
-        command, cwd=SOURCES, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        command,
+        cwd=SOURCES,
+        env=go_environment(),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
     ) as build:
         assert build.stderr is not None
         try:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quintet.local.controlplane import POD_RANGE
+from quintet.local.controlplane.layout import POD_RANGE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quintet.local.packages import Runtime
+    from quintet.local.build.packages import Runtime
 
 # In the node's own /run, see `namespace`.
 SOCKET = "/run/containerd/containerd.sock"

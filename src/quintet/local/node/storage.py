@@ -1,6 +1,6 @@
 """Makes volumes for claims of the StorageClass `standard`: folders that any user may write to.
 
-Started by `node` as `python -m quintet.local.storage`. Kubernetes' own host-path provisioner
+Started by `node` as `python -m quintet.local.node.storage`. Kubernetes' own host-path provisioner
 makes folders for root only, where a pod that runs as another user could not write.
 """
 

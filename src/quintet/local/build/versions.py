@@ -14,7 +14,7 @@ from pathlib import Path
 from quintet.local.errors import LocalError
 
 VARIABLE = "QUINTET_KUBERNETES"
-SOURCES = Path(__file__).parent / "kube"
+SOURCES = Path(__file__).parents[1] / "kube"
 _REQUIRED = re.compile(r"^\s*k8s\.io/kubernetes v(\S+)$", re.MULTILINE)
 
 

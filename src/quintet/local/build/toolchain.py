@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local import teardown
+from quintet.local.build.pip import find_pip
 from quintet.local.errors import LocalError
 from quintet.local.paths import cache_directory, for_this_machine, locked, workplace
-from quintet.local.pip import find_pip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

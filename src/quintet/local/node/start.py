@@ -16,20 +16,25 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from quintet.local import build, controlplane, images, namespace, nodeconfig, storage
 from quintet.local.api import Api
-from quintet.local.certificates import Authority
-from quintet.local.cgroups import group_of, hierarchies
+from quintet.local.build import programs
+from quintet.local.build.packages import SEARCH, Runtime, container_runtime, install
+from quintet.local.controlplane.certificates import Authority
+from quintet.local.controlplane.layout import Layout
+from quintet.local.controlplane.start import component_kubeconfig, start_control_plane, write_certificates
 from quintet.local.errors import LocalError
-from quintet.local.loading import Containerd
-from quintet.local.packages import SEARCH, Runtime, container_runtime, install
+from quintet.local.images.build import build_archives
+from quintet.local.images.catalog import PAUSE
+from quintet.local.node import config, namespace, storage
+from quintet.local.node.cgroups import group_of, hierarchies
+from quintet.local.node.containerd import Containerd
 from quintet.local.process import Process, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from quintet.local.controlplane import Layout, Wanted
+    from quintet.local.controlplane.layout import Wanted
 
 ADDRESS = "192.168.255.2"
 ETCD_PORT, PEER_PORT = 2379, 2380
@@ -55,7 +60,7 @@ class Parts:
     def find(cls, report: Callable[[str], None]) -> Parts:
         """Find them in the cache or on the machine; build and fetch the rest."""
         install(TOOLS, report)
-        return cls(container_runtime(report), build.dns(report), images.archives(report))
+        return cls(container_runtime(report), programs.build_dns(report), build_archives(report))
 
 
 def require() -> None:
@@ -84,8 +89,8 @@ def start_with_node(wanted: Wanted, directory: Path, report: Callable[[str], Non
     report(f"starting the control plane and a node of cluster {wanted.name}")
     layout = _namespace(directory, wanted.programs)
     layout = replace(layout, durable=wanted.durable, audited=wanted.audited)
-    controlplane.prepare(layout)
-    controlplane.start(layout)
+    write_certificates(layout)
+    start_control_plane(layout)
     containerd = _containerd(layout, parts.runtime)
     _services(layout, node, parts)
     client = _client(layout.enter, parts.runtime)
@@ -106,7 +111,7 @@ def refresh_images(directory: Path, report: Callable[[str], None]) -> None:
 
 
 def _client(enter: Sequence[str], runtime: Runtime) -> Containerd:
-    return Containerd((*enter, str(runtime.programs / "ctr"), "--address", nodeconfig.SOCKET))
+    return Containerd((*enter, str(runtime.programs / "ctr"), "--address", config.SOCKET))
 
 
 def _enter(pid: int) -> tuple[str, ...]:
@@ -126,7 +131,7 @@ def _namespace(directory: Path, programs: Path) -> Layout:
             sys.executable,
             "-P",
             "-m",
-            "quintet.local.namespace",
+            "quintet.local.node.namespace",
             str(descriptor),
             str(directory),
             ADDRESS,
@@ -142,7 +147,7 @@ def _namespace(directory: Path, programs: Path) -> Layout:
         return (directory / namespace.READY).exists()
 
     wait_until(made, SECONDS, lambda: process.failure("does not get ready"))
-    return controlplane.Layout(
+    return Layout(
         directory,
         programs,
         ETCD_PORT,
@@ -157,16 +162,15 @@ def _namespace(directory: Path, programs: Path) -> Layout:
 
 def _containerd(layout: Layout, runtime: Runtime) -> Process:
     snapshotter = "overlayfs" if _overlay_works(layout) else "native"
-    config = layout.directory / "containerd.toml"
-    config.write_text(nodeconfig.containerd(layout.directory, runtime, images.PAUSE, snapshotter))
+    path = layout.directory / "containerd.toml"
+    path.write_text(config.containerd(layout.directory, runtime, PAUSE, snapshotter))
     network = layout.directory / "cni"
     network.mkdir()
-    (network / "10-quintet.conflist").write_text(json.dumps(nodeconfig.network(), indent=2))
-    # The shim is looked up on PATH.
-    path = os.pathsep.join((str(runtime.programs), SEARCH))
-    return layout.run(
-        "containerd", [str(runtime.programs / "containerd"), "--config", str(config)], {"PATH": path}
-    )
+    (network / "10-quintet.conflist").write_text(json.dumps(config.network(), indent=2))
+    # containerd looks up the shim on PATH.
+    environment = {"PATH": os.pathsep.join((str(runtime.programs), SEARCH))}
+    command = [str(runtime.programs / "containerd"), "--config", str(path)]
+    return layout.run("containerd", command, environment)
 
 
 def _overlay_works(layout: Layout) -> bool:
@@ -183,28 +187,28 @@ def _overlay_works(layout: Layout) -> bool:
 
 def _kubelet(layout: Layout, node: str) -> None:
     Authority.load(layout.pki).issue("kubelet", f"system:node:{node}", ("system:nodes",))
-    kubeconfig = controlplane.component_kubeconfig(layout, "kubelet")
-    config = layout.directory / "kubelet.json"
+    kubeconfig = component_kubeconfig(layout, "kubelet")
+    path = layout.directory / "kubelet.json"
     group = group_of(layout.directory).name
-    config.write_text(json.dumps(nodeconfig.kubelet(layout.directory, group), indent=2))
-    flags = [f"--config={config}", f"--kubeconfig={kubeconfig}", f"--root-dir={namespace.KUBELET}"]
+    path.write_text(json.dumps(config.kubelet(layout.directory, group), indent=2))
+    flags = [f"--config={path}", f"--kubeconfig={kubeconfig}", f"--root-dir={namespace.KUBELET}"]
     layout.start("kubelet", [*flags, f"--hostname-override={node}", f"--node-ip={ADDRESS}"], {"PATH": SEARCH})
 
 
 def _services(layout: Layout, node: str, parts: Parts) -> None:
     """Start what makes Services, names and volumes work."""
-    proxy = nodeconfig.proxy_flags(layout.pki / "kube-proxy.kubeconfig", node)
+    proxy = config.proxy_flags(layout.pki / "kube-proxy.kubeconfig", node)
     layout.start("kube-proxy", proxy, {"PATH": SEARCH})
     corefile = layout.directory / "Corefile"
-    corefile.write_text(nodeconfig.corefile(ADDRESS, layout.pki / "admin.kubeconfig"))
+    corefile.write_text(config.corefile(ADDRESS, layout.pki / "admin.kubeconfig"))
     layout.run("dns", [str(parts.dns / "dns"), str(corefile)])
     api = Api(layout.directory, layout.outer_port)
-    for path, body in nodeconfig.dns_objects(ADDRESS):
+    for path, body in config.dns_objects(ADDRESS):
         api.create(path, body)
     api.create("/apis/storage.k8s.io/v1/storageclasses", storage.STORAGE_CLASS)
     # In the node's namespaces: there a path means what it means to the kubelet, and /var and /run are not
     # those of the machine.
-    python = [sys.executable, "-P", "-m", "quintet.local.storage"]
+    python = [sys.executable, "-P", "-m", "quintet.local.node.storage"]
     layout.run("storage", [*python, str(layout.directory), str(layout.api_port)])
 
 

@@ -1,0 +1,1 @@
+"""Builds the programs of Kubernetes from source, and gets the tools and packages needed for it."""

@@ -1,0 +1,1 @@
+"""The control plane of the embedded cluster: certificates, flags and processes."""

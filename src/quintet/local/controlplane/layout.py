@@ -1,0 +1,74 @@
+"""Where a control plane lives, and how its programs are started there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quintet.local.process import Process
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+POD_RANGE = "10.88.0.0/16"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for: which programs, and how they are to be run."""
+
+    name: str
+    programs: Path
+    node: bool = False
+    durable: bool = False
+    audited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a control plane lives: its folder, programs, addresses, and how a command enters its network."""
+
+    directory: Path
+    programs: Path
+    etcd_port: int
+    peer_port: int
+    api_port: int
+    # The port that answers outside; it differs from api_port only with a node.
+    outer_port: int
+    node_address: str | None = None
+    durable: bool = False
+    audited: bool = False
+    enter: tuple[str, ...] = ()
+    cgroup: Path | None = None
+
+    @property
+    def pki(self) -> Path:
+        """The folder of certificates."""
+        return self.directory / "pki"
+
+    @property
+    def processes(self) -> Path:
+        """The folder of process records and logs."""
+        return self.directory / "processes"
+
+    @property
+    def etcd_url(self) -> str:
+        """Where etcd answers, as seen by the API server."""
+        return f"http://127.0.0.1:{self.etcd_port}"
+
+    def process(self, name: str) -> Process:
+        """Return the handle of one program."""
+        return Process(name, self.processes)
+
+    def start(
+        self, name: str, arguments: Sequence[str], environment: dict[str, str] | None = None
+    ) -> Process:
+        """Start a program from the build product under its own name."""
+        return self.run(name, [str(self.programs / name), *arguments], environment)
+
+    def run(self, name: str, argv: Sequence[str], environment: dict[str, str] | None = None) -> Process:
+        """Start any program inside the cluster's network."""
+        process = self.process(name)
+        process.start([*self.enter, *argv], environment=environment, cgroup=self.cgroup)
+        return process

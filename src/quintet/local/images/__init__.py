@@ -1,0 +1,1 @@
+"""Builds the container images that a node runs, without a registry."""
