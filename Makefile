@@ -63,7 +63,7 @@ kubernetes: setup ## Build Kubernetes into the user's cache
 
 .PHONY: nats
 nats: setup ## Build the NATS server that tests run on into the user's cache
-	@PYTHONPATH=tests $(BIN)/python -m kit.nats
+	@PYTHONPATH=tests $(BIN)/python -m kit.nats.server
 
 .PHONY: images
 images: setup ## Build Kubernetes and, as root on Linux, what a node needs: its runtime and the images
@@ -108,13 +108,13 @@ packaging: images ## Tests of every way to install, with real Helm and OLM; what
 
 .PHONY: permissions
 permissions: setup ## Compare what the ServiceAccounts used in runs with RECORD=1 with their roles
-	@PYTHONPATH=tests $(BIN)/python -m kit.holders build/rights
+	@PYTHONPATH=tests $(BIN)/python -m kit.permissions.report build/rights
 
 .PHONY: test-times
 test-times: ## Run `make test` and show where its time goes; build/test-times.json has all of it
 	@rm -rf build/times
 	@$(MAKE) test
-	@PYTHONPATH=tests $(BIN)/python -m kit.times build/times build/test-times.json
+	@PYTHONPATH=tests $(BIN)/python -m kit.plugins.durations build/times build/test-times.json
 
 .PHONY: stress
 stress: images nats ## Run tests many times beside busy loops: make stress N=20 K=expression [IN=tests/integration] [LOAD=4]
@@ -136,7 +136,7 @@ release: setup ## Everything of a release below dist: make release VERSION=0.1.0
 
 .PHONY: record
 record: setup ## Note the definitions of this version as released: a later one that could break objects fails the unit tests
-	@PYTHONPATH=tests $(BIN)/python -m kit.released
+	@PYTHONPATH=tests $(BIN)/python -m kit.manifests.released_crds
 
 ##@ Measure
 

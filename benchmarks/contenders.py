@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import plans, programs
-from kit.jsonservers import PEOPLE
+from kit.kinds.jsonservers import PEOPLE
 from quintet.apis.jsonserver import JsonServer
 from quintet.apis.meta import Resource
 from quintet.local.cluster import Cluster

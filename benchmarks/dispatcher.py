@@ -18,14 +18,14 @@ from benchmarks.measure import load_average
 from benchmarks.plane import fresh
 from benchmarks.programs import Progress
 from benchmarks.running import clock
-from kit import accounts
-from kit.api import Api
-from kit.cluster import fresh_namespace
-from kit.dispatchers import DispatcherProcess
+from kit.cluster import service_accounts
+from kit.cluster.api import Api
+from kit.cluster.control_plane import fresh_namespace
 from kit.eventually import eventually
-from kit.nats import a_nats_server
-from kit.sink import Sink
-from kit.subscriptions import STREAM, Scene, a_scene, headers, install, subscription_operator
+from kit.http.sink import Sink
+from kit.kinds.subscriptions import STREAM, Scene, a_scene, headers, install, subscription_operator
+from kit.nats.dispatchers import DispatcherProcess
+from kit.nats.server import a_nats_server
 
 TYPES = 5
 IDLE_SECONDS = 30.0
@@ -64,7 +64,7 @@ async def run(count: int, events: int, progress: Progress) -> tuple[Held, list[D
         api = await stack.enter_async_context(Api.connect(plane.cluster.kubeconfig))
         namespace = await stack.enter_async_context(fresh_namespace(api))
         await install(plane.scene.client)
-        accounts.install(plane.cluster)
+        service_accounts.install(plane.cluster)
         scene = await stack.enter_async_context(
             a_scene(plane.scene.client, namespace, server, plane.cluster.kubeconfig)
         )

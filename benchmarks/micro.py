@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from kit.jsonservers import PEOPLE
+from kit.kinds.jsonservers import PEOPLE
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
 from quintet.apis.meta import ObjectKey, ObjectMeta
 from quintet.clock import SystemClock

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.sameness import Reference
 from benchmarks.workloads import Scene
-from kit.jsonservers import install
+from kit.kinds.jsonservers import install
 from quintet.kube import config
 from quintet.kube.transport import Transport
 from quintet.local.cluster import Cluster, down, up

@@ -19,8 +19,8 @@ from benchmarks.contenders import QUINTET, Launch
 from benchmarks.measure import exact_cpu_seconds, load_average, memory_mb, paired_ratio
 from benchmarks.programs import Progress
 from benchmarks.running import Running, running
-from kit.nats import a_nats_server
-from kit.publishers import PREFIX, STREAM, a_stream, settings
+from kit.nats.publishers import PREFIX, STREAM, a_stream, settings
+from kit.nats.server import a_nats_server
 from quintet.eventing.settings import VARIABLE, encoded
 from quintet.local.controlplane.ports import free_ports
 from quintet.nats.config import StreamConfig

@@ -7,7 +7,7 @@ children with other content, fails the run instead of winning it.
 from typing import Any
 
 from benchmarks.workloads import Scene
-from kit.jsonservers import CHILD_TYPES
+from kit.kinds.jsonservers import CHILD_TYPES
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import JsonObject, ObjectKey
 

@@ -20,7 +20,7 @@ from benchmarks.plane import Plane, fresh
 from benchmarks.programs import Progress
 from benchmarks.running import Running, clock, running
 from benchmarks.workloads import Scene, Workload
-from kit.jsonservers import PEOPLE
+from kit.kinds.jsonservers import PEOPLE
 
 # The picture of docs/performance.md is copied from here by hand, with the figures beside it.
 CURVE = ROOT / "build/performance-memory.png"

@@ -29,7 +29,7 @@ from benchmarks.plane import Plane, fresh
 from benchmarks.programs import Progress
 from benchmarks.traffic import record_one
 from benchmarks.workloads import Workload
-from kit.jsonservers import CHILD_TYPES
+from kit.kinds.jsonservers import CHILD_TYPES
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 
 WARM_UP = 30

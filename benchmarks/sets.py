@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from benchmarks.running import Running
-from kit.api import Api, JsonObject
+from kit.cluster.api import Api, JsonObject
 
 ENDLESS = aiohttp.ClientTimeout(total=None)
 

@@ -1,7 +1,7 @@
 """StatefulClusters beside the StatefulSets of kube-controller-manager: the same pods, the same claims.
 
-Each contender has a fresh control plane and a node that only pretends (`kit.kubelet`): pods are
-bound and ready at once, so what is left is what a controller asks of the servers and of itself.
+Each contender has a fresh control plane and a simulated node (`kit.cluster.simulated_node`): pods are bound
+and ready at once, so what is left is what a controller asks of the servers and of itself.
 Of kube-controller-manager only the StatefulSet controller runs, without its limit on requests.
 """
 
@@ -22,9 +22,9 @@ from benchmarks.programs import Progress
 from benchmarks.running import Running, clock, running
 from benchmarks.sets import Follower, Kind, Sets
 from benchmarks.workloads import in_parallel
-from kit.api import Api
+from kit.cluster.api import Api
+from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.kubelet import PretendedNode
 
 NAMESPACE = "sets"
 WORKERS = 16
@@ -122,7 +122,7 @@ async def _contender(
 
 
 @contextlib.asynccontextmanager
-async def _scene(progress: Progress, kind: Kind) -> AsyncIterator[tuple[Plane, Api, PretendedNode]]:
+async def _scene(progress: Progress, kind: Kind) -> AsyncIterator[tuple[Plane, Api, SimulatedNode]]:
     """A control plane with one namespace and a node that serves every pod of it."""
     async with fresh(progress) as plane, Api.connect(plane.cluster.kubeconfig) as api:
         if kind is STATEFUL_CLUSTER:
@@ -134,7 +134,7 @@ async def _scene(progress: Progress, kind: Kind) -> AsyncIterator[tuple[Plane, A
         # The controller that makes it does not run here.
         account = {"metadata": {"name": "default"}}
         await api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
-        async with PretendedNode(api, namespace=NAMESPACE).running() as node:
+        async with SimulatedNode(api, namespace=NAMESPACE).running() as node:
             yield plane, api, node
 
 
@@ -145,7 +145,7 @@ class _Stage:
     contender: str
     plane: Plane
     api: Api
-    node: PretendedNode
+    node: SimulatedNode
     sets: Sets
     process: Running
     own: "Counter[tuple[str, str]]" = field(default_factory=Counter)

@@ -14,7 +14,7 @@ from benchmarks.plane import Plane
 from benchmarks.plans import Unit, as_planned
 from benchmarks.running import clock, running
 from benchmarks.workloads import Workload
-from kit.proxy import Exchange, FaultProxy, Request
+from kit.faults.proxy import Exchange, FaultProxy, Request
 from quintet.apis.jsonserver import JsonServer
 
 QUIET = 2.0

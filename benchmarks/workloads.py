@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kit.jsonservers import CHILD_TYPES, PEOPLE
+from kit.kinds.jsonservers import CHILD_TYPES, PEOPLE
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource

@@ -11,24 +11,24 @@ import hypothesis
 import hypothesis.configuration
 import pytest
 
-from kit import failures, selection, stress, times
-from kit.api import Api
-from kit.proxy import FaultProxy
+from kit.cluster.api import Api
+from kit.faults.proxy import FaultProxy
+from kit.plugins import durations, failure_reports, kind_selection, stress
 from quintet.kube.client import Client
 from quintet.kube.config import load
 from quintet.kube.transport import Transport
 from quintet.local.paths import cache_directory
 
 if TYPE_CHECKING:
-    from kit.backends import Operator, Witness
-    from kit.kubelet import PretendedNode
-    from kit.nats import NatsServer
+    from kit.cluster.simulated_node import SimulatedNode
+    from kit.kinds.eventingbackends import Operator, Witness
+    from kit.nats.server import NatsServer
     from quintet.local.cluster import Cluster
     from quintet.runtime.manager import Manager
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    selection.add_option(parser)
+    kind_selection.add_option(parser)
     stress.add_option(parser)
 
 
@@ -48,14 +48,14 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("quintet")
     # Its table of Unicode categories takes more than a second to compute: a new clone reads it from the cache.
     hypothesis.configuration.set_hypothesis_home_dir(cache_directory() / "hypothesis")
-    times.register(config)
+    durations.register(config)
     stress.register(config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave nothing running though workers were killed: an interrupted run gives them only seconds."""
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
-        from kit.cluster import stop_clusters_of_workers
+        from kit.cluster.control_plane import stop_clusters_of_workers
 
         stop_clusters_of_workers(config._tmp_path_factory.getbasetemp())
 
@@ -65,14 +65,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    selection.deselect_other_kinds(config, items)
+    kind_selection.deselect_other_kinds(config, items)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Add to a failure what is needed to understand it."""
     report = yield
-    failures.describe(item, report)
+    failure_reports.describe(item, report)
     return report
 
 
@@ -103,7 +103,7 @@ async def _dropped_connections() -> AsyncIterator[None]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
     """The control plane that all tests of this run share."""
-    from kit.cluster import control_plane  # only those who need a cluster load what starts one
+    from kit.cluster.control_plane import control_plane  # only those who need a cluster load what starts one
 
     with control_plane(tmp_path_factory.mktemp("state")) as running:
         yield running
@@ -112,8 +112,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
 @pytest.fixture(scope="session")
 async def api(cluster: "Cluster") -> AsyncIterator[Api]:
     """A bare client with all rights."""
-    from kit.leftovers import sweep
-    from kit.meanwhile import meanwhile
+    from kit.background import meanwhile
+    from kit.cluster.namespaces import sweep
 
     async with Api.connect(cluster.kubeconfig) as connected, meanwhile(sweep(connected)):
         yield connected
@@ -122,7 +122,7 @@ async def api(cluster: "Cluster") -> AsyncIterator[Api]:
 @pytest.fixture
 async def namespace(api: Api) -> AsyncIterator[str]:
     """The name of a new namespace that only this test uses."""
-    from kit.cluster import fresh_namespace
+    from kit.cluster.control_plane import fresh_namespace
 
     async with fresh_namespace(api) as name:
         yield name
@@ -145,7 +145,7 @@ async def client(cluster: "Cluster") -> AsyncIterator[Client]:
 @pytest.fixture(scope="session")
 async def widgets(client: Client) -> Client:
     """The same client, once the API server serves the test kind."""
-    from kit.widgets import install
+    from kit.kinds.widgets import install
 
     await install(client)
     return client
@@ -154,7 +154,7 @@ async def widgets(client: Client) -> Client:
 @pytest.fixture(scope="session")
 async def checkups(client: Client) -> Client:
     """The same client, once the API server serves Checkups."""
-    from kit.checkups import install
+    from kit.kinds.checkups import install
 
     await install(client)
     return client
@@ -165,7 +165,7 @@ async def checkup_operator(
     checkups: Client, proxy: FaultProxy, namespace: str, tmp_path: Path
 ) -> "AsyncIterator[Manager]":
     """A controller of Checkups with short patience, for the namespace of the test, behind its proxy."""
-    from kit.checkups import an_account, an_operator
+    from kit.kinds.checkups import an_account, an_operator
 
     await an_account(checkups, namespace)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as manager:
@@ -175,7 +175,7 @@ async def checkup_operator(
 @pytest.fixture(scope="session")
 async def clusters(client: Client) -> Client:
     """The same client, once the API server serves StatefulClusters."""
-    from kit.statefulclusters import install
+    from kit.kinds.statefulclusters import install
 
     await install(client)
     return client
@@ -186,7 +186,7 @@ async def cluster_operator(
     clusters: Client, proxy: FaultProxy, namespace: str, tmp_path: Path
 ) -> "AsyncIterator[Manager]":
     """A controller of StatefulClusters for the namespace of the test, behind its proxy."""
-    from kit.statefulclusters import statefulcluster_operator
+    from kit.kinds.statefulclusters import statefulcluster_operator
 
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with statefulcluster_operator(kubeconfig, namespace=namespace) as manager:
@@ -196,7 +196,7 @@ async def cluster_operator(
 @pytest.fixture(scope="session")
 async def casconfigs(client: Client) -> Client:
     """The same client, once the API server serves CASConfigs."""
-    from kit.casconfigs import install
+    from kit.kinds.casconfigs import install
 
     await install(client)
     return client
@@ -207,8 +207,8 @@ async def casconfig_operator(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace: str, tmp_path: Path
 ) -> "AsyncIterator[Manager]":
     """A controller of CASConfigs for the namespace of the test, whose account has rights on workloads."""
-    from kit.casconfigs import an_account
-    from kit.casconfigs import casconfig_operator as operator
+    from kit.kinds.casconfigs import an_account
+    from kit.kinds.casconfigs import casconfig_operator as operator
 
     await an_account(api, namespace)
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as manager:
@@ -218,7 +218,7 @@ async def casconfig_operator(
 @pytest.fixture(scope="session")
 async def backends(client: Client) -> Client:
     """The same client, once the API server serves EventingBackends and Subscriptions."""
-    from kit.backends import install
+    from kit.kinds.eventingbackends import install
 
     await install(client)
     return client
@@ -227,17 +227,17 @@ async def backends(client: Client) -> Client:
 @pytest.fixture
 async def witness(backends: Client, proxy: FaultProxy) -> "Witness":
     """Compares every status that claims to be ready with what is there at that moment."""
-    from kit.backends import Witness
+    from kit.kinds.eventingbackends import Witness
 
     return Witness(backends, proxy)
 
 
 @pytest.fixture
 async def backend_operator(
-    witness: "Witness", proxy: FaultProxy, pretended_node: "PretendedNode", namespace: str, tmp_path: Path
+    witness: "Witness", proxy: FaultProxy, simulated_node: "SimulatedNode", namespace: str, tmp_path: Path
 ) -> "AsyncIterator[Operator]":
     """A controller of EventingBackends for the namespace of the test, whose pods only pretend."""
-    from kit.backends import an_operator, may_read_secrets
+    from kit.kinds.eventingbackends import an_operator, may_read_secrets
 
     await may_read_secrets(witness.client, namespace)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as operator:
@@ -247,18 +247,18 @@ async def backend_operator(
 @pytest.fixture
 async def nats(tmp_path: Path) -> "AsyncIterator[NatsServer]":
     """A NATS server with JetStream, for this test alone."""
-    from kit.nats import a_nats_server
+    from kit.nats.server import a_nats_server
 
     async with a_nats_server(tmp_path / "nats") as server:
         yield server
 
 
 @pytest.fixture
-async def pretended_node(api: Api, namespace: str) -> "AsyncIterator[PretendedNode]":
+async def simulated_node(api: Api, namespace: str) -> "AsyncIterator[SimulatedNode]":
     """A node that only says of the pods of this test what a kubelet would say."""
-    from kit.kubelet import PretendedNode
+    from kit.cluster.simulated_node import SimulatedNode
 
-    async with PretendedNode(api, namespace=namespace).running() as running:
+    async with SimulatedNode(api, namespace=namespace).running() as running:
         yield running
 
 

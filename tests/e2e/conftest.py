@@ -13,7 +13,7 @@ import pytest
 from e2e.diagnosis import FAILED, pytest_runtest_makereport
 from e2e.place import SYSTEM, Place, a_list, install
 from e2e.traces import CLUSTER, Traces
-from kit.recording import keep, recording
+from kit.permissions.audit_logs import keep, recording
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster, prepare
 

@@ -1,7 +1,7 @@
 """What a failed test on a node reports: objects, status, Events, logs of pods and of the operator.
 
 conftest.py loads the hook. It asks once per failure, so no probe that is called until it succeeds has to.
-For tests without a node, `kit.failures` does the same.
+For tests without a node, `kit.plugins.failure_reports` does the same.
 """
 
 import json

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver
+from kit.kinds.jsonservers import a_jsonserver
 from quintet.local.cluster import Cluster
 
 SYSTEM = "quintet-system"

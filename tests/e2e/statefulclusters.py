@@ -7,8 +7,8 @@ lost there is lost, and no copy on another replica can hide it.
 from typing import Any
 
 from e2e.place import Place, a_condition
+from kit.cluster.pod_recorder import Pod, claims_of, is_leaving, is_ready
 from kit.eventually import eventually
-from kit.recorder import Pod, claims_of, is_leaving, is_ready
 
 NAME = "records"
 IMAGE = "quintet.local/nats:2.15.2"

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.place import ROOT, SYSTEM, Place
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver
+from kit.kinds.jsonservers import a_jsonserver
 
 pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
 

@@ -6,8 +6,8 @@ Events on their way through it are in test_events_on_a_node.py.
 import pytest
 
 from e2e.place import Place, a_condition, refusals
-from kit.backends import a_backend
 from kit.eventually import eventually
+from kit.kinds.eventingbackends import a_backend
 
 # One story of a backend with events in it is in test_events_on_a_node.py.
 pytestmark = [pytest.mark.node, pytest.mark.exhaustive]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from e2e.place import Place, a_list, refusals
-from kit.backends import a_backend
 from kit.eventually import eventually
+from kit.kinds.eventingbackends import a_backend
 
 pytestmark = pytest.mark.node
 

@@ -12,7 +12,7 @@ import pytest
 
 from e2e.place import Place, a_condition, refusals, webhooks_registered
 from kit.eventually import eventually
-from kit.jsonservers import PEOPLE, a_jsonserver
+from kit.kinds.jsonservers import PEOPLE, a_jsonserver
 
 pytestmark = pytest.mark.node
 

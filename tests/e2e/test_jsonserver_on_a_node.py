@@ -14,7 +14,7 @@ import yaml
 from e2e.conftest import new_namespace, remove_namespace
 from e2e.place import ROOT, Place, a_condition, fetch, refusals
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver
+from kit.kinds.jsonservers import a_jsonserver
 
 pytestmark = pytest.mark.node
 

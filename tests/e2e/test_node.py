@@ -13,7 +13,7 @@ import pytest
 from e2e.conftest import COMMAND
 from e2e.runtime import Runtime
 from e2e.traces import CLUSTER, Traces, in_networks, processes
-from kit.recording import keep
+from kit.permissions.audit_logs import keep
 from quintet.components import COMPONENTS
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster

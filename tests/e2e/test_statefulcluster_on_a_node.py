@@ -26,8 +26,8 @@ from e2e.statefulclusters import (
     pods,
     settled,
 )
+from kit.cluster.pod_recorder import claims_of, is_ready, recording
 from kit.eventually import eventually
-from kit.recorder import claims_of, is_ready, recording
 
 pytestmark = pytest.mark.node
 

@@ -14,9 +14,9 @@ from e2e.checkups import a_checkup, furnish
 from e2e.conftest import COMMAND
 from e2e.place import SYSTEM, Place
 from e2e.runtime import Runtime
-from kit.cluster import cluster_with_a_node
+from kit.cluster.control_plane import cluster_with_a_node
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver
+from kit.kinds.jsonservers import a_jsonserver
 from quintet.components import COMPONENTS
 from quintet.local.cluster import Cluster
 

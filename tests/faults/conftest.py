@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.cluster import control_plane
+from kit.cluster.control_plane import control_plane
 from quintet.local.cluster import Cluster
 
 

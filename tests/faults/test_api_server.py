@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 
 from kit.eventually import eventually
-from kit.proxy import FaultProxy, anything, matching
-from kit.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget, widget_operator
+from kit.faults.proxy import FaultProxy, anything, matching
+from kit.kinds.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget, widget_operator
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster

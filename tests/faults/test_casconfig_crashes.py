@@ -1,7 +1,7 @@
 """The operator dies, or an answer is lost, at any write of a config's life.
 
 Whatever is hit, every chapter ends the same: all targets as the config wants them, or all as they were; never
-some of them. `kit.crashes` says which writes are hit on which level.
+some of them. `kit.faults.scenarios` says which writes are hit on which level.
 """
 
 import asyncio
@@ -14,8 +14,23 @@ from typing import Any
 
 import pytest
 
-from kit.api import Api
-from kit.casconfigs import (
+from kit.background import meanwhile
+from kit.cluster.api import Api
+from kit.cluster.control_plane import fresh_namespace
+from kit.faults.operators import operator_of
+from kit.faults.proxy import FaultProxy
+from kit.faults.scenarios import (
+    ANSWER_LOST,
+    ESSENTIAL,
+    KILLED_AFTER,
+    KILLED_BEFORE,
+    PATIENCE,
+    TROUBLE,
+    hit_by,
+    keep_running,
+    side_by_side,
+)
+from kit.kinds.casconfigs import (
     CONTEXT,
     DEPLOYMENTS,
     a_deployment,
@@ -29,22 +44,7 @@ from kit.casconfigs import (
     template_of,
     with_reason,
 )
-from kit.cluster import fresh_namespace
-from kit.crashes import (
-    ANSWER_LOST,
-    ESSENTIAL,
-    KILLED_AFTER,
-    KILLED_BEFORE,
-    PATIENCE,
-    TROUBLE,
-    hit_by,
-    keep_running,
-    side_by_side,
-)
-from kit.meanwhile import meanwhile
-from kit.operators import operator_of
 from kit.process import Program
-from kit.proxy import FaultProxy
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.kube.client import Client
 

@@ -1,8 +1,8 @@
 """The operator dies, or an answer is lost, at any write of a checkup's life.
 
-Whatever is hit: one Job for each run, the right verdicts, and nothing left in the end. `kit.crashes` says which
+Whatever is hit: one Job for each run, the right verdicts, and nothing left in the end. `kit.faults.scenarios` says which
 writes are hit on which level. There is no node, so the parts of kubelet and checkup are played here (see
-kit/checkups.py); the Job controller and the garbage collector are real.
+kit/kinds/checkups.py); the Job controller and the garbage collector are real.
 """
 
 import asyncio
@@ -14,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from kit.accounts import context
-from kit.api import Api
-from kit.checkups import CHILD_TYPES, PASSED, PlayedPod, an_account, create, pods, with_verdict
-from kit.cluster import fresh_namespace
-from kit.crashes import (
+from kit.background import meanwhile
+from kit.cluster.api import Api
+from kit.cluster.control_plane import fresh_namespace
+from kit.cluster.service_accounts import context
+from kit.eventually import eventually
+from kit.faults.proxy import Before, FaultProxy, anything, matching
+from kit.faults.proxy.requests import Predicate
+from kit.faults.scenarios import (
     ANSWER_LOST,
     ESSENTIAL,
     KILLED_AFTER,
@@ -31,11 +34,8 @@ from kit.crashes import (
     side_by_side,
     until_hit,
 )
-from kit.eventually import eventually
-from kit.meanwhile import meanwhile
+from kit.kinds.checkups import CHILD_TYPES, PASSED, PlayedPod, an_account, create, pods, with_verdict
 from kit.process import Program
-from kit.proxy import Before, FaultProxy, anything, matching
-from kit.proxy.requests import Predicate
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.checkup.contract import RUN_LABEL
 from quintet.apis.meta import Object, ObjectKey

@@ -1,21 +1,21 @@
 """The operator dies, or an answer is lost, at any write of a widget's life.
 
 Whatever is hit, the end is the same as without a fault: the same objects, none doubled, none left over, and
-silence. `kit.crashes` says which writes are hit on which level.
+silence. `kit.faults.scenarios` says which writes are hit on which level.
 """
 
 from pathlib import Path
 
 import pytest
 
-from kit.api import Api
-from kit.cluster import fresh_namespace
-from kit.crashes import FAULTS, PATIENCE, hit_by, keep_running, side_by_side
+from kit.background import meanwhile
+from kit.cluster.api import Api
+from kit.cluster.control_plane import fresh_namespace
 from kit.eventually import eventually
-from kit.meanwhile import meanwhile
-from kit.operators import an_operator
-from kit.proxy import FaultProxy
-from kit.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget
+from kit.faults.operators import an_operator
+from kit.faults.proxy import FaultProxy
+from kit.faults.scenarios import FAULTS, PATIENCE, hit_by, keep_running, side_by_side
+from kit.kinds.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound

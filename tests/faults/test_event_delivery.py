@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from kit.dispatchers import DispatcherProcess
 from kit.eventually import eventually
-from kit.nats import a_nats_server
-from kit.publishers import Publisher, a_publisher, settings
-from kit.rawhttp import RawClient
-from kit.sink import Received, Sink
-from kit.subscriptions import Scene, a_scene, install, subscription_operator
+from kit.http.raw import RawClient
+from kit.http.sink import Received, Sink
+from kit.kinds.subscriptions import Scene, a_scene, install, subscription_operator
+from kit.nats.dispatchers import DispatcherProcess
+from kit.nats.publishers import Publisher, a_publisher, settings
+from kit.nats.server import a_nats_server
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
 

@@ -1,7 +1,7 @@
 """The operator dies, or an answer is lost, at any write of a backend's life.
 
 Whatever is hit: the same objects, none made twice, ready in the end, and nothing left after the deletion.
-`kit.crashes` says which writes are hit on which level. NATS is real; the pods are made ready by a pretended node.
+`kit.faults.scenarios` says which writes are hit on which level. NATS is real; the pods are made ready by a simulated node.
 """
 
 import contextlib
@@ -12,11 +12,17 @@ from typing import Any
 
 import pytest
 
-from kit.accounts import context
-from kit.api import Api
-from kit.backends import change, children, create, get, jetstream_of, ready, resources
-from kit.cluster import fresh_namespace
-from kit.crashes import (
+from kit.background import meanwhile
+from kit.cli.quintet import COMMAND
+from kit.cluster.api import Api
+from kit.cluster.control_plane import fresh_namespace
+from kit.cluster.objects import exists
+from kit.cluster.service_accounts import context
+from kit.cluster.simulated_node import SimulatedNode
+from kit.eventually import eventually
+from kit.faults.proxy import Before, FaultProxy, anything, matching
+from kit.faults.proxy.requests import Predicate
+from kit.faults.scenarios import (
     ANSWER_LOST,
     ESSENTIAL,
     KILLED_AFTER,
@@ -29,15 +35,9 @@ from kit.crashes import (
     side_by_side,
     until_hit,
 )
-from kit.eventually import eventually
-from kit.kubelet import PretendedNode
-from kit.meanwhile import meanwhile
-from kit.nats import NatsServer, a_nats_server
-from kit.objects import exists
+from kit.kinds.eventingbackends import change, children, create, get, jetstream_of, ready, resources
+from kit.nats.server import NatsServer, a_nats_server
 from kit.process import Program
-from kit.proxy import Before, FaultProxy, anything, matching
-from kit.proxy.requests import Predicate
-from kit.quintet import COMMAND
 from quintet.apis.eventingbackend import EVENTINGBACKENDS
 from quintet.apis.meta import ObjectKey
 from quintet.kube.client import Client
@@ -114,7 +114,7 @@ async def a_stage(
     """A namespace with an operator behind a proxy, and a node that pretends."""
     async with (
         fresh_namespace(api) as namespace,
-        PretendedNode(api, namespace=namespace).running(),
+        SimulatedNode(api, namespace=namespace).running(),
         FaultProxy(kubeconfig) as proxy,
         an_operator(proxy.write_kubeconfig(scratch), namespace) as operator,
         meanwhile(keep_running(operator)),

@@ -6,10 +6,10 @@ import signal
 import pytest
 
 from kit.eventually import eventually
-from kit.operators import an_operator
+from kit.faults.operators import an_operator
+from kit.faults.proxy import Delay, Exchange, FaultProxy, KillAfterCommit, matching
+from kit.kinds.widgets import WIDGETS, Widget, a_widget
 from kit.process import Program
-from kit.proxy import Delay, Exchange, FaultProxy, KillAfterCommit, matching
-from kit.widgets import WIDGETS, Widget, a_widget
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
 from quintet.runtime.leader import LEASES, Lease

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from kit.eventually import eventually
-from kit.nats import NatsServer, a_nats_server
-from kit.publishers import DURABLE, Publisher, Stream, a_publisher, a_stream, binary, settings
+from kit.nats.publishers import DURABLE, Publisher, Stream, a_publisher, a_stream, binary, settings
+from kit.nats.server import NatsServer, a_nats_server
 from quintet.nats.errors import NatsError
 
 PUBLISHERS = 8

@@ -1,7 +1,7 @@
 """The operator dies, or an answer is lost, at any write of a StatefulCluster's life.
 
 The story: made, scaled up, updated, a pod lost, scaled down, deleted. Whatever is hit, the end of every chapter is
-the same: exactly the wanted pods, each on a claim group of its own, none leaked, none doubled. `kit.crashes` says
+the same: exactly the wanted pods, each on a claim group of its own, none leaked, none doubled. `kit.faults.scenarios` says
 which writes are hit on which level.
 """
 
@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from kit.api import Api
-from kit.cluster import fresh_namespace
-from kit.crashes import (
+from kit.background import meanwhile
+from kit.cluster.api import Api
+from kit.cluster.control_plane import fresh_namespace
+from kit.cluster.simulated_node import SimulatedNode
+from kit.eventually import eventually
+from kit.faults.operators import operator_of
+from kit.faults.proxy import FaultProxy, matching
+from kit.faults.scenarios import (
     ANSWER_LOST,
     CONFLICT,
     ESSENTIAL,
@@ -25,13 +30,8 @@ from kit.crashes import (
     keep_running,
     side_by_side,
 )
-from kit.eventually import eventually
-from kit.kubelet import PretendedNode
-from kit.meanwhile import meanwhile
-from kit.operators import operator_of
+from kit.kinds.statefulclusters import CONTEXT, a_cluster, claims, claims_of, get, names, pods, revisions
 from kit.process import Program
-from kit.proxy import FaultProxy, matching
-from kit.statefulclusters import CONTEXT, a_cluster, claims, claims_of, get, names, pods, revisions
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
 from quintet.controllers.statefulcluster.decide.desired import PODS
@@ -101,11 +101,11 @@ async def tell(client: Client, namespace: str) -> None:
 async def a_stage(
     api: Api, kubeconfig: Path, scratch: Path
 ) -> AsyncIterator[tuple[str, FaultProxy, Program]]:
-    """A namespace with a pretended node, and an operator behind a proxy that is started again when it dies."""
+    """A namespace with a simulated node, and an operator behind a proxy that is started again when it dies."""
     async with (
         fresh_namespace(api) as namespace,
         FaultProxy(kubeconfig) as proxy,
-        PretendedNode(api, namespace=namespace).running(),
+        SimulatedNode(api, namespace=namespace).running(),
     ):
         operator = operator_of("statefulcluster", proxy.write_kubeconfig(scratch), CONTEXT, namespace)
         await operator.start()

@@ -1,6 +1,6 @@
 """The API server fails at any write of a Subscription's life; the end is the same each time.
 
-There is one consumer as long as there is a Subscription, and none afterwards. `kit.crashes` says which writes are
+There is one consumer as long as there is a Subscription, and none afterwards. `kit.faults.scenarios` says which writes are
 hit on which level.
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from kit.api import Api
-from kit.cluster import fresh_namespace
-from kit.crashes import hit_by, side_by_side
+from kit.cluster.api import Api
+from kit.cluster.control_plane import fresh_namespace
 from kit.eventually import eventually
-from kit.nats import NatsServer, a_nats_server
-from kit.proxy import Answer, DropReply, FaultProxy
-from kit.subscriptions import STREAM, Scene, a_scene, install, subscription_operator
+from kit.faults.proxy import Answer, DropReply, FaultProxy
+from kit.faults.scenarios import hit_by, side_by_side
+from kit.kinds.subscriptions import STREAM, Scene, a_scene, install, subscription_operator
+from kit.nats.server import NatsServer, a_nats_server
 from quintet.apis.meta import Object
 from quintet.apis.subscription import SUBSCRIPTIONS
 from quintet.controllers.subscription import controller

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from kit.api import Api
-from kit.crashes import ESSENTIAL, FAULTS, explaining, first_of_its_type, keep_running
-from kit.kubelet import PretendedNode
-from kit.meanwhile import meanwhile
+from kit.background import meanwhile
+from kit.cli.quintet import COMMAND
+from kit.cluster.api import Api
+from kit.cluster.simulated_node import SimulatedNode
+from kit.faults.proxy import DropReply, FaultProxy, KillAfterCommit, changes_state
+from kit.faults.scenarios import ESSENTIAL, FAULTS, explaining, first_of_its_type, keep_running
+from kit.kinds.suite import a_flavour, owned, path_of, prepared, settled, wanted
 from kit.process import Program
-from kit.proxy import DropReply, FaultProxy, KillAfterCommit, changes_state
-from kit.quintet import COMMAND
-from kit.suite import a_flavour, owned, path_of, prepared, settled, wanted
 from quintet.apis.suite import QuintetSpec
 from quintet.components import COMPONENTS
 from quintet.kube.client import Client
@@ -58,7 +58,7 @@ async def install(
     async with (
         prepared(api, flavour) as token,
         FaultProxy(kubeconfig) as proxy,
-        PretendedNode(api, namespace=namespace).running(),
+        SimulatedNode(api, namespace=namespace).running(),
         an_operator(proxy.write_kubeconfig(scratch, token=token), namespace) as operator,
     ):
         inject(proxy, operator)

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from kit.api import Api
-from kit.cluster import control_plane, fresh_namespace
+from kit.cluster.api import Api
+from kit.cluster.control_plane import control_plane, fresh_namespace
 from quintet.local.cluster import Cluster
 
 

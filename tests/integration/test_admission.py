@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from kit.allowed import until_may
-from kit.api import RefusedError
+from kit.cli.quintet import free_port
+from kit.cluster.access_reviews import until_may
+from kit.cluster.api import RefusedError
 from kit.eventually import eventually
-from kit.kinds import CRDS
-from kit.quintet import free_port
-from kit.widgets import CONFIG_MAPS, WIDGETS, a_widget
+from kit.kinds.controllers import CRDS
+from kit.kinds.widgets import CONFIG_MAPS, WIDGETS, a_widget
 from quintet.admission.certs import Policy
 from quintet.admission.modes import by_url
 from quintet.admission.registration import (

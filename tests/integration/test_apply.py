@@ -4,10 +4,10 @@ import copy
 
 import pytest
 
+from kit.cluster.objects import exists, missing
 from kit.eventually import eventually
-from kit.objects import exists, missing
-from kit.proxy import Before, DropReply, FaultProxy, changes_state, matching
-from kit.widgets import (
+from kit.faults.proxy import Before, DropReply, FaultProxy, changes_state, matching
+from kit.kinds.widgets import (
     CHILD_TYPES,
     CONFIG_MAPS,
     DEPLOYMENTS,

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import aiohttp
 import pytest
 
-from kit.accounts import context
+from kit.cli.quintet import COMMAND, free_port
+from kit.cluster.service_accounts import context
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver, in_state
-from kit.kinds import define
-from kit.load import steady
+from kit.http.load import steady
+from kit.kinds.controllers import define
+from kit.kinds.jsonservers import a_jsonserver, in_state
 from kit.process import Program
-from kit.quintet import COMMAND, free_port
 from quintet.apis.eventingbackend import EVENTINGBACKEND
 from quintet.apis.jsonserver import JSONSERVER, JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey

@@ -9,19 +9,19 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kit.accounts import context
-from kit.api import Api
-from kit.dispatchers import DispatcherProcess
+from kit.cli.quintet import COMMAND, free_port, stop_with_webhooks
+from kit.cluster.api import Api
+from kit.cluster.service_accounts import context
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver
-from kit.jsonservers import install as jsonservers
-from kit.nats import a_nats_server
+from kit.http.sink import a_sink
+from kit.kinds.jsonservers import a_jsonserver
+from kit.kinds.jsonservers import install as jsonservers
+from kit.kinds.subscriptions import Scene, a_scene, install, subscription_operator
+from kit.manifests.promql import OF_PROMETHEUS, UP, labels, metrics, queries
+from kit.nats.dispatchers import DispatcherProcess
+from kit.nats.publishers import a_publisher, a_stream, binary, settings
+from kit.nats.server import a_nats_server
 from kit.process import Program
-from kit.promql import OF_PROMETHEUS, UP, labels, metrics, queries
-from kit.publishers import a_publisher, a_stream, binary, settings
-from kit.quintet import COMMAND, free_port, stop_with_webhooks
-from kit.sink import a_sink
-from kit.subscriptions import Scene, a_scene, install, subscription_operator
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object
 from quintet.kube.client import Client

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from kit import jsonservers
-from kit.api import Api
-from kit.casconfigs import (
+from kit.cluster.api import Api
+from kit.eventually import eventually
+from kit.faults.proxy import FaultProxy, anything
+from kit.kinds import jsonservers
+from kit.kinds.casconfigs import (
     CONFIG_MAPS,
     CRON_JOBS,
     DAEMON_SETS,
@@ -30,11 +32,9 @@ from kit.casconfigs import (
     template_of,
     with_reason,
 )
-from kit.casconfigs import casconfig_operator as operator
-from kit.eventually import eventually
-from kit.proxy import FaultProxy, anything
-from kit.statefulclusters import listed
-from kit.widgets import WIDGETS, a_widget
+from kit.kinds.casconfigs import casconfig_operator as operator
+from kit.kinds.statefulclusters import listed
+from kit.kinds.widgets import WIDGETS, a_widget
 from quintet.apis.casconfig import CASCONFIGS
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition

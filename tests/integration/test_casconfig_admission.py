@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kit.api import Api
-from kit.casconfigs import (
+from kit.cli.quintet import apply, with_webhooks
+from kit.cluster.api import Api
+from kit.kinds.casconfigs import (
     DEPLOYMENTS,
     a_config,
     a_deployment,
@@ -21,7 +22,6 @@ from kit.casconfigs import (
     remove,
 )
 from kit.process import Program
-from kit.quintet import apply, with_webhooks
 from quintet.apis.casconfig import FINALIZER
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kit.api import Api, RefusedError
-from kit.casconfigs import (
+from kit.cluster.api import Api, RefusedError
+from kit.eventually import eventually, eventually_true
+from kit.faults.proxy import Answer, DropReply, FaultProxy, matching
+from kit.faults.proxy.certificate import serving_certificate
+from kit.kinds.casconfigs import (
     DEPLOYMENTS,
     VERBS,
     a_deployment,
@@ -26,10 +29,7 @@ from kit.casconfigs import (
     remove,
     with_reason,
 )
-from kit.casconfigs import casconfig_operator as operator
-from kit.eventually import eventually, eventually_true
-from kit.proxy import Answer, DropReply, FaultProxy, matching
-from kit.proxy.certificate import serving_certificate
+from kit.kinds.casconfigs import casconfig_operator as operator
 from quintet.apis.casconfig import TargetState
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.kube.client import Client

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from kit.api import Api
-from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied, create, edit, get, with_reason
-from kit.casconfigs import casconfig_operator as operator
+from kit.background import meanwhile
+from kit.cluster.api import Api
 from kit.eventually import eventually
-from kit.meanwhile import meanwhile
-from kit.proxy import FaultProxy, matching
+from kit.faults.proxy import FaultProxy, matching
+from kit.kinds.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied, create, edit, get, with_reason
+from kit.kinds.casconfigs import casconfig_operator as operator
 from quintet.apis.casconfig import TargetState
 from quintet.apis.meta import Object, ObjectKey, find_condition
 from quintet.kube.client import Client
@@ -58,7 +58,7 @@ async def test_an_edit_of_the_config_begins_anew(casconfig_operator, casconfigs:
 async def test_a_restart_begins_no_new_war(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
-    from kit.casconfigs import an_account
+    from kit.kinds.casconfigs import an_account
 
     await an_account(api, namespace)
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver, children, in_state, install, jsonserver_operator
-from kit.proxy import FaultProxy
-from kit.statefulclusters import change, claims, create, pods, revisions, settled
+from kit.faults.proxy import FaultProxy
+from kit.kinds.jsonservers import a_jsonserver, children, in_state, install, jsonserver_operator
+from kit.kinds.statefulclusters import change, claims, create, pods, revisions, settled
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.meta import Object, ObjectKey
@@ -100,7 +100,7 @@ async def test_a_config_that_came_past_the_webhooks_and_breaks_the_children_is_t
 
 
 async def test_a_config_in_a_statefulcluster_is_rolled_out_as_a_revision_and_leaves_by_another(
-    cluster_operator, pretended_node, clusters: Client, namespace
+    cluster_operator, simulated_node, clusters: Client, namespace
 ):
     key = await create(clusters, namespace, replicas=2)
     await settled(clusters, key)
@@ -123,7 +123,7 @@ async def test_a_config_in_a_statefulcluster_is_rolled_out_as_a_revision_and_lea
 
 
 async def test_new_claims_of_a_statefulcluster_have_the_labels_from_the_start(
-    cluster_operator, pretended_node, clusters: Client, namespace
+    cluster_operator, simulated_node, clusters: Client, namespace
 ):
     key = await create(clusters, namespace, replicas=1, cluster={"casConfig": WITH})
     await settled(clusters, key)

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from kit.api import Api
-from kit.casconfigs import (
+from kit.cluster.api import Api
+from kit.eventually import eventually
+from kit.faults.proxy import Answer, FaultProxy, matching
+from kit.kinds.casconfigs import (
     DEPLOYMENTS,
     STATEFUL_SETS,
     VERBS,
@@ -22,10 +24,8 @@ from kit.casconfigs import (
     remove,
     with_reason,
 )
-from kit.casconfigs import casconfig_operator as operator
-from kit.eventually import eventually
-from kit.kinds import CRDS, discovered
-from kit.proxy import Answer, FaultProxy, matching
+from kit.kinds.casconfigs import casconfig_operator as operator
+from kit.kinds.controllers import CRDS, discovered
 from quintet.apis.casconfig.kinds import as_text
 from quintet.apis.casconfig.types import CASCONFIGS
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource

@@ -9,8 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kit.api import Api
-from kit.casconfigs import (
+from kit.cluster.api import Api
+from kit.eventually import eventually
+from kit.faults.operators import operator_of
+from kit.faults.proxy import FaultProxy, matching
+from kit.kinds.casconfigs import (
     CONTEXT,
     DEPLOYMENTS,
     a_deployment,
@@ -21,10 +24,7 @@ from kit.casconfigs import (
     edit,
     remove,
 )
-from kit.eventually import eventually
-from kit.operators import operator_of
 from kit.process import Program
-from kit.proxy import FaultProxy, matching
 from quintet.apis.casconfig.types import MOST_LISTED
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client

@@ -1,6 +1,7 @@
 """A preview says what a config would change, as the server says it, and changes nothing."""
 
-from kit.casconfigs import (
+from kit.faults.proxy import Answer, Before, FaultProxy, Request
+from kit.kinds.casconfigs import (
     DEPLOYMENTS,
     a_deployment,
     a_policy,
@@ -12,7 +13,6 @@ from kit.casconfigs import (
     plain,
     with_reason,
 )
-from kit.proxy import Answer, Before, FaultProxy, Request
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
 

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
-from kit.api import Api
-from kit.casconfigs import (
+from kit.cluster.api import Api
+from kit.cluster.control_plane import fresh_namespace
+from kit.eventually import eventually
+from kit.faults.proxy import Answer, FaultProxy, matching
+from kit.kinds.casconfigs import (
     DEPLOYMENTS,
     EVERYTHING,
     RBAC,
@@ -25,10 +28,7 @@ from kit.casconfigs import (
     takes_effect,
     with_reason,
 )
-from kit.casconfigs import casconfig_operator as operator
-from kit.cluster import fresh_namespace
-from kit.eventually import eventually
-from kit.proxy import Answer, FaultProxy, matching
+from kit.kinds.casconfigs import casconfig_operator as operator
 from quintet.apis.casconfig import CASCONFIGS, TargetState
 from quintet.apis.meta import Object
 from quintet.controllers.casconfig.rbac import PERMISSIONS, USER_REQUIREMENTS

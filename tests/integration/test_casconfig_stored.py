@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kit.api import RefusedError
+from kit.cluster.api import RefusedError
 from kit.eventually import eventually
-from kit.jsonservers import ROOT
+from kit.kinds.jsonservers import ROOT
 from quintet.apis.casconfig import CASCONFIGS
 from quintet.apis.casconfig.injection import wanted
 from quintet.apis.casconfig.layers import beneath, patched

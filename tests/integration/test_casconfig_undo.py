@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kit.api import Api, RefusedError
-from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, create, edit, get, plain, remove
+from kit.cluster.api import Api, RefusedError
 from kit.eventually import eventually
+from kit.kinds.casconfigs import DEPLOYMENTS, a_deployment, a_policy, create, edit, get, plain, remove
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.kube.client import Client
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kit.api import Api
-from kit.builders import a_configmap
-from kit.casconfigs import CONFIG_MAPS, DEPLOYMENTS, a_deployment, an_account, bind
-from kit.client import connected
+from kit.cluster.api import Api
+from kit.cluster.client import connected
+from kit.cluster.objects import a_configmap
 from kit.eventually import eventually
-from kit.proxy import FaultProxy
+from kit.faults.proxy import FaultProxy
+from kit.kinds.casconfigs import CONFIG_MAPS, DEPLOYMENTS, a_deployment, an_account, bind
 from quintet.apis.meta import ObjectKey, Resource
 from quintet.clock import SystemClock
 from quintet.controllers.casconfig.watches import Place, Watches

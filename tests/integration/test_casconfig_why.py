@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, create
+from kit.kinds.casconfigs import DEPLOYMENTS, a_deployment, a_policy, create
 from quintet.apis.meta import Object
 
 COMMAND = Path(sys.executable).parent / "quintet"

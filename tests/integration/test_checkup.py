@@ -1,7 +1,7 @@
 """The life of a Checkup on a real API server with a real Job controller and scheduler.
 
 There is no node: what a kubelet and a checkup would write is written by the tests (see
-kit/checkups.py). The same on a real node is in tests/e2e/test_checkup_on_a_node.py.
+kit/kinds/checkups.py). The same on a real node is in tests/e2e/test_checkup_on_a_node.py.
 """
 
 import json
@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from kit.checkups import (
+from kit.cluster.objects import exists
+from kit.eventually import eventually
+from kit.faults.proxy import Answer, FaultProxy, Injection, matching
+from kit.kinds.checkups import (
     CHILD_TYPES,
     PASSED,
     PlayedPod,
@@ -24,9 +27,6 @@ from kit.checkups import (
     with_verdict,
     write_results,
 )
-from kit.eventually import eventually
-from kit.objects import exists
-from kit.proxy import Answer, FaultProxy, Injection, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, find_condition
 from quintet.controllers.checkup.decide import desired

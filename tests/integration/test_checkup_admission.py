@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 import yaml
 
-from kit.checkups import ROOT, a_checkup, an_account, get, passes, with_verdict
+from kit.cli.quintet import apply, with_webhooks
+from kit.kinds.checkups import ROOT, a_checkup, an_account, get, passes, with_verdict
 from kit.process import Program
-from kit.quintet import apply, with_webhooks
 from quintet.apis.checkup.types import FINALIZER
 from quintet.apis.meta import ObjectKey
 from quintet.kube.client import Client

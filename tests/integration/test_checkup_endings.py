@@ -3,9 +3,9 @@
 import contextlib
 from collections.abc import AsyncIterator
 
-from kit.checkups import PlayedPod, create, passes, run_name, with_reason, with_verdict
-from kit.objects import exists, gone
-from kit.proxy import FaultProxy, matching
+from kit.cluster.objects import exists, gone
+from kit.faults.proxy import FaultProxy, matching
+from kit.kinds.checkups import PlayedPod, create, passes, run_name, with_reason, with_verdict
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey
 from quintet.controllers.checkup.decide import desired

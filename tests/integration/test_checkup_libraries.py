@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.access import Access
-from kit.allowed import account as account_of
-from kit.allowed import until_may
+from kit.cluster.access_reviews import account as account_of
+from kit.cluster.access_reviews import until_may
+from kit.cluster.kubeconfig import Access
 from kit.eventually import eventually
-from kit.proxy import Answer, DropReply, FaultProxy, Refuse, matching
+from kit.faults.proxy import Answer, DropReply, FaultProxy, Refuse, matching
 
 ROOT = Path(__file__).parents[2]
 CHECKUPS = ROOT / "images/checkups"

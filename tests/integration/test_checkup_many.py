@@ -1,6 +1,6 @@
 """Many checkups within a minute: what they cost the controller, and that nothing polls.
 
-Kubelet and checkups are played (see kit/checkups.py); the controller is the command `quintet run`.
+Kubelet and checkups are played (see kit/kinds/checkups.py); the controller is the command `quintet run`.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kit.accounts import context
-from kit.checkups import PASSED, PlayedPod, an_account, create, pods
+from kit.cli.quintet import COMMAND
+from kit.cluster.service_accounts import context
 from kit.eventually import eventually
+from kit.faults.proxy import FaultProxy, anything, matching
+from kit.kinds.checkups import PASSED, PlayedPod, an_account, create, pods
 from kit.process import Program
-from kit.proxy import FaultProxy, anything, matching
-from kit.quintet import COMMAND
 from quintet.apis.checkup import CHECKUPS, Checkup
 from quintet.apis.meta import Object, ObjectKey
 from quintet.controllers.checkup.decide import desired

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from kit.checkups import PlayedPod, create, run_name, with_verdict, write_results
+from kit.kinds.checkups import PlayedPod, create, run_name, with_verdict, write_results
 from quintet.apis.checkup.types import MAX_RESULT_BYTES
 from quintet.apis.meta import Object, ObjectKey
 from quintet.controllers.checkup.decide import desired

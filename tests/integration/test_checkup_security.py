@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from kit.allowed import account, may
-from kit.api import Api
-from kit.checkups import (
+from kit.cluster.access_reviews import account, may
+from kit.cluster.api import Api
+from kit.cluster.objects import exists
+from kit.eventually import eventually
+from kit.faults.proxy import Answer, matching
+from kit.kinds.checkups import (
     ACCOUNT,
     CHILD_TYPES,
     PATIENT,
@@ -21,9 +24,6 @@ from kit.checkups import (
     with_reason,
     with_verdict,
 )
-from kit.eventually import eventually
-from kit.objects import exists
-from kit.proxy import Answer, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.controllers.checkup.decide import desired

@@ -1,7 +1,7 @@
 """Each verdict of a Checkup, with the exact cause and a next step.
 
 Quotas, Pod Security, the scheduler and the Job controller are the real ones; what a kubelet would
-say about a pod is written by the tests (see kit/checkups.py), since there is no node.
+say about a pod is written by the tests (see kit/kinds/checkups.py), since there is no node.
 """
 
 from collections.abc import AsyncIterator
@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from kit.api import Api, RefusedError
-from kit.checkups import (
+from kit.cluster.api import Api, RefusedError
+from kit.cluster.objects import exists
+from kit.eventually import eventually
+from kit.faults.proxy import Answer, FaultProxy, matching
+from kit.kinds.checkups import (
     CHILD_TYPES,
     PASSED,
     PATIENT,
@@ -25,9 +28,6 @@ from kit.checkups import (
     with_verdict,
     write_results,
 )
-from kit.eventually import eventually
-from kit.objects import exists
-from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, find_condition
 from quintet.controllers.checkup.decide import desired

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kit import jsonservers
-from kit.calling import Said, quintet
+from kit.cli.invoke import Said, quintet
+from kit.kinds import jsonservers
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.kube.client import Client

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from kit.api import Api, RefusedError
-from kit.cluster import definitions_served
+from kit.background import meanwhile
+from kit.cli.quintet import COMMAND, with_webhooks
+from kit.cluster.api import Api, RefusedError
+from kit.cluster.control_plane import definitions_served
+from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.kubelet import PretendedNode
-from kit.meanwhile import meanwhile
-from kit.quintet import COMMAND, with_webhooks
-from kit.suite import NAMES, a_flavour, register_webhooks, removal_finished, suite_operator_at
+from kit.kinds.suite import NAMES, a_flavour, register_webhooks, removal_finished, suite_operator_at
 from quintet import __version__
 from quintet.apis.suite import QUINTET
 from quintet.local.cluster import Cluster
@@ -181,7 +181,7 @@ async def test_an_installation_that_works_is_all_good_news_and_what_is_taken_awa
     assert done.returncode == 0, done.stderr
     async with (
         suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, "q:1"), __version__),
-        PretendedNode(bare, namespace=NAMESPACE).running(),
+        SimulatedNode(bare, namespace=NAMESPACE).running(),
         meanwhile(register_webhooks(bare)),
     ):
         waited = await quintet("wait", "--timeout", "400", "--kubeconfig", own.kubeconfig)

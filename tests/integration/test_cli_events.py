@@ -5,9 +5,9 @@ import secrets
 
 import pytest
 
-from kit.asking import Person
+from kit.cli.commands import Person
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
+from kit.kinds.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
 from quintet.runtime.events import EVENTS

@@ -1,4 +1,4 @@
-"""`quintet logs`, as a person calls it on a real API server, which asks a pretended kubelet for the lines."""
+"""`quintet logs`, as a person calls it on a real API server, which asks a fake kubelet for the lines."""
 
 import asyncio
 import contextlib
@@ -7,10 +7,10 @@ import ssl
 import pytest
 from aiohttp import web
 
-from kit.asking import Person
+from kit.cli.commands import Person
+from kit.cluster.simulated_node import NODE
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver, install, jsonserver_operator
-from kit.kubelet import NODE
+from kit.kinds.jsonservers import a_jsonserver, install, jsonserver_operator
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import PODS
@@ -66,7 +66,7 @@ async def serving(kubelet, tmp_path):
 
 
 @pytest.fixture
-async def kubelet(api, pretended_node, tmp_path):
+async def kubelet(api, simulated_node, tmp_path):
     kubelet = Kubelet()
     async with serving(kubelet, tmp_path) as port:
         endpoint = {

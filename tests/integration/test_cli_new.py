@@ -2,8 +2,8 @@
 
 import pytest
 
-from kit.calling import works
-from kit.kinds import define
+from kit.cli.invoke import works
+from kit.kinds.controllers import define
 from quintet.apis.suite import QUINTET
 from quintet.components import CUSTOM_RESOURCES
 from quintet.kube.client import Client

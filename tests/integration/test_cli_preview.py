@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kit import backends, checkups, jsonservers, statefulclusters
-from kit.calling import works
+from kit.cli.invoke import works
+from kit.cluster.objects import missing
 from kit.eventually import eventually
-from kit.nats import NatsServer
-from kit.objects import missing
+from kit.kinds import checkups, eventingbackends, jsonservers, statefulclusters
+from kit.nats.server import NatsServer
 from quintet.apis.checkup.contract import UID_LABEL, object_name
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.controllers.eventingbackend.decide import server
@@ -19,7 +19,7 @@ from quintet.kube.client import Client
 TYPES = {
     each.kind: each
     for each in (
-        *backends.CHILD_TYPES,
+        *eventingbackends.CHILD_TYPES,
         *checkups.CHILD_TYPES,
         *jsonservers.CHILD_TYPES,
         statefulclusters.PODS,
@@ -29,8 +29,8 @@ TYPES = {
 }
 # What the operators of these tests were set up with.
 IMAGES = {
-    "quintet.local/quintet:0.1.0": backends.IMAGE,
-    "quintet.local/nats:2.15.2": backends.NATS_IMAGE,
+    "quintet.local/quintet:0.1.0": eventingbackends.IMAGE,
+    "quintet.local/nats:2.15.2": eventingbackends.NATS_IMAGE,
 }
 
 
@@ -77,7 +77,7 @@ def checkups_client(checkups: Client) -> Client:
     return checkups
 
 
-async def test_of_a_statefulcluster(cluster_operator, pretended_node, clusters: Client, namespace: str):
+async def test_of_a_statefulcluster(cluster_operator, simulated_node, clusters: Client, namespace: str):
     body = statefulclusters.a_cluster(replicas=2)
     wanted = await previewed(body, namespace)
     key = await statefulclusters.create(clusters, namespace, replicas=2)
@@ -100,17 +100,17 @@ async def test_of_a_backend_with_a_server(
     own_server: bool, backend_operator, backends_client: Client, nats: NatsServer, namespace: str
 ):
     client = backends_client
-    body = backends.a_backend("any", **({} if own_server else {"url": nats.url}))
+    body = eventingbackends.a_backend("any", **({} if own_server else {"url": nats.url}))
     wanted = await previewed(body, namespace)
-    key = await backends.create(client, namespace, "any", **({} if own_server else {"url": nats.url}))
+    key = await eventingbackends.create(client, namespace, "any", **({} if own_server else {"url": nats.url}))
     if own_server:
         # It is never ready without a node, so only its server is made.
         own = {each.kind for each in (server.STATEFUL_SETS, server.NETWORK_POLICIES)}
         wanted = [each for each in wanted if each["metadata"]["name"] == "any-nats"]
         assert own < {each["kind"] for each in wanted}
     else:
-        await backends.ready(client, key)
-        assert len(wanted) == len(await backends.children(client, namespace))
+        await eventingbackends.ready(client, key)
+        assert len(wanted) == len(await eventingbackends.children(client, namespace))
     await eventually(lambda: assert_made(client, namespace, wanted), within=120)
 
 

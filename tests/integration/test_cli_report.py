@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.asking import Person
-from kit.cluster import fresh_namespace
+from kit.cli.commands import Person
+from kit.cluster.control_plane import fresh_namespace
+from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
-from kit.kubelet import PretendedNode
+from kit.kinds.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
 from quintet.runtime.events import EVENTS
@@ -39,7 +39,7 @@ async def scene(client, cluster, api):
     """A JsonServer at work, a process of ours, and a Secret, in one namespace; nobody changes anything there."""
     async with (
         fresh_namespace(api) as namespace,
-        PretendedNode(api, namespace=namespace).running(),
+        SimulatedNode(api, namespace=namespace).running(),
         at_work(client, cluster, api, namespace),
     ):
         yield namespace

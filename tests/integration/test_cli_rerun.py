@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kit.calling import quintet, works
-from kit.checkups import (
+from kit.cli.invoke import quintet, works
+from kit.kinds.checkups import (
     CHECKUPS,
     PATIENT,
     PlayedPod,

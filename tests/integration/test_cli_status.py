@@ -6,11 +6,11 @@ import json
 import pytest
 import yaml
 
-from kit.asking import Person
-from kit.checkups import a_checkup
-from kit.cluster import fresh_namespace
+from kit.cli.commands import Person
+from kit.cluster.control_plane import fresh_namespace
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
+from kit.kinds.checkups import a_checkup
+from kit.kinds.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey

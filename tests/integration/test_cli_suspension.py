@@ -13,14 +13,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from kit import backends, casconfigs, checkups, jsonservers, statefulclusters, subscriptions, suite
-from kit.api import Api
-from kit.calling import quintet, works
+from kit.cli.invoke import quintet, works
+from kit.cluster.api import Api
+from kit.cluster.objects import exists, gone
+from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.kubelet import PretendedNode
-from kit.nats import a_nats_server
-from kit.objects import exists, gone
-from kit.proxy import Exchange, FaultProxy
+from kit.faults.proxy import Exchange, FaultProxy
+from kit.kinds import (
+    casconfigs,
+    checkups,
+    eventingbackends,
+    jsonservers,
+    statefulclusters,
+    subscriptions,
+    suite,
+)
+from kit.nats.server import a_nats_server
 from quintet.apis.casconfig import CASCONFIGS
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.checkup.types import RERUN
@@ -184,7 +192,7 @@ async def statefulcluster(place: Place) -> AsyncIterator[Story]:
         assert len(found) == 1, found
 
     async with (
-        PretendedNode(place.api, namespace=namespace).running(),
+        SimulatedNode(place.api, namespace=namespace).running(),
         statefulclusters.statefulcluster_operator(place.kubeconfig, namespace=namespace),
     ):
         settled = statefulclusters.settled
@@ -196,23 +204,23 @@ async def statefulcluster(place: Place) -> AsyncIterator[Story]:
 @contextlib.asynccontextmanager
 async def eventingbackend(place: Place) -> AsyncIterator[Story]:
     client, namespace = place.client, place.namespace
-    await backends.install(client)
-    await backends.may_read_secrets(client, namespace)
+    await eventingbackends.install(client)
+    await eventingbackends.may_read_secrets(client, namespace)
 
     def publisher(key: ObjectKey) -> ObjectKey:
         return ObjectKey(namespace, f"{key.name}-publisher-proxy")
 
     async with (
         a_nats_server(place.folder / "nats") as nats,
-        PretendedNode(place.api, namespace=namespace).running(),
-        backends.an_operator(place.kubeconfig, namespace=namespace),
+        SimulatedNode(place.api, namespace=namespace).running(),
+        eventingbackends.an_operator(place.kubeconfig, namespace=namespace),
     ):
         yield Story(
             EVENTINGBACKENDS,
-            lambda name: backends.create(
+            lambda name: eventingbackends.create(
                 client, namespace, name, url=nats.url, streamName=name, streamSubjectPrefix=name
             ),
-            lambda key: backends.ready(client, key),
+            lambda key: eventingbackends.ready(client, key),
             lambda key: deleted_child(client, DEPLOYMENTS, publisher(key)),
             lambda key: assert_there(client, DEPLOYMENTS, publisher(key)),
         )
@@ -344,17 +352,17 @@ async def test_an_object_that_is_suspended_from_the_start_is_not_begun(place: Pl
 async def test_reconcile_makes_a_controller_look_at_what_nobody_tells_it(place: Place):
     """The server of a backend is asked once an hour here, so only who asks for it has a stream put back."""
     client, name = place.client, "app-left"
-    await backends.install(client)
-    await backends.may_read_secrets(client, place.namespace)
+    await eventingbackends.install(client)
+    await eventingbackends.may_read_secrets(client, place.namespace)
     seldom = Timing(while_ready=3600.0, first_retry=0.1, last_retry=0.5)
     async with (
         a_nats_server(place.folder / "nats") as nats,
-        PretendedNode(place.api, namespace=place.namespace).running(),
-        backends.an_operator(place.kubeconfig, namespace=place.namespace, timing=seldom),
+        SimulatedNode(place.api, namespace=place.namespace).running(),
+        eventingbackends.an_operator(place.kubeconfig, namespace=place.namespace, timing=seldom),
     ):
-        key = await backends.create(client, place.namespace, name, url=nats.url, streamName="events")
-        await backends.ready(client, key)
-        async with backends.jetstream_of(nats.url) as jetstream:
+        key = await eventingbackends.create(client, place.namespace, name, url=nats.url, streamName="events")
+        await eventingbackends.ready(client, key)
+        async with eventingbackends.jetstream_of(nats.url) as jetstream:
             await jetstream.delete_stream("events")
             where = ("--kubeconfig", place.cluster.kubeconfig, "-n", place.namespace)
 
@@ -407,7 +415,7 @@ def heard(exchange: Exchange) -> bool:
 
 
 async def test_a_suspended_installation_is_left_alone_until_it_is_resumed(
-    place: Place, pretended_node: PretendedNode
+    place: Place, simulated_node: SimulatedNode
 ):
     flavour = suite.a_flavour(place.namespace)
     path = DEPLOYMENTS.path(place.namespace)

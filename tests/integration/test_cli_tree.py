@@ -4,19 +4,19 @@ import json
 
 import pytest
 
-from kit import backends as eventing
-from kit import statefulclusters
-from kit.asking import Person
-from kit.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied
-from kit.casconfigs import create as a_config
+from kit.cli.commands import Person
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver, install, jsonserver_operator
+from kit.kinds import eventingbackends as eventing
+from kit.kinds import statefulclusters
+from kit.kinds.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied
+from kit.kinds.casconfigs import create as a_config
+from kit.kinds.jsonservers import a_jsonserver, install, jsonserver_operator
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object
 
 
 @pytest.fixture
-async def person(client, api, cluster, namespace, pretended_node):
+async def person(client, api, cluster, namespace, simulated_node):
     """Somebody with a JsonServer that is ready."""
     await install(client)
     await client.create(JSONSERVERS, a_jsonserver("app-books"), Object, namespace=namespace)
@@ -29,7 +29,7 @@ async def person(client, api, cluster, namespace, pretended_node):
             assert ready == ["True"], server["status"]
             slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
             assert (await api.get(slices))["items"], "the Service has no EndpointSlice yet"
-            # The scheduler may say of a pod that no node takes it after the pretended one has taken it.
+            # The scheduler may say of a pod that no node takes it after the simulated one has taken it.
             for pod in (await api.get(f"/api/v1/namespaces/{namespace}/pods"))["items"]:
                 assert all(each["status"] == "True" for each in pod["status"]["conditions"]), pod["status"]
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from kit.api import Api
-from kit.calling import quintet, works
-from kit.casconfigs import (
+from kit.cli.invoke import quintet, works
+from kit.cluster.api import Api
+from kit.eventually import eventually
+from kit.kinds.casconfigs import (
     CASCONFIGS,
     DEPLOYMENTS,
     a_deployment,
@@ -14,7 +15,6 @@ from kit.casconfigs import (
     get,
     plain,
 )
-from kit.eventually import eventually
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster

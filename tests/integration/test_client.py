@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from kit.api import Api
-from kit.client import CONFIG_MAPS, ConfigMap, a_config_map, connected
+from kit.cluster.api import Api
+from kit.cluster.client import CONFIG_MAPS, ConfigMap, a_config_map, connected
 from kit.eventually import eventually
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.kube.client import JSON, PODS, Client, WatchEvent, decode_watch_event

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kit.api import Api
-from kit.builders import a_configmap
-from kit.client import CONFIG_MAPS, connected, whoami
+from kit.cluster.api import Api
+from kit.cluster.client import CONFIG_MAPS, connected, whoami
+from kit.cluster.objects import a_configmap
 from kit.eventually import eventually
-from kit.proxy import FaultProxy
+from kit.faults.proxy import FaultProxy
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import Forbidden

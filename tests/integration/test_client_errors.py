@@ -8,11 +8,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from kit.api import Api
-from kit.client import CONFIG_MAPS, ConfigMap, a_config_map, connected
+from kit.cluster.api import Api
+from kit.cluster.client import CONFIG_MAPS, ConfigMap, a_config_map, connected
 from kit.eventually import eventually
-from kit.proxy import Answer, DropReply, FaultProxy, Refuse, Stall, changes_state, matching
-from kit.widgets import CRD, WIDGETS
+from kit.faults.proxy import Answer, DropReply, FaultProxy, Refuse, Stall, changes_state, matching
+from kit.kinds.widgets import CRD, WIDGETS
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.kube.client import Client, decode_watch_event, failure
 from quintet.kube.config import ClusterConfig

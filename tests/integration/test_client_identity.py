@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.api import Api
-from kit.client import CONFIG_MAPS, connected, whoami
+from kit.cluster.api import Api
+from kit.cluster.client import CONFIG_MAPS, connected, whoami
 from quintet.kube import config
 from quintet.kube.errors import Forbidden, Unauthorized
 from quintet.local.cluster import Cluster

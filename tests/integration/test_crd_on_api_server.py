@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from kit.api import RefusedError
+from kit.cluster.api import RefusedError
+from kit.cluster.objects import gone
 from kit.eventually import eventually
-from kit.kinds import CRDS, discovered
-from kit.objects import gone
+from kit.kinds.controllers import CRDS, discovered
 from quintet.apis.meta import ObjectKey
 from quintet.kube.discovery import catalogue
 from quintet.manifests.crd import definition

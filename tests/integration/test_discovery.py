@@ -3,7 +3,7 @@
 import pytest
 
 from kit.eventually import eventually
-from kit.widgets import WIDGETS
+from kit.kinds.widgets import WIDGETS
 from quintet.apis.casconfig.kinds import as_text, resolved
 from quintet.apis.casconfig.template import POD, describes, pod_place
 from quintet.apis.meta import Resource

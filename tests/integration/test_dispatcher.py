@@ -7,13 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kit.access import Access
-from kit.dispatchers import DispatcherProcess
+from kit.cluster.kubeconfig import Access
 from kit.eventually import eventually
-from kit.nats import a_nats_server
-from kit.proxy import Answer, FaultProxy, matching
-from kit.sink import Sink, a_sink
-from kit.subscriptions import (
+from kit.faults.proxy import Answer, FaultProxy, matching
+from kit.http.sink import Sink, a_sink
+from kit.kinds.subscriptions import (
     DEAD_LETTERS,
     DEAD_STREAM,
     IMPATIENT,
@@ -28,6 +26,8 @@ from kit.subscriptions import (
     install,
     subscription_operator,
 )
+from kit.nats.dispatchers import DispatcherProcess
+from kit.nats.server import a_nats_server
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.subscription import controller

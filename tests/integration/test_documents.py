@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kit.cluster import definitions_served
+from kit.cluster.control_plane import definitions_served
 
 ROOT = Path(__file__).parent.parent.parent
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kit.api import Api, RefusedError
+from kit.cli.quintet import apply, free_port
+from kit.cluster.api import Api, RefusedError
+from kit.cluster.webhooks import forgotten
 from kit.eventually import eventually
-from kit.kinds import define
-from kit.quintet import apply, free_port
-from kit.webhooks import forgotten
+from kit.kinds.controllers import define
 from quintet.admission import subscription
 from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors, admissions
 from quintet.admission.modes import by_url

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from kit.cli.quintet import apply, with_webhooks
 from kit.eventually import eventually
-from kit.kinds import define
+from kit.kinds.controllers import define
 from kit.process import Program
-from kit.quintet import apply, with_webhooks
 from quintet.admission.eventingbackend import NAMESPACE_LABEL
 from quintet.apis.eventingbackend import EVENTINGBACKEND, EVENTINGBACKENDS
 from quintet.apis.meta import JsonObject

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kit.eventually import eventually
-from kit.nats import NatsServer, a_nats_server
+from kit.nats.server import NatsServer, a_nats_server
 from quintet.apis.meta import ObjectKey
 from quintet.clock import SystemClock
 from quintet.eventing.sessions import Sessions

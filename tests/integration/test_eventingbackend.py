@@ -5,7 +5,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from kit.backends import (
+from kit.cluster.objects import exists
+from kit.eventually import eventually
+from kit.faults.proxy import FaultProxy
+from kit.kinds.eventingbackends import (
     CHILD_TYPES,
     a_backend,
     a_secret,
@@ -20,10 +23,7 @@ from kit.backends import (
     says,
     statuses,
 )
-from kit.eventually import eventually
-from kit.nats import NatsServer, a_nats_server
-from kit.objects import exists
-from kit.proxy import FaultProxy
+from kit.nats.server import NatsServer, a_nats_server
 from quintet.apis.eventingbackend import EVENTINGBACKENDS
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.kube.client import Client

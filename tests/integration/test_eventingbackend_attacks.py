@@ -8,8 +8,12 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from kit.api import Api, RefusedError
-from kit.backends import (
+from kit.cli.quintet import apply
+from kit.cluster.api import Api, RefusedError
+from kit.cluster.control_plane import fresh_namespace
+from kit.eventually import eventually
+from kit.faults.proxy import FaultProxy
+from kit.kinds.eventingbackends import (
     a_backend,
     a_mesh,
     a_secret,
@@ -21,11 +25,7 @@ from kit.backends import (
     ready,
     says,
 )
-from kit.cluster import fresh_namespace
-from kit.eventually import eventually
-from kit.nats import a_nats_server
-from kit.proxy import FaultProxy
-from kit.quintet import apply
+from kit.nats.server import a_nats_server
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, EventingBackend, addresses
 from quintet.cli import eventing
 from quintet.components import COMPONENTS
@@ -220,7 +220,7 @@ async def test_a_user_with_a_right_on_that_very_secret_may_name_it(
 
 
 async def test_the_operator_reads_secrets_only_where_it_was_allowed_to_and_says_how(
-    backends: Client, api: Api, cluster, proxy: FaultProxy, pretended_node, namespace, tmp_path
+    backends: Client, api: Api, cluster, proxy: FaultProxy, simulated_node, namespace, tmp_path
 ):
     roles = [body for body in operator_roles([EVENTING]) if body["kind"] == "ClusterRole"]
     roles[0]["metadata"]["name"] = namespace  # other tests may have one of that name

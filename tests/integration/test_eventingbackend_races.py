@@ -2,8 +2,11 @@
 
 import msgspec
 
-from kit.api import Api
-from kit.backends import (
+from kit.cluster.api import Api
+from kit.cluster.objects import gone
+from kit.eventually import eventually
+from kit.faults.proxy import Answer, FaultProxy, matching
+from kit.kinds.eventingbackends import (
     a_subscription,
     an_operator,
     change,
@@ -15,9 +18,6 @@ from kit.backends import (
     says,
     statuses,
 )
-from kit.eventually import eventually
-from kit.objects import gone
-from kit.proxy import Answer, FaultProxy, matching
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
@@ -63,7 +63,7 @@ async def left_behind(api: Api, namespace: str) -> list[tuple[str, int]]:
 
 
 async def test_what_is_found_without_asking_the_server_is_looked_at_again_only_now_and_then(
-    backends: Client, proxy: FaultProxy, pretended_node, nats, namespace, tmp_path
+    backends: Client, proxy: FaultProxy, simulated_node, nats, namespace, tmp_path
 ):
     often = Timing(while_ready=0.2, first_retry=0.1, last_retry=0.1)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, timing=often):
@@ -83,7 +83,7 @@ async def test_what_is_found_without_asking_the_server_is_looked_at_again_only_n
 
 
 async def test_a_backend_whose_deletion_waits_gets_its_connection_back(
-    backends: Client, cluster, pretended_node, nats, namespace
+    backends: Client, cluster, simulated_node, nats, namespace
 ):
     async with an_operator(cluster.kubeconfig, namespace=namespace) as operator:
         sessions = operator.sessions
@@ -110,7 +110,7 @@ async def test_a_backend_whose_deletion_waits_gets_its_connection_back(
 
 
 async def test_an_operator_that_starts_after_a_deletion_takes_the_mark_off_the_stream(
-    backends: Client, cluster, pretended_node, nats, namespace
+    backends: Client, cluster, simulated_node, nats, namespace
 ):
     async with an_operator(cluster.kubeconfig, namespace=namespace):
         key = await create(backends, namespace, "any", url=nats.url)
@@ -161,7 +161,7 @@ async def test_a_subscription_that_the_operator_has_not_heard_of_yet_is_waited_f
 
 
 async def test_a_move_that_is_over_is_not_waited_for_again_because_a_write_failed(
-    backends: Client, api, proxy: FaultProxy, pretended_node, nats, namespace, tmp_path
+    backends: Client, api, proxy: FaultProxy, simulated_node, nats, namespace, tmp_path
 ):
     quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0, longest_drain=2.0)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, timing=quick):
@@ -185,7 +185,7 @@ async def test_a_move_that_is_over_is_not_waited_for_again_because_a_write_faile
 
 
 async def test_a_move_that_is_taken_back_tells_where_events_stay(
-    backends: Client, api, cluster, pretended_node, nats, namespace
+    backends: Client, api, cluster, simulated_node, nats, namespace
 ):
     quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0)
     async with an_operator(cluster.kubeconfig, namespace=namespace, timing=quick):

@@ -1,6 +1,11 @@
 """Several backends side by side, in one and in two namespaces; switches from one to another; who may go."""
 
-from kit.backends import (
+from kit.cluster.control_plane import fresh_namespace
+from kit.cluster.objects import exists, gone
+from kit.cluster.simulated_node import SimulatedNode
+from kit.eventually import eventually
+from kit.faults.proxy import FaultProxy, matching
+from kit.kinds.eventingbackends import (
     a_mesh,
     a_secret,
     a_subscription,
@@ -16,12 +21,7 @@ from kit.backends import (
     says,
     statuses,
 )
-from kit.cluster import fresh_namespace
-from kit.eventually import eventually
-from kit.kubelet import PretendedNode
-from kit.nats import a_nats_server
-from kit.objects import exists, gone
-from kit.proxy import FaultProxy, matching
+from kit.nats.server import a_nats_server
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
@@ -64,8 +64,8 @@ async def test_backends_of_one_name_in_two_namespaces_do_not_know_each_other(
     async with (
         fresh_namespace(api) as first,
         fresh_namespace(api) as second,
-        PretendedNode(api, namespace=first).running(),
-        PretendedNode(api, namespace=second).running(),
+        SimulatedNode(api, namespace=first).running(),
+        SimulatedNode(api, namespace=second).running(),
         an_operator(cluster.kubeconfig),
         a_mesh() as mesh,
     ):

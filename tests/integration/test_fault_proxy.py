@@ -9,10 +9,10 @@ import signal
 import aiohttp
 import pytest
 
-from kit.api import Api, RefusedError
-from kit.builders import a_configmap
+from kit.cluster.api import Api, RefusedError
+from kit.cluster.objects import a_configmap
 from kit.eventually import eventually
-from kit.proxy import (
+from kit.faults.proxy import (
     Answer,
     Before,
     Delay,

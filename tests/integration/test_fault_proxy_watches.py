@@ -6,10 +6,10 @@ import json
 import aiohttp
 import pytest
 
-from kit.builders import a_configmap
+from kit.cluster.objects import a_configmap
+from kit.cluster.watches import Watch, watching
 from kit.eventually import eventually_true
-from kit.proxy import Before, CutMidLine, GoneEvent, Stall, matching
-from kit.watching import Watch, watching
+from kit.faults.proxy import Before, CutMidLine, GoneEvent, Stall, matching
 
 # Kubernetes puts a ConfigMap of its own into every namespace, at a time of its own.
 OURS = {"labelSelector": "made-by=test"}

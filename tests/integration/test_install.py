@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 import pytest
 import yaml
 
-from kit.api import Api
+from kit.background import meanwhile
+from kit.cli.quintet import COMMAND
+from kit.cluster.api import Api
+from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.kubelet import PretendedNode
-from kit.meanwhile import meanwhile
-from kit.quintet import COMMAND
-from kit.suite import (
+from kit.kinds.suite import (
     PATH,
     a_flavour,
     owned,
@@ -51,7 +51,7 @@ async def an_operator(own: Cluster, bare: Api, image: str = "q:1") -> AsyncItera
     """What the Deployment of the operator would run, and a node for the controllers."""
     async with (
         suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, image), __version__),
-        PretendedNode(bare, namespace=NAMESPACE).running(),
+        SimulatedNode(bare, namespace=NAMESPACE).running(),
         meanwhile(register_webhooks(bare)),
     ):
         yield

@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from kit.cluster.objects import exists, missing
 from kit.eventually import eventually
-from kit.jsonservers import (
+from kit.faults.proxy import Answer, Before, FaultProxy, anything, matching
+from kit.kinds.jsonservers import (
     CHILD_TYPES,
     IMAGE,
     PEOPLE,
@@ -20,8 +22,6 @@ from kit.jsonservers import (
     install,
     jsonserver_operator,
 )
-from kit.objects import exists, missing
-from kit.proxy import Answer, Before, FaultProxy, anything, matching
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
 from quintet.apis.meta import Object, ObjectKey

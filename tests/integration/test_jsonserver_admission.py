@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kit.jsonservers import PEOPLE, a_jsonserver, in_state, install
+from kit.cli.quintet import apply, with_webhooks
+from kit.kinds.jsonservers import PEOPLE, a_jsonserver, in_state, install
 from kit.process import Program
-from kit.quintet import apply, with_webhooks
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
 from quintet.apis.meta import Object, ObjectKey, Resource

@@ -12,12 +12,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from kit.accounts import context
+from kit.cli.quintet import free_port
+from kit.cluster.service_accounts import context
 from kit.eventually import eventually
-from kit.jsonservers import a_jsonserver, install
+from kit.faults.proxy import FaultProxy, matching
+from kit.kinds.jsonservers import a_jsonserver, install
 from kit.process import Program
-from kit.proxy import FaultProxy, matching
-from kit.quintet import free_port
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.meta import Object

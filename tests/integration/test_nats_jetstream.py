@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kit.eventually import eventually, eventually_true
-from kit.nats import NatsServer, a_nats_server
+from kit.nats.server import NatsServer, a_nats_server
 from quintet.clock import SystemClock
 from quintet.nats import jetstream
 from quintet.nats.client import Client

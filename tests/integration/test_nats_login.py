@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kit.nats import a_nats_server
-from kit.nkeys import Key, Operator
+from kit.nats.nkeys import Key, Operator
+from kit.nats.server import a_nats_server
 from quintet.clock import SystemClock
 from quintet.local.controlplane.certificates import Authority
 from quintet.nats.client import Client

@@ -6,7 +6,7 @@ import pytest
 
 from kit.clock import VirtualClock
 from kit.eventually import eventually, eventually_true
-from kit.nats import NatsServer, a_nats_server
+from kit.nats.server import NatsServer, a_nats_server
 from quintet.clock import SystemClock
 from quintet.nats.client import Client
 from quintet.nats.config import SECOND

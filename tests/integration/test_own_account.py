@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kit.allowed import in_force
-from kit.api import Api
+from kit.cluster.access_reviews import in_force
+from kit.cluster.api import Api
 from kit.eventually import eventually
 from quintet.admission.sources import SECRETS, LeftBehind, SecretStore, SelfMade
 from quintet.apis.meta import JsonObject, Object, ObjectKey, OwnerReference

@@ -9,10 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kit.cli.quintet import COMMAND
 from kit.eventually import eventually
-from kit.nats import NatsServer, a_nats_server
-from kit.process import Program
-from kit.publishers import (
+from kit.nats.publishers import (
     CONFIG,
     STREAM,
     SUBJECT,
@@ -27,7 +26,8 @@ from kit.publishers import (
     settings,
     structured,
 )
-from kit.quintet import COMMAND
+from kit.nats.server import NatsServer, a_nats_server
+from kit.process import Program
 from quintet.eventing.settings import VARIABLE, encoded
 from quintet.nats.errors import StreamNotFound
 

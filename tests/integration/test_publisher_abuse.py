@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kit.eventually import eventually
-from kit.nats import NatsServer, a_nats_server
-from kit.publishers import Publisher, a_publisher, a_stream, binary, post, settings
+from kit.nats.publishers import Publisher, a_publisher, a_stream, binary, post, settings
+from kit.nats.server import NatsServer, a_nats_server
 
 MAY_STAY_MB = 12
 

@@ -1,4 +1,4 @@
-"""The publisher proxy for backends of type beb, against a double of SAP Event Mesh (`kit.eventmesh`)."""
+"""The publisher proxy for backends of type beb, against a double of SAP Event Mesh (`kit.nats.eventmesh`)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from kit.eventmesh import EventMeshDouble, an_event_mesh
 from kit.eventually import eventually
-from kit.publishers import Publisher, a_publisher, batch, binary, members, structured
+from kit.nats.eventmesh import EventMeshDouble, an_event_mesh
+from kit.nats.publishers import Publisher, a_publisher, batch, binary, members, structured
 from quintet.eventing.settings import BebSettings, PublisherSettings
 
 

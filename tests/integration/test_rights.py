@@ -1,6 +1,6 @@
 """Rights that ordinary stories do not need, but installations do; and those of people.
 
-All other tests run controllers as their accounts too (`kit.accounts`). A control plane of its own, because
+All other tests run controllers as their accounts too (`kit.cluster.service_accounts`). A control plane of its own, because
 webhooks that lead to a Service without pods would stop the other tests.
 """
 
@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
-from kit.accounts import TESTED, binding, context, offered, shipped
-from kit.api import Api, RefusedError
-from kit.backends import IMAGE, LOOPBACK, NATS_IMAGE
-from kit.casconfigs import (
+from kit.cli.quintet import COMMAND, free_port
+from kit.cluster.api import Api, RefusedError
+from kit.cluster.control_plane import fresh_namespace
+from kit.cluster.service_accounts import TESTED, binding, context, offered, shipped
+from kit.eventually import eventually
+from kit.faults.proxy import Answer, FaultProxy, matching
+from kit.kinds.casconfigs import (
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -30,13 +33,10 @@ from kit.casconfigs import (
     remove,
     with_reason,
 )
-from kit.cluster import fresh_namespace
-from kit.eventually import eventually
-from kit.kinds import define, operating
+from kit.kinds.controllers import define, operating
+from kit.kinds.eventingbackends import IMAGE, LOOPBACK, NATS_IMAGE
+from kit.kinds.suite import a_flavour, prepared, suite_operator
 from kit.process import Program
-from kit.proxy import Answer, FaultProxy, matching
-from kit.quintet import COMMAND, free_port
-from kit.suite import a_flavour, prepared, suite_operator
 from quintet.admission.registration import MUTATING, VALIDATING
 from quintet.admission.sources import secret_name
 from quintet.apis.casconfig import SERVICE_ACCOUNT

@@ -1,17 +1,17 @@
-"""StatefulClusters on a real API server, with a pretended node where pods must start.
+"""StatefulClusters on a real API server, with a simulated node where pods must start.
 
 What needs real containers and volumes is in tests/e2e/test_statefulcluster_on_a_node.py.
 """
 
 import pytest
 
-from kit.api import Api
-from kit.client import CONFIG_MAPS
+from kit.cluster.api import Api
+from kit.cluster.client import CONFIG_MAPS
+from kit.cluster.objects import gone
+from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.kubelet import PretendedNode
-from kit.objects import gone
-from kit.proxy import FaultProxy, anything
-from kit.statefulclusters import (
+from kit.faults.proxy import FaultProxy, anything
+from kit.kinds.statefulclusters import (
     a_claim_template,
     a_cluster,
     change,
@@ -41,7 +41,7 @@ def with_image(image: str) -> JsonObject:
 
 
 @pytest.fixture
-async def web(cluster_operator, pretended_node, clusters: Client, namespace) -> ObjectKey:
+async def web(cluster_operator, simulated_node, clusters: Client, namespace) -> ObjectKey:
     """Three replicas, at rest."""
     key = await create(clusters, namespace, replicas=3)
     await settled(clusters, key)
@@ -110,10 +110,10 @@ async def test_a_deleted_pod_comes_back_under_a_new_name_with_its_claims(web, cl
     assert len(await claims(clusters, namespace)) == 3
 
 
-async def test_a_pod_that_fails_is_replaced(web, pretended_node: PretendedNode, clusters, namespace):
+async def test_a_pod_that_fails_is_replaced(web, simulated_node: SimulatedNode, clusters, namespace):
     lost = names(await pods(clusters, namespace))[0]
-    pretended_node.health = lambda pod: "Failed" if pod["metadata"]["name"] == lost else "Ready"
-    pretended_node.look_again()
+    simulated_node.health = lambda pod: "Failed" if pod["metadata"]["name"] == lost else "Ready"
+    simulated_node.look_again()
 
     async def replaced() -> None:
         found = names(await pods(clusters, namespace))
@@ -184,8 +184,8 @@ def _ready(pod: JsonObject) -> bool:
     )
 
 
-async def test_a_bad_template_that_is_corrected_heals_without_help(web, pretended_node, clusters, namespace):
-    pretended_node.health = lambda pod: (
+async def test_a_bad_template_that_is_corrected_heals_without_help(web, simulated_node, clusters, namespace):
+    simulated_node.health = lambda pod: (
         "Pending" if pod["spec"]["containers"][0]["image"] == "bad:1" else "Ready"
     )
     await change(clusters, web, template=with_image("bad:1"))
@@ -305,7 +305,7 @@ async def test_a_disruption_budget_holds_up_a_removal_and_is_named(
 
 
 async def test_claims_go_with_removed_replicas_where_the_policy_says_so(
-    cluster_operator, pretended_node, clusters, namespace
+    cluster_operator, simulated_node, clusters, namespace
 ):
     policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
     key = await create(clusters, namespace, replicas=3, persistentVolumeClaimRetentionPolicy=policy)
@@ -327,7 +327,7 @@ async def test_claims_go_with_removed_replicas_where_the_policy_says_so(
 
 @pytest.mark.parametrize(("policy", "want"), [("Retain", 2), ("Delete", 0)])
 async def test_claims_stay_or_go_with_the_cluster(
-    policy, want, cluster_operator, pretended_node, clusters, namespace
+    policy, want, cluster_operator, simulated_node, clusters, namespace
 ):
     both = {"whenScaled": "Retain", "whenDeleted": policy}
     key = await create(clusters, namespace, replicas=2, persistentVolumeClaimRetentionPolicy=both)
@@ -423,7 +423,7 @@ async def test_plan_only_says_what_would_be_done_and_does_nothing(web, clusters,
 
 
 async def test_min_ready_seconds_are_waited_for_and_then_looked_at_again(
-    cluster_operator, pretended_node, clusters, namespace
+    cluster_operator, simulated_node, clusters, namespace
 ):
     key = await create(clusters, namespace, replicas=2, minReadySeconds=2)
     with cluster_operator.clock.running_fast(5.0):
@@ -432,7 +432,7 @@ async def test_min_ready_seconds_are_waited_for_and_then_looked_at_again(
 
 
 async def test_a_pod_that_the_server_refuses_is_reported_and_made_once_it_is_valid(
-    cluster_operator, pretended_node, clusters, namespace
+    cluster_operator, simulated_node, clusters, namespace
 ):
     template = with_image("web:1")
     template["spec"]["containers"][0]["volumeMounts"] = [{"name": "nowhere", "mountPath": "/x"}]
@@ -472,9 +472,9 @@ async def bind(api: Api, namespace: str, claim: JsonObject) -> None:
 
 
 async def test_a_lost_claim_of_a_pending_pod_is_set_aside_and_replaced(
-    cluster_operator, pretended_node, clusters, api, namespace
+    cluster_operator, simulated_node, clusters, api, namespace
 ):
-    pretended_node.health = lambda pod: "Pending"
+    simulated_node.health = lambda pod: "Pending"
     key = await create(clusters, namespace, replicas=1)
 
     async def made() -> JsonObject:

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kit.allowed import until_may
+from kit.cli.quintet import apply, with_webhooks
+from kit.cluster.access_reviews import until_may
 from kit.eventually import eventually
+from kit.kinds.statefulcluster_manifests import WEB, a_cluster, changed
+from kit.kinds.statefulclusters import install
 from kit.process import Program
-from kit.quintet import apply, with_webhooks
-from kit.statefulclusters import install
-from kit.web import WEB, a_cluster, changed
 from quintet.apis.statefulcluster import PLAN_ONLY, STATEFULCLUSTERS
 from quintet.controllers.statefulcluster.rbac import USER_REQUIREMENTS
 from quintet.kube.client import Client

@@ -2,11 +2,11 @@
 
 import pytest
 
-from kit.jsonservers import ROOT
-from kit.kubelet import PretendedNode
-from kit.shell import Shell
-from kit.statefulclusters import claims_of, install, settled, statefulcluster_operator
-from kit.web import a_cluster
+from kit.cli.shell import Shell
+from kit.cluster.simulated_node import SimulatedNode
+from kit.kinds.jsonservers import ROOT
+from kit.kinds.statefulcluster_manifests import a_cluster
+from kit.kinds.statefulclusters import claims_of, install, settled, statefulcluster_operator
 from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
 
@@ -15,7 +15,7 @@ from quintet.apis.statefulcluster import STATEFULCLUSTERS
 async def place(cluster, api, client, namespace, tmp_path):
     """A namespace with a running cluster of two, and the shell of a user who works there."""
     await install(client)
-    node = PretendedNode(api, namespace=namespace)
+    node = SimulatedNode(api, namespace=namespace)
     async with node.running(), statefulcluster_operator(cluster.kubeconfig, namespace=namespace):
         await api.create(STATEFULCLUSTERS.path(namespace), a_cluster(replicas=2, minReadySeconds=0))
         await settled(client, ObjectKey(namespace, "web"))

@@ -6,12 +6,12 @@ The StatefulSet controller, the binder of volumes and ours are real; only the no
 import pytest
 import yaml
 
+from kit.cli.shell import Shell
+from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.jsonservers import ROOT
-from kit.kubelet import PretendedNode
-from kit.shell import Shell
-from kit.statefulclusters import claims_of, install, names, statefulcluster_operator
-from kit.web import WEB
+from kit.kinds.jsonservers import ROOT
+from kit.kinds.statefulcluster_manifests import WEB
+from kit.kinds.statefulclusters import claims_of, install, names, statefulcluster_operator
 
 pytestmark = pytest.mark.timeout(900)
 PAGE = ROOT / "docs/statefulcluster-conversion.md"
@@ -20,12 +20,12 @@ SETS = "/apis/apps/v1/namespaces/{}/statefulsets"
 
 @pytest.fixture
 async def place(cluster, api, client, namespace, tmp_path):
-    """A namespace with a pretended node, our operator, four volumes, and the shell of a user who works there."""
+    """A namespace with a simulated node, our operator, four volumes, and the shell of a user who works there."""
     await install(client)
     made = [f"/api/v1/persistentvolumes/{namespace}-{number}" for number in range(4)]
     for path in made:
         await api.create("/api/v1/persistentvolumes", a_volume(path.rpartition("/")[2], namespace))
-    node = PretendedNode(api, namespace=namespace)
+    node = SimulatedNode(api, namespace=namespace)
     async with node.running(), statefulcluster_operator(cluster.kubeconfig, namespace=namespace):
         yield Shell(cluster, namespace, PAGE, tmp_path)
     for path in made:

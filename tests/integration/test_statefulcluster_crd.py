@@ -9,10 +9,10 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kit.api import RefusedError
+from kit.cluster.api import RefusedError
 from kit.eventually import eventually
-from kit.jsonservers import ROOT
-from kit.web import WEB, a_cluster, changed
+from kit.kinds.jsonservers import ROOT
+from kit.kinds.statefulcluster_manifests import WEB, a_cluster, changed
 from quintet.apis.statefulcluster import LONGEST_NAME, STATEFULCLUSTERS
 from quintet.controllers.suite.decide.schemas import incompatible
 from quintet.local.build import versions

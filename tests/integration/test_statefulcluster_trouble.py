@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kit.api import Api
+from kit.cluster.api import Api
+from kit.cluster.objects import gone
 from kit.eventually import eventually
-from kit.objects import gone
-from kit.proxy import Answer, Before, FaultProxy, matching
-from kit.statefulclusters import (
+from kit.faults.proxy import Answer, Before, FaultProxy, matching
+from kit.kinds.statefulclusters import (
     a_claim_template,
     a_cluster,
     a_storage_class,
@@ -37,7 +37,7 @@ EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 
 
 @pytest.fixture
-async def web(cluster_operator, pretended_node, clusters: Client, namespace) -> ObjectKey:
+async def web(cluster_operator, simulated_node, clusters: Client, namespace) -> ObjectKey:
     """Two replicas, at rest."""
     key = await create(clusters, namespace, replicas=2)
     await settled(clusters, key)
@@ -79,10 +79,10 @@ async def pinned_volume(api: Api, namespace) -> AsyncIterator[str]:
 
 
 async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_fresh_ones(
-    pinned_volume, cluster_operator, pretended_node, clusters, namespace, monkeypatch
+    pinned_volume, cluster_operator, simulated_node, clusters, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNSCHEDULED_FOR", 1.0)
-    pretended_node.health = lambda pod: "Pending"  # the real scheduler finds no node for it
+    simulated_node.health = lambda pod: "Pending"  # the real scheduler finds no node for it
     body = a_cluster(replicas=1)
     body["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = f"pinned-{namespace}"
     await clusters.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
@@ -111,10 +111,10 @@ async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_
 
 
 async def test_claims_that_get_no_volume_are_set_aside_once_and_then_reported(
-    cluster_operator, pretended_node, clusters, proxy, namespace, monkeypatch
+    cluster_operator, simulated_node, clusters, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
-    pretended_node.health = lambda pod: "Pending"
+    simulated_node.health = lambda pod: "Pending"
     key = await create(clusters, namespace, replicas=1)
     blocked = await condition(clusters, key, "Blocked", "True", within=60.0)
 
@@ -139,10 +139,10 @@ async def late_class(api: Api, namespace) -> AsyncIterator[str]:
 
 
 async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
-    late_class, cluster_operator, pretended_node, clusters, proxy, namespace, monkeypatch
+    late_class, cluster_operator, simulated_node, clusters, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
-    pretended_node.health = lambda pod: "Pending"
+    simulated_node.health = lambda pod: "Pending"
     body = a_cluster(replicas=1)
     body["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = late_class
     await clusters.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
@@ -155,10 +155,10 @@ async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
 
 
 async def test_a_claim_that_is_bound_at_the_last_moment_is_not_set_aside(
-    cluster_operator, pretended_node, clusters, api, proxy, namespace, monkeypatch
+    cluster_operator, simulated_node, clusters, api, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
-    pretended_node.health = lambda pod: "Pending"
+    simulated_node.health = lambda pod: "Pending"
 
     async def bind() -> None:
         (claim,) = await claims(clusters, namespace)
@@ -187,7 +187,7 @@ async def rigid_class(api: Api, namespace) -> AsyncIterator[str]:
 
 
 async def test_a_claim_grows_once_its_storage_class_allows_it(
-    rigid_class, cluster_operator, pretended_node, clusters, api, proxy, namespace, monkeypatch
+    rigid_class, cluster_operator, simulated_node, clusters, api, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "REFUSED_FOR", 0.5)
     template = a_claim_template("data")
@@ -219,14 +219,14 @@ async def test_a_claim_grows_once_its_storage_class_allows_it(
 
 
 async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(
-    web, cluster_operator, pretended_node, clusters, namespace
+    web, cluster_operator, simulated_node, clusters, namespace
 ):
     first = names(await pods(clusters, namespace))[0]
     await clusters.patch(
         STATEFULCLUSTERS, web, {"metadata": {"annotations": {"enge.me/unhealthy-grace-seconds": "2"}}}, Object
     )
-    pretended_node.health = lambda pod: "Running" if pod["metadata"]["name"] == first else "Ready"
-    pretended_node.look_again()
+    simulated_node.health = lambda pod: "Running" if pod["metadata"]["name"] == first else "Ready"
+    simulated_node.look_again()
 
     async def replaced() -> None:
         found = names(await pods(clusters, namespace))
@@ -241,9 +241,9 @@ async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(
 
 
 async def test_a_pod_that_starts_slowly_is_left_alone(
-    cluster_operator, pretended_node, clusters, proxy, namespace
+    cluster_operator, simulated_node, clusters, proxy, namespace
 ):
-    pretended_node.health = lambda pod: "Running"
+    simulated_node.health = lambda pod: "Running"
     key = await create(clusters, namespace, replicas=1)
 
     async def waiting() -> None:
@@ -259,9 +259,9 @@ async def test_a_pod_that_starts_slowly_is_left_alone(
 
 
 async def test_a_claim_deleted_under_a_pending_pod_is_made_again(
-    cluster_operator, pretended_node, clusters, namespace
+    cluster_operator, simulated_node, clusters, namespace
 ):
-    pretended_node.health = lambda pod: "Pending"
+    simulated_node.health = lambda pod: "Pending"
     await create(clusters, namespace, replicas=1)
 
     async def made() -> JsonObject:
@@ -312,7 +312,7 @@ async def test_an_overloaded_server_is_no_budget(web, cluster_operator, proxy, c
 
 
 async def test_a_restart_with_everything_in_place_makes_no_write(
-    clusters, pretended_node, proxy: FaultProxy, namespace, tmp_path
+    clusters, simulated_node, proxy: FaultProxy, namespace, tmp_path
 ):
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with statefulcluster_operator(kubeconfig, namespace=namespace):
@@ -348,7 +348,7 @@ async def test_a_stale_cache_neither_removes_nor_makes_a_pod_too_many(web, proxy
 
 
 async def test_a_pod_lost_while_nobody_looked_is_made_once(
-    clusters, pretended_node, proxy, namespace, tmp_path
+    clusters, simulated_node, proxy, namespace, tmp_path
 ):
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with statefulcluster_operator(kubeconfig, namespace=namespace):

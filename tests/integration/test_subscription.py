@@ -6,10 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kit.cluster.objects import gone
 from kit.eventually import eventually
-from kit.nats import a_nats_server
-from kit.objects import gone
-from kit.subscriptions import (
+from kit.kinds.subscriptions import (
     BACKEND,
     STREAM,
     TYPE,
@@ -20,6 +19,7 @@ from kit.subscriptions import (
     install,
     subscription_operator,
 )
+from kit.nats.server import a_nats_server
 from quintet.apis.eventingbackend import EVENTINGBACKENDS
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTIONS, EventType, Subscription

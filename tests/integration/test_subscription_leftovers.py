@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kit.cluster.objects import gone
 from kit.eventually import eventually
-from kit.nats import a_nats_server
-from kit.objects import gone
-from kit.proxy import Answer, FaultProxy, matching
-from kit.subscriptions import BACKEND, STREAM, Scene, a_backend, a_scene, install, subscription_operator
+from kit.faults.proxy import Answer, FaultProxy, matching
+from kit.kinds.subscriptions import BACKEND, STREAM, Scene, a_backend, a_scene, install, subscription_operator
+from kit.nats.server import a_nats_server
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, EventingBackend, effective
 from quintet.apis.meta import Object
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kit.api import Api, RefusedError
+from kit.background import meanwhile
+from kit.cluster.api import Api, RefusedError
 from kit.eventually import eventually
-from kit.meanwhile import meanwhile
-from kit.proxy import Before, FaultProxy, anything, matching
-from kit.suite import (
+from kit.faults.proxy import Before, FaultProxy, anything, matching
+from kit.kinds.suite import (
     ALL,
     NAMES,
     PATH,
@@ -38,7 +38,7 @@ def flavour(namespace) -> Flavour:
 
 @pytest.fixture
 async def operator(
-    api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
+    api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
 ) -> AsyncIterator[None]:
     """The operator, as its own account; afterwards nothing of it is left."""
     async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
@@ -70,7 +70,7 @@ async def test_everything_that_is_asked_for_is_there_and_ready(operator, api: Ap
 
 
 async def test_it_is_available_once_the_api_server_asks_the_webhooks(
-    api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
+    api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
 ):
     async with (
         prepared(api, flavour, register=False) as token,
@@ -226,7 +226,7 @@ async def test_there_can_be_only_one(operator, api: Api):
 
 
 async def test_nothing_is_written_when_all_is_as_wanted_nor_by_a_restart(
-    api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
+    api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
 ):
     def written() -> list[str]:
         return [str(exchange) for exchange in proxy.trace if exchange.request.mutating]
@@ -248,7 +248,7 @@ async def test_nothing_is_written_when_all_is_as_wanted_nor_by_a_restart(
 
 
 async def test_the_flavour_kiagnose_installs_the_controller_of_checkups_under_its_own_names(
-    api: Api, client: Client, proxy: FaultProxy, namespace, tmp_path, pretended_node
+    api: Api, client: Client, proxy: FaultProxy, namespace, tmp_path, simulated_node
 ):
     flavour = in_namespace(KIAGNOSE, namespace, "q:1")
     async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):

@@ -7,12 +7,11 @@ from functools import partial
 import pytest
 import yaml
 
-from kit.api import Api
+from kit.cluster.api import Api
 from kit.eventually import eventually
-from kit.jsonservers import ROOT
-from kit.proxy import FaultProxy
-from kit.released import released
-from kit.suite import (
+from kit.faults.proxy import FaultProxy
+from kit.kinds.jsonservers import ROOT
+from kit.kinds.suite import (
     a_flavour,
     prepared,
     put_definition,
@@ -21,6 +20,7 @@ from kit.suite import (
     wanted,
     with_condition,
 )
+from kit.manifests.released_crds import released
 from quintet.kube.client import Client
 from quintet.manifests.installation import Flavour
 
@@ -36,7 +36,7 @@ def flavour(namespace) -> Flavour:
 
 @pytest.fixture
 async def operator(
-    api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, pretended_node
+    api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
 ) -> AsyncIterator[None]:
     async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
         yield
@@ -150,7 +150,7 @@ async def test_a_cluster_with_the_definitions_of_a_release_is_upgraded_and_its_o
     proxy: FaultProxy,
     flavour: Flavour,
     tmp_path,
-    pretended_node,
+    simulated_node,
     namespace,
     version,
 ):

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
-from kit.api import Api
+from kit.background import meanwhile
+from kit.cluster.api import Api
+from kit.cluster.simulated_node import ENDLESS, SimulatedNode
 from kit.eventually import eventually
-from kit.kubelet import ENDLESS, PretendedNode
-from kit.meanwhile import meanwhile
-from kit.proxy import FaultProxy
-from kit.suite import a_flavour, owned, prepared, settled, suite_operator, wanted, with_condition
+from kit.faults.proxy import FaultProxy
+from kit.kinds.suite import a_flavour, owned, prepared, settled, suite_operator, wanted, with_condition
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import Quintet
 from quintet.kube.client import Client
@@ -32,8 +32,8 @@ def flavour(namespace) -> Flavour:
 
 
 @pytest.fixture
-async def node(api: Api, namespace) -> AsyncIterator[PretendedNode]:
-    async with PretendedNode(api, namespace=namespace, health=health).running() as running:
+async def node(api: Api, namespace) -> AsyncIterator[SimulatedNode]:
+    async with SimulatedNode(api, namespace=namespace, health=health).running() as running:
         yield running
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kit.api import Api, RefusedError
-from kit.cluster import definitions_served
+from kit.cluster.api import Api, RefusedError
+from kit.cluster.control_plane import definitions_served
 from quintet.apis.structural import mistakes
 from quintet.cli.documents import Document
 from quintet.cli.rules import RULES

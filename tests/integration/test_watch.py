@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from kit.client import a_config_map, connected
 from kit.clock import FastClock
+from kit.cluster.client import a_config_map, connected
 from kit.eventually import eventually
-from kit.proxy import Answer, CutMidLine, FaultProxy, GoneEvent, Refuse, Request, Stall, matching
-from kit.widgets import CONFIG_MAPS, WIDGETS, Widget, a_widget, widget_operator
+from kit.faults.proxy import Answer, CutMidLine, FaultProxy, GoneEvent, Refuse, Request, Stall, matching
+from kit.kinds.widgets import CONFIG_MAPS, WIDGETS, Widget, a_widget, widget_operator
 from quintet.apis.meta import Object, ObjectKey
 from quintet.clock import Clock, SystemClock
 from quintet.kube.client import Client

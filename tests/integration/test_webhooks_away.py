@@ -1,7 +1,7 @@
 """What a process on a developer's machine leaves behind when it dies, and that a new one heals it."""
 
-from kit.jsonservers import a_jsonserver, install
-from kit.quintet import apply, run_with_webhooks, with_webhooks
+from kit.cli.quintet import apply, run_with_webhooks, with_webhooks
+from kit.kinds.jsonservers import a_jsonserver, install
 from quintet.kube.client import Client
 
 

@@ -1,6 +1,6 @@
 """Every object that we ship, make or show has only fields that Kubernetes knows; kube-score looks at them too.
 
-The schemas are those of the running API server and of the definitions in the repository (`kit.schemas`).
+The schemas are those of the running API server and of the definitions in the repository (`kit.manifests.json_schemas`).
 """
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kit.schemas import LOCATION, of_definition, of_server
+from kit.manifests.json_schemas import LOCATION, of_definition, of_server
 from quintet import __version__
 from quintet.apis.suite.types import QuintetSpec, Topology
 from quintet.components import COMPONENTS

@@ -9,7 +9,7 @@ import re
 import pytest
 import yaml
 
-from kit.promql import BOARDS, of_board, plain
+from kit.manifests.promql import BOARDS, of_board, plain
 from quintet.manifests.helm import CHART
 from quintet.manifests.installation import QUINTET
 from quintet.manifests.monitoring import ALERTS, rule_groups

@@ -13,16 +13,16 @@ import pytest
 
 from e2e.checkups import a_checkup, furnish
 from e2e.place import SYSTEM, Place
-from kit.api import Api
-from kit.beside import asking
-from kit.cluster import cluster_with_a_node
+from kit.cli.shell import Shell
+from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, reviewing
+from kit.cluster.api import Api
+from kit.cluster.control_plane import cluster_with_a_node
+from kit.cluster.inventory import inventory
+from kit.cluster.node_processes import asking
 from kit.eventually import NotInTimeError, eventually, eventually_true
-from kit.inventory import inventory
-from kit.jsonservers import a_jsonserver
-from kit.olm import ADDRESS, Olm, Programs, an_olm
-from kit.releases import NEW_FIELD, Version, next_version
-from kit.reviewing import REFUSED, TAKEN, Reviews, reviewing
-from kit.shell import Shell
+from kit.install.olm import ADDRESS, Olm, Programs, an_olm
+from kit.install.versions import NEW_FIELD, Version, next_version
+from kit.kinds.jsonservers import a_jsonserver
 from quintet import __version__
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET as KIND

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.checkout import ROOT, copy_of
+from kit.install.checkout import ROOT, copy_of
 from quintet import __version__
 from quintet.local.build.toolchain import find_go
 from quintet.local.images import catalog

@@ -15,16 +15,16 @@ import pytest
 from e2e.checkups import a_checkup, furnish
 from e2e.place import Place, a_condition
 from e2e.statefulclusters import a_cluster, a_headless_service
-from kit.api import Api
-from kit.backends import a_backend
-from kit.beside import Questions, asking
-from kit.cluster import cluster_with_a_node
+from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, reviewing
+from kit.cluster.api import Api
+from kit.cluster.control_plane import cluster_with_a_node
+from kit.cluster.inventory import inventory
+from kit.cluster.node_processes import Questions, asking
 from kit.eventually import eventually, eventually_true
-from kit.inventory import inventory
-from kit.jsonservers import a_jsonserver
-from kit.releases import NEW_FIELD, Version, next_version, this_version
-from kit.reviewing import REFUSED, TAKEN, Reviews, reviewing
-from kit.ways import ByCommand, ByCommandWithData, ByFiles, ByHelm, ByKustomize, Way, situation
+from kit.install.methods import ByCommand, ByCommandWithData, ByFiles, ByHelm, ByKustomize, Way, situation
+from kit.install.versions import NEW_FIELD, Version, next_version, this_version
+from kit.kinds.eventingbackends import a_backend
+from kit.kinds.jsonservers import a_jsonserver
 from quintet.components import COMPONENTS
 from quintet.local.cluster import Cluster
 from quintet.manifests.installation import KIAGNOSE, QUINTET

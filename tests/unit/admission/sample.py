@@ -4,7 +4,7 @@ import json
 import threading
 from typing import Any
 
-from kit.widgets import WIDGETS
+from kit.kinds.widgets import WIDGETS
 from quintet.admission.review import Admission, Operation, Request, Verdict
 from quintet.apis.fields import SPEC, FieldErrors
 from quintet.apis.meta import JsonObject

@@ -2,7 +2,7 @@
 
 import json
 
-from kit.web import a_cluster, changed
+from kit.kinds.statefulcluster_manifests import a_cluster, changed
 from quintet.admission import review
 from quintet.admission.statefulcluster import ADMISSION
 from unit.admission.sample import encoded

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from kit.statefulclusters import a_claim_template
-from kit.statefulclusters import a_cluster as a_cluster_body
+from kit.kinds.statefulclusters import a_claim_template
+from kit.kinds.statefulclusters import a_cluster as a_cluster_body
 from quintet.apis import jsonserver, statefulcluster
 from quintet.apis.casconfig.embedding import Child, embedded
 from quintet.apis.casconfig.ledger import PREFIX

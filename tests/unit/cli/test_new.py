@@ -5,7 +5,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from kit import yamltext
+from kit.manifests import yamltext
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import CustomResource
 from quintet.cli.annotated import annotated

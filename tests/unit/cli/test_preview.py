@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from kit import yamltext
+from kit.manifests import yamltext
 from quintet.cli.diff import child_differences, differences, three_way
 from quintet.cli.new import new
 from quintet.cli.preview import preview

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import given, settings
 
-from kit.web import a_cluster, changed
+from kit.kinds.statefulcluster_manifests import a_cluster, changed
 from quintet.admission import review
 from quintet.admission.eventingbackend import ConfigErrors, admissions
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS, config_faults

@@ -7,7 +7,7 @@ import pytest
 
 from kit.clock import VirtualClock
 from kit.eventually import eventually_true
-from kit.sink import Sink, a_sink
+from kit.http.sink import Sink, a_sink
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.eventing.dispatcher import sinks as module
 from quintet.eventing.dispatcher.decide.envelope import Outgoing

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kit.rawhttp import a_server
+from kit.http.raw import a_server
 from quintet.controllers.jsonserver.readback import over_http
 from quintet.web.server import Response
 

@@ -1,6 +1,6 @@
 """Which questions tell that rights count by now."""
 
-from kit.allowed import account, questions, review
+from kit.cluster.access_reviews import account, questions, review
 
 
 def a_role(kind, name, *rules, namespace=""):

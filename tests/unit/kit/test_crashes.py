@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kit.crashes import ANSWER_LOST, AT_ONCE, first_of_its_type, hit_by, side_by_side, until_hit
+from kit.faults.proxy import DropReply, FaultProxy, Trace, changes_state
+from kit.faults.proxy.requests import Request
+from kit.faults.scenarios import ANSWER_LOST, AT_ONCE, first_of_its_type, hit_by, side_by_side, until_hit
 from kit.process import Program
-from kit.proxy import DropReply, FaultProxy, Trace, changes_state
-from kit.proxy.requests import Request
 
 
 def a_request(verb: str, resource: str = "pods", subresource: str = "") -> Request:

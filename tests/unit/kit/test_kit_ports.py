@@ -1,6 +1,6 @@
 """Ports for programs of tests."""
 
-from kit.quintet import free_port
+from kit.cli.quintet import free_port
 from quintet.local.controlplane.ports import _first_outgoing_port
 
 

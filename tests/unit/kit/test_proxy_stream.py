@@ -4,9 +4,9 @@ import asyncio
 import json
 from typing import Any
 
-from kit.proxy.faults import GoneEvent
-from kit.proxy.requests import Request, anything
-from kit.proxy.stream import Hold, WatchStream
+from kit.faults.proxy.faults import GoneEvent
+from kit.faults.proxy.requests import Request, anything
+from kit.faults.proxy.stream import Hold, WatchStream
 
 
 class Client:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kit.proxy.requests import Request, changes_state, matching
-from kit.proxy.trace import Exchange, Trace
+from kit.faults.proxy.requests import Request, changes_state, matching
+from kit.faults.proxy.trace import Exchange, Trace
 
 SOON = 0.02
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.recorder import Recording
+from kit.cluster.pod_recorder import Recording
 
 
 def a_pod(name: str, *, ready: bool = True, leaving: bool = False, claim: str = "", uid: str = "1") -> dict:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.proxy.requests import changes_state, matching, parse
+from kit.faults.proxy.requests import changes_state, matching, parse
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/a/deployments"
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"

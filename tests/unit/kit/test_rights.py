@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from kit.holders import holders
-from kit.rights import Asked, Held, Holder, asked_in, expanded, judged, summary, table
+from kit.permissions.report import holders
+from kit.permissions.usage import Asked, Held, Holder, asked_in, expanded, judged, summary, table
 
 USER = "system:serviceaccount:quintet-system:quintet-shop"
 OURS = (

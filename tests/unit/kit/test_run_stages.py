@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kit.checkout import ROOT
+from kit.install.checkout import ROOT
 
 MAKEFILE = """
 check: ; @echo no tests here

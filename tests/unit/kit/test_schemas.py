@@ -3,7 +3,7 @@
 import jsonschema
 import pytest
 
-from kit.schemas import closed, of_definition, of_server
+from kit.manifests.json_schemas import closed, of_definition, of_server
 
 META = {"type": "object", "properties": {"name": {"type": "string"}}}
 THING = {

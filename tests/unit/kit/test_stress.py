@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.selection import WORDS, belongs_to
-from kit.stress import _split
+from kit.plugins.kind_selection import WORDS, belongs_to
+from kit.plugins.stress import _split
 from quintet.components import COMPONENTS
 
 

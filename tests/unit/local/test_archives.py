@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 
-from kit.archives import an_image, layer
+from kit.install.image_archives import an_image, layer
 from quintet.local.errors import LocalError
 from quintet.local.images.archives import Gone, Member, opened, rewrite
 

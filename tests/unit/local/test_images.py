@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.archives import an_image, layer
+from kit.install.image_archives import an_image, layer
 from quintet import __version__
 from quintet.local.images import bases, build, builders, catalog, staging
 from quintet.local.images.archives import opened

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.archives import an_image, layer
+from kit.install.image_archives import an_image, layer
 from quintet.local.node.containerd import Containerd
 
 HEADER = "REF TYPE DIGEST SIZE PLATFORMS LABELS"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit import yamltext
+from kit.manifests import yamltext
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES
 from quintet.manifests.catalog import HEADER, catalog_page
 from quintet.manifests.files import CATALOG_PAGE, INSTALLATION, KYMA, differences, generate, write

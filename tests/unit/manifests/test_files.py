@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit import yamltext
+from kit.manifests import yamltext
 from quintet.manifests import files
 from quintet.manifests.__main__ import main
 from quintet.manifests.crd import definition, object_schema

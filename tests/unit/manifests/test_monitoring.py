@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.promql import BOARDS, labels, metrics, of_board, plain, queries
+from kit.manifests.promql import BOARDS, labels, metrics, of_board, plain, queries
 from quintet.manifests.helm import chart
 from quintet.manifests.monitoring import ALERTS, GROUPS, OURS, eventing_monitor, prometheus_rule
 from quintet.manifests.operator import operator_process

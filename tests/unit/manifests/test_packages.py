@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit import yamltext
+from kit.manifests import yamltext
 from quintet import __version__
 from quintet.components import COMPONENTS
 from quintet.manifests import helm, olm

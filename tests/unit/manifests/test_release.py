@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kit import yamltext
+from kit.manifests import yamltext
 from quintet import __version__
 from quintet.cli.install import install
 from quintet.components import COMPONENTS

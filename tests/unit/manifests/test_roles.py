@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kit import yamltext
-from kit.holders import DISPATCHER, RUN
+from kit.manifests import yamltext
+from kit.permissions.report import DISPATCHER, RUN
 from quintet.apis.suite import QuintetSpec, Topology
 from quintet.components import COMPONENTS
 from quintet.manifests.installation import FLAVOURS, installer, objects

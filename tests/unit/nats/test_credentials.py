@@ -5,7 +5,7 @@ import base64
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from kit.nkeys import Key, Operator
+from kit.nats.nkeys import Key, Operator
 from quintet.nats.credentials import from_files, from_secret
 from quintet.nats.errors import CredentialsError
 

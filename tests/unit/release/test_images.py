@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.archives import an_image, layer
+from kit.install.image_archives import an_image, layer
 from quintet.local.images.catalog import Image
 from quintet.release import images
 

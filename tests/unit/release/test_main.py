@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from kit import yamltext
-from kit.checkout import ROOT, copy_of
+from kit.install.checkout import ROOT, copy_of
+from kit.manifests import yamltext
 from quintet import __version__
 from quintet.components import COMPONENTS
 from quintet.manifests import olm

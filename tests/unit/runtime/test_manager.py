@@ -9,9 +9,9 @@ import aiohttp
 import msgspec
 import pytest
 
+from kit.background import meanwhile
 from kit.clock import VirtualClock
 from kit.eventually import eventually_true
-from kit.meanwhile import meanwhile
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.clock import SystemClock
 from quintet.kube.client import Client

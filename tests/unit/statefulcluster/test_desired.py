@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from kit.statefulclusters import a_claim_template, a_cluster
+from kit.kinds.statefulclusters import a_claim_template, a_cluster
 from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import Draw, StatefulCluster
 from quintet.controllers.statefulcluster.decide import desired, revisions

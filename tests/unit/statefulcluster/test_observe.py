@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kit.replicas import NEW, NOW, a_claim, a_pod, leaving, seen
-from kit.statefulclusters import a_cluster
+from kit.kinds.statefulcluster_pods import NEW, NOW, a_claim, a_pod, leaving, seen
+from kit.kinds.statefulclusters import a_cluster
 from quintet.apis.statefulcluster import Claim, ClaimState, StatefulCluster, StatefulClusterStatus
 from quintet.controllers.statefulcluster.decide import claims
 from quintet.controllers.statefulcluster.decide.observe import observe, scaled, wanted

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from kit.replicas import NEW, NOW, OLD, a_claim, a_pod, leaving, not_ready, pending, seen
+from kit.kinds.statefulcluster_pods import NEW, NOW, OLD, a_claim, a_pod, leaving, not_ready, pending, seen
 from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import Draw, Setback
 from quintet.controllers.statefulcluster.decide import plan as strategy

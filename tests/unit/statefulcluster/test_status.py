@@ -5,8 +5,8 @@ import dataclasses
 import msgspec
 import pytest
 
-from kit.replicas import NEW, NOW, OLD, a_claim, a_pod, leaving, not_ready, pending, seen
-from kit.statefulclusters import a_cluster
+from kit.kinds.statefulcluster_pods import NEW, NOW, OLD, a_claim, a_pod, leaving, not_ready, pending, seen
+from kit.kinds.statefulclusters import a_cluster
 from quintet.apis.meta import find_condition
 from quintet.apis.statefulcluster import (
     Claim,

@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from kit.web import WEB, a_cluster
+from kit.kinds.statefulcluster_manifests import WEB, a_cluster
 from quintet.apis.lint import problems
 from quintet.apis.statefulcluster import (
     LONGEST_NAME,

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from kit.web import WEB, a_cluster, changed
+from kit.kinds.statefulcluster_manifests import WEB, a_cluster, changed
 from quintet.apis.statefulcluster import judge
 
 CLAIM = WEB["volumeClaimTemplates"][0]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.released import present, released
+from kit.manifests.released_crds import present, released
 from quintet.controllers.suite.decide.safety import unsafe_changes
 from unit.suite.test_safety import a_definition
 
@@ -26,7 +26,7 @@ def test_objects_of_a_released_definition_are_safe_with_the_present_one(version,
 
 
 def test_a_record_keeps_fields_that_are_called_description():
-    from kit.released import _brief
+    from kit.manifests.released_crds import _brief
 
     schema = {
         "description": "Words.",

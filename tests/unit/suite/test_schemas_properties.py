@@ -5,7 +5,7 @@ import copy
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kit.structural import KEEPS, defaulted, fits, pruned
+from kit.manifests.structural_schemas import KEEPS, defaulted, fits, pruned
 from quintet.controllers.suite.decide.schemas import incompatible
 
 NAMES = ["a", "b", "c"]

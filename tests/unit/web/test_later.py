@@ -1,6 +1,6 @@
 """Answers that are given later, by a call."""
 
-from kit.rawhttp import a_server, echo, get
+from kit.http.raw import a_server, echo, get
 from quintet.web.messages import encoded
 from quintet.web.server import Later, Request, Response
 

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from kit.eventually import eventually
-from kit.rawhttp import echo, get
+from kit.http.raw import echo, get
 from quintet.clock import SystemClock
 from quintet.web.server import Limits, Server
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kit.clock import settle
-from kit.rawhttp import a_server, echo, get, request
+from kit.http.raw import a_server, echo, get, request
 from quintet.web.server import Limits, Response
 
 

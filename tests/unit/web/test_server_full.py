@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kit.eventually import eventually_true
-from kit.rawhttp import a_server, echo, get, request
+from kit.http.raw import a_server, echo, get, request
 from quintet.web.server import Limits, Response
 
 SMALL = Limits(connections=3)

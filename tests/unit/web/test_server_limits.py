@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from kit.clock import settle
 from kit.eventually import eventually_true
-from kit.rawhttp import a_server, echo, get, request
+from kit.http.raw import a_server, echo, get, request
 from quintet.web.server import Limits, Response
 
 SMALL = Limits(header_bytes=1000, headers=20, body_bytes=100, connections=3, pipelined=4)

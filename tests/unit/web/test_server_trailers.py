@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from kit.clock import settle
-from kit.rawhttp import a_server, echo, get, request
+from kit.http.raw import a_server, echo, get, request
 from quintet.web.server import Limits
 
 CHUNKED = request("POST", "/", "Transfer-Encoding: chunked")

@@ -1,0 +1,107 @@
+"""The node that only pretends does to pods what a scheduler and a kubelet would."""
+
+import pytest
+
+from kit.cluster.api import Api
+from kit.cluster.simulated_node import NODE, SimulatedNode
+from kit.eventually import eventually
+from kit.faults.proxy import Answer, Refuse, matching
+
+
+def a_pod(name: str) -> dict:
+    spec = {
+        "containers": [{"name": "main", "image": "quintet.local/x:1"}],
+        "terminationGracePeriodSeconds": 30,
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+async def shown(api: Api, path: str) -> tuple[str, str, str]:
+    """Where the pod is, its phase, and whether it is ready."""
+    pod = await api.get(path)
+    return pod["spec"].get("nodeName", ""), pod["status"]["phase"], condition(pod, "Ready")
+
+
+def condition(pod: dict, name: str) -> str:
+    found = {each["type"]: each["status"] for each in pod["status"].get("conditions", ())}
+    return found.get(name, "")
+
+
+@pytest.fixture
+def path(namespace) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+async def test_pods_become_ready_and_deleted_ones_go(api, namespace, path):
+    async with SimulatedNode(api, namespace=namespace).running() as node:
+        for name in ("a", "b"):
+            await api.create(path, a_pod(name))
+
+        async def ready() -> None:
+            for name in ("a", "b"):
+                assert await shown(api, f"{path}/{name}") == (NODE, "Running", "True")
+
+        await eventually(ready)
+        await api.delete(f"{path}/a")
+
+        async def gone() -> None:
+            assert not await api.exists(f"{path}/a")
+
+        await eventually(gone)
+        # More than once where the scheduler's word about a pod comes in between.
+        assert node.requests["POST", "pods/binding"] >= 2
+
+
+async def test_a_test_decides_how_a_pod_is(api, namespace, path):
+    healths = {"waits": "Pending", "slow": "Running", "broken": "Failed"}
+    node = SimulatedNode(api, namespace=namespace, health=lambda pod: healths[pod["metadata"]["name"]])
+    async with node.running():
+        for name in healths:
+            await api.create(path, a_pod(name))
+
+        async def as_told() -> None:
+            assert (await shown(api, f"{path}/waits"))[1] == "Pending"
+            assert await shown(api, f"{path}/slow") == (NODE, "Running", "False")
+            assert await shown(api, f"{path}/broken") == (NODE, "Failed", "False")
+
+        await eventually(as_told)
+        healths["slow"] = "Ready"
+        node.look_again()
+
+        async def ready() -> None:
+            assert await shown(api, f"{path}/slow") == (NODE, "Running", "True")
+
+        await eventually(ready)
+
+
+async def test_a_server_that_has_too_much_to_do_is_asked_again(api, proxy, proxied, namespace, path):
+    faults = [
+        proxy.inject(Refuse(), when=matching("list", "pods")),
+        proxy.inject(Answer(429, "TooManyRequests"), when=matching("watch", "pods")),
+        proxy.inject(Answer(503, "ServiceUnavailable"), when=matching("create", subresource="binding")),
+        proxy.inject(Refuse(), when=matching("patch", "pods", subresource="status")),
+    ]
+    async with SimulatedNode(proxied, namespace=namespace).running():
+        await api.create(path, a_pod("a"))
+
+        async def ready() -> None:
+            assert await shown(api, f"{path}/a") == (NODE, "Running", "True")
+
+        await eventually(ready)
+    assert [each.left for each in faults] == [0, 0, 0, 0]
+
+
+async def test_a_late_word_of_the_scheduler_about_a_bound_pod_does_not_stay(api, namespace, path):
+    async with SimulatedNode(api, namespace=namespace).running():
+        await api.create(path, a_pod("a"))
+
+        async def scheduled() -> None:
+            assert await shown(api, f"{path}/a") == (NODE, "Running", "True")
+            assert condition(await api.get(f"{path}/a"), "PodScheduled") == "True"
+
+        await eventually(scheduled)
+        late = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        pod = await api.get(f"{path}/a")
+        others = [each for each in pod["status"]["conditions"] if each["type"] != "PodScheduled"]
+        await api.merge(f"{path}/a/status", {"status": {"conditions": [*others, late]}})
+        await eventually(scheduled)

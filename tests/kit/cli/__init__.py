@@ -1,0 +1,1 @@
+"""The command `quintet` as a user runs it."""

@@ -1,0 +1,1 @@
+"""The control plane under test: clients, identities, namespaces, a simulated node, webhooks."""

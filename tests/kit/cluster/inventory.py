@@ -1,0 +1,56 @@
+"""Everything that a cluster holds, of every type that can be listed: to compare before and after."""
+
+from typing import Any
+
+from kit.cluster.api import Api, RefusedError
+
+# They come and go by themselves, or with others that are looked at.
+_FLEETING = {
+    "apiservices",
+    "componentstatuses",
+    "endpoints",
+    "endpointslices",
+    "events",
+    "ipaddresses",
+    "persistentvolumes",
+}
+
+
+async def inventory(api: Api) -> set[str]:
+    """Each object as `type namespace/name`."""
+    found: set[str] = set()
+    looked_at: set[str] = set()
+    for path, group in await _groups(api):
+        for resource in await _get(api, path, "resources"):
+            qualified = f"{resource['name']}.{group}" if group else resource["name"]
+            skipped = resource["name"] in _FLEETING or qualified in looked_at
+            if "list" in resource["verbs"] and not skipped:
+                looked_at.add(qualified)
+                listed = await _get(api, f"{path}/{resource['name']}", "items")
+                found |= {f"{qualified} {_key(item)}" for item in listed}
+    return found
+
+
+async def _get(api: Api, path: str, field: str) -> list[dict[str, Any]]:
+    """What is listed there; nothing, if a definition has gone since its group was listed."""
+    try:
+        return (await api.get(path))[field] or []
+    except RefusedError as error:
+        if error.code != 404:
+            raise
+        return []
+
+
+async def _groups(api: Api) -> list[tuple[str, str]]:
+    """Every version of every group: some types are in one of them alone."""
+    groups = (await api.get("/apis"))["groups"]
+    versions = [(each, version) for each in groups for version in each["versions"]]
+    return [
+        ("/api/v1", ""),
+        *((f"/apis/{version['groupVersion']}", each["name"]) for each, version in versions),
+    ]
+
+
+def _key(item: dict[str, Any]) -> str:
+    metadata = item["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"

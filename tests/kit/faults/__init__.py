@@ -1,0 +1,1 @@
+"""Fault injection between an operator and its API server."""

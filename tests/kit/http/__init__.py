@@ -1,0 +1,1 @@
+"""An HTTP client, a sink and a load generator."""

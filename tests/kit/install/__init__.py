@@ -1,0 +1,1 @@
+"""Versions of the product and the methods to install them."""

@@ -1,0 +1,184 @@
+"""Each way to install, as its users would go it: install, upgrade to a next version, uninstall."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.place import Place
+from kit.install.versions import Version
+from quintet.cli.installing import own as goes_with_the_operator
+from quintet.components import COMPONENTS
+from quintet.manifests.installation import KIAGNOSE, QUINTET, Flavour
+from quintet.manifests.operator import a_quintet, operator
+
+Helm = Callable[..., Any]
+SECONDS = 500
+TWO = ("jsonserver", "checkup")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way; `system` is where the operator lives."""
+
+    system: Place
+    flavour: Flavour = QUINTET
+    controllers: tuple[str, ...] = TWO
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"controllers": list(self.controllers), "replicas": 2}
+
+    def install(self, version: Version) -> None:
+        raise NotImplementedError
+
+    def upgrade(self, after: Version) -> None:
+        raise NotImplementedError
+
+    def uninstall(self, after: Version) -> None:
+        raise NotImplementedError
+
+    def stays(self) -> set[str]:
+        """What is left behind on purpose, besides definitions and what users made."""
+        return set()
+
+    def ask(self) -> None:
+        """Ask for controllers."""
+        self.system.apply(a_quintet(self.flavour, self.spec))
+
+    def forget(self) -> None:
+        """Take the request back, and wait until nobody works any more."""
+        self.system.kubectl("delete", "quintets", "quintet", "--timeout=120s")
+        self.system.kubectl(
+            "wait", "pods", "--for=delete", f"--timeout={SECONDS}s", "-l",
+            "app.kubernetes.io/managed-by=quintet-operator",
+        )  # fmt: skip
+
+
+class ByCommand(Way):
+    """`quintet install`, `quintet upgrade`, `quintet uninstall`."""
+
+    def install(self, version: Version) -> None:
+        chosen = [f"--controllers={name}" for name in self.controllers]
+        self._run(version, "install", *chosen, "--replicas=2")
+
+    def upgrade(self, after: Version) -> None:
+        self._run(after, "upgrade")
+
+    def uninstall(self, after: Version) -> None:
+        self._run(after, "uninstall")
+
+    def stays(self) -> set[str]:
+        """Roles for people, who may still have objects; and the namespace."""
+        bodies = operator(tuple(COMPONENTS.values()), self.flavour)
+        gone = goes_with_the_operator(bodies)
+        roles = {f"clusterroles.rbac.authorization.k8s.io /{body['metadata']['name']}"
+                 for body in bodies if body["kind"] == "ClusterRole" and body not in gone}  # fmt: skip
+        return roles | a_namespace(self.flavour.namespace)
+
+    def _run(self, version: Version, *arguments: str) -> str:
+        where = ("--kubeconfig", str(self.system.cluster.kubeconfig), "--timeout", str(SECONDS))
+        done = version.command(*arguments, *where)
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{situation(self.system)}"
+        return done.stdout
+
+
+class ByCommandWithData(ByCommand):
+    """The same, and at the end everything goes."""
+
+    def uninstall(self, after: Version) -> None:
+        said = self._run(after, "uninstall", "--delete-data", "--yes")
+        assert "so is everything that was made with it" in said
+
+    def stays(self) -> set[str]:
+        return set()
+
+
+class ByKustomize(Way):
+    """`kubectl apply -k`, `kubectl delete -k`."""
+
+    @property
+    def folder(self) -> str:
+        return "config/kiagnose" if self.flavour is KIAGNOSE else "config/operator"
+
+    def install(self, version: Version) -> None:
+        self.system.kubectl("apply", "-k", str(version.root / self.folder))
+        self.system.kubectl("apply", "-f", str(version.root / self.folder / "quintet.yaml"))
+
+    def upgrade(self, after: Version) -> None:
+        self.system.kubectl("apply", "-k", str(after.root / self.folder))
+
+    def uninstall(self, after: Version) -> None:
+        self.forget()
+        self.system.kubectl("delete", "-k", str(after.root / self.folder), f"--timeout={SECONDS}s")
+
+
+class ByFiles(Way):
+    """The files of a release."""
+
+    def install(self, version: Version) -> None:
+        self._apply(version)
+        self.ask()
+
+    def upgrade(self, after: Version) -> None:
+        self._apply(after)
+
+    def uninstall(self, after: Version) -> None:
+        self.forget()
+        self.system.kubectl("delete", "-f", str(after.dist / "install.yaml"), f"--timeout={SECONDS}s")
+
+    def _apply(self, version: Version) -> None:
+        self.system.kubectl("apply", "-f", str(version.dist / "install.yaml"))
+
+
+@dataclass(frozen=True)
+class ByHelm(Way):
+    """The chart."""
+
+    helm: Helm | None = None
+
+    def install(self, version: Version) -> None:
+        # Helm itself would make a namespace that takes pods of any kind.
+        name = self.flavour.namespace
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        metadata = {"name": name, "labels": labels}
+        self.system.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        controllers = f"quintet.spec.controllers={{{','.join(self.controllers)}}}"
+        self._run("install", "quintet", _chart(version), "--set", controllers)
+
+    def upgrade(self, after: Version) -> None:
+        self._run("test", "quintet", "--timeout", f"{SECONDS}s")
+        self._run("upgrade", "quintet", _chart(after), "--reuse-values")
+
+    def uninstall(self, after: Version) -> None:
+        self._run("uninstall", "quintet", "--wait", "--timeout", f"{SECONDS}s")
+
+    def stays(self) -> set[str]:
+        """The namespace is not of the chart."""
+        return a_namespace(self.flavour.namespace)
+
+    def _run(self, *arguments: str) -> None:
+        assert self.helm is not None
+        where = ("--namespace", self.flavour.namespace, "--kubeconfig", str(self.system.cluster.kubeconfig))
+        done = self.helm(*arguments, *where)
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{situation(self.system)}"
+
+
+def _chart(version: Version) -> str:
+    return str(version.dist / f"quintet-{version.version}.tgz")
+
+
+def a_namespace(name: str) -> set[str]:
+    """A namespace, and what Kubernetes puts into each."""
+    return {f"namespaces /{name}", f"configmaps {name}/kube-root-ca.crt", f"serviceaccounts {name}/default"}
+
+
+def situation(place: Place) -> str:
+    """What a person would look at first."""
+    columns = "custom-columns=ABOUT:.involvedObject.name,REASON:.reason,MESSAGE:.message"
+    asked = (
+        ("get", "quintets", "-o", "yaml"),
+        ("get", "pods", "-A", "-o", "wide"),
+        ("get", "events", "-o", columns),
+        ("logs", "-l", "app.kubernetes.io/part-of=quintet", "--tail=20", "--prefix", "--max-log-requests=20"),
+    )
+    return "\n".join(place.run(*each).stdout for each in asked)

@@ -1,0 +1,1 @@
+"""Builders, controllers and wait functions for the objects of each kind."""

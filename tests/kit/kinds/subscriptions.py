@@ -1,0 +1,275 @@
+"""Subscriptions on a real API server and a real NATS server, with their controller and dispatchers.
+
+The EventingBackend of a scene is only an object with the status that its controller would write:
+what is tested here begins behind it.
+"""
+
+import asyncio
+import contextlib
+import functools
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kit.cluster.api import Api
+from kit.cluster.service_accounts import context, write_kubeconfig_for
+from kit.eventually import eventually
+from kit.kinds.controllers import define, operating
+from kit.nats.server import NatsServer
+from quintet.apis.eventingbackend import (
+    EVENTINGBACKEND,
+    EVENTINGBACKENDS,
+    NATS,
+    EventingBackend,
+    effective,
+)
+from quintet.apis.eventingbackend.addresses import Limits
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
+from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS, Subscription
+from quintet.clock import SystemClock
+from quintet.controllers.eventingbackend.decide import desired
+from quintet.controllers.subscription import controller
+from quintet.eventing.dispatcher.decide.policy import Patience
+from quintet.eventing.dispatcher.process import Dispatcher
+from quintet.eventing.sessions import Sessions
+from quintet.eventing.settings import DispatcherSettings, NatsSettings
+from quintet.kube.client import Client
+from quintet.kube.config import load
+from quintet.kube.transport import Transport
+from quintet.nats.client import Client as NatsClient
+from quintet.nats.jetstream import JetStream, StreamConfig
+from quintet.nats.options import Options
+from quintet.observe.health import HealthServer
+from quintet.runtime.manager import Manager
+
+SERVICES = Resource("", "v1", "Service", "services")
+BACKEND, SERVICE = "main", "orders"
+STREAM, DEAD_STREAM, DEAD_LETTERS = "sap", "sap-dead-letter", "dead-letter.sap"
+TYPE = "order.created.v1"
+SUBJECT = f"kyma.commerce.{TYPE}"
+SECONDS = 20.0
+"""How long the server may take for an answer to a test; who asks again and again still asks more than once."""
+# Few tries, but time for each: a sink that is told to wait does so for many seconds.
+IMPATIENT = Patience(most_tries=3, first_retry=0.05, last_retry=0.2, answer=60.0)
+
+
+async def install(client: Client) -> None:
+    """Make the API server serve both kinds."""
+    await define(client, EVENTINGBACKEND, SUBSCRIPTION)
+
+
+def headers(number: int | str, **more: str) -> dict[str, str]:
+    """The headers of an event as the publisher proxy stores it."""
+    return {
+        "ce-specversion": "1.0",
+        "ce-id": str(number),
+        "ce-source": "commerce",
+        "ce-type": TYPE,
+        "content-type": "application/json",
+        "Nats-Msg-Id": f"commerce/{number}/{secrets.token_hex(4)}",
+        **more,
+    }
+
+
+@dataclass(slots=True)
+class Scene:
+    """One namespace with one backend."""
+
+    client: Client
+    namespace: str
+    server: NatsServer
+    nats: NatsClient
+    sessions: Sessions
+    kubeconfig: Path
+    """As the account of dispatchers."""
+    dispatchers: list[Dispatcher] = field(default_factory=list)
+
+    @property
+    def jetstream(self) -> JetStream:
+        return JetStream(self.nats, SECONDS)
+
+    @property
+    def sink(self) -> str:
+        return f"http://{self.host}:8080/events"
+
+    @property
+    def host(self) -> str:
+        return f"{SERVICE}.{self.namespace}.svc.cluster.local"
+
+    @property
+    def settings(self) -> DispatcherSettings:
+        return DispatcherSettings(
+            namespace=self.namespace,
+            backend=BACKEND,
+            event_type_prefix="sap.kyma.custom",
+            nats=NatsSettings(
+                url=self.server.url, stream=STREAM, subject_prefix="kyma", reconnect_seconds=0.5
+            ),
+            max_in_flight=10,
+            deliver_policy="new",
+            dead_letter_subject=DEAD_LETTERS,
+        )
+
+    def key(self, name: str) -> ObjectKey:
+        return ObjectKey(self.namespace, name)
+
+    def body(self, name: str, **spec: Any) -> JsonObject:
+        return {
+            "apiVersion": SUBSCRIPTIONS.api_version,
+            "kind": SUBSCRIPTIONS.kind,
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"sink": self.sink, "source": "commerce", "types": [TYPE], **spec},
+        }
+
+    async def subscribe(self, name: str = "orders", **spec: Any) -> Subscription:
+        return await self.client.create(
+            SUBSCRIPTIONS, self.body(name, **spec), Subscription, namespace=self.namespace
+        )
+
+    async def change(self, name: str, **spec: Any) -> Subscription:
+        return await self.client.patch(SUBSCRIPTIONS, self.key(name), {"spec": spec}, Subscription)
+
+    async def found(self, name: str, reason: str, within: float = 60.0) -> Subscription:
+        """The Subscription, once its status speaks of its generation and says this."""
+
+        async def probe() -> Subscription:
+            seen = await self.client.get(SUBSCRIPTIONS, self.key(name), Subscription)
+            assert seen.status.observed_generation == seen.metadata.generation, seen.status
+            assert [each.reason for each in seen.status.conditions] == [reason], seen.status
+            return seen
+
+        return await eventually(probe, within=within)
+
+    async def publish(self, *numbers: int | str, subject: str = SUBJECT, **more: str) -> None:
+        for number in numbers:
+            await self.jetstream.publish(subject, b'{"n":1}', headers(number, **more), SECONDS)
+
+
+async def a_backend(
+    client: Client, namespace: str, url: str, name: str = BACKEND, type_: str = "nats", **labels: str
+) -> EventingBackend:
+    """An EventingBackend that says it is ready."""
+    config = effective(NATS, {"url": url})
+    body: JsonObject = {
+        "apiVersion": EVENTINGBACKENDS.api_version,
+        "kind": EVENTINGBACKENDS.kind,
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"type": type_, "config": [{"url": url}] if type_ == "nats" else [{"secretRef": "x"}]},
+    }
+    made = await client.create(EVENTINGBACKENDS, body, EventingBackend, namespace=namespace)
+    entries = [{"name": each.name, "value": each.value, "origin": each.origin} for each in config.entries()]
+    status = {
+        "backendType": type_,
+        "eventingReady": True,
+        "observedGeneration": made.metadata.generation,
+        "effectiveConfig": entries if type_ == "nats" else [],
+    }
+    await client.patch(EVENTINGBACKENDS, made.key, {"status": status}, Object, subresource="status")
+    return made
+
+
+async def an_account(client: Client, kubeconfig: Path, backend: EventingBackend) -> str:
+    """What the controller of backends makes for dispatchers; a token for them."""
+    for resource, make in (
+        (desired.SERVICE_ACCOUNTS, desired.account),
+        (desired.ROLES, desired.role),
+        (desired.ROLE_BINDINGS, desired.role_binding),
+    ):
+        await client.create(resource, make(backend), Object, namespace=backend.metadata.namespace)
+    name = desired.account(backend)["metadata"]["name"]
+    path = f"/api/v1/namespaces/{backend.metadata.namespace}/serviceaccounts/{name}/token"
+    async with Api.connect(kubeconfig) as api:
+        made = await api.create(path, {"spec": {"expirationSeconds": 24 * 3600}})
+    return str(made["status"]["token"])
+
+
+async def a_service(client: Client, namespace: str, name: str = SERVICE, **spec: Any) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"ports": [{"port": 8080}], **spec},
+    }
+    await client.create(SERVICES, body, Object, namespace=namespace)
+
+
+@contextlib.asynccontextmanager
+async def a_scene(
+    client: Client, namespace: str, server: NatsServer, kubeconfig: Path
+) -> AsyncIterator[Scene]:
+    """A backend with its streams, a Service as the sink, and a connection of the operator."""
+    clock = SystemClock()
+    async with contextlib.AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scene-")))
+        options = Options(server.url, name="test", reconnect_seconds=0.5)
+        nats = await stack.enter_async_context(NatsClient(options, clock))
+        jetstream = JetStream(nats, SECONDS)
+        await jetstream.create_stream(
+            StreamConfig(name=STREAM, subjects=("kyma.>",), retention="interest", discard="new")
+        )
+        await jetstream.create_stream(StreamConfig(name=DEAD_STREAM, subjects=(DEAD_LETTERS,)))
+        backend = await a_backend(client, namespace, server.url)
+        await a_service(client, namespace)
+        token = await an_account(client, kubeconfig, backend)
+        sessions = Sessions(clock)
+        await sessions.open(
+            ObjectKey(namespace, BACKEND), Options(server.url, name="operator", reconnect_seconds=0.5), "1"
+        )
+        try:
+            own = write_kubeconfig_for(token, kubeconfig, folder / "dispatcher.kubeconfig")
+            yield Scene(client, namespace, server, nats, sessions, own)
+        finally:
+            await sessions.close()
+
+
+@contextlib.asynccontextmanager
+async def subscription_operator(kubeconfig: Path, scene: Scene) -> AsyncIterator[Manager]:
+    """The controller of Subscriptions, for one namespace."""
+    build = functools.partial(controller.build, sessions=scene.sessions)
+    who = context("eventing")
+    async with operating(kubeconfig, build, context=who, namespace=scene.namespace) as manager:
+        yield manager
+
+
+@contextlib.asynccontextmanager
+async def a_dispatcher(
+    scene: Scene, places: Mapping[str, tuple[str, int]], patience: Patience = IMPATIENT
+) -> AsyncIterator[Dispatcher]:
+    """A dispatcher in this process, once it is ready; stopped on the way out."""
+    async with (
+        Transport(load(str(scene.kubeconfig))) as transport,
+        _dispatching(scene, Client(transport), places, patience) as dispatcher,
+    ):
+        yield dispatcher
+
+
+@contextlib.asynccontextmanager
+async def _dispatching(
+    scene: Scene, kube: Client, places: Mapping[str, tuple[str, int]], patience: Patience
+) -> AsyncIterator[Dispatcher]:
+    clock = SystemClock()
+    dispatcher = Dispatcher(
+        settings=scene.settings,
+        kube=kube,
+        clock=clock,
+        identity=f"test-{secrets.token_hex(3)}",
+        health=HealthServer("127.0.0.1", 0, clock),
+        limits=Limits.of(),
+        patience=patience,
+        places=places,
+    )
+    task = asyncio.create_task(dispatcher.run())
+
+    def ready() -> None:
+        assert not task.done(), task
+        assert dispatcher.finding() is None, dispatcher.finding()
+
+    try:
+        await eventually(ready, within=60)
+        yield dispatcher
+    finally:
+        dispatcher.stop()
+        await task

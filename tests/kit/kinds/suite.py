@@ -1,0 +1,209 @@
+"""The suite operator on a real API server, as the account that it is installed with and no more.
+
+Its controllers run on a node only. Where there is none, `register_webhooks` does the one thing of theirs that
+the operator waits for.
+"""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from kit.background import meanwhile
+from kit.cluster.access_reviews import in_force
+from kit.cluster.api import Api, RefusedError
+from kit.eventually import eventually
+from kit.faults.proxy import FaultProxy
+from kit.kinds.controllers import CRDS, operating
+from quintet.apis.meta import JsonObject, ObjectKey
+from quintet.apis.suite import QUINTETS, Quintet
+from quintet.components import COMPONENTS
+from quintet.controllers.suite import controller
+from quintet.controllers.suite.decide.parts import BY_KIND, OWNED, SELECTOR, VALIDATING, key_of
+from quintet.kube.client import Client
+from quintet.manifests.installation import QUINTET, Flavour, in_namespace, installer
+from quintet.manifests.operator import a_quintet, operator
+from quintet.runtime.manager import Manager
+
+ALL = tuple(COMPONENTS.values())
+NAMES = [component.name for component in ALL]
+THE_ONE = ObjectKey("", "quintet")
+PATH = "/apis/quintet.dev/v1alpha1/quintets"
+ASKED_ABOUT_NOTHING = {
+    "name": "nothing.quintet.dev",
+    "clientConfig": {"url": "https://127.0.0.1:1/"},
+    "rules": [
+        {"apiGroups": ["nobody"], "apiVersions": ["v1"], "resources": ["none"], "operations": ["CREATE"]}
+    ],
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+}
+
+
+def a_flavour(namespace: str, image: str = "q:1", progress_seconds: int = 180) -> Flavour:
+    placed = in_namespace(QUINTET, namespace, image)
+    return replace(placed, progress_seconds=progress_seconds)
+
+
+def path_of(body: JsonObject) -> str:
+    """Where an object of the installation is."""
+    key = key_of(body)
+    return BY_KIND[body["kind"]].path(key.namespace, key.name)
+
+
+def administered(flavour: Flavour) -> Iterator[JsonObject]:
+    """What an administrator installs, without the process: that runs in the test."""
+    for body in operator(ALL, flavour):
+        if body["kind"] in BY_KIND and body["kind"] not in ("Deployment", "NetworkPolicy"):
+            yield body
+
+
+async def prepare(api: Api, flavour: Flavour) -> str:
+    """Install the operator's account and rights; gives a token for it."""
+    for body in administered(flavour):
+        await api.apply(path_of(body), body, manager="administrator", force=True)
+
+    async def served() -> None:
+        await api.get(PATH)
+
+    await eventually(served, within=60)
+    await in_force(api, administered(flavour))
+    account = f"/api/v1/namespaces/{flavour.namespace}/serviceaccounts/{flavour.operator}/token"
+    token = await api.create(account, {"spec": {"expirationSeconds": 3600}})
+    return str(token["status"]["token"])
+
+
+async def tidy(api: Api, flavour: Flavour) -> None:
+    """Take the Quintet, what it owns and the operator's rights away; definitions stay for other tests."""
+    await remove(api, f"{PATH}/{THE_ONE.name}")
+    for resource in OWNED:
+        if not resource.namespaced:
+            await eventually(functools.partial(_none_left, api, resource.path()), within=120)
+    for body in administered(flavour):
+        if body["kind"] != "CustomResourceDefinition":
+            await remove(api, path_of(body))
+
+
+async def remove(api: Api, path: str) -> None:
+    with contextlib.suppress(RefusedError):
+        await api.delete(path)
+
+
+async def removal_finished(api: Api, namespace: str) -> None:
+    """Wait until nothing of an installation is still on its way out: it could not be made again."""
+
+    async def probe() -> None:
+        definitions = (await api.get(CRDS.path()))["items"]
+        going = [each["metadata"]["name"] for each in definitions if "deletionTimestamp" in each["metadata"]]
+        home = f"/api/v1/namespaces/{namespace}"
+        if await api.exists(home) and "deletionTimestamp" in (await api.get(home))["metadata"]:
+            going.append(namespace)
+            # The node that would end them may be gone.
+            await api.delete(f"{home}/pods", gracePeriodSeconds="0")
+        assert going == []
+
+    await eventually(probe, within=180)
+
+
+async def _none_left(api: Api, path: str) -> None:
+    found = await owned(api, path)
+    assert found == [], found
+
+
+async def owned(api: Api, path: str) -> list[str]:
+    """The names of what the operator made, of one type."""
+    listed = await api.get(path, labelSelector=SELECTOR)
+    return sorted(each["metadata"]["name"] for each in listed["items"])
+
+
+@contextlib.asynccontextmanager
+async def prepared(api: Api, flavour: Flavour, *, register: bool = True) -> AsyncIterator[str]:
+    """Install the operator's account and rights, and give a token for it; nothing of it is left afterwards."""
+    token = await prepare(api, flavour)
+    try:
+        async with meanwhile(*([register_webhooks(api)] if register else [])):
+            yield token
+    finally:
+        await tidy(api, flavour)
+
+
+async def register_webhooks(api: Api) -> None:
+    """Fill in the webhook configurations that the operator makes, as its controllers do on a node."""
+    while True:
+        # Gone meanwhile, or the API server has too much to do: nobody would see that this had ended.
+        with contextlib.suppress(RefusedError, aiohttp.ClientError, TimeoutError):
+            listed = await api.get(VALIDATING.path(), labelSelector=SELECTOR)
+            for name in [each["metadata"]["name"] for each in listed["items"] if "webhooks" not in each]:
+                await api.merge(VALIDATING.path("", name), {"webhooks": [ASKED_ABOUT_NOTHING]})
+        await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def suite_operator(
+    proxy: FaultProxy, token: str, folder: Path, flavour: Flavour
+) -> AsyncIterator[Manager]:
+    """The operator in this process, behind the proxy, as its own account."""
+    async with suite_operator_at(proxy.write_kubeconfig(folder, token=token), flavour) as manager:
+        yield manager
+
+
+@contextlib.asynccontextmanager
+async def suite_operator_at(
+    kubeconfig: Path, flavour: Flavour, version: str = "1.2.3"
+) -> AsyncIterator[Manager]:
+    """The operator in this process, as whoever a kubeconfig is for."""
+    build = functools.partial(controller.build, install=installer(ALL, flavour), version=version)
+    async with operating(kubeconfig, build, context=None, namespace=flavour.namespace) as manager:
+        yield manager
+
+
+async def put_definition(api: Api, path: str, spec: JsonObject) -> None:
+    """Write a definition's spec over whatever is there; its controllers may be writing as well."""
+
+    async def once() -> None:
+        live = await api.get(path)
+        await api.update(path, {**live, "spec": spec})
+
+    await eventually(once, within=60)
+
+
+async def wanted(api: Api, **spec: Any) -> None:
+    """Make the Quintet be so."""
+    body = a_quintet(spec=spec)
+    if await api.exists(f"{PATH}/{THE_ONE.name}"):
+        await api.merge(f"{PATH}/{THE_ONE.name}", {"spec": spec})
+    else:
+        await api.create(PATH, body)
+
+
+async def with_condition(
+    client: Client, kind: str, status: str, reason: str = "", *, within: float = 120.0
+) -> Quintet:
+    """The Quintet, once it says so about its current generation."""
+
+    async def probe() -> Quintet:
+        quintet = await client.get(QUINTETS, THE_ONE, Quintet)
+        assert quintet.status.observed_generation == quintet.metadata.generation, quintet.status
+        (found,) = [each for each in quintet.status.conditions if each.type == kind]
+        assert found.status == status, quintet.status
+        assert reason in ("", found.reason), quintet.status
+        return quintet
+
+    return await eventually(probe, within=within)
+
+
+async def settled(client: Client, *, ready: str = "", within: float = 120.0) -> Quintet:
+    """The Quintet, once nothing is being changed and every controller is ready."""
+
+    async def probe() -> Quintet:
+        quintet = await with_condition(client, "Progressing", "False", within=1)
+        assert all(each.ready for each in quintet.status.components), quintet.status
+        assert ready in ("", quintet.status.ready), quintet.status
+        return quintet
+
+    return await eventually(probe, within=within)

@@ -1,0 +1,1 @@
+"""Readers and checkers of generated manifests."""

@@ -1,0 +1,1 @@
+"""NATS and SAP Event Mesh servers, publishers and dispatchers."""

@@ -1,0 +1,1 @@
+"""Comparison of the permissions of our ServiceAccounts with their use."""

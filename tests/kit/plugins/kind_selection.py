@@ -1,0 +1,36 @@
+"""Selects the tests of one kind: `--kind checkup`, as `make test KIND=checkup` passes it on.
+
+A test belongs to a kind by the words in its path below `tests`.
+"""
+
+from pathlib import Path
+
+import pytest
+
+WORDS = {
+    "jsonserver": ("jsonserver",),
+    "eventingbackend": ("backend", "dispatcher", "event", "nats", "publisher", "subscription", "discovery"),
+    "statefulcluster": ("statefulcluster",),
+    "casconfig": ("casconfig",),
+    "checkup": ("checkup",),
+    "suite": ("suite", "install", "components"),
+}
+
+
+def add_option(parser: pytest.Parser) -> None:
+    parser.addoption("--kind", choices=sorted(WORDS), help="run only the tests of one kind")
+
+
+def belongs_to(kind: str, path: Path) -> bool:
+    """Return whether a test file is about the kind."""
+    return any(word in str(path) for word in WORDS[kind])
+
+
+def deselect_other_kinds(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take the tests of other kinds out of `items`, if one kind was chosen."""
+    kind, tests = config.getoption("kind"), Path(__file__).parents[2]
+    if kind is None:
+        return
+    kept = [item for item in items if belongs_to(kind, item.path.relative_to(tests))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
