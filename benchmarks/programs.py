@@ -15,7 +15,7 @@ from pathlib import Path
 
 from quintet.local.build.programs import content_hash
 from quintet.local.build.toolchain import find_go
-from quintet.local.paths import cache_directory, locked
+from quintet.local.paths import cache_directory, hold_lock
 
 HERE = Path(__file__).resolve().parent
 GO_MODULE = HERE / "peers/go"
@@ -54,7 +54,7 @@ def python_environment(progress: Progress) -> Path:
 def _kept(name: str, make: Callable[[Path], None], *, moves: bool = True) -> Path:
     """A folder of the cache, complete or absent; an environment cannot be moved once it is made."""
     product, done = cache_directory() / name, cache_directory() / f"{name}.done"
-    with locked(cache_directory() / f"{name}.lock"):
+    with hold_lock(cache_directory() / f"{name}.lock"):
         if done.exists() and product.is_dir():
             return product
         target = product.with_name(f"{name}.unfinished") if moves else product

@@ -89,7 +89,7 @@ def _of_a_namespace(place: Place) -> Iterator[tuple[str, str]]:
 
 
 def _of_a_cluster(cluster: Cluster, *, everything: bool) -> Iterator[tuple[str, str]]:
-    dead = [each.name for each in cluster.processes() if not each.alive()]
+    dead = [each.name for each in cluster.processes() if not each.is_alive()]
     if dead:
         yield f"cluster {cluster.name}: programs that do not run", ", ".join(dead)
     if everything:

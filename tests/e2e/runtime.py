@@ -4,7 +4,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from quintet.local.build.packages import container_runtime
+from quintet.local.build.packages import find_container_runtime
 from quintet.local.cluster import Cluster
 from quintet.local.images import build
 from quintet.local.images.catalog import Image
@@ -35,7 +35,7 @@ class Runtime:
         """Call containerd's own client, which must succeed."""
         place = f"/proc/{self.cluster.process('namespace').pid}/ns"
         enter = ["nsenter", f"--net={place}/net", f"--mount={place}/mnt", "--"]
-        program = container_runtime(lambda _: None).programs / "ctr"
+        program = find_container_runtime(lambda _: None).programs / "ctr"
         command = [*enter, str(program), "--address", config.SOCKET, "--namespace", "k8s.io", *arguments]
         answer = subprocess.run(command, capture_output=True, text=True)
         assert answer.returncode == 0, f"ctr {' '.join(arguments)}: {answer.stderr}"

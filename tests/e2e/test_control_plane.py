@@ -21,7 +21,7 @@ from e2e.traces import below, processes
 from kit.eventually import eventually
 from quintet.local.build import programs, versions
 from quintet.local.build.toolchain import find_go
-from quintet.local.cluster import Cluster, down, down_all, load, up
+from quintet.local.cluster import Cluster, down, down_all, load_cluster, up
 from quintet.local.errors import LocalError
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def shared(shared_state: Path) -> Shared:
 @pytest.fixture(scope="module")
 def plain(shared: Shared) -> Cluster:
     """The shared control plane, as tests work with it."""
-    return load("default")
+    return load_cluster("default")
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_up_answers_in_json_and_a_kubectl_of_the_user_works_with_it(shared, plai
     assert (found["name"], found["node"], found["version"]) == (
         "default",
         None,
-        f"v{versions.find().release}",
+        f"v{versions.find_version().release}",
     )
     said = subprocess.run(
         [plain.programs / "kubectl", "--kubeconfig", found["kubeconfig"], "get", "--raw", "/readyz"],
@@ -115,10 +115,12 @@ def test_kubectl_takes_every_flag_of_its_own(shared):
 
 @pytest.mark.exhaustive
 def test_a_cluster_that_runs_keeps_its_version_and_says_so_to_whoever_wants_another(shared):
-    other = next(name for name in versions.VERSIONS if name != versions.find().name)
+    other = next(name for name in versions.VERSIONS if name != versions.find_version().name)
     answer = shared.quintet("up", "--kubernetes", other)
     assert answer.returncode == 1
-    assert f"cluster default already runs, with Kubernetes v{versions.find().release}" in answer.stderr
+    assert (
+        f"cluster default already runs, with Kubernetes v{versions.find_version().release}" in answer.stderr
+    )
     assert "quintet down --name default" in answer.stderr
     assert shared.quintet("up").returncode == 0, "any version will do"
 
@@ -185,7 +187,7 @@ def test_two_clusters_side_by_side_do_not_see_each_other(plain, audited):
     assert audited.kubectl("get", "namespace", "only-in-one").returncode == 0
     assert plain.kubectl("get", "namespace", "only-in-one").returncode == 1
     down(audited.name)  # the last test that uses it
-    assert plain.healthy()
+    assert plain.is_healthy()
 
 
 @pytest.mark.parametrize("name", ["kube-apiserver", pytest.param("etcd", marks=pytest.mark.exhaustive)])
@@ -194,7 +196,7 @@ def test_a_killed_program_can_be_started_again_and_nothing_is_lost(plain, name):
     before = plain.process(name).pid
     plain.process(name).kill()
     plain.process(name).restart()
-    plain.wait_ready()
+    plain.wait_until_ready()
     assert plain.process(name).pid != before
     answer = plain.kubectl("get", "configmap", f"kept-by-{name}")
     assert answer.returncode == 0, answer.stderr
@@ -239,7 +241,7 @@ def test_up_and_down_work_from_a_wheel(state, tmp_path_factory):
         assert where.startswith(str(place))
         return said
 
-    assert json.loads(run("up", "-o", "json"))["version"] == f"v{versions.find().release}"
+    assert json.loads(run("up", "-o", "json"))["version"] == f"v{versions.find_version().release}"
     assert run("kubectl", "get", "--raw", "/readyz") == "ok"
     run("down")
     nothing_left(state)
@@ -254,7 +256,7 @@ def test_up_on_a_half_dead_cluster_starts_what_ended_and_keeps_its_objects(share
     first.process(victim).kill()
     said = []
     second = up("half", progress=said.append)
-    assert second.healthy()
+    assert second.is_healthy()
     assert f"{victim} of cluster half has ended: starting it again" in said
     assert {each.name for each in second.processes() if each.pid != old[each.name]} == {victim}
     assert second.kubectl("get", "configmap", f"kept-{victim}").returncode == 0
@@ -266,7 +268,7 @@ def test_up_on_a_dead_cluster_starts_an_empty_one(state):
     for each in first.processes():
         each.kill()
     second = up("dead")
-    assert second.healthy()
+    assert second.is_healthy()
     assert second.kubectl("get", "configmap", "lost").returncode == 1
 
 
@@ -274,15 +276,15 @@ def test_up_on_a_cluster_that_does_not_answer_refuses_and_erases_nothing(state, 
     cluster = up("slow")
     cluster.kubectl("create", "configmap", "kept")
     pids = {each.name: each.pid for each in cluster.processes()}
-    monkeypatch.setattr("quintet.local.existing.SECONDS", 1.0, raising=False)
-    cluster.process("kube-apiserver").stop_signal(signal.SIGSTOP)
+    monkeypatch.setattr("quintet.local.repair.SECONDS", 1.0, raising=False)
+    cluster.process("kube-apiserver").send_signal(signal.SIGSTOP)
     try:
         with pytest.raises(LocalError, match="cluster slow runs but is not ready") as caught:
             up("slow")
     finally:
-        cluster.process("kube-apiserver").stop_signal(signal.SIGCONT)
+        cluster.process("kube-apiserver").send_signal(signal.SIGCONT)
     assert "quintet down --name slow" in caught.value.next_step
-    cluster.wait_ready()
+    cluster.wait_until_ready()
     assert {each.name: each.pid for each in cluster.processes()} == pids
     assert up("slow").kubectl("get", "configmap", "kept").returncode == 0
 
@@ -292,7 +294,7 @@ def test_up_refuses_a_running_cluster_whose_record_is_damaged(state):
     (cluster.directory / "cluster.json").write_text("")
     with pytest.raises(LocalError, match=r"its cluster\.json cannot be read"):
         up("damaged")
-    assert cluster.healthy()
+    assert cluster.is_healthy()
 
 
 @pytest.mark.exhaustive

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from quintet.local.images import build, catalog
-from quintet.local.images.archives import opened
+from quintet.local.images.archives import open_archive
 from quintet.local.paths import cache_directory
 
 pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
@@ -26,6 +26,6 @@ def test_an_image_that_is_built_twice_is_the_same_file(reference, tmp_path, monk
         monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         built.append(build.build_archive(image, print))
     one, two = built
-    with opened(one) as first, opened(two) as second:
+    with open_archive(one) as first, open_archive(two) as second:
         assert first.digest == second.digest
     assert one.read_bytes() == two.read_bytes()

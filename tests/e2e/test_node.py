@@ -277,7 +277,7 @@ def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node
         "nothing is left",
         lambda: str(Traces.of(node_state).added_since(before)),
     )
-    left = [each for each in inside if each.alive()]
+    left = [each for each in inside if each.is_alive()]
     assert left == [], "somebody is still in a network of the node"
 
 
@@ -317,7 +317,7 @@ def test_the_demo_leaves_the_cluster_that_kubeconfig_names_as_it_was(quintet, st
     assert answer.returncode == 0, f"{answer.stderr}\n{answer.stdout}"
     assert '"name": "Person A"' in answer.stdout, answer.stdout
     assert "Checkup" not in answer.stdout, "it was not asked for"
-    assert local.names() == ["other"]
+    assert local.list_clusters() == ["other"]
     eventually(lambda: other.kubectl(*everything).stdout == before, "the cluster is as it was", seconds=120)
 
 

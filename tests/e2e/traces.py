@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from quintet.local.node.cgroups import group_of
+from quintet.local.node.cgroups import cluster_cgroup
 from quintet.local.paths import cache_directory
-from quintet.local.process import Identity
+from quintet.local.process import ProcessIdentity
 
 # The name of the cluster that these tests give a node.
 CLUSTER = "e2e"
@@ -75,11 +75,11 @@ def processes(state: Path) -> list[str]:
     return [f"{folder.name} {command[:160]}" for folder, command in _processes(state)]
 
 
-def in_networks(networks: Iterable[str]) -> list[Identity]:
+def in_networks(networks: Iterable[str]) -> list[ProcessIdentity]:
     """Return every process in these networks, whosever it is. Later a number may mean the network of others."""
     wanted = set(networks)
     folders = [folder for folder in Path("/proc").glob("[0-9]*") if _networks_of([folder]) & wanted]
-    return [found for folder in folders if (found := Identity.of(int(folder.name)))]
+    return [found for folder in folders if (found := ProcessIdentity.of(int(folder.name)))]
 
 
 def _processes(state: Path) -> Iterator[tuple[Path, str]]:
@@ -95,7 +95,7 @@ def _processes(state: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _group(state: Path, name: str) -> str:
-    return group_of(state / "quintet/clusters" / name).name
+    return cluster_cgroup(state / "quintet/clusters" / name).name
 
 
 def below(folder: Path) -> Iterator[str]:

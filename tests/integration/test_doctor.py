@@ -14,7 +14,7 @@ import pytest
 
 from kit.eventually import eventually
 from quintet.local.cluster import Cluster
-from quintet.local.controlplane.certificates import Authority, kubeconfig, write_kubeconfig
+from quintet.local.controlplane.certificates import Authority, render_kubeconfig, write_kubeconfig
 
 PROGRAM = Path(sys.executable).with_name("quintet")
 
@@ -107,7 +107,7 @@ def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path):
     Authority.create(tmp_path / "pki")
     stranger = tmp_path / "config"
     files = cluster.certificate("admin", ("system:masters",))
-    write_kubeconfig(stranger, kubeconfig(cluster.server, tmp_path / "pki" / "ca.crt", *files))
+    write_kubeconfig(stranger, render_kubeconfig(cluster.server, tmp_path / "pki" / "ca.crt", *files))
 
     message, step = the_failure(doctor("--kubeconfig", stranger))
 
@@ -164,7 +164,7 @@ def test_credentials_that_the_server_does_not_know(cluster: Cluster, tmp_path: P
     Authority.create(tmp_path / "pki")
     files = Authority.load(tmp_path / "pki").issue("me", "admin", ("system:masters",))
     path = tmp_path / "config"
-    write_kubeconfig(path, kubeconfig(cluster.server, cluster.ca, *files))
+    write_kubeconfig(path, render_kubeconfig(cluster.server, cluster.ca, *files))
 
     message, step = the_failure(doctor("--kubeconfig", path))
 
@@ -177,7 +177,7 @@ def test_a_server_that_is_not_there(cluster: Cluster, tmp_path: Path):
         held.bind(("127.0.0.1", 0))
         server = f"https://127.0.0.1:{held.getsockname()[1]}"
         path = tmp_path / "config"
-        write_kubeconfig(path, kubeconfig(server, cluster.ca, *cluster.certificate("admin")))
+        write_kubeconfig(path, render_kubeconfig(server, cluster.ca, *cluster.certificate("admin")))
 
         message, step = the_failure(doctor("--kubeconfig", path))
 

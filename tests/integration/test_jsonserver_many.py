@@ -28,9 +28,9 @@ from quintet.kube.client import Client
 def no_pods(cluster, namespace) -> Iterator[None]:
     """Nobody acts on Deployments of the test, so that only our own writes are seen."""
     manager = cluster.process("kube-controller-manager")
-    manager.stop_signal(signal.SIGSTOP)
+    manager.send_signal(signal.SIGSTOP)
     yield
-    manager.stop_signal(signal.SIGCONT)
+    manager.send_signal(signal.SIGCONT)
 
 
 def cpu_seconds(pid: int) -> float:

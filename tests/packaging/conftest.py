@@ -17,7 +17,7 @@ import pytest
 
 from e2e.diagnosis import pytest_runtest_makereport
 from quintet.local.cluster import prepare
-from quintet.local.paths import cache_directory, locked
+from quintet.local.paths import cache_directory, hold_lock
 from quintet.release.__main__ import main
 
 __all__ = ["pytest_runtest_makereport"]
@@ -68,7 +68,7 @@ def _build(name: str) -> None:
     if go is None:
         _missing[name] = f"{name} is built with Go, which is not here"
         return
-    with locked(product.with_name(f"{product.name}.lock")):
+    with hold_lock(product.with_name(f"{product.name}.lock")):
         if _kept(name).exists():
             return
         with tempfile.TemporaryDirectory(dir=product.parent, suffix=".unfinished") as unfinished:

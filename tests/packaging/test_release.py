@@ -22,7 +22,7 @@ from kit.install.checkout import ROOT, copy_of
 from quintet import __version__
 from quintet.local.build.toolchain import find_go
 from quintet.local.images import catalog
-from quintet.local.images.archives import Member, opened
+from quintet.local.images.archives import LayerFile, open_archive
 from quintet.local.paths import cache_directory
 from quintet.release.sbom import python_packages
 
@@ -124,7 +124,7 @@ def test_a_release_holds_everything_and_a_sum_of_each_file(release):
 
 @pytest.mark.parametrize("reference", NAMES)
 def test_a_digest_is_that_of_the_archive(release, reference):
-    with opened(release.archive(reference)) as archive:
+    with open_archive(release.archive(reference)) as archive:
         assert (archive.digest, archive.size) == (
             release.images[reference]["digest"],
             release.images[reference]["size"],
@@ -135,7 +135,7 @@ def test_a_digest_is_that_of_the_archive(release, reference):
 def test_the_list_of_debians_packages_is_complete(release, reference):
     """Every package of Debian brings a folder below /usr/share/doc, some also those of packages they stand for."""
     folders, provided = set(), set()
-    with opened(release.archive(reference)) as archive:
+    with open_archive(release.archive(reference)) as archive:
         for member in archive.members():
             path = Path(member.path).parts
             if path[:3] == ("usr", "share", "doc") and len(path) > 3:
@@ -172,9 +172,9 @@ def test_the_list_of_npm_packages_is_what_was_locked(release, reference):
 def test_the_list_of_go_modules_is_what_go_reads_from_the_programs(release, reference, tmp_path):
     go = find_go(lambda _: None)
     want = set()
-    with opened(release.archive(reference)) as archive:
+    with open_archive(release.archive(reference)) as archive:
         for member in archive.members():
-            if isinstance(member, Member) and member.mode & 0o111:
+            if isinstance(member, LayerFile) and member.mode & 0o111:
                 path = tmp_path / "program"
                 path.write_bytes(member.content.read())
                 path.chmod(0o755)
@@ -217,9 +217,9 @@ def test_nothing_of_the_building_machine_is_in_an_image(release, reference):
         "var/cache/apt/a",
     )
     left = {}
-    with opened(release.archive(reference)) as archive:
+    with open_archive(release.archive(reference)) as archive:
         for member in archive.members():
-            if isinstance(member, Member) and member.path.startswith(ours):
+            if isinstance(member, LayerFile) and member.path.startswith(ours):
                 left[member.path] = member.content.read()
     assert {path: content for path, content in left.items() if content} == {}
 

@@ -101,7 +101,7 @@ def kubectl(arguments: tuple[str, ...]) -> None:
     or set QUINTET_CLUSTER.
     """
     name, rest = _split(arguments)
-    found = cluster.load(name)
+    found = cluster.load_cluster(name)
     if found is None:
         raise LocalError(f"there is no cluster {name}", f"quintet up --name {name}")
     program = str(found.programs / "kubectl")

@@ -151,11 +151,11 @@ def _rewritten(obj: JsonObject) -> JsonObject:
 
 def _read(kind: CustomResource, *, every: bool) -> Sample | None:
     from quintet.cli.documents import documents
-    from quintet.local.paths import shipped
+    from quintet.local.paths import find_resource
 
     word = kind.resource.kind.lower()
     names = (f"{word}-every-field.yaml", f"{word}-every-key.yaml") if every else (f"{word}.yaml",)
-    found = [path for name in names if (path := shipped("config") / "samples" / name).exists()]
+    found = [path for name in names if (path := find_resource("config") / "samples" / name).exists()]
     if not found:
         return None
     bodies = [each.value for each in documents(str(found[0]))]

@@ -32,10 +32,10 @@ def page(kind: str, reason: str) -> str:
 
 @functools.cache
 def _table() -> dict[tuple[str, str], str]:
-    from quintet.local.paths import shipped
+    from quintet.local.paths import find_resource
 
     try:
-        text = shipped(FILE).read_text()
+        text = find_resource(FILE).read_text()
     except OSError:
         return {}
     return read(text)

@@ -18,18 +18,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quintet.local import existing
 from quintet.local.api import Api
-from quintet.local.build import programs, versions
-from quintet.local.cleanup import clear, note_host
+from quintet.local.build.programs import build_kubernetes
+from quintet.local.build.versions import find_version, requested_version
+from quintet.local.cleanup import remove_cluster, write_host
 from quintet.local.controlplane import audit
-from quintet.local.controlplane.layout import Layout, Wanted
+from quintet.local.controlplane.layout import Layout, StartOptions
 from quintet.local.controlplane.ports import free_ports
-from quintet.local.controlplane.start import start_control_plane, wait_ready, write_certificates
+from quintet.local.controlplane.start import start_control_plane, wait_until_ready, write_certificates
 from quintet.local.errors import LocalError, explain_os_error
-from quintet.local.guard import attempt_of, guarded
-from quintet.local.paths import cluster_directory, clusters_directory, locked, write_file
-from quintet.local.process import Process, wait_until
+from quintet.local.guard import guard_start, read_attempt
+from quintet.local.paths import cluster_directory, clusters_directory, hold_lock, write_file
+from quintet.local.process import ManagedProcess, find_processes, wait_until
+from quintet.local.repair import is_removable, repair_cluster
 from quintet.local.teardown import remove_if_empty
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ PORT_RACES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Process):
+class ClusterProcess(ManagedProcess):
     """One program of a running cluster, which a test may kill and start again."""
 
     cluster: Cluster
@@ -54,7 +55,7 @@ class Member(Process):
         if self.name == "etcd" and self.cluster.node is None:
             wait_until(self.cluster._etcd_healthy, RESTART_SECONDS, lambda: late("does not get ready"))
         else:
-            self.cluster.wait_ready()
+            self.cluster.wait_until_ready()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Cluster:
     @property
     def audit_log(self) -> Path | None:
         """Who asked for what, if it was started to note that."""
-        return self.directory / audit.LOG if audit.kept(self.directory) else None
+        return self.directory / audit.LOG if audit.is_enabled(self.directory) else None
 
     @property
     def port(self) -> int:
@@ -103,23 +104,23 @@ class Cluster:
         own = {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.directory / "kubectl-cache")}
         return os.environ | own
 
-    def process(self, name: str) -> Member:
+    def process(self, name: str) -> ClusterProcess:
         """Return the handle of one program, for example "kube-apiserver"."""
-        return Member(name, self.directory / "processes", self)
+        return ClusterProcess(name, self.directory / "processes", self)
 
-    def processes(self) -> list[Member]:
+    def processes(self) -> list[ClusterProcess]:
         """Return every program that was started."""
-        return [self.process(each.name) for each in existing.find_processes(self.directory)]
+        return [self.process(each.name) for each in find_processes(self.directory / "processes")]
 
-    def healthy(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether every process runs and the API server is ready."""
-        return all(process.alive() for process in self.processes()) and (
+        return all(process.is_alive() for process in self.processes()) and (
             Api(self.directory, self.port).get("/readyz") is not None
         )
 
-    def wait_ready(self) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until the API server answers again."""
-        wait_ready(self.directory, self.port, [self.process("kube-apiserver")])
+        wait_until_ready(self.directory, self.port, [self.process("kube-apiserver")])
 
     def _etcd_healthy(self) -> bool:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -157,11 +158,11 @@ class Cluster:
         not_after: datetime.datetime | None = None,
     ) -> Path:
         """Write a kubeconfig for a user of its own; what it may do is up to RBAC."""
-        from quintet.local.controlplane.certificates import kubeconfig, write_kubeconfig
+        from quintet.local.controlplane.certificates import render_kubeconfig, write_kubeconfig
 
         certificate, key = self.certificate(common_name, organizations, not_after=not_after)
         path = certificate.with_suffix(".kubeconfig")
-        write_kubeconfig(path, kubeconfig(self.server, self.ca, certificate, key))
+        write_kubeconfig(path, render_kubeconfig(self.server, self.ca, certificate, key))
         return path
 
 
@@ -180,14 +181,14 @@ def up(
     try:
         # A bad name, and a running cluster of another version, are said before ten minutes of building.
         directory = cluster_directory(name)
-        if (found := load(name)) and found.healthy():
+        if (found := load_cluster(name)) and found.is_healthy():
             return _refresh(check(found), report)
         programs = prepare(node=node, progress=report, kubernetes=kubernetes)
-        with locked(_lock(name)):
-            if not existing.is_dead(directory):
-                return _refresh(check(existing.repair(name, directory, load(name), report)), report)
-            wanted = Wanted(name, programs, node, durable, audited)
-            return _start(wanted, report)
+        with hold_lock(_lock(name)):
+            if not is_removable(directory):
+                repaired = repair_cluster(name, directory, load_cluster(name), report)
+                return _refresh(check(repaired), report)
+            return _start(StartOptions(name, programs, node, durable, audited), report)
     except OSError as error:
         raise explain_os_error(error) from error
     finally:
@@ -196,23 +197,23 @@ def up(
 
 def prepare(*, node: bool, progress: Callable[[str], None], kubernetes: str | None = None) -> Path:
     """Build what a cluster needs, if the cache does not have it; return the folder of programs."""
-    versions.find(kubernetes)  # an unknown one is said before anything is built
+    find_version(kubernetes)  # an unknown one is said before anything is built
     if node:
-        from quintet.local.node.start import Parts, require
+        from quintet.local.node.start import NodeParts, check_requirements
 
-        require()
-        Parts.find(progress)
-    return programs.build_kubernetes(progress, kubernetes)
+        check_requirements()
+        NodeParts.find(progress)
+    return build_kubernetes(progress, kubernetes)
 
 
 def down(name: str, *, only_attempt: str | None = None) -> bool:
     """Stop the cluster and remove everything of it; return whether there was anything."""
     directory = cluster_directory(name)
     try:
-        with locked(_lock(name)):
+        with hold_lock(_lock(name)):
             existed = directory.exists()
-            if existed and only_attempt in (None, attempt_of(name)):
-                clear(directory)
+            if existed and only_attempt in (None, read_attempt(name)):
+                remove_cluster(directory)
             return existed
     except OSError as error:
         raise explain_os_error(error) from error
@@ -222,15 +223,15 @@ def down(name: str, *, only_attempt: str | None = None) -> bool:
 
 def down_all() -> list[str]:
     """Stop every cluster of this user; return their names."""
-    return [name for name in names() if down(name)]
+    return [name for name in list_clusters() if down(name)]
 
 
-def names() -> list[str]:
+def list_clusters() -> list[str]:
     """Return the names of this user's clusters."""
     return sorted(path.name for path in clusters_directory().glob("*") if path.is_dir())
 
 
-def load(name: str) -> Cluster | None:
+def load_cluster(name: str) -> Cluster | None:
     """Return the cluster if its start was finished, whether or not it is still well."""
     known = {each.name for each in fields(Cluster)}
     try:
@@ -243,10 +244,10 @@ def load(name: str) -> Cluster | None:
         return None  # damaged, or of a version that noted other things
 
 
-def _start(wanted: Wanted, report: Callable[[str], None]) -> Cluster:
+def _start(options: StartOptions, report: Callable[[str], None]) -> Cluster:
     for remaining in reversed(range(PORT_RACES)):
         try:
-            return _attempt_start(wanted, report)
+            return _attempt_start(options, report)
         except LocalError as error:
             # Between choosing a free port and listening on it another process may take it.
             if remaining == 0 or "address already in use" not in error.message:
@@ -254,33 +255,33 @@ def _start(wanted: Wanted, report: Callable[[str], None]) -> Cluster:
     raise AssertionError("unreachable")
 
 
-def _attempt_start(wanted: Wanted, report: Callable[[str], None]) -> Cluster:
-    name, programs = wanted.name, wanted.programs
+def _attempt_start(options: StartOptions, report: Callable[[str], None]) -> Cluster:
+    name, programs = options.name, options.programs
     directory = cluster_directory(name)
     attempt = secrets.token_hex(8)
     if directory.exists():
         report(f"clearing away what is left of cluster {name}")
-        clear(directory)
-    with guarded(name, attempt):
+        remove_cluster(directory)
+    with guard_start(name, attempt):
         try:
             directory.mkdir(mode=0o700, parents=True)
-            note_host(directory)
+            write_host(directory)
             write_file(directory / "attempt", attempt)
-            if wanted.node:
+            if options.node:
                 from quintet.local.node.start import start_with_node
 
-                layout, node_name = start_with_node(wanted, directory, report)
+                layout, node_name = start_with_node(options, directory, report)
             else:
                 etcd, peer, api = free_ports(3)
                 layout = Layout(directory, programs, etcd, peer, api, api)
-                layout = replace(layout, durable=wanted.durable, audited=wanted.audited)
+                layout = replace(layout, durable=options.durable, audited=options.audited)
                 node_name = None
                 report(f"starting the control plane of cluster {name}")
                 write_certificates(layout)
                 start_control_plane(layout)
             return _store(name, layout, node_name)
         except BaseException as error:
-            clear(directory, keep_logs=isinstance(error, LocalError))
+            remove_cluster(directory, keep_logs=isinstance(error, LocalError))
             raise
 
 
@@ -298,7 +299,7 @@ def _store(name: str, layout: Layout, node: str | None) -> Cluster:
         "etcd_url": layout.etcd_url,
     }
     write_file(layout.directory / "cluster.json", json.dumps(stored, indent=2))
-    cluster = load(name)
+    cluster = load_cluster(name)
     assert cluster is not None
     return cluster
 
@@ -310,7 +311,7 @@ def _check(cluster: Cluster, *, node: bool, audited: bool, kubernetes: str | Non
         lacks = "without a node"
     elif audited and cluster.audit_log is None:
         lacks = "without an audit log"
-    elif versions.asked(kubernetes) and cluster.version != f"v{versions.find(kubernetes).release}":
+    elif requested_version(kubernetes) and cluster.version != f"v{find_version(kubernetes).release}":
         lacks = f"with Kubernetes {cluster.version}"
     if lacks:
         step = f"quintet down --name {cluster.name}, or choose another --name"

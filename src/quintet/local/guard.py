@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def guarded(name: str, attempt: str) -> Iterator[None]:
+def guard_start(name: str, attempt: str) -> Iterator[None]:
     """Have the cluster `name` removed if this process does not finish or undo its start in the block."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "quintet.local.guard", name, attempt],
@@ -35,17 +35,17 @@ def guarded(name: str, attempt: str) -> Iterator[None]:
     finally:
         process.stdin.close()
         # While something is left to undo it waits for the lock that we hold: it must not be waited for.
-        if not cut_off(name, attempt):
+        if not was_interrupted(name, attempt):
             process.wait()
 
 
-def cut_off(name: str, attempt: str) -> bool:
+def was_interrupted(name: str, attempt: str) -> bool:
     """Whether that start was begun, and neither finished nor undone."""
     directory = cluster_directory(name)
-    return attempt_of(name) == attempt and not (directory / "cluster.json").exists()
+    return read_attempt(name) == attempt and not (directory / "cluster.json").exists()
 
 
-def attempt_of(name: str) -> str | None:
+def read_attempt(name: str) -> str | None:
     """Return which start made what is in the cluster's folder."""
     try:
         return (cluster_directory(name) / "attempt").read_text()
@@ -56,7 +56,7 @@ def attempt_of(name: str) -> str | None:
 def main(name: str, attempt: str) -> None:
     """Wait until the start is over; remove what it has left, unless somebody has begun it anew."""
     sys.stdin.read()
-    if cut_off(name, attempt):
+    if was_interrupted(name, attempt):
         from quintet.local.cluster import down
 
         down(name, only_attempt=attempt)

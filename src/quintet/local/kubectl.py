@@ -31,14 +31,14 @@ class Kubectl:
     environment: Mapping[str, str]
     namespace: str
 
-    def at(self, namespace: str) -> Kubectl:
+    def in_namespace(self, namespace: str) -> Kubectl:
         """Another namespace of the same cluster."""
         return replace(self, namespace=namespace)
 
     async def call(self, *arguments: str, allow: str = "", text: str = "") -> str:
         """What it answers; `allow` is in the words of an error that is none, `text` is what it reads."""
         command = [str(self.program), f"--namespace={self.namespace}", *arguments]
-        code, answer, said = await ran(command, self.environment, text)
+        code, answer, said = await run_program(command, self.environment, text)
         if code == 0 or (allow and allow in said):
             return answer
         reason = (said.strip().splitlines() or ["it gave no reason"])[-1]
@@ -55,7 +55,7 @@ class Kubectl:
         """A call and its answer, as a user would see them."""
         return f"$ kubectl {' '.join(arguments)}\n{(await self.call(*arguments)).rstrip()}"
 
-    async def insist(self, *arguments: str, want: str = "") -> str:
+    async def retry(self, *arguments: str, want: str = "") -> str:
         """Try for a while, until `want` is in the answer: a Service follows its pods with a delay."""
         error = None
         try:
@@ -78,13 +78,13 @@ class Kubectl:
             ) from None
 
     async def wait(self, thing: str, state: str) -> None:
-        """Wait for `condition=…`, `jsonpath=…`, `create` or `delete`; trouble is told by its cause."""
+        """Wait for `condition=…`, `jsonpath=…`, `create` or `delete`; trouble is found by its cause."""
         try:
             await self.call("wait", thing, f"--for={state}", f"--timeout={WAIT}s")
         except LocalError as error:
-            raise await self._late(thing, in_words(state), error) from error
+            raise await self._late(thing, describe_condition(state), error) from error
 
-    async def rolled_out(self, thing: str) -> None:
+    async def wait_for_rollout(self, thing: str) -> None:
         """Wait until every pod of a workload is as it should be."""
         try:
             await self.call("rollout", "status", thing, f"--timeout={WAIT}s")
@@ -93,8 +93,8 @@ class Kubectl:
 
     async def _late(self, thing: str, state: str, error: LocalError) -> LocalError:
         try:
-            told, pods = await self.read(thing), await self.read("pods")
-            cause = why(told) or waiting(pods["items"]) or error.message
+            found, pods = await self.read(thing), await self.read("pods")
+            cause = find_failed_condition(found) or find_waiting_reason(pods["items"]) or error.message
         except LocalError:
             cause = error.message
         return LocalError(
@@ -103,7 +103,9 @@ class Kubectl:
         )
 
 
-async def ran(command: list[str], environment: Mapping[str, str], text: str = "") -> tuple[int, str, str]:
+async def run_program(
+    command: list[str], environment: Mapping[str, str], text: str = ""
+) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a program that is not left behind."""
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -122,8 +124,8 @@ async def ran(command: list[str], environment: Mapping[str, str], text: str = ""
     return process.returncode or 0, output.decode(), errors.decode()
 
 
-def in_words(state: str) -> str:
-    """What `kubectl wait --for` is told, to be said after the name of an object."""
+def describe_condition(state: str) -> str:
+    """What `kubectl wait --for` is found, to be said after the name of an object."""
     sort, _, value = state.partition("=")
     match sort:
         case "condition":
@@ -136,16 +138,16 @@ def in_words(state: str) -> str:
             return "is gone"
 
 
-def why(told: Mapping[str, Any]) -> str:
+def find_failed_condition(found: Mapping[str, Any]) -> str:
     """What the conditions of an object say is wrong; empty if nothing is."""
-    for condition in told.get("status", {}).get("conditions", ()):
+    for condition in found.get("status", {}).get("conditions", ()):
         bad = "True" if condition["type"] in ("Failed", "Degraded") else "False"
         if condition["status"] == bad and condition.get("message"):
             return str(condition["message"])
     return ""
 
 
-def waiting(pods: Iterable[Mapping[str, Any]]) -> str:
+def find_waiting_reason(pods: Iterable[Mapping[str, Any]]) -> str:
     """What the first pod waits for that does not run, in the words of its status; empty if all run."""
     for pod in pods:
         status, name = pod["status"], pod["metadata"]["name"]

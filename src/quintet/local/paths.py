@@ -32,7 +32,7 @@ def cache_directory() -> Path:
     return _base("XDG_CACHE_HOME", ".cache")
 
 
-def for_this_machine(name: str) -> str:
+def name_for_platform(name: str) -> str:
     """Return the name of something in the cache that runs on one sort of machine; a cache can be shared."""
     here = f"{platform.system()}-{platform.machine()}".lower()
     return name if here == "linux-x86_64" else f"{name}-{here}"
@@ -53,7 +53,7 @@ def cluster_directory(name: str) -> Path:
     return clusters_directory() / name
 
 
-def shipped(name: str) -> Path:
+def find_resource(name: str) -> Path:
     """A file or folder that belongs to us: in the package when installed, else in the checkout."""
     here = Path(__file__).resolve().parent
     packaged = here / "share" / name
@@ -67,7 +67,7 @@ def _base(variable: str, fallback: str) -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Hold the lock file `path` and remove it afterwards; the kernel lets go of it when this process dies."""
     descriptor = _lock(path)
     try:
@@ -96,7 +96,7 @@ def _lock(path: Path) -> int:
 
 
 @contextmanager
-def workplace(product: Path, leftovers: str = "") -> Iterator[Path]:
+def build_folder(product: Path, leftovers: str = "") -> Iterator[Path]:
     """Give a folder to make `product` in, with the lock held; first remove what killed builds have left."""
     for left in product.parent.glob(f"{leftovers or product.name}-*{UNFINISHED}"):
         teardown.remove_tree(left, within=product.parent)

@@ -41,7 +41,7 @@ REASONS = ("F1", "E1", "error", "Error", "panic", "failed", "sh: ")
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProcessIdentity:
     """Which process a pid meant when it was noted."""
 
     pid: int
@@ -50,7 +50,7 @@ class Identity:
     boot: str = ""
 
     @classmethod
-    def parse(cls, record: str) -> Identity | None:
+    def parse(cls, record: str) -> ProcessIdentity | None:
         """Read a line of /proc/PID/stat and one of the boot; without /proc, `PID START` as told by `ps`."""
         line, _, boot = record.partition("\n")
         pid, _, rest = line.strip().partition(" ")
@@ -65,19 +65,19 @@ class Identity:
         return cls(int(pid), " ".join(rest.split()))
 
     @classmethod
-    def of(cls, pid: int) -> Identity | None:
+    def of(cls, pid: int) -> ProcessIdentity | None:
         """Who has this pid now; None if nobody, or only a zombie that waits to be reaped."""
         record = _look(pid)
         found = cls.parse(record)
         return None if found is None or _is_dead(record) else found
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether that very process still runs."""
-        return Identity.of(self.pid) == self
+        return ProcessIdentity.of(self.pid) == self
 
     def send(self, number: int) -> None:
         """Send a signal to that very process; nothing happens if it is gone."""
-        teardown.signal_process(self.pid, number, self.alive)
+        teardown.signal_process(self.pid, number, self.is_alive)
 
 
 def _is_dead(record: str) -> bool:
@@ -98,7 +98,7 @@ def _look(pid: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ManagedProcess:
     """One program of a cluster: `directory` holds its record NAME.pid, command NAME.json and log NAME.log."""
 
     name: str
@@ -110,10 +110,10 @@ class Process:
         return self.directory / f"{self.name}.log"
 
     @property
-    def identity(self) -> Identity | None:
+    def identity(self) -> ProcessIdentity | None:
         """Who was started last under this name."""
         try:
-            return Identity.parse((self.directory / f"{self.name}.pid").read_text())
+            return ProcessIdentity.parse((self.directory / f"{self.name}.pid").read_text())
         except FileNotFoundError:
             return None
 
@@ -121,14 +121,14 @@ class Process:
     def pid(self) -> int:
         """The pid of the running process."""
         found = self.identity
-        if found is None or not found.alive():
+        if found is None or not found.is_alive():
             raise LocalError(f"{self.name} is not running", f"look at {self.log}")
         return found.pid
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it runs."""
         found = self.identity
-        return found is not None and found.alive()
+        return found is not None and found.is_alive()
 
     def start(
         self,
@@ -170,13 +170,13 @@ class Process:
 
     def failure(self, what: str) -> LocalError:
         """Make the error that says in one line why this program is not well."""
-        reason = self.last_words()
+        reason = self.find_log_reason()
         next_step = f"look at {self.log}"
         if CAUSES[0] in reason:
             next_step = f"free some space and run the command again, or {next_step}"
         return LocalError(f"{self.name} {what}: {reason}", next_step)
 
-    def last_words(self) -> str:
+    def find_log_reason(self) -> str:
         """Return the line of the log that most likely explains an end."""
         try:
             lines = [line.strip() for line in self.log.read_text(errors="replace").splitlines()[-200:]]
@@ -187,7 +187,7 @@ class Process:
         telling += [line for line in lines if line.startswith(REASONS)]
         return (telling or lines or ["its log is empty"])[0][:300]
 
-    def stop_signal(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send a signal, for example SIGSTOP to freeze it."""
         found = self.identity
         if found is not None:
@@ -195,7 +195,7 @@ class Process:
 
     def kill(self) -> None:
         """End it at once and wait until it is gone."""
-        end([self], grace=0)
+        end_processes([self], grace=0)
 
 
 def _inherited() -> dict[str, str]:
@@ -216,7 +216,12 @@ def _readable(line: str) -> str:
         return line
 
 
-def end(processes: Iterable[Process], *, grace: float = GRACE) -> None:
+def find_processes(directory: Path) -> list[ManagedProcess]:
+    """Return every program that was started with its record in `directory`."""
+    return [ManagedProcess(path.stem, directory) for path in sorted(directory.glob("*.json"))]
+
+
+def end_processes(processes: Iterable[ManagedProcess], *, grace: float = GRACE) -> None:
     """End processes together: SIGTERM, then SIGKILL for those that outstay the grace."""
     waiting = [found for process in processes if (found := process.identity) is not None]
     for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 30.0)):
@@ -227,7 +232,7 @@ def end(processes: Iterable[Process], *, grace: float = GRACE) -> None:
             # One that a test has frozen would not hear the signal.
             identity.send(signal.SIGCONT)
         deadline = time.monotonic() + patience
-        while (waiting := [each for each in waiting if each.alive()]) and time.monotonic() < deadline:
+        while (waiting := [each for each in waiting if each.is_alive()]) and time.monotonic() < deadline:
             time.sleep(0.02)
     if waiting:
         pids = ", ".join(str(each.pid) for each in waiting)

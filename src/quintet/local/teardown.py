@@ -60,7 +60,7 @@ def check_cgroup_name(name: str) -> None:
         )
 
 
-def pids_in(folders: Iterable[Path]) -> set[int]:
+def list_pids(folders: Iterable[Path]) -> set[int]:
     """Return every process in cgroup folders, at any depth."""
     found: set[int] = set()
     for folder in folders:
@@ -76,7 +76,7 @@ def remove_cgroup(name: str, hierarchies: Sequence[Path]) -> None:
     check_cgroup_name(name)
     folders = [hierarchy / name for hierarchy in hierarchies]
     deadline = time.monotonic() + SECONDS
-    while pids := pids_in(folders):
+    while pids := list_pids(folders):
         if time.monotonic() > deadline:
             raise LocalError(f"processes of cgroup {name} do not end: {sorted(pids)}", "run it again")
         _kill_members(pids, folders)
@@ -100,7 +100,7 @@ def _kill_members(pids: Iterable[int], folders: Sequence[Path]) -> None:
             _check_pid(pid)
             with suppress(ProcessLookupError):
                 descriptors[pid] = os.pidfd_open(pid)
-        for pid in pids_in(folders).intersection(descriptors):
+        for pid in list_pids(folders).intersection(descriptors):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(descriptors[pid], signal.SIGKILL)
     finally:

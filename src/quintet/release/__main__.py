@@ -78,15 +78,15 @@ def _write(options: argparse.Namespace) -> None:
         for path, content in release(tuple(COMPONENTS.values()), offered, earlier).items():
             file(path, content)
     if "python" in wanted:
-        packages.write(options.root, requirements, file)
+        packages.write_packages(options.root, requirements, file)
     if "images" in wanted:
-        images.write(requirements, file, _progress)
+        images.write_images(requirements, file, _progress)
     file(Path(SUMS), _sums(output, written))
 
 
 def _can_build() -> bool:
     """Whether images can be built here; says so if not."""
-    why = images.unbuildable()
+    why = images.reason_not_buildable()
     if why:
         sys.stderr.write(f"left out: images, their SBOMs and images.json: {why}\n")
     return not why

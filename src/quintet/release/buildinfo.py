@@ -16,7 +16,7 @@ _FENCE = 16
 _NO_VERSION = "(devel)"
 
 
-def modules(program: bytes) -> Iterator[tuple[str, str]]:
+def read_modules(program: bytes) -> Iterator[tuple[str, str]]:
     """Name and version of each module, Go's own library as `stdlib`; nothing if it is no Go program."""
     start = program.find(_MARK)
     while start >= 0 and not _is_header(program, start):

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from email.parser import BytesHeaderParser
 
-from quintet.local.images.archives import Gone, Member
-from quintet.release.buildinfo import modules
+from quintet.local.images.archives import LayerFile, RemovedPath
+from quintet.release.buildinfo import read_modules
 from quintet.release.sbom import Package, python_name
 
 _DEBIAN = "var/lib/dpkg/status"
@@ -31,13 +31,13 @@ class Contents:
     """Id and version of the operating system."""
 
 
-def contents(members: Iterable[Member | Gone]) -> Contents:
+def read_contents(members: Iterable[LayerFile | RemovedPath]) -> Contents:
     """Look at every file; what a later layer has replaced or removed does not count."""
     found: dict[str, tuple[Package, ...]] = {}
     system = None
     for member in members:
         _forget(found, member.path)
-        if isinstance(member, Gone):
+        if isinstance(member, RemovedPath):
             continue
         if member.path == _SYSTEM:
             system = _system(member.content.read().decode())
@@ -51,7 +51,7 @@ def _forget(found: dict[str, tuple[Package, ...]], path: str) -> None:
         del found[known]
 
 
-def _packages(member: Member) -> Iterator[Package]:
+def _packages(member: LayerFile) -> Iterator[Package]:
     if member.path == _DEBIAN:
         yield from debian_packages(member.content.read().decode())
     elif member.path.startswith(f"{_DEBIAN}.d/"):
@@ -64,7 +64,7 @@ def _packages(member: Member) -> Iterator[Package]:
         yield Package("npm", described["name"], described["version"])
     elif member.mode & 0o111 and (start := member.content.read(4)) == _ELF:
         yield from (
-            Package("golang", name, version) for name, version in modules(start + member.content.read())
+            Package("golang", name, version) for name, version in read_modules(start + member.content.read())
         )
 
 

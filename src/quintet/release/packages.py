@@ -21,14 +21,14 @@ _BUILD = (
 )
 
 
-def write(root: Path, requirements: str, file: Callable[[Path, bytes | Path], None]) -> None:
+def write_packages(root: Path, requirements: str, file: Callable[[Path, bytes | Path], None]) -> None:
     """Build both and give each file to `file`, with the list of what the wheel needs."""
     with tempfile.TemporaryDirectory() as product:
         _build(root, Path(product))
         for built in sorted(Path(product).iterdir()):
             file(Path("python") / built.name, built.read_bytes())
-    subject = sbom.Subject("quintet", __version__, "application", f"pkg:pypi/quintet@{__version__}")
-    text = sbom.document(subject, sbom.python_packages(requirements))
+    subject = sbom.SbomSubject("quintet", __version__, "application", f"pkg:pypi/quintet@{__version__}")
+    text = sbom.render_document(subject, sbom.python_packages(requirements))
     file(Path("sbom/python.cdx.json"), text.encode())
 
 

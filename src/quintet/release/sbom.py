@@ -38,7 +38,7 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class SbomSubject:
     """What a document is about."""
 
     name: str
@@ -69,7 +69,7 @@ def with_hashes(packages: Iterable[Package], locked: Iterable[Package]) -> list[
     return [replace(each, hashes=known[each.url].hashes) if each.url in known else each for each in packages]
 
 
-def document(subject: Subject, packages: Iterable[Package]) -> str:
+def render_document(subject: SbomSubject, packages: Iterable[Package]) -> str:
     """The whole document, as JSON."""
     listed = sorted(set(packages))
     reference = f"{subject.name}:{subject.version}"
@@ -88,7 +88,7 @@ def document(subject: Subject, packages: Iterable[Package]) -> str:
     return json.dumps({**body, "serialNumber": f"urn:uuid:{serial}"}, indent=2) + "\n"
 
 
-def _system(subject: Subject) -> list[JsonObject]:
+def _system(subject: SbomSubject) -> list[JsonObject]:
     if subject.system is None:
         return []
     name, version = subject.system

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Thread
 
 from quintet.local.cluster import Cluster
-from quintet.local.node.cgroups import group_of
+from quintet.local.node.cgroups import cluster_cgroup
 
 # $0 takes the pid into the cluster's cgroup; exec keeps the pid.
 _JOIN_AND_BECOME = 'echo $$ >"$0" && exec "$@"'
@@ -24,7 +24,7 @@ class Beside:
         environment: Mapping[str, str] | None = None,
         lines: int | None = 5000,
     ) -> None:
-        group = group_of(cluster.directory)
+        group = cluster_cgroup(cluster.directory)
         network = f"/proc/{cluster.process('namespace').pid}/ns/net"
         self.said: deque[str] = deque(maxlen=lines)
         self._process = subprocess.Popen(

@@ -21,7 +21,7 @@ from e2e.runtime import Runtime
 from quintet import __version__
 from quintet.local.build.programs import content_hash
 from quintet.local.cluster import Cluster
-from quintet.local.paths import cache_directory, locked
+from quintet.local.paths import cache_directory, hold_lock
 
 ROOT = Path(__file__).parents[3]
 NEXT = "0.2.0"
@@ -105,7 +105,7 @@ def next_version() -> Version:
     hashes = [content_hash(ROOT / part, without=_LEFT_OUT) for part in _PARTS]
     key = content_hash(ROOT / "requirements", *hashes, *map(str, _EDITS))
     kept = cache_directory() / "releases" / f"{NEXT}-{key}"
-    with locked(kept.with_name(f"{kept.name}.lock")):
+    with hold_lock(kept.with_name(f"{kept.name}.lock")):
         if not kept.exists():
             with tempfile.TemporaryDirectory(dir=kept.parent, suffix=".unfinished") as unfinished:
                 copy = Path(unfinished) / "copy"

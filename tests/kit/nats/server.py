@@ -19,19 +19,19 @@ from kit.eventually import eventually, eventually_true
 from kit.process import Program
 from quintet.local.build.programs import content_hash
 from quintet.local.images import staging
-from quintet.local.paths import cache_directory, locked, shipped
+from quintet.local.paths import cache_directory, find_resource, hold_lock
 
 
 @functools.cache
 def nats_server() -> Path:
     """The program; the first time it is built, which takes a minute or two."""
-    folder = shipped("images/nats")
+    folder = find_resource("images/nats")
     kept = cache_directory() / f"nats-{content_hash(folder, without=('programs',))}"
-    with locked(kept.with_suffix(".lock")):
+    with hold_lock(kept.with_suffix(".lock")):
         if not kept.is_dir():
             with tempfile.TemporaryDirectory(dir=kept.parent, suffix=".unfinished") as unfinished:
                 programs = Path(unfinished) / "programs"
-                staging.go_tools(folder, programs, _say)
+                staging.build_go_tools(folder, programs, _say)
                 programs.rename(kept)
     return kept / "nats-server"
 

@@ -24,7 +24,7 @@ from quintet.cli.demo.suite import Found, wanted
 from quintet.cli.main import quintet
 from quintet.components import COMPONENTS
 from quintet.local.errors import LocalError
-from quintet.local.kubectl import Kubectl, in_words, waiting, why
+from quintet.local.kubectl import Kubectl, describe_condition, find_failed_condition, find_waiting_reason
 from quintet.manifests.installation import FLAVOURS
 
 ROOT = Path(__file__).parents[3]
@@ -127,7 +127,7 @@ def test_the_next_step_can_be_taken(kept, want):
     ids=["no condition", "all is well", "not ready", "not failed", "failed"],
 )
 def test_the_cause_is_what_the_object_says_of_itself(conditions, want):
-    assert why({"status": {"conditions": conditions}}) == want
+    assert find_failed_condition({"status": {"conditions": conditions}}) == want
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_cause_is_what_the_object_says_of_itself(conditions, want):
     ],
 )
 def test_a_state_is_said_in_words(state, want):
-    assert in_words(state) == want
+    assert describe_condition(state) == want
 
 
 async def test_a_wait_in_vain_names_the_object_its_cause_and_the_next_step(tmp_path):
@@ -165,9 +165,9 @@ def test_the_cause_is_what_the_first_pod_waits_for():
         "metadata": {"name": "c"},
         "status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}]},
     }
-    assert waiting([running]) == ""
-    assert waiting([running, stuck, unplaced]) == "pod b: ErrImagePull: no such image"
-    assert waiting([unplaced]) == "pod c: no node"
+    assert find_waiting_reason([running]) == ""
+    assert find_waiting_reason([running, stuck, unplaced]) == "pod b: ErrImagePull: no such image"
+    assert find_waiting_reason([unplaced]) == "pod c: no node"
 
 
 @pytest.mark.parametrize(

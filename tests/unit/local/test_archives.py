@@ -7,13 +7,13 @@ import pytest
 
 from kit.install.image_archives import an_image, layer
 from quintet.local.errors import LocalError
-from quintet.local.images.archives import Gone, Member, opened, rewrite
+from quintet.local.images.archives import LayerFile, RemovedPath, normalize_archive, open_archive
 
 
 def seen(path):
-    with opened(path) as archive:
+    with open_archive(path) as archive:
         return [
-            (each.path, each.content.read(), each.mode) if isinstance(each, Member) else each
+            (each.path, each.content.read(), each.mode) if isinstance(each, LayerFile) else each
             for each in archive.members()
         ]
 
@@ -29,13 +29,13 @@ def test_every_file_of_every_layer_is_seen_in_order(tmp_path, compressed):
 def test_what_a_layer_removes_is_said(tmp_path):
     path = tmp_path / "image.tar"
     an_image(path, layer(("etc/.wh.passwd", b""), ("var/.wh..wh..opq", b""), ("usr/bin/awk", "mawk")))
-    assert seen(path) == [Gone("etc/passwd"), Gone("var"), Gone("usr/bin/awk")]
+    assert seen(path) == [RemovedPath("etc/passwd"), RemovedPath("var"), RemovedPath("usr/bin/awk")]
 
 
 def test_digest_and_size_are_those_of_the_manifest(tmp_path):
     path, content = tmp_path / "image.tar", layer(("a", b"1"))
     digest = an_image(path, content)
-    with opened(path) as archive:
+    with open_archive(path) as archive:
         assert (archive.digest, archive.size) == (digest, len(content) + len(b"{}"))
 
 
@@ -43,7 +43,7 @@ def test_the_same_image_becomes_the_same_file_whenever_it_was_saved(tmp_path):
     for number, name in enumerate(("one", "two")):
         an_image(tmp_path / name, layer(("a", b"1")), mtime=number, reverse=bool(number))
         os.utime(tmp_path / name, (number, number))
-        rewrite(tmp_path / name, tmp_path / f"{name}.tar")
+        normalize_archive(tmp_path / name, tmp_path / f"{name}.tar")
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
     assert seen(tmp_path / "one.tar") == seen(tmp_path / "one")
 
@@ -51,7 +51,7 @@ def test_the_same_image_becomes_the_same_file_whenever_it_was_saved(tmp_path):
 def test_links_in_an_archive_are_kept(tmp_path):
     source, target = tmp_path / "one", tmp_path / "two"
     source.write_bytes(layer(("x/layer.tar", b"1"), ("y/layer.tar", "../x/layer.tar"), compressed=False))
-    rewrite(source, target)
+    normalize_archive(source, target)
     with tarfile.open(target) as packed:
         assert [(each.name, each.linkname) for each in packed] == [
             ("x/layer.tar", ""),
@@ -66,7 +66,7 @@ def test_an_archive_of_another_form_is_refused_with_the_next_step(tmp_path):
         pytest.raises(
             LocalError, match=r"other\.tar is no archive of one image.*it has no index\.json"
         ) as error,
-        opened(path),
+        open_archive(path),
     ):
         pass
     assert "build the image again" in error.value.next_step

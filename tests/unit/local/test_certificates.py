@@ -6,7 +6,7 @@ import stat
 import pytest
 from cryptography import x509
 
-from quintet.local.controlplane.certificates import Authority, kubeconfig, write_kubeconfig
+from quintet.local.controlplane.certificates import Authority, render_kubeconfig, write_kubeconfig
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_private_keys_are_for_their_owner_only(authority):
 def test_a_kubeconfig_needs_no_other_file(authority, tmp_path):
     certificate, key = authority.issue("inline", "dave")
     path = tmp_path / "kubeconfig"
-    content = kubeconfig("https://127.0.0.1:1", authority.directory / "ca.crt", certificate, key)
+    content = render_kubeconfig("https://127.0.0.1:1", authority.directory / "ca.crt", certificate, key)
     write_kubeconfig(path, content)
     config = json.loads(path.read_text())
     user = config["users"][0]["user"]

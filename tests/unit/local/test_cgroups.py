@@ -9,7 +9,7 @@ import pytest
 
 from quintet.local.errors import LocalError
 from quintet.local.node import cgroups
-from quintet.local.node.cgroups import Group
+from quintet.local.node.cgroups import Cgroup
 
 # Those that the kernel refuses to give to children of a cgroup with processes of its own.
 DOMAIN_CONTROLLERS = {"memory", "io", "hugetlb"}
@@ -42,7 +42,7 @@ def container(monkeypatch):
     with subprocess.Popen(join, stdin=subprocess.PIPE) as process:
         while str(process.pid) not in (place / "cgroup.procs").read_text().split():
             assert process.poll() is None
-        monkeypatch.setattr(cgroups, "hierarchies", lambda: [place])
+        monkeypatch.setattr(cgroups, "find_hierarchies", lambda: [place])
         yield place, process
     for path, _, _ in os.walk(place, topdown=False):
         os.rmdir(path)
@@ -53,7 +53,7 @@ def container(monkeypatch):
 
 def test_a_node_in_a_container_gets_controllers_though_the_root_has_processes(container):
     place, process = container
-    group = Group("quintet-x-00000000")
+    group = Cgroup("quintet-x-00000000")
     group.create()
     want = set((place / "cgroup.controllers").read_text().split()) & set(cgroups.CONTROLLERS)
     assert want
@@ -67,13 +67,13 @@ def test_a_cgroup_without_processes_is_given_no_leaf(container):
     place, process = container
     process.stdin.close()
     process.wait()
-    Group("quintet-x-00000000").create()
+    Cgroup("quintet-x-00000000").create()
     assert not (place / "init").exists()
 
 
 def test_controllers_that_cannot_be_enabled_are_an_error_with_the_next_step(tmp_path, monkeypatch):
     (tmp_path / "cgroup.controllers").write_text("memory pids")
-    monkeypatch.setattr(cgroups, "hierarchies", lambda: [tmp_path])
+    monkeypatch.setattr(cgroups, "find_hierarchies", lambda: [tmp_path])
     with pytest.raises(LocalError, match="cannot be enabled") as caught:
-        Group("quintet-x-00000000").create()
+        Cgroup("quintet-x-00000000").create()
     assert "run it privileged" in caught.value.next_step

@@ -8,9 +8,9 @@ import pytest
 from kit.install.image_archives import an_image, layer
 from quintet import __version__
 from quintet.local.images import bases, build, builders, catalog, staging
-from quintet.local.images.archives import opened
+from quintet.local.images.archives import open_archive
 from quintet.local.images.builders import Buildah, Engine
-from quintet.local.paths import locked
+from quintet.local.paths import hold_lock
 from quintet.manifests import process
 
 
@@ -41,23 +41,23 @@ def test_the_manifests_run_the_image_that_is_built():
 
 
 def test_a_change_of_the_source_is_another_image(package):
-    before = staging.Python().digest()
+    before = staging.PythonPackages().digest()
     (package / "new.py").write_text("x = 1\n")
-    assert staging.Python().digest() != before
+    assert staging.PythonPackages().digest() != before
 
 
 def test_a_change_of_the_requirements_is_another_image(package, monkeypatch):
-    before = staging.Python().digest()
+    before = staging.PythonPackages().digest()
     monkeypatch.setattr(staging, "_requirements", lambda: "a==2")
-    assert staging.Python().digest() != before
+    assert staging.PythonPackages().digest() != before
 
 
 @pytest.mark.parametrize("path", ["__pycache__/new.pyc", "local/share/config/x.yaml"])
 def test_what_is_made_or_shipped_along_is_no_other_image(package, path):
-    before = staging.Python().digest()
+    before = staging.PythonPackages().digest()
     (package / path).parent.mkdir(parents=True, exist_ok=True)
     (package / path).write_text("x")
-    assert staging.Python().digest() == before
+    assert staging.PythonPackages().digest() == before
 
 
 def test_requirements_hold_their_hashes_and_no_condition_of_this_machine():
@@ -76,7 +76,7 @@ def test_packages_fit_the_python_of_the_base(package, tmp_path, monkeypatch):
     monkeypatch.setattr(staging, "_installed", lambda *fits: asked.append(fits[:3]) or fetched)
     program = Recorder("sha256:base\n", "3.13 aarch64 41\n")
     monkeypatch.setattr(builders, "run", program)
-    staging.Python().stage(context, Engine("docker"), lambda _: None)
+    staging.PythonPackages().stage(context, Engine("docker"), lambda _: None)
     assert asked == [("3.13", "aarch64", 41)]
     assert program.commands[0] == ["docker", "build", "--quiet", "--target", "base", str(context)]
     assert program.commands[1][:5] == ["docker", "run", "--rm", "--entrypoint", "python3"]
@@ -115,7 +115,7 @@ def test_programs_of_an_image_are_built_without_c_from_what_its_folder_locks(tmp
     monkeypatch.setattr(
         staging, "run", lambda command, cwd, environment: calls.append((command, cwd, environment))
     )
-    staging.Go().stage(tmp_path, Engine("docker"), lambda _: None)
+    staging.GoPrograms().stage(tmp_path, Engine("docker"), lambda _: None)
     ((command, folder, environment),) = calls
     assert (command[:2], command[-1], folder) == (["/go", "build"], "tool", tmp_path)
     assert environment["CGO_ENABLED"] == "0"
@@ -175,12 +175,12 @@ def test_an_image_that_another_checkout_builds_meanwhile_is_not_saved_in_its_pla
         build.build_archive(theirs, lambda _: None)
 
     daemon = Daemon(build_theirs)
-    monkeypatch.setattr(OfCheckout, "kept_as", "x")
+    monkeypatch.setattr(OfCheckout, "cache_name", "x")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache-ours"))
-    monkeypatch.setattr(build, "builders", lambda *_, **__: iter([Engine("docker")]))
+    monkeypatch.setattr(build, "find_builders", lambda *_, **__: iter([Engine("docker")]))
     monkeypatch.setattr(builders, "run", daemon.run)
     monkeypatch.setattr(builders, "remove_build_tag", lambda engine, tag: removed.append(tag), raising=False)
-    with opened(build.build_archive(ours, lambda _: None)) as archive:
+    with open_archive(build.build_archive(ours, lambda _: None)) as archive:
         (member,) = ((each.path, each.content.read()) for each in archive.members())
         assert member == ("content", b"ours")
         assert archive._json("index.json")["manifests"][0]["annotations"] == {"name": "quintet.local/x:1"}
@@ -190,18 +190,18 @@ def test_an_image_that_another_checkout_builds_meanwhile_is_not_saved_in_its_pla
 def test_an_archive_in_the_cache_is_not_waited_for_while_another_is_built(tmp_path, monkeypatch):
     image = OfCheckout("quintet.local/x:1", str(tmp_path / "ours"))
     image.directory.mkdir()
-    monkeypatch.setattr(OfCheckout, "kept_as", "x")
+    monkeypatch.setattr(OfCheckout, "cache_name", "x")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build, "_build", lambda *arguments: arguments[-2].write_text("built"))
     kept = build.build_archive(image, pytest.fail)
-    with locked(kept.with_name("x.lock")):
+    with hold_lock(kept.with_name("x.lock")):
         assert build.build_archive(image, pytest.fail) == kept
 
 
 def test_what_a_killed_build_of_an_image_has_left_is_removed_by_the_next(tmp_path, monkeypatch):
     image = OfCheckout("quintet.local/x:1", str(tmp_path / "ours"))
     image.directory.mkdir()
-    monkeypatch.setattr(OfCheckout, "kept_as", "x")
+    monkeypatch.setattr(OfCheckout, "cache_name", "x")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build, "_build", lambda *arguments: arguments[-2].write_text("built"))
     left = tmp_path / f"quintet/images/x-{0:016x}.tar-abc.unfinished/storage"
@@ -235,7 +235,7 @@ def test_archives_that_were_not_used_of_late_are_removed(tmp_path):
 
 def test_an_image_in_a_folder_of_a_folder_is_kept_beside_the_others():
     image = catalog.Image("quintet.local/a/b:1", "a/b", ("dash",), bare=True)
-    assert image.kept_as == "a-b"
+    assert image.cache_name == "a-b"
 
 
 @pytest.mark.parametrize("other", [("dash",), ("dash", "tar")])
@@ -250,8 +250,8 @@ def test_a_shared_folder_is_staged_under_its_own_name_and_its_content_counts(tmp
     shared.mkdir(parents=True)
     context.mkdir()
     (shared / "a.sh").write_text("true\n")
-    monkeypatch.setattr(staging, "shipped", lambda name: tmp_path / name)
-    folder = staging.Folder("checkups/lib")
+    monkeypatch.setattr(staging, "find_resource", lambda name: tmp_path / name)
+    folder = staging.SharedFolder("checkups/lib")
     before = folder.digest()
     folder.stage(context, Engine("docker"), lambda _: None)
     assert (context / "lib/a.sh").read_text() == "true\n"
@@ -270,9 +270,9 @@ def test_a_bare_base_holds_the_named_packages_only(tmp_path, monkeypatch):
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(bases, "run", build)
-    monkeypatch.setattr(bases, "release", lambda: "bookworm")
-    bare = bases.base(("dash",), lambda _: None, bare=True)
-    usual = bases.base(("dash",), lambda _: None, bare=False)
+    monkeypatch.setattr(bases, "debian_release", lambda: "bookworm")
+    bare = bases.build_base(("dash",), lambda _: None, bare=True)
+    usual = bases.build_base(("dash",), lambda _: None, bare=False)
     assert bare != usual
     variants = [command[1] for command in program.commands if command[0] == "mmdebstrap"]
     assert variants == ["--variant=extract", "--variant=minbase"]

@@ -12,14 +12,14 @@ from quintet.local.node import namespace
 def done(monkeypatch):
     """What it did; nothing is mounted and no link is made, whatever it decides."""
     done = []
-    monkeypatch.setattr(namespace, "links", done.append)
-    monkeypatch.setattr(namespace, "mounts", done.append)
+    monkeypatch.setattr(namespace, "create_links", done.append)
+    monkeypatch.setattr(namespace, "create_mounts", done.append)
 
     def relay(listener):
         listener.close()
         done.append("relay")
 
-    monkeypatch.setattr(namespace, "relay", relay)
+    monkeypatch.setattr(namespace, "relay_connections", relay)
     monkeypatch.setattr(namespace.asyncio, "run", lambda _: None)
     return done
 
@@ -38,7 +38,7 @@ def test_without_namespaces_of_its_own_it_refuses(tmp_path, done):
 @pytest.mark.parametrize("shared", [0, 1], ids=["network", "mounts"])
 def test_in_a_namespace_of_the_machine_it_refuses(tmp_path, done, shared):
     outside = ["net:[1]", "mnt:[1]"]
-    outside[shared] = namespace.identify()[shared]
+    outside[shared] = namespace.namespace_ids()[shared]
     with pytest.raises(SystemExit):
         start(tmp_path, *outside)
     assert done == []

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from quintet.local.build.packages import Runtime
+from quintet.local.build.packages import ContainerRuntime
 from quintet.local.controlplane.ports import free_ports
 from quintet.local.errors import LocalError
 from quintet.local.node import config
 from quintet.local.node import start as node
-from quintet.local.node.cgroups import Group, hierarchies
+from quintet.local.node.cgroups import Cgroup, find_hierarchies
 from quintet.local.node.storage import reconcile, volume_for
 
 CLAIM = {
@@ -44,14 +44,14 @@ class Api:
 def test_off_linux_a_node_is_refused_with_the_reason(monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     with pytest.raises(LocalError, match="needs Linux, because pods are Linux processes; this is Darwin"):
-        node.require()
+        node.check_requirements()
 
 
 def test_without_root_a_node_is_refused_with_the_reason(monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(LocalError, match="needs root, because") as caught:
-        node.require()
+        node.check_requirements()
     assert "the control plane needs no root" in caught.value.next_step
 
 
@@ -69,11 +69,11 @@ def test_free_ports_are_different_and_can_be_listened_on():
 
 def test_cgroup_v2_has_one_hierarchy(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpu memory")
-    assert hierarchies(tmp_path) == [tmp_path]
+    assert find_hierarchies(tmp_path) == [tmp_path]
 
 
 def test_a_cgroup_that_is_already_gone_is_cleared_without_complaint():
-    group = Group("quintet-never-made-00000000")
+    group = Cgroup("quintet-never-made-00000000")
     assert group.pids() == set()
     group.clear()
 
@@ -121,10 +121,10 @@ def test_a_released_volume_that_is_to_be_retained_stays(tmp_path):
 
 
 def test_everything_a_node_writes_is_below_the_folder_of_its_cluster(tmp_path):
-    kubelet = config.kubelet(tmp_path, "quintet-x")
+    kubelet = config.kubelet_config(tmp_path, "quintet-x")
     assert kubelet["podLogsDir"].startswith(str(tmp_path))
     assert kubelet["volumePluginDir"].startswith(str(tmp_path))
-    runtime = Runtime(tmp_path, tmp_path / "sbin/runc", tmp_path)
-    containerd = config.containerd(tmp_path, runtime, "p:1", "native")
+    runtime = ContainerRuntime(tmp_path, tmp_path / "sbin/runc", tmp_path)
+    containerd = config.containerd_config(tmp_path, runtime, "p:1", "native")
     assert f'root = "{tmp_path}/containerd"' in containerd
     assert f'BinaryName = "{tmp_path}/sbin/runc"' in containerd

@@ -12,29 +12,31 @@ from quintet.local.images import bases, catalog
 def bare(monkeypatch, tmp_path):
     """A machine on which no program is found."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(packages, "which", lambda _: None)
+    monkeypatch.setattr(packages, "find_program", lambda _: None)
     return tmp_path
 
 
 def test_without_apt_it_is_said_what_is_missing(bare):
     with pytest.raises(LocalError) as caught:
-        packages.container_runtime(lambda _: None)
+        packages.find_container_runtime(lambda _: None)
     assert caught.value.message == "missing: containerd, runc, and there is no apt-get here to get it with"
     assert caught.value.next_step == "install containerd, runc"
 
 
 def test_without_root_a_missing_tool_is_named_with_the_command_that_installs_it(bare, monkeypatch):
-    monkeypatch.setattr(packages, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
+    monkeypatch.setattr(
+        packages, "find_program", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None
+    )
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(LocalError) as caught:
-        packages.install({"nft": "nftables", "ip": "iproute2"}, lambda _: None)
+        packages.install_tools({"nft": "nftables", "ip": "iproute2"}, lambda _: None)
     assert caught.value.message == "missing: iproute2, nftables"
     assert "apt-get install iproute2 nftables" in caught.value.next_step
 
 
 def test_tools_that_are_there_are_not_installed(monkeypatch):
-    monkeypatch.setattr(packages, "which", lambda name: f"/usr/bin/{name}")
-    packages.install({"nft": "nftables"}, pytest.fail)
+    monkeypatch.setattr(packages, "find_program", lambda name: f"/usr/bin/{name}")
+    packages.install_tools({"nft": "nftables"}, pytest.fail)
 
 
 CONTAINERD = "containerd github.com/containerd/containerd v{} 4e1fe7492b9df85914c389d1f15a3ceedbb280ac"
@@ -50,9 +52,11 @@ def machine(tmp_path, monkeypatch):
     for name in packages.PLUGINS:
         (tmp_path / "cni" / name).touch()
     (debian / "usr/sbin/runc").touch()
-    monkeypatch.setattr(packages, "which", lambda name: str(folders.get(name, tmp_path / "bin") / name))
+    monkeypatch.setattr(
+        packages, "find_program", lambda name: str(folders.get(name, tmp_path / "bin") / name)
+    )
     monkeypatch.setattr(packages, "PLUGIN_PLACES", (str(tmp_path / "cni"),))
-    monkeypatch.setattr(packages, "unpacked", lambda *_: debian)
+    monkeypatch.setattr(packages, "unpack_packages", lambda *_: debian)
 
     def install(containerd, runc):
         for name in ("containerd", "containerd-shim-runc-v2", "ctr", "runc"):
@@ -68,7 +72,7 @@ def machine(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("containerd", "runc"), [("1.6.20~ds1", "1.1.5+ds1"), ("2.1.3", "1.3.0-rc.1")])
 def test_a_runtime_of_the_machine_is_taken_from_different_folders(machine, containerd, runc):
     place = machine(containerd, runc)
-    found = packages.container_runtime(pytest.fail)
+    found = packages.find_container_runtime(pytest.fail)
     assert (found.programs, found.runc, found.plugins) == (place / "bin", place / "sbin/runc", place / "cni")
 
 
@@ -83,7 +87,7 @@ def test_a_runtime_of_the_machine_is_taken_from_different_folders(machine, conta
 )
 def test_a_program_that_is_too_old_is_replaced_by_that_of_debian(machine, containerd, runc, want, want_said):
     place, said = machine(containerd, runc), []
-    found = packages.container_runtime(said.append)
+    found = packages.find_container_runtime(said.append)
     assert (found.programs, found.runc) == (place / want[0], place / want[1])
     assert want_said in "".join(said)
 
@@ -101,10 +105,12 @@ def test_apt_waits_for_the_lock_that_another_apt_holds(bare, monkeypatch):
         calls.append(command)
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(packages, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
+    monkeypatch.setattr(
+        packages, "find_program", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None
+    )
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(packages.subprocess, "run", run)
-    packages.install({"nft": "nftables"}, lambda _: None)
+    packages.install_tools({"nft": "nftables"}, lambda _: None)
     assert [command[:3] for command in calls] == [["apt-get", "-o", "DPkg::Lock::Timeout=300"]]
     assert "--no-remove" in calls[0]
 

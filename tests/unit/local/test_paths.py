@@ -11,8 +11,8 @@ from quintet.local.paths import (
     cache_directory,
     cluster_directory,
     clusters_directory,
-    for_this_machine,
-    locked,
+    hold_lock,
+    name_for_platform,
     write_file,
 )
 
@@ -52,7 +52,7 @@ def test_a_name_that_could_leave_its_folder_is_refused(name):
 def test_what_runs_on_one_sort_of_machine_is_named_after_it(monkeypatch, system, machine, want):
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert for_this_machine("go") == want
+    assert name_for_platform("go") == want
 
 
 def test_images_of_two_architectures_are_kept_apart(monkeypatch, tmp_path):
@@ -87,7 +87,7 @@ def test_a_lock_lets_one_in_at_a_time_and_leaves_no_file(tmp_path):
     def work() -> None:
         nonlocal inside, most, count
         for _ in range(50):
-            with locked(path):
+            with hold_lock(path):
                 with guard:
                     inside += 1
                     most = max(most, inside)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from quintet.local.errors import LocalError
-from quintet.local.process import Identity, Process, end, wait_until
+from quintet.local.process import ManagedProcess, ProcessIdentity, end_processes, wait_until
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 STUBBORN = [
@@ -19,14 +19,14 @@ STUBBORN = [
 
 @pytest.fixture
 def process(tmp_path):
-    process = Process("sleeper", tmp_path)
+    process = ManagedProcess("sleeper", tmp_path)
     yield process
     process.kill()
 
 
 def test_a_stat_line_is_read_past_a_name_with_brackets_and_spaces():
     line = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\nboot-1\n"
-    assert Identity.parse(line) == Identity(42, "987654", "boot-1")
+    assert ProcessIdentity.parse(line) == ProcessIdentity(42, "987654", "boot-1")
 
 
 @pytest.mark.parametrize(
@@ -35,24 +35,26 @@ def test_a_stat_line_is_read_past_a_name_with_brackets_and_spaces():
     ids=["empty", "pid only", "cut", "no pid", "a process group", "init"],
 )
 def test_a_record_that_is_not_complete_is_no_identity(line):
-    assert Identity.parse(line) is None
+    assert ProcessIdentity.parse(line) is None
 
 
 def test_where_there_is_no_proc_the_start_time_of_ps_identifies():
-    assert Identity.parse("42 Sun Nov  1 10:00:00 2026") == Identity(42, "Sun Nov 1 10:00:00 2026")
+    assert ProcessIdentity.parse("42 Sun Nov  1 10:00:00 2026") == ProcessIdentity(
+        42, "Sun Nov 1 10:00:00 2026"
+    )
 
 
 def test_the_own_process_is_known_and_alive():
-    own = Identity.of(os.getpid())
+    own = ProcessIdentity.of(os.getpid())
     assert own is not None
-    assert own.alive()
+    assert own.is_alive()
 
 
 def test_a_stranger_with_a_recycled_pid_is_never_signalled():
     with subprocess.Popen(SLEEP) as stranger:
         try:
-            before = Identity(stranger.pid, "1")
-            assert not before.alive()
+            before = ProcessIdentity(stranger.pid, "1")
+            assert not before.is_alive()
             before.send(signal.SIGKILL)
             assert stranger.poll() is None
         finally:
@@ -60,9 +62,9 @@ def test_a_stranger_with_a_recycled_pid_is_never_signalled():
 
 
 def test_a_process_of_the_machine_before_it_was_restarted_is_not_alive():
-    own = Identity.of(os.getpid())
+    own = ProcessIdentity.of(os.getpid())
     assert own is not None
-    assert not Identity(own.pid, own.started, "an earlier boot").alive()
+    assert not ProcessIdentity(own.pid, own.started, "an earlier boot").is_alive()
 
 
 def test_proxies_and_etcd_settings_of_the_user_do_not_reach_the_cluster(process, monkeypatch):
@@ -75,7 +77,7 @@ def test_proxies_and_etcd_settings_of_the_user_do_not_reach_the_cluster(process,
 
 def test_a_zombie_does_not_count_as_alive():
     with subprocess.Popen(["true"]) as child:
-        wait_until(lambda: Identity.of(child.pid) is None, 60, lambda: LocalError("still alive", ""))
+        wait_until(lambda: ProcessIdentity.of(child.pid) is None, 60, lambda: LocalError("still alive", ""))
 
 
 # Ends the first thread alone, as a killed program with many threads looks for a moment.
@@ -95,31 +97,31 @@ def test_a_process_counts_as_alive_until_its_last_thread_is_gone(process):
             return file.read().rpartition(")")[2].split()[0] == "Z"
 
     wait_until(first_thread_ended, 60, lambda: process.failure("did not end its first thread"))
-    assert process.alive()
+    assert process.is_alive()
     process.kill()
-    assert not process.alive()
+    assert not process.is_alive()
 
 
 def test_a_started_process_is_recorded_and_ended(process):
     process.start(SLEEP)
-    assert process.alive()
-    assert Identity.of(process.pid) == process.identity
-    end([process])
-    assert not process.alive()
+    assert process.is_alive()
+    assert ProcessIdentity.of(process.pid) == process.identity
+    end_processes([process])
+    assert not process.is_alive()
 
 
 def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(process):
     process.start(STUBBORN)
     wait_until(lambda: "deaf" in process.log.read_text(), 60, lambda: process.failure("did not start"))
-    end([process], grace=0.2)
-    assert not process.alive()
+    end_processes([process], grace=0.2)
+    assert not process.is_alive()
 
 
 def test_a_frozen_process_can_still_be_ended(process):
     process.start(SLEEP)
-    process.stop_signal(signal.SIGSTOP)
-    end([process], grace=2)
-    assert not process.alive()
+    process.send_signal(signal.SIGSTOP)
+    end_processes([process], grace=2)
+    assert not process.is_alive()
 
 
 def test_a_process_starts_again_with_the_same_command(process):
@@ -152,5 +154,5 @@ def test_a_failure_on_a_full_disk_says_so_even_if_a_panic_follows(process):
 
 def test_a_program_that_does_not_exist_fails_with_its_reason(process):
     process.start(["/nowhere/program"])
-    wait_until(lambda: not process.alive(), 60, lambda: process.failure("still runs"))
-    assert "/nowhere/program" in process.last_words()
+    wait_until(lambda: not process.is_alive(), 60, lambda: process.failure("still runs"))
+    assert "/nowhere/program" in process.find_log_reason()

@@ -26,7 +26,7 @@ def clusters(tmp_path, monkeypatch):
     root = tmp_path / "cgroup"
     root.mkdir()
     (root / "cgroup.procs").write_text("")
-    monkeypatch.setattr(cgroups, "hierarchies", lambda: [root])
+    monkeypatch.setattr(cgroups, "find_hierarchies", lambda: [root])
     folder = tmp_path / "state/quintet/clusters"
     folder.mkdir(parents=True)
     return folder

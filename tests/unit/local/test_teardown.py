@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quintet.local import teardown
-from quintet.local.node.cgroups import Group, group_of
+from quintet.local.node.cgroups import Cgroup, cluster_cgroup
 
 LOCAL = Path(teardown.__file__).parent
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -53,7 +53,7 @@ def test_no_other_module_kills_unmounts_or_removes():
 )
 def test_a_cgroup_name_that_no_cluster_has_is_refused(name, tmp_path, harmless):
     with pytest.raises(teardown.RefusedError):
-        Group(name)
+        Cgroup(name)
     with pytest.raises(teardown.RefusedError):
         teardown.remove_cgroup(name, [tmp_path / "hierarchy"])
     assert harmless == []
@@ -62,8 +62,8 @@ def test_a_cgroup_name_that_no_cluster_has_is_refused(name, tmp_path, harmless):
 def test_the_cgroup_of_a_cluster_is_named_after_its_folder_behind_links(tmp_path):
     (tmp_path / "real/x").mkdir(parents=True)
     (tmp_path / "alias").symlink_to(tmp_path / "real")
-    assert group_of(tmp_path / "alias/x") == group_of(tmp_path / "real/x")
-    assert group_of(tmp_path / "real/x") != group_of(tmp_path / "x")
+    assert cluster_cgroup(tmp_path / "alias/x") == cluster_cgroup(tmp_path / "real/x")
+    assert cluster_cgroup(tmp_path / "real/x") != cluster_cgroup(tmp_path / "x")
 
 
 def test_a_process_is_signalled_only_while_it_is_ours():

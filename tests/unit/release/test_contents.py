@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from quintet.local.images.archives import Gone, Member
-from quintet.release.buildinfo import modules
-from quintet.release.contents import contents, debian_packages
+from quintet.local.images.archives import LayerFile, RemovedPath
+from quintet.release.buildinfo import read_modules
+from quintet.release.contents import debian_packages, read_contents
 from quintet.release.sbom import Package
 
 STATUS = """\
@@ -31,7 +31,7 @@ Version: 1:2.36-9+deb12u13
 
 
 def a_file(path, content, mode=0o644):
-    return Member(path, mode, io.BytesIO(content.encode() if isinstance(content, str) else content))
+    return LayerFile(path, mode, io.BytesIO(content.encode() if isinstance(content, str) else content))
 
 
 def npm(name, version="1.0.0"):
@@ -39,7 +39,7 @@ def npm(name, version="1.0.0"):
 
 
 def found(*members):
-    return [(each.ecosystem, each.name, each.version) for each in contents(members).packages]
+    return [(each.ecosystem, each.name, each.version) for each in read_contents(members).packages]
 
 
 def test_of_debians_database_only_what_is_installed_counts():
@@ -51,7 +51,7 @@ def test_of_debians_database_only_what_is_installed_counts():
 
 def test_a_package_that_was_only_unpacked_counts_by_what_was_kept_of_it():
     member = a_file("var/lib/dpkg/status.d/dash", "Package: dash\nVersion: 1\nArchitecture: amd64\n")
-    assert contents([member, a_file("var/lib/dpkg/status", "")]).packages == (
+    assert read_contents([member, a_file("var/lib/dpkg/status", "")]).packages == (
         Package("deb", "dash", "1", "amd64"),
     )
 
@@ -84,15 +84,15 @@ def test_what_a_later_layer_replaces_counts_as_it_is_there():
 @pytest.mark.parametrize("gone", ["app/node_modules/x/package.json", "app/node_modules/x", "app"])
 def test_what_a_later_layer_removes_does_not_count(gone):
     kept = a_file("app2/node_modules/y/package.json", npm("y"))
-    assert found(a_file("app/node_modules/x/package.json", npm("x")), kept, Gone(gone)) == [
+    assert found(a_file("app/node_modules/x/package.json", npm("x")), kept, RemovedPath(gone)) == [
         ("npm", "y", "1.0.0")
     ]
 
 
 def test_the_operating_system_is_known():
     text = 'PRETTY_NAME="Debian GNU/Linux 12"\nID=debian\nVERSION_ID="12"\n'
-    assert contents([a_file("usr/lib/os-release", text)]).system == ("debian", "12")
-    assert contents([]).system is None
+    assert read_contents([a_file("usr/lib/os-release", text)]).system == ("debian", "12")
+    assert read_contents([]).system is None
 
 
 def a_program(listed, version="go1.26.0"):
@@ -123,7 +123,7 @@ LISTED = [
 
 
 def test_a_go_program_names_its_modules_and_what_was_built_in_place_of_one():
-    names = dict(modules(a_program(LISTED)))
+    names = dict(read_modules(a_program(LISTED)))
     assert names.pop("stdlib") == "1.26.0"
     assert names.pop("example.com/tool") == "v1.2.3"
     assert names.pop("example.com/fork") == "v1.0.1"
@@ -132,7 +132,7 @@ def test_a_go_program_names_its_modules_and_what_was_built_in_place_of_one():
 
 
 def test_a_module_of_a_checkout_has_no_version_to_list():
-    assert dict(modules(a_program([("mod", "example.com/ours", "(devel)", "")]))) == {"stdlib": "1.26.0"}
+    assert dict(read_modules(a_program([("mod", "example.com/ours", "(devel)", "")]))) == {"stdlib": "1.26.0"}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_module_of_a_checkout_has_no_version_to_list():
     ids=["empty", "no Go", "the mark by chance", "older than 1.18"],
 )  # fmt: skip
 def test_another_program_has_no_modules(content):
-    assert list(modules(content)) == []
+    assert list(read_modules(content)) == []
 
 
 def test_only_programs_are_asked_for_modules():
@@ -159,4 +159,4 @@ def test_a_real_program_says_what_go_itself_reads_from_it():
     said = subprocess.run([go, "version", "-m", go], capture_output=True, text=True, check=True).stdout
     want = {(line.split()[1], line.split()[2]) for line in said.splitlines() if line.split()[0] == "dep"}
     with open(go, "rb") as program:
-        assert want <= set(modules(program.read()))
+        assert want <= set(read_modules(program.read()))

@@ -25,7 +25,7 @@ def given(tmp_path, monkeypatch):
     monkeypatch.setattr(images.catalog, "IMAGES", (Image("quintet.local/a/x:2", "a/x"),))
     monkeypatch.setattr(images, "build_archive", lambda image, progress: tmp_path / "x.tar")
     files, said = {}, []
-    images.write(LOCKED, files.__setitem__, said.append)
+    images.write_images(LOCKED, files.__setitem__, said.append)
     return files, said, digest, len(content) + len(b"{}")
 
 
@@ -65,4 +65,4 @@ def test_its_document_names_it_by_digest_and_lists_what_was_found(given):
 def test_where_images_can_be_built_is_known(monkeypatch, system, user, want):
     monkeypatch.setattr(images.platform, "system", lambda: system)
     monkeypatch.setattr(images.os, "geteuid", lambda: user)
-    assert images.unbuildable() == want
+    assert images.reason_not_buildable() == want

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from quintet.release.sbom import Package, Subject, document, python_packages, with_hashes
+from quintet.release.sbom import Package, SbomSubject, python_packages, render_document, with_hashes
 
 ROOT = Path(__file__).parents[3]
 A, B = "a" * 64, "b" * 64
@@ -15,7 +15,7 @@ Some_Package[extra]==1.2.3 \\
 other==4 ; python_version < '3.12' \\
     --hash=sha256:{A}
 """
-IMAGE = Subject("registry/q", "1", url="pkg:oci/q@sha256%3Aabc", system=("debian", "12"))
+IMAGE = SbomSubject("registry/q", "1", url="pkg:oci/q@sha256%3Aabc", system=("debian", "12"))
 
 
 def test_every_locked_package_is_listed_with_its_hashes():
@@ -55,12 +55,12 @@ def test_what_was_found_gets_the_hashes_that_were_locked():
 
 def test_the_same_packages_give_the_same_bytes_in_whatever_order():
     packages = list(python_packages(LOCKED))
-    assert document(IMAGE, packages) == document(IMAGE, list(reversed(packages)))
-    assert document(IMAGE, packages) != document(IMAGE, packages[1:])
+    assert render_document(IMAGE, packages) == render_document(IMAGE, list(reversed(packages)))
+    assert render_document(IMAGE, packages) != render_document(IMAGE, packages[1:])
 
 
 def test_the_document_says_what_the_image_is_and_what_is_in_it():
-    body = json.loads(document(IMAGE, python_packages(LOCKED)))
+    body = json.loads(render_document(IMAGE, python_packages(LOCKED)))
     assert (body["bomFormat"], body["specVersion"]) == ("CycloneDX", "1.6")
     assert body["serialNumber"].startswith("urn:uuid:")
     assert body["metadata"]["component"] == {

@@ -47,7 +47,7 @@ def run(controllers: Sequence[str], *, keep: bool) -> None:
 def _embedded(samples: Sequence[Sample], teller: Teller, *, keep: bool) -> None:
     with_node = platform.system() == "Linux" and os.geteuid() == 0
     # A cluster that was there before is not ours to stop.
-    keep = keep or cluster.load(NAME) is not None
+    keep = keep or cluster.load_cluster(NAME) is not None
     started = None
     try:
         started = cluster.up(NAME, node=with_node, progress=teller.say)

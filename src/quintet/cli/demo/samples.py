@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quintet.local.errors import LocalError
-from quintet.local.kubectl import in_words, ran
-from quintet.local.paths import shipped
+from quintet.local.kubectl import describe_condition, run_program
+from quintet.local.paths import find_resource
 
 if TYPE_CHECKING:
     from quintet.local.kubectl import Kubectl
@@ -47,11 +47,11 @@ class Scene:
     async def apply(self, *names: str) -> None:
         """Apply files of the examples; webhooks may be a moment behind their controllers."""
         for name in names:
-            await self.kubectl.insist("apply", "-f", str(shipped(f"examples/{name}")))
+            await self.kubectl.retry("apply", "-f", str(find_resource(f"examples/{name}")))
 
     async def wait(self, thing: str, state: str) -> None:
         """Wait for a state, and say so."""
-        self.say(f"waiting until {thing} {in_words(state)}")
+        self.say(f"waiting until {thing} {describe_condition(state)}")
         await self.kubectl.wait(thing, state)
 
     async def show(self, *arguments: str) -> None:
@@ -88,7 +88,7 @@ async def _jsonserver(scene: Scene) -> str:
     scene.say(f"asking {_SERVER} from inside a pod")
     # By the name of the Service: the answer proves cluster DNS, the Service and the pods together.
     script = _FETCH.format(_SERVER)
-    answer = await scene.kubectl.insist("exec", "deployment/app-my-server", "--", "node", "-e", script)
+    answer = await scene.kubectl.retry("exec", "deployment/app-my-server", "--", "node", "-e", script)
     await scene.show("get", "jsonserver", "app-my-server")
     await scene.show("get", "deployments,pods,services", "-l", "app=app-my-server")
     scene.note(f"GET {_SERVER} from inside a pod:", answer)
@@ -112,12 +112,12 @@ async def _eventing(scene: Scene) -> str:
     await scene.apply("02-eventingbackend/orders.yaml")
     await scene.wait("eventingbackend/orders", "condition=Ready")
     await scene.wait("subscriptions.eventing.kyma-project.io/orders", "condition=Ready")
-    await scene.kubectl.rolled_out("deployment/orders-sink")
+    await scene.kubectl.wait_for_rollout("deployment/orders-sink")
     identity = f"order-{secrets.token_hex(3)}"
     scene.say(f"publishing the event {identity} from a pod")
     inside = ("exec", "deployment/orders-sink", "--", "node", "-e")
-    await scene.kubectl.insist(*inside, _PUBLISH % identity, want="204")
-    await scene.kubectl.insist("logs", "deployment/orders-sink", "--tail=1", want=identity)
+    await scene.kubectl.retry(*inside, _PUBLISH % identity, want="204")
+    await scene.kubectl.retry("logs", "deployment/orders-sink", "--tail=1", want=identity)
     await scene.show("get", "eventingbackends,subscriptions.eventing.kyma-project.io")
     scene.note(f"POST http://orders-publisher-proxy/publish from inside a pod, ce-id: {identity}:", "204")
     await scene.show("logs", "deployment/orders-sink", "--tail=1")
@@ -140,12 +140,12 @@ async def _statefulcluster(scene: Scene) -> str:
     word = f"hello-{secrets.token_hex(3)}"
     victim, claim = await _a_replica(scene.kubectl)
     inside = ("exec", victim, "--", "kv", "-server", "nats://journal:4222")
-    await scene.kubectl.insist(*inside, "-replicas", "3", "put", "greeting", word)
+    await scene.kubectl.retry(*inside, "-replicas", "3", "put", "greeting", word)
     await scene.show("get", "statefulcluster", "journal")
     scene.note(f"$ kubectl exec {victim} -- kv … put greeting {word}", "")
     await scene.show("delete", "pod", victim)
     heir = await _heir(scene.kubectl, victim, claim)
-    await scene.kubectl.insist("exec", heir, "--", "kv", "get", "greeting", want=word)
+    await scene.kubectl.retry("exec", heir, "--", "kv", "get", "greeting", want=word)
     await scene.show("exec", heir, "--", "kv", "get", "greeting")
     scene.note(f"({heir} came in the place of {victim}, and has its claim {claim})", "")
     return "3 servers; a deleted pod was replaced, with its volume and records"
@@ -193,16 +193,16 @@ async def _inject(scene: Scene, *, pods: bool) -> str:
     # An earlier demo may have been interrupted while it was there.
     await scene.kubectl.call("delete", "casconfig", "logging", "--ignore-not-found")
     if pods:
-        await scene.kubectl.rolled_out("deployment/books")
+        await scene.kubectl.wait_for_rollout("deployment/books")
     before = await _templates(scene.kubectl)
     await scene.apply("04-casconfig/casconfig.yaml")
     await scene.wait("casconfig/logging", "condition=Ready")
     await scene.show("get", "casconfig", "logging")
     scene.note(f"$ quintet why logging Deployment/books --namespace {NAMESPACE}", await _why(scene))
     if pods:
-        await scene.kubectl.rolled_out("deployment/books")
+        await scene.kubectl.wait_for_rollout("deployment/books")
         level = ("exec", "deployment/books", "-c", "app", "--", "printenv", "LOG_LEVEL")
-        await scene.kubectl.insist(*level, want="debug")
+        await scene.kubectl.retry(*level, want="debug")
         await scene.show(*level)
     scene.say("deleting casconfig/logging, which undoes it")
     await scene.show("delete", "casconfig", "logging")
@@ -224,7 +224,7 @@ async def _templates(kubectl: Kubectl) -> dict[str, Any]:
 
 async def _why(scene: Scene) -> str:
     command = [*quintet("why"), "logging", "Deployment/books", "--namespace", NAMESPACE]
-    code, answer, said = await ran(command, scene.kubectl.environment)
+    code, answer, said = await run_program(command, scene.kubectl.environment)
     if code != 0:
         raise LocalError(f"quintet why: {(said or answer).strip()}", "kubectl describe casconfig logging")
     return answer
@@ -287,7 +287,7 @@ SAMPLES = (
         "configuration goes into Deployments of others, and out again",
         _casconfig,
         _unfolded_casconfig,
-        (("inject again", f"apply -f {shipped('examples/04-casconfig/casconfig.yaml')}"),),
+        (("inject again", f"apply -f {find_resource('examples/04-casconfig/casconfig.yaml')}"),),
     ),
     Sample(
         "eventing",

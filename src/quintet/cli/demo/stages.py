@@ -91,7 +91,7 @@ async def elsewhere(
 async def _install(suite: Suite, samples: Sequence[Sample], kubectl: Kubectl, teller: Teller) -> Row:
     begin = teller.seconds()
     quintet = await suite.install([sample.controller for sample in samples])
-    system = kubectl.at(SYSTEM)
+    system = kubectl.in_namespace(SYSTEM)
     shown = [
         await system.show("get", "quintets"),
         await system.show("get", "deployments", "--namespace", SYSTEM, "-o", ACCOUNTS),

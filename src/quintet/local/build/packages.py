@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, for_this_machine, locked, workplace
+from quintet.local.paths import build_folder, cache_directory, hold_lock, name_for_platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ PLUGIN_PLACES = ("/usr/lib/cni", "/opt/cni/bin")
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class ContainerRuntime:
     """Where the container runtime and the network plugins are."""
 
     programs: Path
@@ -43,29 +43,29 @@ class Runtime:
     plugins: Path
 
 
-def which(program: str) -> str | None:
+def find_program(program: str) -> str | None:
     """Find a program, in sbin too."""
     return shutil.which(program, path=SEARCH)
 
 
-def container_runtime(progress: Callable[[str], None]) -> Runtime:
+def find_container_runtime(progress: Callable[[str], None]) -> ContainerRuntime:
     """Return a complete container runtime: the machine's own if it is new enough, else one of Debian's."""
     places = map(Path, PLUGIN_PLACES)
     plugins = next((place for place in places if all((place / each).exists() for each in PLUGINS)), None)
     programs, runc = _own_containerd(progress), _own_runc(progress)
     if programs is None or runc is None:
-        root = unpacked(RUNTIME_PACKAGES, progress)
+        root = unpack_packages(RUNTIME_PACKAGES, progress)
         programs = programs or root / "usr/bin"
         # Debian has had runc in either place.
         runc = runc or next(filter(Path.exists, (root / "usr/sbin/runc", root / "usr/bin/runc")))
     if plugins is None:
-        plugins = unpacked((PLUGIN_PACKAGE,), progress) / "usr/lib/cni"
-    return Runtime(programs, runc, plugins)
+        plugins = unpack_packages((PLUGIN_PACKAGE,), progress) / "usr/lib/cni"
+    return ContainerRuntime(programs, runc, plugins)
 
 
 def _own_containerd(progress: Callable[[str], None]) -> Path | None:
     """Return the folder of the machine's containerd, whose shim and client must be beside it."""
-    found = which("containerd")
+    found = find_program("containerd")
     if found is None:
         return None
     # A link in /usr/local/bin to where a package was unpacked is common.
@@ -76,13 +76,13 @@ def _own_containerd(progress: Callable[[str], None]) -> Path | None:
 
 
 def _own_runc(progress: Callable[[str], None]) -> Path | None:
-    found = which("runc")
+    found = find_program("runc")
     return Path(found) if found and _new_enough(Path(found), MINIMUM_RUNC, progress) else None
 
 
 def _new_enough(program: Path, minimum: tuple[int, int], progress: Callable[[str], None]) -> bool:
     wanted = ".".join(map(str, minimum))
-    found = version_of(program)
+    found = read_version(program)
     if found is None or found < minimum:
         said = ".".join(map(str, found)) if found else "of an unknown version"
         progress(f"{program} is {said}, a node needs {wanted} or newer: using Debian's")
@@ -90,7 +90,7 @@ def _new_enough(program: Path, minimum: tuple[int, int], progress: Callable[[str
     return True
 
 
-def version_of(program: Path) -> tuple[int, int] | None:
+def read_version(program: Path) -> tuple[int, int] | None:
     """Return major and minor version of containerd or runc; None if it does not run or does not say."""
     try:
         answer = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30)
@@ -100,10 +100,10 @@ def version_of(program: Path) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found and answer.returncode == 0 else None
 
 
-def unpacked(packages: Sequence[str], progress: Callable[[str], None]) -> Path:
+def unpack_packages(packages: Sequence[str], progress: Callable[[str], None]) -> Path:
     """Download Debian packages and unpack them into the cache, without installing them."""
-    target = cache_directory() / for_this_machine("debian-" + "-".join(packages))
-    with locked(target.with_suffix(".lock")):
+    target = cache_directory() / name_for_platform("debian-" + "-".join(packages))
+    with hold_lock(target.with_suffix(".lock")):
         if not target.is_dir():
             _require_apt(packages)
             progress(f"unpacking {', '.join(packages)} into {target} (not installed)")
@@ -111,9 +111,9 @@ def unpacked(packages: Sequence[str], progress: Callable[[str], None]) -> Path:
     return target
 
 
-def install(tools: dict[str, str], progress: Callable[[str], None]) -> None:
+def install_tools(tools: dict[str, str], progress: Callable[[str], None]) -> None:
     """Install the packages of those tools (program → package) that are missing."""
-    missing = sorted({package for program, package in tools.items() if not which(program)})
+    missing = sorted({package for program, package in tools.items() if not find_program(program)})
     if not missing:
         return
     _require_apt(missing)
@@ -126,7 +126,7 @@ def install(tools: dict[str, str], progress: Callable[[str], None]) -> None:
 
 
 def _download(packages: Sequence[str], target: Path) -> None:
-    with workplace(target) as unfinished:
+    with build_folder(target) as unfinished:
         # apt fetches as a user of its own, who must be able to write here.
         unfinished.chmod(0o777)
         _apt(["apt-get", "download", *packages], f"downloading {', '.join(packages)}", cwd=str(unfinished))
@@ -137,7 +137,7 @@ def _download(packages: Sequence[str], target: Path) -> None:
 
 
 def _require_apt(packages: Sequence[str]) -> None:
-    if not which("apt-get"):
+    if not find_program("apt-get"):
         names = ", ".join(packages)
         raise LocalError(f"missing: {names}, and there is no apt-get here to get it with", f"install {names}")
 

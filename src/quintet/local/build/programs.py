@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quintet.local.build.toolchain import find_go
-from quintet.local.build.versions import DEFAULT, SOURCES, Version, find
+from quintet.local.build.versions import DEFAULT, SOURCES, KubernetesVersion, find_version
 from quintet.local.errors import LocalError, explain_os_error
-from quintet.local.paths import cache_directory, locked, workplace
+from quintet.local.paths import build_folder, cache_directory, hold_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ REPORT_EVERY = 10.0
 
 def build_kubernetes(progress: Callable[[str], None], version: str | None = None) -> Path:
     """Return the directory that holds every program of Kubernetes and etcd under its own name."""
-    return _product(_Program("kube", ".", find(version), PROGRAMS), progress)
+    return _product(_Program("kube", ".", find_version(version), PROGRAMS), progress)
 
 
 def build_dns(progress: Callable[[str], None]) -> Path:
@@ -73,7 +73,7 @@ class _Program:
 
     name: str
     package: str
-    version: Version = DEFAULT
+    version: KubernetesVersion = DEFAULT
     links: tuple[str, ...] = ()
 
     def key(self) -> str:
@@ -88,7 +88,7 @@ def _product(program: _Program, progress: Callable[[str], None]) -> Path:
     if product.is_dir():
         return product
     try:
-        with locked(product.with_name(f"{product.name}.lock")):
+        with hold_lock(product.with_name(f"{product.name}.lock")):
             # Whoever held the lock before us may have built it.
             if not product.is_dir():
                 _build(program, product, progress)
@@ -99,7 +99,7 @@ def _product(program: _Program, progress: Callable[[str], None]) -> Path:
 
 def _build(program: _Program, product: Path, progress: Callable[[str], None]) -> None:
     go = find_go(progress)
-    with workplace(product) as unfinished:
+    with build_folder(product) as unfinished:
         started = time.monotonic()
         said = f"{program.name} (Kubernetes {program.version.release})"
         progress(f"building {said} with {go} (the first time takes about ten minutes)")
@@ -171,7 +171,7 @@ def _compile(go: Path, program: _Program, output: Path, progress: Callable[[str]
         raise _failure(list(lines), output, program.version)
 
 
-def _failure(lines: list[str], output: Path, version: Version = DEFAULT) -> LocalError:
+def _failure(lines: list[str], output: Path, version: KubernetesVersion = DEFAULT) -> LocalError:
     """Turn the compiler's last words into one line and the step that helps."""
     text = "\n".join(lines)
     if "no space left on device" in text:

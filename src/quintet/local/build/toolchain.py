@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from quintet.local import teardown
 from quintet.local.build.pip import find_pip
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, for_this_machine, locked, workplace
+from quintet.local.paths import build_folder, cache_directory, hold_lock, name_for_platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,8 +52,8 @@ def _version(go: str) -> tuple[int, ...]:
 
 def _fetched(progress: Callable[[str], None]) -> Path:
     wanted = ".".join(map(str, MINIMUM))
-    target = cache_directory() / for_this_machine(f"go-{VERSION}")
-    with locked(target.with_name(f"{target.name}.lock")):
+    target = cache_directory() / name_for_platform(f"go-{VERSION}")
+    with hold_lock(target.with_name(f"{target.name}.lock")):
         if not _usable(target):
             progress(f"no Go {wanted} or newer here: fetching a toolchain into {target}")
             _install(target, wanted)
@@ -73,7 +73,7 @@ def _usable(target: Path) -> Path | None:
 
 
 def _install(target: Path, wanted: str) -> None:
-    with workplace(target) as unfinished:
+    with build_folder(target) as unfinished:
         _fetch(unfinished / "packages", wanted)
         teardown.remove_tree(target, within=target.parent)
         (unfinished / "packages").rename(target)

@@ -19,7 +19,7 @@ _REQUIRED = re.compile(r"^\s*k8s\.io/kubernetes v(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class KubernetesVersion:
     """A minor version of Kubernetes, and the folder that holds its go.mod and go.sum."""
 
     name: str
@@ -45,20 +45,19 @@ class Version:
         return tuple((self.modules / name).read_text() for name in ("go.mod", "go.sum"))
 
 
-DEFAULT = Version("1.37", SOURCES)
-VERSIONS = {
-    version.name: version for version in (DEFAULT, Version("1.36", SOURCES.with_name(f"{SOURCES.name}-1.36")))
-}
+DEFAULT = KubernetesVersion("1.37", SOURCES)
+OLDER = KubernetesVersion("1.36", SOURCES.with_name(f"{SOURCES.name}-1.36"))
+VERSIONS = {version.name: version for version in (DEFAULT, OLDER)}
 
 
-def find(name: str | None = None) -> Version:
+def find_version(name: str | None = None) -> KubernetesVersion:
     """The version of that name, or of the one in the environment, or the one that is usual."""
-    name = asked(name) or DEFAULT.name
+    name = requested_version(name) or DEFAULT.name
     if name not in VERSIONS:
         raise LocalError(f"Kubernetes {name} cannot be built here", f"choose one of {', '.join(VERSIONS)}")
     return VERSIONS[name]
 
 
-def asked(name: str | None = None) -> str | None:
+def requested_version(name: str | None = None) -> str | None:
     """What was asked for, by argument or in the environment; None if any will do."""
     return name or os.environ.get(VARIABLE) or None

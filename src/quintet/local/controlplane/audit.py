@@ -34,17 +34,17 @@ POLICY = {
 }
 
 
-def prepare(directory: Path) -> None:
+def write_policy(directory: Path) -> None:
     """Write the policy."""
     (directory / _POLICY).write_text(json.dumps(POLICY, indent=2))
 
 
-def kept(directory: Path) -> bool:
+def is_enabled(directory: Path) -> bool:
     """Whether the cluster in this folder keeps one."""
     return (directory / _POLICY).exists()
 
 
-def flags(directory: Path) -> dict[str, object]:
+def apiserver_flags(directory: Path) -> dict[str, object]:
     """What the API server has to be told."""
     # Written before the answer is sent, so nothing is missing after a crash.
     return {

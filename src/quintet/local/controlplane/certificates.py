@@ -103,7 +103,7 @@ class Authority:
         return _write(self.directory, file_name, builder.sign(self.key, hashes.SHA256()), key)
 
 
-def kubeconfig(server: str, ca: Path, certificate: Path, key: Path, *, name: str = "quintet") -> str:
+def render_kubeconfig(server: str, ca: Path, certificate: Path, key: Path, *, name: str = "quintet") -> str:
     """Render a kubeconfig that needs no other file. JSON is YAML, and needs no library to write."""
 
     def inline(path: Path) -> str:

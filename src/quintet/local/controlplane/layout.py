@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quintet.local.process import Process
+from quintet.local.process import ManagedProcess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ POD_RANGE = "10.88.0.0/16"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StartOptions:
     """What was asked for: which programs, and how they are to be run."""
 
     name: str
@@ -57,17 +57,19 @@ class Layout:
         """Where etcd answers, as seen by the API server."""
         return f"http://127.0.0.1:{self.etcd_port}"
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str) -> ManagedProcess:
         """Return the handle of one program."""
-        return Process(name, self.processes)
+        return ManagedProcess(name, self.processes)
 
     def start(
         self, name: str, arguments: Sequence[str], environment: dict[str, str] | None = None
-    ) -> Process:
+    ) -> ManagedProcess:
         """Start a program from the build product under its own name."""
         return self.run(name, [str(self.programs / name), *arguments], environment)
 
-    def run(self, name: str, argv: Sequence[str], environment: dict[str, str] | None = None) -> Process:
+    def run(
+        self, name: str, argv: Sequence[str], environment: dict[str, str] | None = None
+    ) -> ManagedProcess:
         """Start any program inside the cluster's network."""
         process = self.process(name)
         process.start([*self.enter, *argv], environment=environment, cgroup=self.cgroup)

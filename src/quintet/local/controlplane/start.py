@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from quintet.local.controlplane.layout import Layout
-    from quintet.local.process import Process
+    from quintet.local.process import ManagedProcess
 
 SERVICE_RANGE = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
@@ -30,10 +30,15 @@ START_SECONDS = 180.0
 def write_certificates(layout: Layout) -> None:
     """Make the certificates and the kubeconfigs of every component."""
     # Cryptography takes longer to import than most commands do: they should not wait for it.
-    from quintet.local.controlplane.certificates import CLIENTS, Authority, kubeconfig, write_kubeconfig
+    from quintet.local.controlplane.certificates import (
+        CLIENTS,
+        Authority,
+        render_kubeconfig,
+        write_kubeconfig,
+    )
 
     if layout.audited:
-        audit.prepare(layout.directory)
+        audit.write_policy(layout.directory)
     authority = Authority.create(layout.pki)
     hosts = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1"]
     hosts += ["kubernetes.default.svc.cluster.local", FIRST_SERVICE_ADDRESS]
@@ -42,19 +47,19 @@ def write_certificates(layout: Layout) -> None:
     for name, (common_name, organizations) in CLIENTS.items():
         authority.issue(name, common_name, organizations)
     for name in ("admin", "kube-controller-manager", "kube-scheduler", "kube-proxy"):
-        component_kubeconfig(layout, name)
+        write_component_kubeconfig(layout, name)
     outer = f"https://127.0.0.1:{layout.outer_port}"
     files = layout.pki / "ca.crt", layout.pki / "admin.crt", layout.pki / "admin.key"
-    write_kubeconfig(layout.directory / "kubeconfig", kubeconfig(outer, *files))
+    write_kubeconfig(layout.directory / "kubeconfig", render_kubeconfig(outer, *files))
 
 
-def component_kubeconfig(layout: Layout, name: str) -> Path:
+def write_component_kubeconfig(layout: Layout, name: str) -> Path:
     """Write the kubeconfig by which a component speaks to the API server from the inside."""
-    from quintet.local.controlplane.certificates import kubeconfig, write_kubeconfig
+    from quintet.local.controlplane.certificates import render_kubeconfig, write_kubeconfig
 
     path = layout.pki / f"{name}.kubeconfig"
     files = layout.pki / "ca.crt", layout.pki / f"{name}.crt", layout.pki / f"{name}.key"
-    write_kubeconfig(path, kubeconfig(f"https://127.0.0.1:{layout.api_port}", *files))
+    write_kubeconfig(path, render_kubeconfig(f"https://127.0.0.1:{layout.api_port}", *files))
     return path
 
 
@@ -63,13 +68,13 @@ def start_control_plane(layout: Layout) -> None:
     etcd = layout.start("etcd", _etcd(layout))
     # The API server retries until etcd answers: the two start side by side.
     apiserver = layout.start("kube-apiserver", _apiserver(layout))
-    wait_ready(layout.directory, layout.outer_port, [etcd, apiserver])
+    wait_until_ready(layout.directory, layout.outer_port, [etcd, apiserver])
     controllers = layout.start("kube-controller-manager", _controller_manager(layout))
     scheduler = layout.start("kube-scheduler", _component(layout, "kube-scheduler"))
     _wait_for_controllers(layout, [etcd, apiserver, controllers, scheduler])
 
 
-def wait_ready(directory: Path, port: int, processes: Sequence[Process]) -> None:
+def wait_until_ready(directory: Path, port: int, processes: Sequence[ManagedProcess]) -> None:
     """Wait until the API server is ready, or say which process ended and why."""
     api = Api(directory, port)
 
@@ -80,7 +85,7 @@ def wait_ready(directory: Path, port: int, processes: Sequence[Process]) -> None
     wait_until(ready, START_SECONDS, lambda: processes[-1].failure("does not get ready"), pause=0.1)
 
 
-def _wait_for_controllers(layout: Layout, processes: Sequence[Process]) -> None:
+def _wait_for_controllers(layout: Layout, processes: Sequence[ManagedProcess]) -> None:
     # A pod can be made only after the controllers have made the namespace's service account.
     api = Api(layout.directory, layout.outer_port)
     account = "/api/v1/namespaces/default/serviceaccounts/default"
@@ -92,9 +97,9 @@ def _wait_for_controllers(layout: Layout, processes: Sequence[Process]) -> None:
     wait_until(working, START_SECONDS, lambda: processes[2].failure("does not work"), pause=0.1)
 
 
-def _raise_if_ended(processes: Sequence[Process]) -> None:
+def _raise_if_ended(processes: Sequence[ManagedProcess]) -> None:
     for process in processes:
-        if not process.alive():
+        if not process.is_alive():
             # Its last lines may still be on their way into the log.
             time.sleep(0.1)
             raise process.failure("ended")
@@ -148,7 +153,7 @@ def _apiserver(layout: Layout) -> list[str]:
     else:
         # A loopback address is refused as an endpoint, and without pods nobody needs one.
         flags |= {"bind-address": "127.0.0.1", "endpoint-reconciler-type": "none"}
-    return _flags(flags | (audit.flags(layout.directory) if layout.audited else {}))
+    return _flags(flags | (audit.apiserver_flags(layout.directory) if layout.audited else {}))
 
 
 def _component(layout: Layout, name: str) -> list[str]:

@@ -25,7 +25,7 @@ _GONE, _ALL_GONE = ".wh.", ".wh..wh..opq"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class LayerFile:
     """One regular file in a layer of an image; its content can be read until the next one is asked for."""
 
     path: str
@@ -34,7 +34,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class RemovedPath:
     """Says that a file or folder of the layers below is not in the image."""
 
     path: str
@@ -57,7 +57,7 @@ class Archive:
         """Bytes that are fetched where nothing of it is there yet."""
         return sum(part["size"] for part in (self._manifest["config"], *self._manifest["layers"]))
 
-    def members(self) -> Iterator[Member | Gone]:
+    def members(self) -> Iterator[LayerFile | RemovedPath]:
         """Every regular file of every layer, the lowest layer first; a later one of the same path counts."""
         for layer in self._manifest["layers"]:
             with tarfile.open(fileobj=self._open(self._blob(layer["digest"])), mode="r:*") as files:
@@ -88,26 +88,26 @@ class Archive:
         return f"blobs/{digest.replace(':', '/')}"
 
 
-def _member(files: tarfile.TarFile, entry: tarfile.TarInfo) -> Iterator[Member | Gone]:
+def _member(files: tarfile.TarFile, entry: tarfile.TarInfo) -> Iterator[LayerFile | RemovedPath]:
     path = PurePosixPath("/", entry.name).relative_to("/")
     if path.name == _ALL_GONE:
-        yield Gone(str(path.parent))
+        yield RemovedPath(str(path.parent))
     elif path.name.startswith(_GONE):
-        yield Gone(str(path.with_name(path.name.removeprefix(_GONE))))
+        yield RemovedPath(str(path.with_name(path.name.removeprefix(_GONE))))
     elif entry.isfile() and (content := files.extractfile(entry)) is not None:
-        yield Member(str(path), entry.mode, content)
+        yield LayerFile(str(path), entry.mode, content)
     elif not entry.isdir():
-        yield Gone(str(path))  # a link or device has taken its place
+        yield RemovedPath(str(path))  # a link or device has taken its place
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Archive]:
+def open_archive(path: Path) -> Iterator[Archive]:
     """Open the archive of an image."""
     with tarfile.open(path) as packed:
         yield Archive(packed, path.name)
 
 
-def rewrite(source: Path, target: Path, *, old_tag: str = "", new_tag: str = "") -> None:
+def normalize_archive(source: Path, target: Path, *, old_tag: str = "", new_tag: str = "") -> None:
     """Write an archive again so that the same image is the same file: sorted, without times and owners.
 
     `old_tag`, which only this image has, becomes `new_tag` where the archive names its image.

@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING
 
 from quintet.local.build.commands import run
 from quintet.local.errors import LocalError
-from quintet.local.paths import cache_directory, for_this_machine, locked, shipped, workplace
+from quintet.local.paths import build_folder, cache_directory, find_resource, hold_lock, name_for_platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def recipe(packages: Sequence[str], *, bare: bool) -> str:
+def recipe_hash(packages: Sequence[str], *, bare: bool) -> str:
     """Name what a base is made of: another name is another base."""
     words = ("bare" if bare else "usual", *packages, _finish().read_text(encoding="utf-8"))
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
 
-def base(packages: Sequence[str], progress: Callable[[str], None], *, bare: bool) -> Path:
+def build_base(packages: Sequence[str], progress: Callable[[str], None], *, bare: bool) -> Path:
     """Return a file system of the machine's own Debian release with these packages; `bare`: these alone."""
-    name = release()
+    name = debian_release()
     # `extract` unpacks packages and what they depend on, and runs no script of theirs.
     variant, stage = ("extract", "extract") if bare else ("minbase", "customize")
-    made = for_this_machine(f"base-{name}-{recipe(packages, bare=bare)}")
+    made = name_for_platform(f"base-{name}-{recipe_hash(packages, bare=bare)}")
     archive = cache_directory() / "images" / f"{made}.tar"
-    with locked(archive.with_suffix(".lock")):
+    with hold_lock(archive.with_suffix(".lock")):
         if not archive.exists():
             progress(f"making a base image of Debian {name} with {', '.join(packages)} (half a minute)")
-            with workplace(archive) as unfinished:
+            with build_folder(archive) as unfinished:
                 sources = unfinished / "sources.list"
                 sources.write_text(_sources(name))
                 product = unfinished / "base.tar"
@@ -47,10 +47,10 @@ def base(packages: Sequence[str], progress: Callable[[str], None], *, bare: bool
 
 
 def _finish() -> Path:
-    return shipped("images/base/finish")
+    return find_resource("images/base/finish")
 
 
-def release() -> str:
+def debian_release() -> str:
     """Return the code name of the machine's own Debian release."""
     lines = Path("/etc/os-release").read_text().splitlines()
     names = (line.partition("=")[2].strip('"') for line in lines if line.startswith("VERSION_CODENAME="))

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from quintet.local import teardown
 from quintet.local.build.programs import content_hash
 from quintet.local.errors import LocalError, explain_os_error
-from quintet.local.images.archives import rewrite
-from quintet.local.images.builders import Builder, builders
+from quintet.local.images.archives import normalize_archive
+from quintet.local.images.builders import ImageBuilder, find_builders
 from quintet.local.images.catalog import IMAGES, Image
-from quintet.local.paths import cache_directory, for_this_machine, locked, workplace
+from quintet.local.paths import build_folder, cache_directory, hold_lock, name_for_platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,14 +42,14 @@ def build_archive(image: Image, progress: Callable[[str], None]) -> Path:
     """Return the archive of one image, building it if it is not in the cache."""
     key = content_hash(image.directory, image.reference, image.base, image.content.digest(), without=BY_HAND)
     # The reference and its lock are the same on every machine; the archive is not.
-    kept = cache_directory() / "images" / f"{for_this_machine(f'{image.kept_as}-{key}')}.tar"
+    kept = cache_directory() / "images" / f"{name_for_platform(f'{image.cache_name}-{key}')}.tar"
     with suppress(FileNotFoundError):
         os.utime(kept)
         return kept
     # One build of an image at a time: the others then find what it leaves, or remove what it left unfinished.
-    with locked(kept.with_name(f"{image.kept_as}.lock")):
+    with hold_lock(kept.with_name(f"{image.cache_name}.lock")):
         if not kept.exists():
-            with workplace(kept, leftovers=f"{image.kept_as}-{ANY_KEY}*.tar") as unfinished:
+            with build_folder(kept, leftovers=f"{image.cache_name}-{ANY_KEY}*.tar") as unfinished:
                 product = unfinished / "image.tar"
                 _build(image, key, unfinished, product, progress)
                 product.rename(kept)
@@ -63,11 +63,11 @@ def _build(image: Image, key: str, workplace: Path, product: Path, progress: Cal
     # image that somebody else builds at the same time could be saved in place of ours.
     tag, version = f"build-{key}-{secrets.token_hex(4)}", image.reference.rpartition(":")[2]
     failures = []
-    for builder in builders(workplace, image.packages, progress, bare=image.bare):
+    for builder in find_builders(workplace, image.packages, progress, bare=image.bare):
         progress(f"building image {image.reference} with {builder.name}")
         try:
             saved = _build_with(builder, image, tag, workplace / builder.name, progress)
-            rewrite(saved, product, old_tag=tag, new_tag=version)
+            normalize_archive(saved, product, old_tag=tag, new_tag=version)
             return
         except LocalError as error:
             failures.append(error)
@@ -76,7 +76,7 @@ def _build(image: Image, key: str, workplace: Path, product: Path, progress: Cal
 
 
 def _build_with(
-    builder: Builder, image: Image, tag: str, context: Path, progress: Callable[[str], None]
+    builder: ImageBuilder, image: Image, tag: str, context: Path, progress: Callable[[str], None]
 ) -> Path:
     shutil.copytree(image.directory, context, ignore=shutil.ignore_patterns(*BY_HAND))
     image.content.stage(context, builder, progress)
@@ -98,6 +98,6 @@ def _readable(context: Path) -> None:
 def _forget(archive: Path, image: Image) -> None:
     """Remove archives of the image that were not used of late."""
     with suppress(FileNotFoundError):  # somebody else does the same
-        found = archive.parent.glob(f"{for_this_machine(f'{image.kept_as}-{ANY_KEY}')}.tar")
+        found = archive.parent.glob(f"{name_for_platform(f'{image.cache_name}-{ANY_KEY}')}.tar")
         for path in sorted(found, key=lambda each: each.stat().st_mtime, reverse=True)[KEPT:]:
             teardown.remove_file(path, within=archive.parent)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from quintet.local.build.commands import EPOCH, run
-from quintet.local.build.packages import install, which
-from quintet.local.images.bases import base
+from quintet.local.build.packages import find_program, install_tools
+from quintet.local.images.bases import build_base
 from quintet.local.teardown import remove_build_tag
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BASE = "quintet.local/base:1"
 
 
-class Builder(Protocol):
+class ImageBuilder(Protocol):
     """A program that builds images."""
 
     @property
@@ -33,7 +33,7 @@ class Builder(Protocol):
     def build(self, context: Path, *, tag: str = "", target: str = "") -> str:
         """Build a folder, or one stage of its Dockerfile; return the image's id."""
 
-    def output(self, image: str, *command: str) -> str:
+    def run(self, image: str, *command: str) -> str:
         """Run a command in an image; return what it printed."""
 
     def save(self, image: str, tag: str, product: Path) -> None:
@@ -50,10 +50,10 @@ class Engine:
 
     def build(self, context: Path, *, tag: str = "", target: str = "") -> str:
         """Build on the base that the Dockerfile names."""
-        options = [*self.build_options, *_named("--tag", tag), *_named("--target", target)]
+        options = [*self.build_options, *_option("--tag", tag), *_option("--target", target)]
         return run([self.name, "build", "--quiet", *options, str(context)]).split()[-1]
 
-    def output(self, image: str, *command: str) -> str:
+    def run(self, image: str, *command: str) -> str:
         """Run it in a container that is gone afterwards."""
         return run([self.name, "run", "--rm", "--entrypoint", command[0], image, *command[1:]])
 
@@ -80,13 +80,13 @@ class Buildah:
         return ["buildah", "--storage-driver", self.driver, "--root", str(self.storage), "--runroot", runs]
 
     @classmethod
-    def made(
+    def create(
         cls, workplace: Path, packages: Sequence[str], progress: Callable[[str], None], *, bare: bool = False
     ) -> Buildah:
         """With a base that has these packages, if there are any; `bare`: these alone."""
-        install({"buildah": "buildah", "mmdebstrap": "mmdebstrap"}, progress)
+        install_tools({"buildah": "buildah", "mmdebstrap": "mmdebstrap"}, progress)
         empty = cls(workplace / "storage")
-        if subprocess.run([*empty._command, "info"], capture_output=True).returncode != 0:
+        if not _succeeds(*empty._command, "info"):
             # Overlays do not work everywhere, as in a container; copies do, and take their time.
             empty = cls(workplace / "copies", driver="vfs")
         if not packages:
@@ -94,18 +94,18 @@ class Buildah:
         folder = workplace / "base"
         folder.mkdir()
         (folder / "Dockerfile").write_text("FROM scratch\nADD base.tar /\n")
-        os.link(base(packages, progress, bare=bare), folder / "base.tar")
+        os.link(build_base(packages, progress, bare=bare), folder / "base.tar")
         empty.build(folder, tag=BASE)
         return replace(empty, base=BASE)
 
     def build(self, context: Path, *, tag: str = "", target: str = "") -> str:
         """Build on our base, without asking anybody for another."""
         options = ["--isolation", "chroot", "--timestamp", EPOCH, "--quiet", "--pull-never"]
-        options += [*_named("--tag", tag), *_named("--target", target)]
-        options += _named("--build-arg", self.base and f"BASE={self.base}")
+        options += [*_option("--tag", tag), *_option("--target", target)]
+        options += _option("--build-arg", self.base and f"BASE={self.base}")
         return run([*self._command, "build", *options, str(context)]).split()[-1]
 
-    def output(self, image: str, *command: str) -> str:
+    def run(self, image: str, *command: str) -> str:
         """Run it in a working container, which goes away with our storage."""
         container = run([*self._command, "from", "--pull-never", image]).strip()
         return run([*self._command, "run", "--isolation", "chroot", container, "--", *command])
@@ -115,17 +115,21 @@ class Buildah:
         run([*self._command, "push", "--quiet", image, f"oci-archive:{product}:{tag}"])
 
 
-def builders(
+def find_builders(
     workplace: Path, packages: Sequence[str], progress: Callable[[str], None], *, bare: bool = False
-) -> Iterator[Builder]:
+) -> Iterator[ImageBuilder]:
     """Give what can build here, one after the other, the most usual first."""
     podman = Engine("podman", ("--format", "oci-archive"), ("--timestamp", EPOCH))
     for engine in (Engine("docker"), podman):
         # A docker command without a daemon is common: only one that answers counts.
-        if which(engine.name) and subprocess.run([engine.name, "info"], capture_output=True).returncode == 0:
+        if find_program(engine.name) and _succeeds(engine.name, "info"):
             yield engine
-    yield Buildah.made(workplace, packages, progress, bare=bare)
+    yield Buildah.create(workplace, packages, progress, bare=bare)
 
 
-def _named(option: str, value: str) -> list[str]:
+def _succeeds(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def _option(option: str, value: str) -> list[str]:
     return [option, value] if value else []

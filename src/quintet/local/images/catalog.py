@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quintet.imagenames import JSON_SERVER, NATS, QUINTET
 from quintet.local.images import bases, staging
-from quintet.local.paths import shipped
+from quintet.local.paths import find_resource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,36 +26,36 @@ class Image:
     folder: str
     # Of Debian, for a base that is made here.
     packages: tuple[str, ...] = ()
-    content: staging.Content = field(default_factory=staging.Nothing)
+    content: staging.ImageContent = field(default_factory=staging.NoContent)
     # A base of these packages alone, unpacked: a tenth of the size, and no package manager in it.
     bare: bool = False
 
     @property
     def base(self) -> str:
         """Names what its base is made of."""
-        return bases.recipe(self.packages, bare=self.bare) if self.packages else ""
+        return bases.recipe_hash(self.packages, bare=self.bare) if self.packages else ""
 
     @property
-    def kept_as(self) -> str:
+    def cache_name(self) -> str:
         """How the names of its archives begin."""
         return self.folder.replace("/", "-")
 
     @property
     def directory(self) -> Path:
         """Where its Dockerfile is."""
-        return shipped(f"images/{self.folder}")
+        return find_resource(f"images/{self.folder}")
 
 
-_LIBRARY = staging.Folder("images/checkups/lib")
+_LIBRARY = staging.SharedFolder("images/checkups/lib")
 # What a person who looks around in a container finds, and what says which Debian it is.
 _TOOLS = ("base-files", "coreutils", "dash", "libc-bin")
 _PYTHON = (*_TOOLS, "python3")
 
 IMAGES = (
-    Image(PAUSE, "pause", content=staging.Pause()),
-    Image(JSON_SERVER, "json-server", (*_TOOLS, "nodejs"), staging.Npm(), bare=True),
-    Image(NATS, "nats", _TOOLS, staging.Go(), bare=True),
-    Image(QUINTET, "quintet", (*_PYTHON, "ca-certificates"), staging.Python(), bare=True),
+    Image(PAUSE, "pause", content=staging.PauseProgram()),
+    Image(JSON_SERVER, "json-server", (*_TOOLS, "nodejs"), staging.NpmPackages(), bare=True),
+    Image(NATS, "nats", _TOOLS, staging.GoPrograms(), bare=True),
+    Image(QUINTET, "quintet", (*_PYTHON, "ca-certificates"), staging.PythonPackages(), bare=True),
     Image(ECHO, "checkups/echo", (*_TOOLS, "mawk", "openssl"), _LIBRARY, bare=True),
     Image(ECHO_CONFIGMAP, "checkups/echo-configmap", _PYTHON, _LIBRARY, bare=True),
     Image(CLUSTER_BASICS, "checkups/cluster-basics", _PYTHON, _LIBRARY, bare=True),

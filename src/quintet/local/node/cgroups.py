@@ -23,7 +23,7 @@ ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Cgroup:
     """A cgroup by name, which on v1 is a folder in each hierarchy."""
 
     name: str
@@ -34,7 +34,7 @@ class Group:
     @property
     def folders(self) -> list[Path]:
         """Its folder in each hierarchy."""
-        return [hierarchy / self.name for hierarchy in hierarchies()]
+        return [hierarchy / self.name for hierarchy in find_hierarchies()]
 
     @property
     def system(self) -> Path:
@@ -55,24 +55,24 @@ class Group:
 
     def pids(self) -> set[int]:
         """Return every process in it, at any depth."""
-        return teardown.pids_in(self.folders)
+        return teardown.list_pids(self.folders)
 
     def clear(self) -> None:
         """Kill every process in it and remove it."""
-        teardown.remove_cgroup(self.name, hierarchies())
+        teardown.remove_cgroup(self.name, find_hierarchies())
 
 
-def group_of(directory: Path) -> Group:
+def cluster_cgroup(directory: Path) -> Cgroup:
     """Return the cgroup of the cluster in that folder; another folder's of the same name has another.
 
     The name is derived, never read from a file: with an empty name a cgroup would be the root of its
     hierarchy, and every process of the machine would be in it.
     """
     hashed = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:8]
-    return Group(f"quintet-{directory.name}-{hashed}")
+    return Cgroup(f"quintet-{directory.name}-{hashed}")
 
 
-def hierarchies(root: Path = ROOT) -> list[Path]:
+def find_hierarchies(root: Path = ROOT) -> list[Path]:
     """Return the mounted hierarchies: one on v2, one per controller on v1."""
     if (root / "cgroup.controllers").exists():
         return [root]

@@ -12,7 +12,7 @@ from quintet.local.controlplane.layout import POD_RANGE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quintet.local.build.packages import Runtime
+    from quintet.local.build.packages import ContainerRuntime
 
 # In the node's own /run, see `namespace`.
 SOCKET = "/run/containerd/containerd.sock"
@@ -20,7 +20,9 @@ DNS_ADDRESS = "10.96.0.10"
 DOMAIN = "cluster.local"
 
 
-def containerd(directory: Path, runtime: Runtime, sandbox_image: str, snapshotter: str) -> str:
+def containerd_config(
+    directory: Path, runtime: ContainerRuntime, sandbox_image: str, snapshotter: str
+) -> str:
     """Render containerd's configuration."""
     return f"""version = 2
 root = "{directory}/containerd"
@@ -48,7 +50,7 @@ state = "/run/containerd"
 """
 
 
-def network() -> dict[str, Any]:
+def pod_network() -> dict[str, Any]:
     """Return the pod network.
 
     `ptp` routes every packet between pods through the node, so Service addresses are translated
@@ -63,7 +65,7 @@ def network() -> dict[str, Any]:
     return {"cniVersion": "1.0.0", "name": "quintet", "plugins": [{"type": "ptp", "ipam": addresses}]}
 
 
-def kubelet(directory: Path, cgroup: str) -> dict[str, Any]:
+def kubelet_config(directory: Path, cgroup: str) -> dict[str, Any]:
     """Return the kubelet's configuration."""
     little = "1%"
     return {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quintet.local.errors import LocalError
-from quintet.local.images.archives import opened
+from quintet.local.images.archives import open_archive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,21 +26,21 @@ class Containerd:
 
     ctr: tuple[str, ...]
 
-    def answers(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether it answers."""
         return subprocess.run([*self.ctr, "version"], capture_output=True).returncode == 0
 
-    def digests(self) -> dict[str, str]:
+    def list_digests(self) -> dict[str, str]:
         """Return the digest of every image that it has, by reference."""
         rows = (line.split() for line in self._run("images", "list").splitlines()[1:])
         return {row[0]: digest for row in rows for digest in row[1:] if digest.startswith("sha256:")}
 
     def load(self, archives: Mapping[str, Path]) -> list[str]:
         """Import the archives (by reference) that differ; return the references that had another content."""
-        present = self.digests()
+        present = self.list_digests()
         changed = []
         for reference, archive in archives.items():
-            with opened(archive) as image:
+            with open_archive(archive) as image:
                 digest = image.digest
             if present.get(reference) == digest:
                 continue

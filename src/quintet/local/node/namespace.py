@@ -29,24 +29,24 @@ KERNEL_SETTINGS = {
 }
 
 
-def identify() -> list[str]:
+def namespace_ids() -> list[str]:
     """Name the network and mount namespace that this process is in."""
     return [str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("net", "mnt")]
 
 
 def main(descriptor: str, directory: str, address: str, *outside: str) -> None:
     """Set up the namespaces, say so by a file, and relay until told to stop; `outside` must be others."""
-    if len(outside) != 2 or set(outside) & set(identify()):
+    if len(outside) != 2 or set(outside) & set(namespace_ids()):
         sys.exit("error: this would change the network and the mounts of the machine; it is started by `up`")
     listener = socket.socket(fileno=int(descriptor))
     folder = Path(directory)
-    links(address)
-    mounts(folder)
+    create_links(address)
+    create_mounts(folder)
     (folder / READY).touch()
-    asyncio.run(relay(listener))
+    asyncio.run(relay_connections(listener))
 
 
-def links(address: str) -> None:
+def create_links(address: str) -> None:
     """Make loopback and eth0. Some kernels have no dummy device: a bridge without ports serves."""
     for line in (
         "link set lo up",
@@ -59,7 +59,7 @@ def links(address: str) -> None:
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
-def mounts(folder: Path) -> None:
+def create_mounts(folder: Path) -> None:
     """Give the node /run and /var of its own, without hiding the cluster's folder."""
     _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     own = Path("/run/quintet")
@@ -87,7 +87,7 @@ def _mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True)
 
 
-async def relay(listener: socket.socket) -> None:
+async def relay_connections(listener: socket.socket) -> None:
     """Pass every connection on to the API server."""
     server = await asyncio.start_server(_connected, sock=listener)
     async with server:

@@ -18,23 +18,27 @@ from typing import TYPE_CHECKING
 
 from quintet.local.api import Api
 from quintet.local.build import programs
-from quintet.local.build.packages import SEARCH, Runtime, container_runtime, install
+from quintet.local.build.packages import SEARCH, ContainerRuntime, find_container_runtime, install_tools
 from quintet.local.controlplane.certificates import Authority
 from quintet.local.controlplane.layout import Layout
-from quintet.local.controlplane.start import component_kubeconfig, start_control_plane, write_certificates
+from quintet.local.controlplane.start import (
+    start_control_plane,
+    write_certificates,
+    write_component_kubeconfig,
+)
 from quintet.local.errors import LocalError
 from quintet.local.images.build import build_archives
 from quintet.local.images.catalog import PAUSE
 from quintet.local.node import config, namespace, storage
-from quintet.local.node.cgroups import group_of, hierarchies
+from quintet.local.node.cgroups import cluster_cgroup, find_hierarchies
 from quintet.local.node.containerd import Containerd
-from quintet.local.process import Process, wait_until
+from quintet.local.process import ManagedProcess, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from quintet.local.controlplane.layout import Wanted
+    from quintet.local.controlplane.layout import StartOptions
 
 ADDRESS = "192.168.255.2"
 ETCD_PORT, PEER_PORT = 2379, 2380
@@ -49,21 +53,21 @@ SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class NodeParts:
     """What a node is made of, found or built before anything is started."""
 
-    runtime: Runtime
+    runtime: ContainerRuntime
     dns: Path
     archives: dict[str, Path]
 
     @classmethod
-    def find(cls, report: Callable[[str], None]) -> Parts:
+    def find(cls, report: Callable[[str], None]) -> NodeParts:
         """Find them in the cache or on the machine; build and fetch the rest."""
-        install(TOOLS, report)
-        return cls(container_runtime(report), programs.build_dns(report), build_archives(report))
+        install_tools(TOOLS, report)
+        return cls(find_container_runtime(report), programs.build_dns(report), build_archives(report))
 
 
-def require() -> None:
+def check_requirements() -> None:
     """Say in one line why a node cannot run here, before anything is built."""
     if platform.system() != "Linux":
         raise LocalError(
@@ -75,20 +79,22 @@ def require() -> None:
             "--node needs root, because it makes network namespaces, mounts and cgroups",
             "run the command as root, or leave --node out: the control plane needs no root",
         )
-    if not hierarchies() or not all(os.access(each, os.W_OK) for each in hierarchies()):
+    if not find_hierarchies() or not all(os.access(each, os.W_OK) for each in find_hierarchies()):
         raise LocalError(
             "--node needs cgroups that can be written, and /sys/fs/cgroup cannot",
             "in a container, run it privileged; or leave --node out",
         )
 
 
-def start_with_node(wanted: Wanted, directory: Path, report: Callable[[str], None]) -> tuple[Layout, str]:
+def start_with_node(
+    options: StartOptions, directory: Path, report: Callable[[str], None]
+) -> tuple[Layout, str]:
     """Start the control plane and a node; return the layout and the node's name once it is Ready."""
-    node = f"quintet-{wanted.name}"
-    parts = Parts.find(report)
-    report(f"starting the control plane and a node of cluster {wanted.name}")
-    layout = _namespace(directory, wanted.programs)
-    layout = replace(layout, durable=wanted.durable, audited=wanted.audited)
+    node = f"quintet-{options.name}"
+    parts = NodeParts.find(report)
+    report(f"starting the control plane and a node of cluster {options.name}")
+    layout = _namespace(directory, options.programs)
+    layout = replace(layout, durable=options.durable, audited=options.audited)
     write_certificates(layout)
     start_control_plane(layout)
     containerd = _containerd(layout, parts.runtime)
@@ -104,13 +110,13 @@ def start_with_node(wanted: Wanted, directory: Path, report: Callable[[str], Non
 
 def refresh_images(directory: Path, report: Callable[[str], None]) -> None:
     """Load the images that were built anew since the node of this cluster has loaded them, and say so."""
-    parts = Parts.find(report)
-    holder = Process("namespace", directory / "processes")
+    parts = NodeParts.find(report)
+    holder = ManagedProcess("namespace", directory / "processes")
     for reference in _client(_enter(holder.pid), parts.runtime).load(parts.archives):
         report(f"loaded {reference} again: its content has changed; pods that run keep the image they have")
 
 
-def _client(enter: Sequence[str], runtime: Runtime) -> Containerd:
+def _client(enter: Sequence[str], runtime: ContainerRuntime) -> Containerd:
     return Containerd((*enter, str(runtime.programs / "ctr"), "--address", config.SOCKET))
 
 
@@ -121,11 +127,11 @@ def _enter(pid: int) -> tuple[str, ...]:
 
 
 def _namespace(directory: Path, programs: Path) -> Layout:
-    group = group_of(directory)
+    group = cluster_cgroup(directory)
     group.create()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         descriptor, port = listener.fileno(), listener.getsockname()[1]
-        process = Process("namespace", directory / "processes")
+        process = ManagedProcess("namespace", directory / "processes")
         unshare = ["unshare", "--net", "--mount", "--propagation", "slave"]
         holder = [
             sys.executable,
@@ -135,14 +141,14 @@ def _namespace(directory: Path, programs: Path) -> Layout:
             str(descriptor),
             str(directory),
             ADDRESS,
-            *namespace.identify(),
+            *namespace.namespace_ids(),
         ]
         process.start(
             [*unshare, *holder], environment={"PATH": SEARCH}, cgroup=group.system, descriptors=(descriptor,)
         )
 
     def made() -> bool:
-        if not process.alive():
+        if not process.is_alive():
             raise process.failure("ended")
         return (directory / namespace.READY).exists()
 
@@ -160,13 +166,13 @@ def _namespace(directory: Path, programs: Path) -> Layout:
     )
 
 
-def _containerd(layout: Layout, runtime: Runtime) -> Process:
+def _containerd(layout: Layout, runtime: ContainerRuntime) -> ManagedProcess:
     snapshotter = "overlayfs" if _overlay_works(layout) else "native"
     path = layout.directory / "containerd.toml"
-    path.write_text(config.containerd(layout.directory, runtime, PAUSE, snapshotter))
+    path.write_text(config.containerd_config(layout.directory, runtime, PAUSE, snapshotter))
     network = layout.directory / "cni"
     network.mkdir()
-    (network / "10-quintet.conflist").write_text(json.dumps(config.network(), indent=2))
+    (network / "10-quintet.conflist").write_text(json.dumps(config.pod_network(), indent=2))
     # containerd looks up the shim on PATH.
     environment = {"PATH": os.pathsep.join((str(runtime.programs), SEARCH))}
     command = [str(runtime.programs / "containerd"), "--config", str(path)]
@@ -187,15 +193,15 @@ def _overlay_works(layout: Layout) -> bool:
 
 def _kubelet(layout: Layout, node: str) -> None:
     Authority.load(layout.pki).issue("kubelet", f"system:node:{node}", ("system:nodes",))
-    kubeconfig = component_kubeconfig(layout, "kubelet")
+    kubeconfig = write_component_kubeconfig(layout, "kubelet")
     path = layout.directory / "kubelet.json"
-    group = group_of(layout.directory).name
-    path.write_text(json.dumps(config.kubelet(layout.directory, group), indent=2))
+    group = cluster_cgroup(layout.directory).name
+    path.write_text(json.dumps(config.kubelet_config(layout.directory, group), indent=2))
     flags = [f"--config={path}", f"--kubeconfig={kubeconfig}", f"--root-dir={namespace.KUBELET}"]
     layout.start("kubelet", [*flags, f"--hostname-override={node}", f"--node-ip={ADDRESS}"], {"PATH": SEARCH})
 
 
-def _services(layout: Layout, node: str, parts: Parts) -> None:
+def _services(layout: Layout, node: str, parts: NodeParts) -> None:
     """Start what makes Services, names and volumes work."""
     proxy = config.proxy_flags(layout.pki / "kube-proxy.kubeconfig", node)
     layout.start("kube-proxy", proxy, {"PATH": SEARCH})
@@ -212,11 +218,11 @@ def _services(layout: Layout, node: str, parts: Parts) -> None:
     layout.run("storage", [*python, str(layout.directory), str(layout.api_port)])
 
 
-def _wait_for_runtime(client: Containerd, containerd: Process) -> None:
+def _wait_for_runtime(client: Containerd, containerd: ManagedProcess) -> None:
     def answers() -> bool:
-        if not containerd.alive():
+        if not containerd.is_alive():
             raise containerd.failure("ended")
-        return client.answers()
+        return client.is_ready()
 
     wait_until(answers, SECONDS, lambda: containerd.failure("does not get ready"), pause=0.1)
 
@@ -227,7 +233,7 @@ def _wait_for_node(layout: Layout, node: str) -> None:
 
     def ready() -> bool:
         for process in processes:
-            if not process.alive():
+            if not process.is_alive():
                 raise process.failure("ended")
         found = api.get(f"/api/v1/nodes/{node}")
         if found is None:

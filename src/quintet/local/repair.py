@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quintet.local.cleanup import require_ours
+from quintet.local.cleanup import check_ownership
 from quintet.local.errors import LocalError
-from quintet.local.process import Process, wait_until
+from quintet.local.process import find_processes, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,22 +22,18 @@ SECONDS = 60.0
 PAUSE = 0.5
 
 
-def find_processes(directory: Path) -> list[Process]:
-    """Return every program that was started for the cluster in this folder."""
-    folder = directory / "processes"
-    return [Process(path.stem, folder) for path in sorted(folder.glob("*.json"))]
-
-
-def is_dead(directory: Path) -> bool:
+def is_removable(directory: Path) -> bool:
     """Whether the cluster in this folder may be erased: not finished, half removed, or without a process."""
     if not directory.exists():
         return True
-    require_ours(directory)
+    check_ownership(directory)
     finished = (directory / "cluster.json").exists() and not (directory / "processes.ending").exists()
-    return not finished or not any(each.alive() for each in find_processes(directory))
+    return not finished or not any(each.is_alive() for each in find_processes(directory / "processes"))
 
 
-def repair(name: str, directory: Path, cluster: Cluster | None, report: Callable[[str], None]) -> Cluster:
+def repair_cluster(
+    name: str, directory: Path, cluster: Cluster | None, report: Callable[[str], None]
+) -> Cluster:
     """Start the programs of a running cluster that have ended, and wait until it is healthy."""
     erase = f"`quintet down --name {name}` removes the cluster and everything in it"
     if cluster is None:
@@ -47,13 +43,13 @@ def repair(name: str, directory: Path, cluster: Cluster | None, report: Callable
 
     def healthy() -> bool:
         nonlocal waited
-        for process in find_processes(directory):
-            if not process.alive():
+        for process in find_processes(directory / "processes"):
+            if not process.is_alive():
                 if process.name == "namespace":
                     raise LocalError(f"cluster {name} has lost the namespaces of its node", erase)
                 report(f"{process.name} of cluster {name} has ended: starting it again")
                 process.start_again()
-        if found.healthy():
+        if found.is_healthy():
             return True
         if not waited:
             report(f"waiting for cluster {name}, which runs but does not answer")
@@ -63,7 +59,7 @@ def repair(name: str, directory: Path, cluster: Cluster | None, report: Callable
     def late() -> LocalError:
         process = found.process("kube-apiserver")
         return LocalError(
-            f"cluster {name} runs but is not ready after {SECONDS:.0f} s: {process.last_words()}",
+            f"cluster {name} runs but is not ready after {SECONDS:.0f} s: {process.find_log_reason()}",
             f"look at {process.log} and the logs beside it, then try again; {erase}",
         )
 

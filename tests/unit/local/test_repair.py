@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from quintet.local import cluster, existing
-from quintet.local.process import Process
+from quintet.local import cluster, repair
+from quintet.local.process import ManagedProcess
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 RECORD = {
@@ -31,7 +31,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def program(folder):
-    process = Process("program", folder / "processes")
+    process = ManagedProcess("program", folder / "processes")
     process.start(SLEEP)
     yield process
     process.kill()
@@ -39,13 +39,13 @@ def program(folder):
 
 def test_a_cluster_with_one_process_left_is_not_dead(folder, program):
     (folder / "cluster.json").write_text("damaged")
-    assert not existing.is_dead(folder)
+    assert not repair.is_removable(folder)
 
 
 def test_a_cluster_whose_processes_have_all_ended_is_dead(folder, program):
     (folder / "cluster.json").write_text(json.dumps(RECORD))
     program.kill()
-    assert existing.is_dead(folder)
+    assert repair.is_removable(folder)
 
 
 @pytest.mark.parametrize("left", ["nothing noted", "a removal that was cut off"])
@@ -53,12 +53,12 @@ def test_a_start_or_a_removal_that_was_cut_off_is_dead(folder, program, left):
     if left == "a removal that was cut off":
         (folder / "cluster.json").write_text(json.dumps(RECORD))
         (folder / "processes.ending").mkdir()
-    assert existing.is_dead(folder)
+    assert repair.is_removable(folder)
 
 
 def test_a_record_with_a_field_of_another_version_is_read(folder):
     (folder / "cluster.json").write_text(json.dumps(RECORD | {"flavour": "new"}))
-    found = cluster.load("x")
+    found = cluster.load_cluster("x")
     assert found is not None
     assert found.server == RECORD["server"]
 
@@ -68,4 +68,4 @@ def test_a_record_with_a_field_of_another_version_is_read(folder):
 )
 def test_a_record_that_lacks_something_is_no_cluster(folder, text):
     (folder / "cluster.json").write_text(text)
-    assert cluster.load("x") is None
+    assert cluster.load_cluster("x") is None
