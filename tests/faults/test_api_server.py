@@ -44,7 +44,7 @@ async def compact(cluster: Cluster) -> None:
             assert answer.status == 200, await answer.text()
 
 
-async def test_an_api_server_killed_in_the_middle_of_work_costs_nothing(widgets: Client, cluster, namespace):
+async def test_operator_survives_killed_api_server_without_duplicate_children(widgets: Client, cluster, namespace):
     async with widget_operator(cluster.kubeconfig, namespace=namespace, patience=IMPATIENT):
         for number in range(20):
             await make(widgets, namespace, f"w{number}")
@@ -59,7 +59,7 @@ async def test_an_api_server_killed_in_the_middle_of_work_costs_nothing(widgets:
             assert sum(len(page.items) for page in pages) == 21, resource.kind
 
 
-async def test_history_compacted_during_an_outage_is_made_up_for_by_a_new_list(
+async def test_operator_lists_again_after_history_was_compacted_during_outage(
     widgets: Client, cluster, namespace, tmp_path
 ):
     async with FaultProxy(cluster.kubeconfig) as proxy:
@@ -89,7 +89,7 @@ async def test_history_compacted_during_an_outage_is_made_up_for_by_a_new_list(
             assert touched == [], f"\n{proxy.trace}"
 
 
-async def test_a_total_outage_is_survived_and_makes_few_requests(
+async def test_operator_survives_total_api_outage_with_few_requests(
     widgets: Client, cluster, namespace, tmp_path
 ):
     async with FaultProxy(cluster.kubeconfig) as proxy:
@@ -111,7 +111,7 @@ async def test_a_total_outage_is_survived_and_makes_few_requests(
     [5.0, pytest.param(60.0, marks=[pytest.mark.exhaustive, pytest.mark.slow])],
     ids="{:g} s".format,
 )
-async def test_an_operator_with_nothing_to_do_sends_nothing_but_its_lease(
+async def test_idle_operator_sends_only_lease_renewals(
     seconds, widgets: Client, cluster, namespace, tmp_path
 ):
     async with (
@@ -132,7 +132,7 @@ async def test_an_operator_with_nothing_to_do_sends_nothing_but_its_lease(
         assert proxy.trace.requests(matching("update", "leases"), since=mark), "the lease was not renewed"
 
 
-async def test_a_reconciler_that_crashes_on_one_widget_serves_the_others(widgets: Client, cluster, namespace):
+async def test_reconciler_crash_on_one_object_does_not_affect_others(widgets: Client, cluster, namespace):
     async with widget_operator(cluster.kubeconfig, namespace=namespace):
         await widgets.create(WIDGETS, a_widget("bad", mode="crash"), Object, namespace=namespace)
         await make(widgets, namespace, "good")
@@ -141,7 +141,7 @@ async def test_a_reconciler_that_crashes_on_one_widget_serves_the_others(widgets
         await reconciled(widgets, namespace, "bad")
 
 
-async def test_a_stale_cache_never_leads_to_a_second_child(widgets: Client, cluster, namespace, tmp_path):
+async def test_stale_cache_does_not_cause_second_child(widgets: Client, cluster, namespace, tmp_path):
     """The operator's own creation is held back from its cache while the widget changes again."""
     async with FaultProxy(cluster.kubeconfig) as proxy:
         kubeconfig = proxy.write_kubeconfig(tmp_path)

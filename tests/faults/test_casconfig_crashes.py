@@ -151,7 +151,7 @@ async def tell_with(
 
 
 @pytest.mark.timeout(1800)
-async def test_all_targets_or_none_when_the_first_write_of_each_type_is_hit(
+async def test_casconfig_changes_all_targets_or_none_when_first_write_of_each_type_fails(
     casconfigs: Client, cluster, api, tmp_path
 ):
     async def tell(case: tuple[str, str]) -> None:
@@ -169,7 +169,7 @@ EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 1, TROUBLE: 3}
 @pytest.mark.parametrize("story", STORIES)
 @pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(1800)
-async def test_all_targets_or_none_whatever_happens_to_a_write(
+async def test_casconfig_changes_all_targets_or_none_when_any_write_fails(
     fault, story, writes, casconfigs: Client, cluster, api, tmp_path
 ):
     async def tell(number: int) -> None:

@@ -153,7 +153,7 @@ async def tell_with(
 
 
 @pytest.mark.timeout(1800)
-async def test_one_job_for_each_run_and_the_right_verdict_when_the_first_write_of_each_type_is_hit(
+async def test_checkup_has_one_job_per_run_and_correct_verdict_when_first_write_of_each_type_fails(
     checkups: Client, cluster, api, tmp_path
 ):
     async def told(fault: str) -> None:
@@ -170,7 +170,7 @@ EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 1, TROUBLE: 3}
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(1800)
-async def test_one_job_for_each_run_and_the_right_verdict_whatever_happens_to_a_write(
+async def test_checkup_has_one_job_per_run_and_correct_verdict_when_any_write_fails(
     fault, writes, checkups: Client, cluster, api, tmp_path
 ):
     async def told(number: int) -> None:
@@ -198,7 +198,7 @@ async def delete_before(
 
 
 @pytest.mark.timeout(1800)
-async def test_nothing_is_left_if_it_is_deleted_while_its_objects_are_made(
+async def test_checkup_deleted_while_its_objects_are_created_leaves_no_objects(
     checkups: Client, cluster, api, tmp_path
 ):
     when = matching("create", "jobs")
@@ -208,7 +208,7 @@ async def test_nothing_is_left_if_it_is_deleted_while_its_objects_are_made(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-async def test_nothing_is_left_at_whatever_stage_it_is_deleted(
+async def test_checkup_deleted_at_any_write_leaves_no_objects(
     writes, checkups: Client, cluster, api, tmp_path
 ):
     async def told(number: int) -> None:

@@ -223,7 +223,7 @@ async def under_load(place: Place) -> AsyncIterator[None]:
 @pytest.mark.parametrize(
     "events", [None, pytest.param(EVENTS, marks=pytest.mark.exhaustive)], ids=["few events", "many events"]
 )
-async def test_every_acknowledged_event_is_delivered_whatever_fails_on_the_way(
+async def test_every_acknowledged_event_is_delivered_despite_failures(
     events: int | None, place: Place
 ):
     load, book = place.load, place.book
@@ -258,7 +258,7 @@ async def test_every_acknowledged_event_is_delivered_whatever_fails_on_the_way(
     assert dead.state.messages == 0, "an event was given up although its sink came back"
 
 
-async def test_an_api_server_that_is_away_does_not_stop_deliveries(place: Place, cluster: Cluster):
+async def test_event_delivery_continues_while_api_server_is_down(place: Place, cluster: Cluster):
     cluster.process("kube-apiserver").kill()
     try:
         for number in range(50):

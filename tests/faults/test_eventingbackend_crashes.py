@@ -156,7 +156,7 @@ async def tell_with(
 
 
 @pytest.mark.timeout(1800)
-async def test_the_end_is_the_same_when_the_first_write_of_each_type_is_hit(
+async def test_eventingbackend_reaches_same_final_state_when_first_write_of_each_type_fails(
     backends: Client, nats, cluster, api, tmp_path
 ):
     async def told(fault: str) -> None:
@@ -173,7 +173,7 @@ EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 2, TROUBLE: 4}
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(1800)
-async def test_the_end_is_the_same_whatever_happens_to_a_write(
+async def test_eventingbackend_reaches_same_final_state_when_any_write_fails(
     fault, writes, backends: Client, nats, cluster, api, tmp_path
 ):
     async def told(number: int) -> None:
@@ -207,7 +207,7 @@ async def delete_before(
 
 
 @pytest.mark.timeout(1800)
-async def test_nothing_is_left_if_it_is_deleted_while_its_objects_are_made(
+async def test_eventingbackend_deleted_while_its_objects_are_created_leaves_no_objects(
     backends: Client, nats, cluster, api, tmp_path
 ):
     when = matching("create", "deployments")
@@ -217,7 +217,7 @@ async def test_nothing_is_left_if_it_is_deleted_while_its_objects_are_made(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-async def test_nothing_is_left_at_whatever_stage_it_is_deleted(
+async def test_eventingbackend_deleted_at_any_write_leaves_no_objects(
     writes, backends: Client, nats, cluster, api, tmp_path
 ):
     async def told(number: int) -> None:
@@ -226,7 +226,7 @@ async def test_nothing_is_left_at_whatever_stage_it_is_deleted(
     await side_by_side(range(1, writes + 1, 3), told)
 
 
-async def test_an_operator_that_starts_again_writes_nothing_where_all_is_well(
+async def test_restarted_operator_writes_nothing_for_ready_eventingbackend(
     backends: Client, nats, cluster, api, tmp_path
 ):
     async with a_stage(api, cluster.kubeconfig, tmp_path) as (namespace, proxy, operator):

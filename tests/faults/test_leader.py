@@ -52,7 +52,7 @@ def own_writes(proxy: FaultProxy, since: int) -> list[Exchange]:
 @pytest.mark.parametrize(
     "attempt", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(1, 5))]
 )
-async def test_a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes(
+async def test_leader_frozen_past_its_lease_writes_nothing_after_resuming(
     widgets: Client, cluster, namespace, tmp_path, attempt
 ):
     async with (
@@ -95,7 +95,7 @@ def _lost(log: list[str]) -> None:
     assert any("Leadership lost" in line for line in log), "\n".join(log)
 
 
-async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(
+async def test_leader_releases_lease_at_once_on_sigterm(
     widgets: Client, cluster, namespace, tmp_path
 ):
     async with an_operator(cluster.kubeconfig, *arguments(namespace, LONG)) as first:
@@ -117,7 +117,7 @@ async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(
                 assert lists == [], f"taking over cost a list\n{proxy.trace}"
 
 
-async def test_a_leader_that_is_asked_to_stop_while_it_renews_hands_over_all_the_same(
+async def test_leader_releases_lease_when_stopped_during_renewal(
     widgets: Client, cluster, namespace, tmp_path
 ):
     async with (
@@ -139,7 +139,7 @@ def leading(identity: str, *operators: Program) -> Program:
     return found[0]
 
 
-async def test_a_killed_leader_is_replaced_when_its_lease_runs_out(widgets: Client, cluster, namespace):
+async def test_standby_takes_over_when_lease_of_killed_leader_expires(widgets: Client, cluster, namespace):
     async with (
         an_operator(cluster.kubeconfig, *arguments(namespace)) as first,
         an_operator(cluster.kubeconfig, *arguments(namespace)) as second,
@@ -152,7 +152,7 @@ async def test_a_killed_leader_is_replaced_when_its_lease_runs_out(widgets: Clie
         assert await holder(widgets, namespace) != old
 
 
-async def test_only_one_of_several_replicas_writes(widgets: Client, cluster, namespace, tmp_path):
+async def test_only_leader_writes_when_several_replicas_run(widgets: Client, cluster, namespace, tmp_path):
     async with (
         FaultProxy(cluster.kubeconfig) as a,
         FaultProxy(cluster.kubeconfig) as b,
@@ -167,7 +167,7 @@ async def test_only_one_of_several_replicas_writes(widgets: Client, cluster, nam
         assert counts == [0, 40], f"\n{a.trace}\n{b.trace}"
 
 
-async def test_a_leader_whose_lease_is_deleted_takes_it_again(widgets: Client, cluster, namespace):
+async def test_leader_acquires_lease_again_after_lease_is_deleted(widgets: Client, cluster, namespace):
     async with an_operator(cluster.kubeconfig, *arguments(namespace)):
         await holder(widgets, namespace)
         await widgets.delete(LEASES, ObjectKey(namespace, "widgets"))
@@ -176,7 +176,7 @@ async def test_a_leader_whose_lease_is_deleted_takes_it_again(widgets: Client, c
         await reconciled(widgets, namespace, "w")
 
 
-async def test_a_leader_cut_off_from_the_server_stops_and_comes_back(widgets, cluster, namespace, tmp_path):
+async def test_leader_disconnected_from_api_server_stops_and_recovers(widgets, cluster, namespace, tmp_path):
     async with (
         FaultProxy(cluster.kubeconfig) as proxy,
         an_operator(proxy.write_kubeconfig(tmp_path), *arguments(namespace)) as operator,
@@ -188,7 +188,7 @@ async def test_a_leader_cut_off_from_the_server_stops_and_comes_back(widgets, cl
         await reconciled(widgets, namespace, "w")
 
 
-async def test_shutting_down_lets_a_write_in_progress_end(widgets: Client, cluster, namespace, tmp_path):
+async def test_shutdown_waits_for_write_in_progress(widgets: Client, cluster, namespace, tmp_path):
     async with (
         FaultProxy(cluster.kubeconfig) as proxy,
         an_operator(proxy.write_kubeconfig(tmp_path), *arguments(namespace, LONG)) as operator,
@@ -202,7 +202,7 @@ async def test_shutting_down_lets_a_write_in_progress_end(widgets: Client, clust
         await reconciled(widgets, namespace, "w")
 
 
-async def test_a_standby_that_is_asked_to_stop_has_nothing_to_wait_for(
+async def test_standby_stops_at_once_on_sigterm(
     widgets: Client, cluster, namespace, tmp_path
 ):
     async with (

@@ -98,7 +98,7 @@ async def assert_kept_once(stream: Stream, load: Load) -> None:
     assert len(found) == len(set(found)), "an event is stored twice"
 
 
-async def test_a_rolling_restart_of_the_proxies_loses_nothing(tmp_path: Path):
+async def test_rolling_restart_of_publisher_proxies_loses_no_event(tmp_path: Path):
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_stream(server, DURABLE) as stream,
@@ -123,7 +123,7 @@ async def test_a_rolling_restart_of_the_proxies_loses_nothing(tmp_path: Path):
         assert not load.refusals.keys() - {"ConnectionRefusedError", "ConnectionResetError"}, load.refusals
 
 
-async def test_a_proxy_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path):
+async def test_killed_publisher_proxy_loses_no_acknowledged_event(tmp_path: Path):
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_stream(server, DURABLE) as stream,
@@ -141,7 +141,7 @@ async def test_a_proxy_that_is_killed_loses_nothing_that_it_acknowledged(tmp_pat
         await assert_kept_once(stream, load)
 
 
-async def test_a_nats_server_that_is_killed_and_started_again_loses_nothing_acknowledged(tmp_path: Path):
+async def test_killed_and_restarted_nats_server_loses_no_acknowledged_event(tmp_path: Path):
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_stream(server, DURABLE) as stream,
@@ -172,7 +172,7 @@ async def _unready(publisher: Publisher) -> None:
     assert (await publisher.get("/healthz")).status == 200
 
 
-async def test_what_is_under_way_at_sigterm_is_acknowledged_before_it_goes(tmp_path: Path):
+async def test_publisher_acknowledges_requests_in_flight_after_sigterm(tmp_path: Path):
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_stream(server, DURABLE) as stream,
@@ -193,7 +193,7 @@ async def test_what_is_under_way_at_sigterm_is_acknowledged_before_it_goes(tmp_p
         assert sorted(map(int, await ids(stream))) == list(range(50))
 
 
-async def test_it_serves_on_while_it_says_that_it_is_leaving(tmp_path: Path):
+async def test_publisher_accepts_events_while_readiness_reports_shutdown(tmp_path: Path):
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_stream(server, DURABLE),
@@ -223,7 +223,7 @@ async def _closed(publisher: Publisher) -> None:
     raise AssertionError("it still takes connections")
 
 
-async def test_a_nats_server_that_is_away_from_the_start_to_the_end_does_not_keep_it_from_leaving(
+async def test_publisher_stops_cleanly_when_nats_server_was_never_reachable(
     tmp_path: Path,
 ):
     server = NatsServer(tmp_path / "nats")

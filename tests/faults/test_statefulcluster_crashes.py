@@ -149,7 +149,7 @@ async def tell_with(
 
 
 @pytest.mark.timeout(1800)
-async def test_the_end_is_the_same_when_the_first_write_of_each_type_is_hit(
+async def test_statefulcluster_reaches_same_final_state_when_first_write_of_each_type_fails(
     clusters: Client, cluster, api, tmp_path
 ):
     async def told(fault: str) -> None:
@@ -166,7 +166,7 @@ EVERY = {KILLED_BEFORE: 1, KILLED_AFTER: 1, ANSWER_LOST: 1, CONFLICT: 3, TROUBLE
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", EVERY, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(1800)
-async def test_the_end_is_the_same_whatever_happens_to_a_write(
+async def test_statefulcluster_reaches_same_final_state_when_any_write_fails(
     fault, writes, clusters, cluster, api, tmp_path
 ):
     async def told(number: int) -> None:

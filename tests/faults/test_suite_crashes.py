@@ -75,7 +75,7 @@ async def install(
 
 
 @pytest.mark.parametrize("fault", ESSENTIAL, ids=lambda name: name.replace(" ", "-"))
-async def test_an_installation_is_complete_when_the_first_write_of_each_type_is_hit(
+async def test_suite_installation_completes_when_first_write_of_each_type_fails(
     fault, client: Client, api: Api, cluster, namespace, tmp_path
 ):
     def inject(proxy: FaultProxy, operator: Program) -> None:
@@ -87,7 +87,7 @@ async def test_an_installation_is_complete_when_the_first_write_of_each_type_is_
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["killed after every write", "every answer is lost"])
-async def test_an_installation_is_complete_whatever_happens_to_its_writes(
+async def test_suite_installation_completes_when_every_write_fails(
     fault, client: Client, api: Api, cluster, namespace, tmp_path
 ):
     def inject(proxy: FaultProxy, operator: Program) -> None:

@@ -115,18 +115,18 @@ async def kubectl(cluster, namespace, *arguments, input=None):
     return await asyncio.to_thread(cluster.kubectl, f"--namespace={namespace}", *arguments, input=input)
 
 
-async def test_what_the_user_left_out_is_filled_in(hooks, api, namespace):
+async def test_mutating_webhook_sets_defaults_of_omitted_fields(hooks, api, namespace):
     created = await api.create(WIDGETS.path(namespace), a_widget("w", text="x"))
     assert created["spec"] == {"text": "x", "replicas": 1}
 
 
-async def test_kubectl_shows_the_sentence_of_a_refusal_and_the_field(hooks, cluster, namespace):
+async def test_kubectl_shows_message_and_field_of_denied_object(hooks, cluster, namespace):
     seen = await kubectl(cluster, namespace, "apply", "-f", "-", input=manifest("w", text=""))
     assert seen.returncode == 1, seen
     assert seen.stderr.strip() == f'The Widget "w" is invalid: spec.text: Invalid value: "": {SENTENCE}'
 
 
-async def test_a_program_gets_the_cause_of_a_refusal(hooks, api, namespace):
+async def test_api_client_gets_cause_of_denied_object(hooks, api, namespace):
     with pytest.raises(RefusedError) as refusal:
         await api.create(WIDGETS.path(namespace), a_widget("w", text=""))
     status = refusal.value.status
@@ -137,26 +137,26 @@ async def test_a_program_gets_the_cause_of_a_refusal(hooks, api, namespace):
     )
 
 
-async def test_a_refusal_without_a_field_names_the_user(hooks, cluster, namespace):
+async def test_denial_without_field_names_the_user(hooks, cluster, namespace):
     seen = await kubectl(cluster, namespace, "apply", "-f", "-", input=manifest("w", mode="forbidden"))
     assert seen.returncode == 1, seen
     assert "denied the request: Not for admin." in seen.stderr, seen.stderr
 
 
-async def test_kubectl_shows_warnings(hooks, cluster, namespace):
+async def test_kubectl_shows_webhook_warnings(hooks, cluster, namespace):
     seen = await kubectl(cluster, namespace, "apply", "-f", "-", input=manifest("w", text="x", replicas=11))
     assert seen.returncode == 0, seen.stderr
     assert seen.stderr.strip() == f"Warning: {WARNING}"
 
 
-async def test_an_exception_in_a_rule_refuses_the_one_object(hooks, api, namespace):
+async def test_exception_in_validation_rule_denies_only_that_object(hooks, api, namespace):
     with pytest.raises(RefusedError, match="failed unexpectedly") as refusal:
         await api.create(WIDGETS.path(namespace), a_widget("w", mode="crash"))
     assert refusal.value.code == 500
     await api.create(WIDGETS.path(namespace), a_widget("w", text="x"))
 
 
-async def test_a_review_over_the_limit_is_refused_and_the_next_one_answered(hooks, api, namespace):
+async def test_review_over_size_limit_is_denied_and_next_review_succeeds(hooks, api, namespace):
     """Each "<" takes six bytes in a review, so an object that the API server takes can be too large."""
     with pytest.raises(RefusedError) as refusal:
         await api.create(WIDGETS.path(namespace), a_widget("w", text="<" * 800_000))
@@ -167,7 +167,7 @@ async def test_a_review_over_the_limit_is_refused_and_the_next_one_answered(hook
     await api.create(WIDGETS.path(namespace), a_widget("w", text="x"))
 
 
-async def test_while_the_webhook_is_down_only_creating_and_changing_our_kind_is_refused(
+async def test_unavailable_webhook_blocks_only_create_and_update_of_our_kind(
     widgets, api, namespace
 ):
     hooks = Hooks(widgets, namespace, remove=False)
@@ -204,7 +204,7 @@ async def test_while_the_webhook_is_down_only_creating_and_changing_our_kind_is_
     await eventually(accepted)
 
 
-async def test_a_process_outside_is_registered_while_it_runs_and_no_longer(widgets, api, namespace):
+async def test_webhook_process_outside_cluster_is_registered_only_while_it_runs(widgets, api, namespace):
     key = ObjectKey("", f"quintet-{namespace}")
     selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
     hooks = by_url(
@@ -219,7 +219,7 @@ async def test_a_process_outside_is_registered_while_it_runs_and_no_longer(widge
             await widgets.get(resource, key, dict)
 
 
-async def test_only_the_leader_registers(widgets, namespace):
+async def test_standby_replica_does_not_register_webhooks(widgets, namespace):
     endpoint = Endpoint(at=ByUrl("https://127.0.0.1:1"), name=f"quintet-{namespace}")
     standby = widgets.fenced(lambda: False)
     await Registration(standby, endpoint, (ADMISSION,)).ensure(b"bundle")
@@ -229,7 +229,7 @@ async def test_only_the_leader_registers(widgets, namespace):
 
 
 @pytest.mark.parametrize("resource", WEBHOOK_TYPES, ids=lambda resource: resource.kind)
-async def test_a_bundle_and_a_policy_that_somebody_changed_are_put_back(hooks, api, namespace, resource):
+async def test_changed_ca_bundle_and_failure_policy_are_restored(hooks, api, namespace, resource):
     before = await hooks.bundle(resource)
     other = await SelfMade(MemoryStore(), HOSTS).current(datetime.now(UTC))
     path = resource.path("", hooks.name)
@@ -251,7 +251,7 @@ async def test_a_bundle_and_a_policy_that_somebody_changed_are_put_back(hooks, a
     await until_asked(api, namespace)
 
 
-async def test_nothing_is_written_when_nothing_differs(hooks, api):
+async def test_refresh_writes_nothing_when_webhook_configuration_is_unchanged(hooks, api):
     """And what others add to our configurations is none of our business."""
     versions = []
     for resource in WEBHOOK_TYPES:
@@ -265,7 +265,7 @@ async def test_nothing_is_written_when_nothing_differs(hooks, api):
         assert live["metadata"]["resourceVersion"] == version, live["metadata"]
 
 
-async def test_a_kind_that_is_no_longer_served_is_no_longer_asked_about(widgets, api, namespace):
+async def test_webhooks_of_kind_that_is_no_longer_served_are_removed(widgets, api, namespace):
     # No process keeps them up to date here: it would put back what is taken away.
     hooks = Hooks(widgets, namespace)
     hooks.port = 1
@@ -281,7 +281,7 @@ async def test_a_kind_that_is_no_longer_served_is_no_longer_asked_about(widgets,
 
 
 @pytest.mark.parametrize("authorities", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
-async def test_no_admission_fails_while_leaves_and_authorities_are_replaced(
+async def test_no_admission_fails_while_certificates_and_cas_rotate(
     authorities, widgets, api, namespace
 ):
     """Up to 50 admissions a second through the API server, and fresh handshakes all the time."""
@@ -329,7 +329,7 @@ async def test_no_admission_fails_while_leaves_and_authorities_are_replaced(
     assert admitted == number, seen
 
 
-async def test_two_replicas_share_one_secret_and_show_one_certificate(widgets, api, namespace):
+async def test_two_replicas_share_one_secret_and_serve_one_certificate(widgets, api, namespace):
     key = ObjectKey(namespace, SECRET_NAME)
     one, two = (Hooks(widgets, namespace, SecretStore(widgets, key)) for _ in range(2))
     two.name += "-two"
@@ -340,7 +340,7 @@ async def test_two_replicas_share_one_secret_and_show_one_certificate(widgets, a
         assert base64.b64decode(secret["data"]["ca.crt"]) == await one.bundle() == await two.bundle()
 
 
-async def test_of_replicas_that_write_at_once_one_wins_and_the_others_follow(widgets, namespace):
+async def test_replicas_that_write_concurrently_serve_one_certificate(widgets, namespace):
     key = ObjectKey(namespace, SECRET_NAME)
     now = datetime.now(UTC)
     for moment in (now, now + timedelta(days=5), now + timedelta(days=300), now + timedelta(days=310)):
@@ -349,7 +349,7 @@ async def test_of_replicas_that_write_at_once_one_wins_and_the_others_follow(wid
         assert len(set(served)) == 1, f"{len(set(served))} different certificates at {moment}"
 
 
-async def test_labels_and_keys_of_others_stay_in_the_secret(widgets, api, namespace):
+async def test_foreign_labels_and_keys_in_certificate_secret_are_preserved(widgets, api, namespace):
     path = SECRETS.path(namespace)
     body = {"metadata": {"name": SECRET_NAME, "labels": {"of": "helm"}}, "stringData": {"note": "hello"}}
     await api.create(path, body)
@@ -365,7 +365,7 @@ async def test_labels_and_keys_of_others_stay_in_the_secret(widgets, api, namesp
     assert set(after["data"]) == {"note", "ca.crt", "ca.key", "tls.crt", "tls.key"}
 
 
-async def test_the_declared_rights_are_enough_and_reach_no_other_configuration(
+async def test_declared_permissions_suffice_and_allow_no_other_webhook_configuration(
     cluster, widgets, api, namespace
 ):
     user, name = f"user-{namespace}", f"quintet-{namespace}"

@@ -62,14 +62,14 @@ def settled_form(child: dict) -> dict:
     return {**form, "annotations": annotations}
 
 
-async def test_creating_costs_one_write_per_child_and_one_for_the_status_and_no_read(w, proxy: FaultProxy):
+async def test_creation_sends_one_write_per_child_and_one_status_write_without_reads(w, proxy: FaultProxy):
     await proxy.quiet(0.5)
     writes = [str(exchange.request) for exchange in proxy.trace.writes()]
     assert len(writes) == 4, f"\n{proxy.trace}"
     assert proxy.trace.requests(matching("get")) == [], f"\n{proxy.trace}"
 
 
-async def test_nothing_is_sent_when_nothing_differs(w, widgets, operator, proxy: FaultProxy):
+async def test_reconcile_of_unchanged_children_sends_no_write(w, widgets, operator, proxy: FaultProxy):
     await proxy.quiet(0.5)
     mark, runs = proxy.trace.mark(), len(operator.runs)
     await widgets.patch(WIDGETS, w, {"metadata": {"annotations": {"touched": "yes"}}}, Object)
@@ -125,7 +125,7 @@ REMOVED = [
 ]
 
 
-async def test_every_field_of_ours_that_somebody_changes_or_removes_is_put_back(w, widgets: Client):
+async def test_changed_or_removed_field_of_ours_is_restored(w, widgets: Client):
     widget = await widgets.get(WIDGETS, w, Widget)
     want = {resource: as_applied(body, widget, WIDGETS) for resource, body in desired(widget)}
     changes = [(resource, {"op": "replace", "path": path, "value": value}) for resource, path, value in DRIFT]
@@ -142,7 +142,7 @@ async def test_every_field_of_ours_that_somebody_changes_or_removes_is_put_back(
         await eventually(mended, within=90.0)
 
 
-async def test_an_owner_reference_given_to_somebody_else_is_respected(w, widgets: Client, namespace):
+async def test_child_with_other_controller_reference_is_not_taken_over(w, widgets: Client, namespace):
     other = await widgets.create(CONFIG_MAPS, {"metadata": {"name": "other"}}, Object, namespace=namespace)
     reference = {
         "apiVersion": "v1",
@@ -162,7 +162,7 @@ async def test_an_owner_reference_given_to_somebody_else_is_respected(w, widgets
     assert [item.uid for item in seen.metadata.owner_references] == [other.metadata.uid]
 
 
-async def test_what_others_add_is_kept_through_repairs_and_updates(w, widgets: Client):
+async def test_fields_added_by_others_survive_repairs_and_updates(w, widgets: Client):
     sidecar = {"name": "sidecar", "image": "side:1"}
     foreign = {
         "apiVersion": "apps/v1",
@@ -194,7 +194,7 @@ async def test_what_others_add_is_kept_through_repairs_and_updates(w, widgets: C
     await eventually(kept, within=90.0)
 
 
-async def test_a_field_that_we_no_longer_want_disappears(w, widgets: Client):
+async def test_field_that_is_no_longer_desired_is_removed(w, widgets: Client):
     for label in ("first", "second"):  # once from the record of our POST, once from that of an apply
         await widgets.patch(WIDGETS, w, {"spec": {"extraLabel": label}}, Object)
 
@@ -212,7 +212,7 @@ async def test_a_field_that_we_no_longer_want_disappears(w, widgets: Client):
         await eventually(gone)
 
 
-async def test_a_record_of_somebody_else_that_comes_before_ours_does_not_hinder_an_update(
+async def test_managed_fields_entry_of_other_manager_before_ours_does_not_block_update(
     w, widgets: Client, proxy: FaultProxy
 ):
     async def somebody_else() -> None:
@@ -246,7 +246,7 @@ async def test_a_record_of_somebody_else_that_comes_before_ours_does_not_hinder_
     assert asked == [("patch", 422), ("get", 200), ("patch", 200), ("apply", 200)], f"\n{proxy.trace}"
 
 
-async def test_a_container_that_comes_in_front_of_ours_keeps_its_ports(w, widgets: Client, proxy: FaultProxy):
+async def test_container_inserted_before_ours_keeps_its_ports(w, widgets: Client, proxy: FaultProxy):
     await widgets.patch(WIDGETS, w, {"spec": {"text": "changed"}}, Object)
     await converged(widgets, w)  # so that the next JSON patch is the one that puts a list back
     await proxy.quiet(0.5)
@@ -271,7 +271,7 @@ async def test_a_container_that_comes_in_front_of_ours_keeps_its_ports(w, widget
     await eventually(both)
 
 
-async def test_a_deleted_child_is_made_again(w, widgets: Client):
+async def test_deleted_child_is_recreated(w, widgets: Client):
     for resource in CHILD_TYPES:
         before = await widgets.get(resource, w, Object)
         await widgets.delete(resource, w)
@@ -282,7 +282,7 @@ async def test_a_deleted_child_is_made_again(w, widgets: Client):
         await eventually(back)
 
 
-async def test_an_object_that_is_not_ours_is_never_touched_and_its_end_lets_us_go_on(
+async def test_foreign_object_is_never_changed_and_its_deletion_unblocks_reconcile(
     operator, widgets: Client, namespace
 ):
     for resource in CHILD_TYPES:
@@ -307,7 +307,7 @@ async def test_an_object_that_is_not_ours_is_never_touched_and_its_end_lets_us_g
         await converged(widgets, key)
 
 
-async def test_a_restart_with_everything_in_place_makes_no_write(w, widgets, namespace, cluster, tmp_path):
+async def test_restart_with_unchanged_objects_sends_no_write(w, widgets, namespace, cluster, tmp_path):
     async with FaultProxy(cluster.kubeconfig) as second:
         async with widget_operator(second.write_kubeconfig(tmp_path), namespace=namespace) as controller:
 
@@ -319,7 +319,7 @@ async def test_a_restart_with_everything_in_place_makes_no_write(w, widgets, nam
         assert second.trace.writes() == [], f"\n{second.trace}"
 
 
-async def test_a_lost_answer_to_a_creation_is_not_taken_for_somebody_elses_object(
+async def test_created_child_whose_response_was_lost_is_recognised_as_ours(
     operator, widgets: Client, proxy: FaultProxy, namespace
 ):
     injected = proxy.inject(DropReply(), when=matching("create", "services"))
@@ -328,7 +328,7 @@ async def test_a_lost_answer_to_a_creation_is_not_taken_for_somebody_elses_objec
     await converged(widgets, ObjectKey(namespace, "lost"))
 
 
-async def test_a_finalized_widget_goes_only_after_its_children(operator, widgets: Client, namespace):
+async def test_widget_with_finalizer_is_removed_after_its_children(operator, widgets: Client, namespace):
     key = ObjectKey(namespace, "held")
     await widgets.create(WIDGETS, a_widget("held", mode="finalized"), Object, namespace=namespace)
     await converged(widgets, key)
@@ -341,12 +341,12 @@ async def test_a_finalized_widget_goes_only_after_its_children(operator, widgets
     await eventually(gone)
 
 
-async def test_the_digest_is_where_users_can_see_it(w, widgets: Client):
+async def test_children_carry_digest_annotation(w, widgets: Client):
     for kind, child in (await children(widgets, w)).items():
         assert child["metadata"]["annotations"].get(APPLIED), kind
 
 
-async def test_the_fields_that_we_take_for_one_value_are_such_on_this_server(api):
+async def test_fields_that_we_treat_as_atomic_are_atomic_on_this_api_server(api):
     granular: dict[str, set[str]] = {}
     for group in ("api/v1", "apis/apps/v1", "apis/batch/v1", "apis/rbac.authorization.k8s.io/v1",
                   "apis/policy/v1", "apis/networking.k8s.io/v1"):  # fmt: skip

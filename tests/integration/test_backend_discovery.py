@@ -64,7 +64,7 @@ async def operator(client: Client, cluster) -> AsyncIterator[Operator]:
         await program.ended()
 
 
-async def test_the_published_requests_are_answered_by_the_operator(operator: Operator):
+async def test_operator_serves_backend_discovery_requests(operator: Operator):
     base = f"http://127.0.0.1:{operator.discovery}"
     async with aiohttp.ClientSession() as session:
         async with session.get(f"{base}/backend") as answer:
@@ -113,7 +113,7 @@ async def _worked_through(
     return (spent_now - spent) / (count_now - count)
 
 
-async def test_requests_are_answered_while_objects_are_reconciled(
+async def test_backend_discovery_responds_while_objects_are_reconciled(
     operator: Operator, client: Client, namespace
 ):
     """What it costs reconciliation is measured below."""
@@ -130,7 +130,7 @@ async def test_requests_are_answered_while_objects_are_reconciled(
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)
-async def test_a_thousand_requests_a_second_for_ten_seconds_leave_reconciliation_alone(
+async def test_thousand_discovery_requests_per_second_do_not_slow_reconciliation(
     operator: Operator, client: Client, namespace, capsys
 ):
     numbers = itertools.count()

@@ -93,7 +93,7 @@ VALUES: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("field", VALUES)
-async def test_every_value_arrives_on_every_workload_and_leaves_it_as_it_was(
+async def test_casconfig_sets_each_value_on_every_workload_and_deletion_restores_it(
     field, casconfig_operator, casconfigs: Client, namespace
 ):
     values, arrived = VALUES[field]
@@ -114,7 +114,7 @@ async def test_every_value_arrives_on_every_workload_and_leaves_it_as_it_was(
         assert plain(after) == plain(before[resource]), resource.kind
 
 
-async def test_a_custom_resource_without_pods_takes_labels_and_annotations_alone(
+async def test_casconfig_sets_only_labels_and_annotations_on_custom_resource_without_pod_template(
     casconfig_operator, casconfigs: Client, widgets: Client, api: Api, namespace
 ):
     await bind(api, namespace, {"apiGroups": ["test.quintet.dev"], "resources": ["widgets"], "verbs": [*VERBS]},
@@ -137,7 +137,7 @@ async def test_a_custom_resource_without_pods_takes_labels_and_annotations_alone
     assert plain(await look(casconfigs, namespace, "one", WIDGETS)) == plain(before)
 
 
-async def test_a_jsonserver_is_a_target_and_its_own_children_are_left_to_it(
+async def test_casconfig_changes_jsonserver_and_skips_its_children(
     casconfig_operator, casconfigs: Client, api: Api, cluster, namespace
 ):
     await jsonservers.install(casconfigs)
@@ -165,7 +165,7 @@ async def test_a_jsonserver_is_a_target_and_its_own_children_are_left_to_it(
         assert plain(after) == plain(before)
 
 
-async def test_values_come_in_the_order_of_the_policies_and_the_later_one_wins(
+async def test_later_policy_overrides_values_of_earlier_policy(
     casconfig_operator, casconfigs: Client, namespace
 ):
     await make(casconfigs, namespace, a_deployment("web"))
@@ -177,7 +177,7 @@ async def test_values_come_in_the_order_of_the_policies_and_the_later_one_wins(
     assert env(template_of(seen), "main") == {"KEPT": "yes", "A": "1", "B": "2"}
 
 
-async def test_without_kinds_every_kind_with_a_pod_template_is_meant_that_the_account_may_see(
+async def test_policy_without_kinds_selects_every_kind_with_pod_template_that_service_account_can_list(
     casconfig_operator, casconfigs: Client, namespace
 ):
     for resource in (DEPLOYMENTS, CRON_JOBS):
@@ -193,7 +193,7 @@ async def test_without_kinds_every_kind_with_a_pod_template_is_meant_that_the_ac
     await remove(casconfigs, key)
 
 
-async def test_a_new_target_is_changed_and_one_that_stops_to_match_is_as_it_was(
+async def test_new_matching_target_is_changed_and_no_longer_matching_target_is_restored(
     casconfig_operator, casconfigs: Client, namespace
 ):
     policy = a_policy(include={"kinds": ["Deployment"], "labels": {"team": "a"}}, envs={"X": "1"})
@@ -213,7 +213,7 @@ async def test_a_new_target_is_changed_and_one_that_stops_to_match_is_as_it_was(
     await with_reason(casconfigs, key, "NoTargets")
 
 
-async def test_what_goes_away_from_a_config_goes_away_from_its_targets(
+async def test_value_removed_from_casconfig_is_removed_from_targets(
     casconfig_operator, casconfigs: Client, namespace
 ):
     before = await make(casconfigs, namespace, a_deployment("web"))
@@ -229,7 +229,7 @@ async def test_what_goes_away_from_a_config_goes_away_from_its_targets(
     assert plain(await look(casconfigs, namespace, "web")) == plain(before)
 
 
-async def test_another_kind_in_the_policy_means_the_first_one_is_undone(
+async def test_changing_kind_in_policy_restores_targets_of_previous_kind(
     casconfig_operator, casconfigs: Client, namespace
 ):
     before = await make(casconfigs, namespace, a_deployment("web"))
@@ -250,7 +250,7 @@ async def test_another_kind_in_the_policy_means_the_first_one_is_undone(
     ]
 
 
-async def test_two_configs_lie_on_one_another_and_leave_in_any_order(
+async def test_two_casconfigs_on_one_target_can_be_deleted_in_any_order(
     casconfig_operator, casconfigs: Client, namespace
 ):
     before = await make(casconfigs, namespace, a_deployment("web"))
@@ -273,7 +273,7 @@ async def test_two_configs_lie_on_one_another_and_leave_in_any_order(
     assert plain(await look(casconfigs, namespace, "web")) == plain(before)
 
 
-async def test_what_somebody_changed_later_is_left_and_reported(
+async def test_deletion_keeps_and_reports_values_that_others_changed(
     casconfigs: Client, api: Api, cluster, namespace
 ):
     await an_account(api, namespace)
@@ -299,7 +299,7 @@ async def test_what_somebody_changed_later_is_left_and_reported(
         await eventually(told)
 
 
-async def test_a_value_is_taken_from_another_object_and_followed(
+async def test_value_from_configmap_is_copied_and_updated_with_its_source(
     casconfig_operator, casconfigs: Client, namespace
 ):
     await make(casconfigs, namespace, a_deployment("web"))
@@ -340,7 +340,7 @@ async def test_a_value_is_taken_from_another_object_and_followed(
     await followed()
 
 
-async def test_a_value_of_a_secret_becomes_a_reference(casconfig_operator, casconfigs: Client, namespace):
+async def test_value_from_secret_becomes_secret_key_reference(casconfig_operator, casconfigs: Client, namespace):
     await make(casconfigs, namespace, a_deployment("web"))
     secret = {
         "apiVersion": "v1",
@@ -357,7 +357,7 @@ async def test_a_value_of_a_secret_becomes_a_reference(casconfig_operator, casco
     assert {"name": "PASSWORD", "valueFrom": reference} in main["env"]
 
 
-async def test_a_variable_with_a_value_from_elsewhere_is_reported_unless_it_may_be_overridden(
+async def test_variable_with_value_from_is_reported_and_replaced_only_with_override(
     casconfig_operator, casconfigs: Client, namespace
 ):
     body = a_deployment("web")
@@ -379,7 +379,7 @@ async def test_a_variable_with_a_value_from_elsewhere_is_reported_unless_it_may_
     assert plain(await look(casconfigs, namespace, "web")) == plain(before)
 
 
-async def test_more_targets_than_allowed_change_nothing(casconfig_operator, casconfigs: Client, namespace):
+async def test_more_matches_than_max_targets_change_nothing(casconfig_operator, casconfigs: Client, namespace):
     before = [await make(casconfigs, namespace, a_deployment(f"web-{n}")) for n in range(3)]
     key = await create(casconfigs, namespace, "wide", a_policy(labels={"x": "y"}), maxTargets=2)
     config = await with_reason(casconfigs, key, "TooManyTargets")
@@ -390,7 +390,7 @@ async def test_more_targets_than_allowed_change_nothing(casconfig_operator, casc
     await applied(casconfigs, key, 3)
 
 
-async def test_a_target_that_is_being_deleted_is_left_alone(
+async def test_terminating_target_is_skipped(
     casconfig_operator, casconfigs: Client, namespace
 ):
     body = a_deployment("going")
@@ -405,7 +405,7 @@ async def test_a_target_that_is_being_deleted_is_left_alone(
     await casconfigs.patch(DEPLOYMENTS, where, {"metadata": {"finalizers": []}}, Object)
 
 
-async def test_pods_are_changed_through_their_owner_and_bare_ones_in_their_metadata(
+async def test_owned_pod_is_skipped_and_bare_pod_gets_only_metadata(
     casconfig_operator, casconfigs: Client, namespace
 ):
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare"},
@@ -429,7 +429,7 @@ async def test_pods_are_changed_through_their_owner_and_bare_ones_in_their_metad
     assert after["metadata"].get("labels") == before["metadata"].get("labels")
 
 
-async def test_nothing_is_written_and_nothing_asked_when_all_is_as_wanted(
+async def test_casconfig_in_desired_state_sends_no_request(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     await make(casconfigs, namespace, a_deployment("web"))
@@ -446,7 +446,7 @@ async def test_nothing_is_written_and_nothing_asked_when_all_is_as_wanted(
     assert later == []
 
 
-async def test_events_tell_on_the_config_and_on_the_target(
+async def test_events_are_recorded_on_casconfig_and_on_target(
     casconfig_operator, casconfigs: Client, api: Api, namespace
 ):
     await make(casconfigs, namespace, a_deployment("web"))

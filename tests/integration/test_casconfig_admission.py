@@ -40,7 +40,7 @@ def written(*policies: Any, **spec: Any) -> dict[str, Any]:
     return body
 
 
-async def test_the_example_of_the_design_is_taken_as_it_stands_and_applied(
+async def test_example_from_design_is_accepted_with_warnings_and_applied(
     webhooks, cluster, casconfigs: Client, api: Api, namespace
 ):
     """With `maincontainer`, and `from` as a single object, as the design writes them."""
@@ -89,13 +89,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("policy", "sentence"), REFUSED)
-async def test_an_attack_is_refused_with_its_reason(policy, sentence, webhooks, cluster, namespace):
+async def test_malicious_policy_is_rejected_with_reason(policy, sentence, webhooks, cluster, namespace):
     done = apply(cluster, namespace, written(policy))
     assert done.returncode != 0, done.stdout
     assert sentence in done.stderr
 
 
-async def test_a_container_is_checked_field_by_field(webhooks, cluster, namespace):
+async def test_container_fields_are_validated(webhooks, cluster, namespace):
     done = apply(
         cluster, namespace, written(a_policy(sidecars=[{"name": "x", "image": "x", "imagePullPolicy": 5}]))
     )
@@ -104,13 +104,13 @@ async def test_a_container_is_checked_field_by_field(webhooks, cluster, namespac
 
 
 @pytest.mark.parametrize("most", [0, -1, 100_001])
-async def test_a_limit_that_is_none_is_refused(most, webhooks, cluster, namespace):
+async def test_max_targets_out_of_range_is_rejected(most, webhooks, cluster, namespace):
     done = apply(cluster, namespace, written(a_policy(labels={"a": "b"}), maxTargets=most))
     assert done.returncode != 0
     assert "maxTargets" in done.stderr
 
 
-async def test_policies_that_overlap_are_warned_of(webhooks, cluster, namespace):
+async def test_overlapping_policies_cause_warning(webhooks, cluster, namespace):
     done = apply(
         cluster, namespace, written(a_policy("one", envs={"A": "1"}), a_policy("two", envs={"A": "2"}))
     )

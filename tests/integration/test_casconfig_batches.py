@@ -94,7 +94,7 @@ each_target = pytest.mark.parametrize(
 
 
 @pytest.mark.parametrize(("failing", "answer", "why"), [*refusals()])
-async def test_a_target_that_cannot_be_changed_leaves_the_others_as_they_were(
+async def test_target_whose_patch_fails_leaves_all_targets_unchanged(
     failing, answer, why, casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     before = await targets(casconfigs, namespace)
@@ -166,7 +166,7 @@ def _is_changed(api: Api, namespace: str, name: str) -> Awaitable[JsonObject]:
 
 
 @each_target
-async def test_a_webhook_that_refuses_one_target_keeps_all_from_being_changed(
+async def test_target_denied_by_webhook_leaves_all_targets_unchanged(
     failing, casconfig_operator, casconfigs: Client, api: Api, namespace, tmp_path
 ):
     before = await targets(casconfigs, namespace)
@@ -184,7 +184,7 @@ async def test_a_webhook_that_refuses_one_target_keeps_all_from_being_changed(
     await applied(casconfigs, key, 3)
 
 
-async def test_a_field_that_cannot_be_changed_keeps_all_from_being_changed(
+async def test_target_with_immutable_field_leaves_all_targets_unchanged(
     casconfig_operator, casconfigs: Client, namespace
 ):
     before = await targets(casconfigs, namespace)
@@ -206,7 +206,7 @@ async def test_a_field_that_cannot_be_changed_keeps_all_from_being_changed(
 
 
 @each_target
-async def test_a_missing_right_keeps_all_from_being_changed_and_is_noticed_when_it_comes(
+async def test_missing_permission_leaves_all_targets_unchanged_until_it_is_granted(
     failing, casconfigs: Client, api: Api, cluster, namespace
 ):
     allowed = [name for name in NAMES if name != failing]
@@ -225,7 +225,7 @@ async def test_a_missing_right_keeps_all_from_being_changed_and_is_noticed_when_
             await applied(casconfigs, key, 3)
 
 
-async def test_an_edit_that_fails_leaves_what_the_edit_before_it_gave(
+async def test_failed_edit_keeps_values_of_previous_spec(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     await targets(casconfigs, namespace)
@@ -243,7 +243,7 @@ async def test_an_edit_that_fails_leaves_what_the_edit_before_it_gave(
     await applied(casconfigs, key, 3)
 
 
-async def test_a_target_that_keeps_failing_is_tried_first_and_costs_the_others_nothing(
+async def test_failing_target_is_retried_first_without_writes_to_others(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     await targets(casconfigs, namespace)
@@ -270,7 +270,7 @@ async def test_a_target_that_keeps_failing_is_tried_first_and_costs_the_others_n
     await rolled_back(casconfigs, key, "b", "not today")
 
 
-async def test_a_late_target_that_refuses_leaves_the_early_ones_changed(
+async def test_new_target_that_fails_leaves_earlier_targets_changed(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     await targets(casconfigs, namespace)
@@ -286,7 +286,7 @@ async def test_a_late_target_that_refuses_leaves_the_early_ones_changed(
     assert await looks(casconfigs, namespace) == good
 
 
-async def test_a_failure_whose_report_is_unheard_of_costs_the_others_nothing(
+async def test_failing_target_is_retried_first_although_its_status_was_not_written(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     before = await targets(casconfigs, namespace)

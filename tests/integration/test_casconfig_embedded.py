@@ -57,7 +57,7 @@ def containers(deployment):
     return {each["name"]: each for each in deployment["spec"]["template"]["spec"]["containers"]}
 
 
-async def test_the_children_of_a_jsonserver_are_born_with_the_values_and_are_written_once(
+async def test_jsonserver_children_are_created_with_casconfig_values_in_one_write(
     app, servers: Client, proxy: FaultProxy
 ):
     await proxy.quiet(0.5)
@@ -74,7 +74,7 @@ async def test_the_children_of_a_jsonserver_are_born_with_the_values_and_are_wri
     )
 
 
-async def test_without_the_config_the_values_leave_the_children(app, servers: Client):
+async def test_removing_casconfig_from_jsonserver_removes_values_from_children(app, servers: Client):
     await servers.patch(JSONSERVERS, app, {"spec": {"casConfig": None}}, Object)
     await in_state(servers, app, "Synced")
 
@@ -88,7 +88,7 @@ async def test_without_the_config_the_values_leave_the_children(app, servers: Cl
     await eventually(gone, within=60)
 
 
-async def test_a_config_that_came_past_the_webhooks_and_breaks_the_children_is_told_and_nothing_is_made(
+async def test_invalid_embedded_casconfig_that_bypassed_webhook_is_reported_and_creates_nothing(
     operator, servers: Client, namespace
 ):
     broken = {"policies": [{**POLICIES[0], "values": {"mainContainer": {"name": "x", "image": "x:1"}}}]}
@@ -99,7 +99,7 @@ async def test_a_config_that_came_past_the_webhooks_and_breaks_the_children_is_t
     assert "spec.casConfig.policies[0].values.mainContainer: Forbidden" in server.status.message
 
 
-async def test_a_config_in_a_statefulcluster_is_rolled_out_as_a_revision_and_leaves_by_another(
+async def test_adding_and_removing_casconfig_in_statefulcluster_rolls_out_revisions(
     cluster_operator, simulated_node, clusters: Client, namespace
 ):
     key = await create(clusters, namespace, replicas=2)
@@ -122,7 +122,7 @@ async def test_a_config_in_a_statefulcluster_is_rolled_out_as_a_revision_and_lea
     assert len(await revisions(clusters, namespace)) == 2, "the first template is a known revision"
 
 
-async def test_new_claims_of_a_statefulcluster_have_the_labels_from_the_start(
+async def test_new_claims_of_statefulcluster_have_casconfig_labels(
     cluster_operator, simulated_node, clusters: Client, namespace
 ):
     key = await create(clusters, namespace, replicas=1, cluster={"casConfig": WITH})

@@ -112,7 +112,7 @@ def on(resource: Resource) -> JsonObject:
     return a_policy(include={"kinds": [as_text(resource)]}, labels={"tier": "ours"})
 
 
-async def test_what_was_set_in_a_version_that_is_served_no_longer_is_undone_in_another(
+async def test_values_set_through_removed_api_version_are_undone_through_another_version(
     rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path
 ):
     kubeconfig = proxy.write_kubeconfig(tmp_path)
@@ -128,7 +128,7 @@ async def test_what_was_set_in_a_version_that_is_served_no_longer_is_undone_in_a
     assert await rollouts.labels() == {}
 
 
-async def test_a_version_that_ends_under_a_running_config_hides_nothing_from_it(
+async def test_api_version_removed_while_casconfig_runs_is_still_undone(
     rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path
 ):
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as running:
@@ -141,7 +141,7 @@ async def test_a_version_that_ends_under_a_running_config_hides_nothing_from_it(
     assert await rollouts.labels() == {}
 
 
-async def test_an_answer_about_the_type_does_not_mean_that_an_object_is_gone(
+async def test_not_found_for_resource_type_is_not_treated_as_deleted_target(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
@@ -157,7 +157,7 @@ async def test_an_answer_about_the_type_does_not_mean_that_an_object_is_gone(
     assert "tier" not in seen.metadata.labels
 
 
-async def test_what_the_server_leaves_out_for_a_moment_is_kept_in_mind(
+async def test_kind_missing_from_discovery_for_a_moment_is_still_undone(
     rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path, monkeypatch
 ):
     async def without_rollouts(client: Client) -> tuple[Resource, ...]:
@@ -179,7 +179,7 @@ async def test_what_the_server_leaves_out_for_a_moment_is_kept_in_mind(
     assert await rollouts.labels() == {}
 
 
-async def test_a_kind_that_is_gone_holds_up_no_config(
+async def test_deleted_kind_does_not_block_deletion_of_casconfig(
     rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path
 ):
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as running:
@@ -191,7 +191,7 @@ async def test_a_kind_that_is_gone_holds_up_no_config(
             await remove(casconfigs, key)
 
 
-async def test_a_kind_with_a_pod_template_that_comes_later_is_found_without_anybody_telling(
+async def test_kind_with_pod_template_that_is_added_later_is_found(
     to_come: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path, monkeypatch
 ):
     for module in (kinds, survey):
@@ -208,7 +208,7 @@ async def test_a_kind_with_a_pod_template_that_comes_later_is_found_without_anyb
         await remove(casconfigs, key)
 
 
-async def test_a_first_list_that_fails_is_told_and_holds_up_nothing_that_need_not_wait_for_it(
+async def test_failing_list_of_one_kind_is_reported_and_does_not_block_other_kinds(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(watches, "SHOWN_WITHIN", 0.0)

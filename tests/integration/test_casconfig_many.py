@@ -77,7 +77,7 @@ def resident(program: Program) -> float:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.exhaustive])])
-async def test_many_targets_take_one_write_each_and_then_none(
+async def test_many_targets_need_one_write_each_and_none_afterwards(
     count, casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
     await an_account(api, namespace)

@@ -17,7 +17,7 @@ from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
 
 
-async def test_a_preview_shows_the_change_of_every_target_and_makes_none(
+async def test_preview_shows_change_of_every_target_and_writes_nothing(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     before = await make(casconfigs, namespace, a_deployment("web"))
@@ -41,7 +41,7 @@ def tried(request: Request) -> bool:
     return request.verb == "patch" and request.resource == "deployments" and "dryRun" in request.query
 
 
-async def test_a_preview_is_not_kept_from_its_plan_by_somebody_who_writes_at_the_same_time(
+async def test_preview_succeeds_despite_concurrent_write_to_target(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     await make(casconfigs, namespace, a_deployment("web"))
@@ -59,7 +59,7 @@ async def test_a_preview_is_not_kept_from_its_plan_by_somebody_who_writes_at_the
     assert fault.hits
 
 
-async def test_a_preview_that_is_refused_says_why_and_is_tried_again(
+async def test_rejected_preview_reports_reason_and_is_retried(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     await make(casconfigs, namespace, a_deployment("web"))

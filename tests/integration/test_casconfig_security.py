@@ -38,7 +38,7 @@ from quintet.manifests.policy import policies
 SEE = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
 
 
-def test_the_controller_has_no_right_on_targets_and_acts_as_one_name_only():
+def test_controller_has_no_permission_on_targets_and_impersonates_one_service_account():
     verbs = {verb for right in PERMISSIONS for verb in right.verbs}
     assert verbs == {"get", "list", "watch", "patch", "create", "impersonate"}
     assert [(right.resources, right.names) for right in PERMISSIONS if "impersonate" in right.verbs] == [
@@ -54,7 +54,7 @@ def test_the_controller_has_no_right_on_targets_and_acts_as_one_name_only():
     assert all("*" not in (*right.resources, right.group) for right in PERMISSIONS)
 
 
-async def test_a_whole_life_needs_no_more_than_the_declared_rights(
+async def test_declared_permissions_suffice_for_whole_lifecycle(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
     await an_account(api, namespace)
@@ -69,7 +69,7 @@ async def test_a_whole_life_needs_no_more_than_the_declared_rights(
     assert refused == []
 
 
-async def test_without_rights_of_its_account_a_config_sees_and_changes_nothing(
+async def test_casconfig_without_permissions_of_its_service_account_changes_nothing(
     casconfigs: Client, api: Api, cluster, namespace
 ):
     before = await casconfigs.create(DEPLOYMENTS, a_deployment("web"), dict[str, Any], namespace=namespace)
@@ -88,7 +88,7 @@ async def test_without_rights_of_its_account_a_config_sees_and_changes_nothing(
             await applied(casconfigs, key, 1)
 
 
-async def test_another_namespace_is_reached_only_by_the_will_of_its_administrator(
+async def test_other_namespace_is_reached_only_with_binding_in_that_namespace(
     casconfig_operator, casconfigs: Client, api: Api, namespace
 ):
     async with fresh_namespace(api) as other:
@@ -113,7 +113,7 @@ async def test_another_namespace_is_reached_only_by_the_will_of_its_administrato
         assert plain(await look(casconfigs, other, "web")) == plain(before)
 
 
-async def test_the_whole_cluster_takes_a_binding_in_the_whole_cluster(
+async def test_cluster_scope_needs_cluster_role_binding(
     casconfig_operator, casconfigs: Client, api: Api, namespace
 ):
     where = {"labels": {"test": namespace}, "kinds": ["Deployment"]}
@@ -164,7 +164,7 @@ FORBIDDEN = {
 }
 
 
-async def test_what_holds_rights_or_identities_is_never_a_target(
+async def test_kinds_that_hold_permissions_or_identities_are_never_targets(
     casconfig_operator, casconfigs: Client, namespace
 ):
     keys = {}
@@ -180,7 +180,7 @@ async def test_what_holds_rights_or_identities_is_never_a_target(
         await remove(casconfigs, key)
 
 
-async def test_what_is_in_no_namespace_takes_the_level_cluster(
+async def test_cluster_scoped_kind_needs_scope_level_cluster(
     casconfig_operator, casconfigs: Client, namespace
 ):
     key = await create(
@@ -190,7 +190,7 @@ async def test_what_is_in_no_namespace_takes_the_level_cluster(
     assert "takes spec.scope.level cluster" in config.status.message
 
 
-async def test_neither_the_operator_nor_the_system_is_ever_reached(
+async def test_operator_and_system_namespaces_are_never_targets(
     casconfigs: Client, api: Api, cluster, namespace
 ):
     async with fresh_namespace(api) as system:
@@ -212,7 +212,7 @@ async def test_neither_the_operator_nor_the_system_is_ever_reached(
         assert "x" not in (await look(casconfigs, system, "quintet"))["metadata"]["labels"]
 
 
-async def test_a_forged_ledger_leads_nowhere(casconfig_operator, casconfigs: Client, namespace):
+async def test_forged_ledger_annotation_changes_no_other_object(casconfig_operator, casconfigs: Client, namespace):
     """Whoever may write annotations of a Deployment must not make us write what they may not."""
     body = a_deployment("web")
     forged = {
@@ -232,7 +232,7 @@ async def test_a_forged_ledger_leads_nowhere(casconfig_operator, casconfigs: Cli
     assert plain(await look(casconfigs, namespace, "web")) == plain(before)
 
 
-async def test_the_end_of_a_namespace_is_not_held_up(
+async def test_casconfig_does_not_block_namespace_deletion(
     casconfig_operator, casconfigs: Client, api: Api, namespace
 ):
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
@@ -242,7 +242,7 @@ async def test_the_end_of_a_namespace_is_not_held_up(
     await gone(casconfigs, key, within=120)
 
 
-async def test_the_end_of_a_namespace_is_not_held_up_by_a_list_that_never_succeeds(
+async def test_failing_list_does_not_block_namespace_deletion(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
     await an_account(api, namespace)
@@ -275,7 +275,7 @@ async def policed(casconfigs: Client, api: Api):
 
 
 @pytest.mark.parametrize("may_create_pods", [True, False], ids=["may create pods", "may not create pods"])
-async def test_nobody_acts_as_the_account_who_could_not_anyway(
+async def test_user_needs_permission_to_create_pods_to_create_casconfig(
     may_create_pods, policed, cluster, api: Api, namespace
 ):
     base = f"/apis/{RBAC}/v1/namespaces/{namespace}"

@@ -149,7 +149,7 @@ class Sequence:
         pytest.param(range(FEW, MANY), id="many", marks=[pytest.mark.slow, pytest.mark.exhaustive]),
     ],
 )
-async def test_the_object_is_as_others_left_it_after_any_sequence(
+async def test_undo_keeps_changes_of_others_after_any_sequence(
     numbers, casconfig_operator, casconfigs: Client, api: Api, namespace
 ):
     waiting = list(numbers)

@@ -67,7 +67,7 @@ def streams(proxy: FaultProxy, resource: str) -> list[Any]:
     return [each for each in proxy.trace if (each.request.verb, each.request.resource) == ("watch", resource)]
 
 
-async def test_a_config_is_woken_when_all_was_seen_and_by_every_change_after_that(
+async def test_config_is_enqueued_after_first_list_and_after_every_change(
     stage: Stage, api, namespace
 ):
     await an_account(api, namespace)
@@ -84,7 +84,7 @@ async def test_a_config_is_woken_when_all_was_seen_and_by_every_change_after_tha
     assert await stage.woken() == ONE
 
 
-async def test_a_change_of_status_wakes_nobody(stage: Stage, api, namespace):
+async def test_status_change_does_not_enqueue_config(stage: Stage, api, namespace):
     await an_account(api, namespace)
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     # One that is paused: its controller writes nothing but its status.
@@ -102,7 +102,7 @@ async def test_a_change_of_status_wakes_nobody(stage: Stage, api, namespace):
     await stage.calm()
 
 
-async def test_two_configs_share_a_watch_and_the_last_one_ends_it(
+async def test_two_configs_share_one_watch_that_ends_with_the_last_config(
     stage: Stage, proxy: FaultProxy, api, namespace
 ):
     await an_account(api, namespace)
@@ -129,7 +129,7 @@ async def test_two_configs_share_a_watch_and_the_last_one_ends_it(
     await stage.calm()
 
 
-async def test_only_metadata_is_sent_where_that_is_enough(stage: Stage, api, namespace):
+async def test_metadata_only_watch_receives_partial_objects(stage: Stage, api, namespace):
     await an_account(api, namespace)
     await api.create(f"/api/v1/namespaces/{namespace}/configmaps", a_configmap("big", text="x" * 10_000))
     place = stage.place(CONFIG_MAPS, whole=False)
@@ -141,7 +141,7 @@ async def test_only_metadata_is_sent_where_that_is_enough(stage: Stage, api, nam
     assert found.decoded()["kind"] == "ConfigMap"
 
 
-async def test_a_single_object_is_watched_alone(stage: Stage, api, namespace):
+async def test_watch_of_one_name_receives_only_that_object(stage: Stage, api, namespace):
     await an_account(api, namespace)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     place = stage.place(CONFIG_MAPS, name="wanted")
@@ -155,7 +155,7 @@ async def test_a_single_object_is_watched_alone(stage: Stage, api, namespace):
     assert [each.key.name for each in sight.store] == ["wanted"]
 
 
-async def test_what_the_account_may_not_see_is_trouble_of_the_config_and_ends_with_a_binding(
+async def test_forbidden_watch_is_reported_and_starts_after_role_binding(
     stage: Stage, api, namespace
 ):
     place = stage.place(CONFIG_MAPS)
@@ -170,7 +170,7 @@ async def test_what_the_account_may_not_see_is_trouble_of_the_config_and_ends_wi
         assert await stage.woken() == ONE
 
 
-async def test_a_type_that_is_not_served_is_trouble_too(stage: Stage, api, namespace):
+async def test_watch_of_type_that_is_not_served_is_reported(stage: Stage, api, namespace):
     place = stage.place(Resource("none.quintet.dev", "v1", "Nothing", "nothings"))
     rule = {"apiGroups": ["none.quintet.dev"], "resources": ["nothings"], "verbs": ["list", "watch"]}
     await bind(api, namespace, rule)
@@ -183,7 +183,7 @@ async def test_a_type_that_is_not_served_is_trouble_too(stage: Stage, api, names
     await eventually(troubled)
 
 
-async def test_what_was_written_is_known_before_its_event_comes(stage: Stage, api, namespace):
+async def test_written_object_is_known_before_its_watch_event(stage: Stage, api, namespace):
     await an_account(api, namespace)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     await api.create(path, a_configmap("mine", a="1"))
@@ -199,7 +199,7 @@ async def test_what_was_written_is_known_before_its_event_comes(stage: Stage, ap
     assert known.decoded()["data"] == {"a": "2"}
 
 
-async def test_a_late_answer_does_not_bring_an_object_back_that_is_gone(stage: Stage, api, namespace):
+async def test_late_write_response_does_not_restore_deleted_object(stage: Stage, api, namespace):
     await an_account(api, namespace)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     place = stage.place(CONFIG_MAPS)

@@ -31,7 +31,7 @@ async def asked(casconfigs, cluster, namespace):
     return run
 
 
-async def test_a_target_is_said_to_be_one_by_which_policy(asked, namespace):
+async def test_why_names_policy_that_selects_target(asked, namespace):
     answer = asked("logging", "Deployment/books")
     assert answer.stdout == (
         f"Deployment {namespace}/books is a target of CASConfig {namespace}/logging\n  policy shipper: matches\n"
@@ -39,7 +39,7 @@ async def test_a_target_is_said_to_be_one_by_which_policy(asked, namespace):
     assert answer.returncode == 0
 
 
-async def test_of_another_object_the_one_criterion_is_named_that_it_fails(asked, namespace):
+async def test_why_names_criterion_that_excludes_object(asked, namespace):
     answer = asked("logging", "apps/v1/Deployment/orders")
     assert "is no target of" in answer.stdout
     assert "  policy shipper: its label team is 'billing', not 'shop'\n" in answer.stdout
@@ -59,7 +59,7 @@ async def test_of_another_object_the_one_criterion_is_named_that_it_fails(asked,
     ],
     ids=["no kind", "an unknown kind", "no such object", "no such config"],
 )
-async def test_what_is_not_there_is_said_in_one_line_with_a_next_step(asked, arguments, want):
+async def test_why_with_unknown_argument_reports_error_and_next_step(asked, arguments, want):
     answer = asked(*arguments)
     assert answer.returncode in (1, 2)
     assert want in answer.stderr, answer.stderr

@@ -46,7 +46,7 @@ async def nothing_left(client: Client, key: ObjectKey, name: str) -> None:
     await eventually(gone)
 
 
-async def test_the_echo_checkup_of_the_design_passes(checkup_operator, checkups: Client, namespace):
+async def test_echo_checkup_from_design_passes(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "echo-checkup-config", params='{"message": "Hi!"}')
     await passes(checkups, key)
     checkup = await with_verdict(checkups, key, "Passed")
@@ -61,7 +61,7 @@ async def test_the_echo_checkup_of_the_design_passes(checkup_operator, checkups:
     assert status.observed_generation == checkup.metadata.generation
 
 
-async def test_one_job_serves_both_generations_of_images(checkup_operator, checkups: Client, namespace):
+async def test_one_job_supports_both_image_contracts(checkup_operator, checkups: Client, namespace):
     params = {"message": "a=b $(HOME) c", "sampleSeconds": "5"}
     key = await create(checkups, namespace, "both", params=params, timeout="90")
     await PlayedPod.of(checkups, key)
@@ -103,7 +103,7 @@ async def test_one_job_serves_both_generations_of_images(checkup_operator, check
     assert (container["name"], pod["serviceAccountName"]) == ("checkup", "echo")
 
 
-async def test_a_run_takes_four_creations_and_no_polling(
+async def test_checkup_run_needs_four_creates_and_no_polling(
     checkup_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     key = await create(checkups, namespace, "cheap")
@@ -130,7 +130,7 @@ async def test_a_run_takes_four_creations_and_no_polling(
     )
 
 
-async def test_what_a_running_checkup_has_written_is_shown(checkup_operator, checkups: Client, namespace):
+async def test_status_shows_results_of_running_checkup(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "slow")
     pod = await PlayedPod.of(checkups, key)
     await pod.runs()
@@ -149,7 +149,7 @@ async def test_what_a_running_checkup_has_written_is_shown(checkup_operator, che
     assert (await with_verdict(checkups, key, "Passed")).status.result_map == {"done": "100 %", "echo": "Hi!"}
 
 
-async def test_later_writes_change_nothing(checkup_operator, checkups: Client, proxy: FaultProxy, namespace):
+async def test_results_written_after_verdict_are_ignored(checkup_operator, checkups: Client, proxy: FaultProxy, namespace):
     key = await create(checkups, namespace, "frozen")
     await passes(checkups, key)
     before = await with_verdict(checkups, key, "Passed")
@@ -162,7 +162,7 @@ async def test_later_writes_change_nothing(checkup_operator, checkups: Client, p
     assert proxy.trace.writes(since=mark) == []
 
 
-async def test_a_rerun_is_a_new_run_with_new_objects_and_a_history(
+async def test_rerun_creates_new_objects_and_keeps_history(
     checkup_operator, checkups: Client, namespace
 ):
     key = await create(checkups, namespace, "again")
@@ -189,7 +189,7 @@ async def test_a_rerun_is_a_new_run_with_new_objects_and_a_history(
 
 
 @pytest.mark.exhaustive
-async def test_the_last_ten_runs_are_kept(checkup_operator, checkups: Client, namespace):
+async def test_history_keeps_last_ten_runs(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "often")
     for run in range(1, 13):
         await passes(checkups, key, run)
@@ -206,7 +206,7 @@ async def test_the_last_ten_runs_are_kept(checkup_operator, checkups: Client, na
     await eventually(kept)
 
 
-async def test_a_rerun_asked_for_during_a_run_waits_for_its_end(
+async def test_rerun_requested_during_run_starts_after_it(
     checkup_operator, checkups: Client, namespace
 ):
     key = await create(checkups, namespace, "patient")
@@ -221,7 +221,7 @@ async def test_a_rerun_asked_for_during_a_run_waits_for_its_end(
     assert [(run.run, run.verdict) for run in status.history] == [(1, "Passed")]
 
 
-async def test_cancelling_ends_the_run_and_keeps_another_from_starting(
+async def test_cancelling_stops_run_and_prevents_next_run(
     checkup_operator, checkups: Client, namespace
 ):
     key = await create(checkups, namespace, "unwanted")
@@ -246,7 +246,7 @@ async def test_cancelling_ends_the_run_and_keeps_another_from_starting(
     await with_verdict(checkups, key, "Passed", run=2)
 
 
-async def test_cancelling_stops_a_job_that_nobody_had_noted_yet(
+async def test_cancelling_stops_job_that_is_not_in_status_yet(
     checkup_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     status = matching("patch", "checkups", subresource="status")
@@ -277,7 +277,7 @@ async def begun_and_not_noted(
     return key, trouble
 
 
-async def test_a_rerun_that_nobody_had_noted_yet_is_taken_back_when_it_is_cancelled(
+async def test_cancelling_removes_objects_of_rerun_that_is_not_in_status_yet(
     checkup_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     key, trouble = await begun_and_not_noted(checkups, proxy, namespace)
@@ -300,7 +300,7 @@ async def test_a_rerun_that_nobody_had_noted_yet_is_taken_back_when_it_is_cancel
     assert status.job_uid != job.metadata.uid, "the verdict is that of the run that was cancelled"
 
 
-async def test_a_run_that_the_cache_does_not_know_of_yet_is_not_taken_back(
+async def test_run_that_cache_does_not_show_yet_is_not_removed(
     checkup_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     """Nothing of the Checkup reaches the operator while another one begins and notes its second run."""
@@ -324,7 +324,7 @@ async def test_a_run_that_the_cache_does_not_know_of_yet_is_not_taken_back(
     await eventually(followed, within=60)
 
 
-async def test_deleting_it_ends_a_rerun_that_nobody_had_noted_yet(
+async def test_deletion_stops_rerun_that_is_not_in_status_yet(
     checkup_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     key, _ = await begun_and_not_noted(checkups, proxy, namespace)
@@ -335,7 +335,7 @@ async def test_deleting_it_ends_a_rerun_that_nobody_had_noted_yet(
     assert ended, f"left to the garbage collector\n{proxy.trace}"
 
 
-async def test_a_job_that_somebody_deletes_is_not_made_again(checkup_operator, checkups: Client, namespace):
+async def test_deleted_job_is_not_recreated(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "robbed")
     await (await PlayedPod.of(checkups, key)).runs()
     await with_reason(checkups, key, "Running")
@@ -361,7 +361,7 @@ async def take_label_away(client: Client, key: ObjectKey) -> None:
     await client.patch(desired.JOBS, job, none, Object)
 
 
-async def test_a_job_that_lost_its_labels_gets_them_back_and_is_followed(
+async def test_job_labels_are_restored_and_job_is_followed(
     checkup_operator, checkups: Client, namespace
 ):
     key, pod = await a_running_one(checkups, namespace)
@@ -377,7 +377,7 @@ async def test_a_job_that_lost_its_labels_gets_them_back_and_is_followed(
     await with_verdict(checkups, key, "Passed")
 
 
-async def test_cancelling_stops_a_job_that_lost_its_labels(
+async def test_cancelling_stops_job_without_labels(
     checkup_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     key, pod = await a_running_one(checkups, namespace)
@@ -395,7 +395,7 @@ async def test_cancelling_stops_a_job_that_lost_its_labels(
     await eventually(stopped, within=60)
 
 
-async def test_deleting_it_leaves_nothing_while_it_runs(checkup_operator, checkups: Client, namespace):
+async def test_deleting_running_checkup_leaves_no_objects(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "deleted")
     await (await PlayedPod.of(checkups, key)).runs()
     await with_reason(checkups, key, "Running")
@@ -404,7 +404,7 @@ async def test_deleting_it_leaves_nothing_while_it_runs(checkup_operator, checku
     await nothing_left(checkups, key, name)
 
 
-async def test_deleting_it_leaves_nothing_while_it_waits(checkup_operator, checkups: Client, namespace):
+async def test_deleting_waiting_checkup_leaves_no_objects(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "deleted", serviceAccountName="nobody")
     await with_reason(checkups, key, "ServiceAccountMissing")
     name = await run_name(checkups, key)
@@ -412,7 +412,7 @@ async def test_deleting_it_leaves_nothing_while_it_waits(checkup_operator, check
     await nothing_left(checkups, key, name)
 
 
-async def test_one_that_came_past_the_webhooks_is_held_all_the_same(
+async def test_checkup_that_bypassed_webhook_gets_finalizer(
     checkup_operator, checkups: Client, namespace
 ):
     await checkups.create(CHECKUPS, a_checkup("bare"), Object, namespace=namespace)
@@ -422,7 +422,7 @@ async def test_one_that_came_past_the_webhooks_is_held_all_the_same(
     assert checkup.metadata.finalizers == ("kiagnose.io/checkup",)
 
 
-async def test_it_starts_as_soon_as_its_service_account_is_there(
+async def test_checkup_starts_when_its_service_account_is_created(
     checkup_operator, checkups: Client, namespace
 ):
     key = await create(checkups, namespace, "early", serviceAccountName="late", timeout=300)
@@ -434,7 +434,7 @@ async def test_it_starts_as_soon_as_its_service_account_is_there(
     await with_verdict(checkups, key, "Passed")
 
 
-async def test_many_run_at_once(checkup_operator, checkups: Client, namespace):
+async def test_ten_checkups_run_concurrently(checkup_operator, checkups: Client, namespace):
     keys = [
         await create(checkups, namespace, f"many-{number}", params={"n": str(number)}) for number in range(10)
     ]

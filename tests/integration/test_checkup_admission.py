@@ -24,7 +24,7 @@ async def webhooks(checkups: Client, cluster) -> AsyncIterator[Program]:
         yield program
 
 
-async def test_the_old_name_of_the_timeout_is_rewritten_with_a_warning(
+async def test_timeout_alias_is_rewritten_with_warning(
     webhooks, cluster, checkups: Client, namespace
 ):
     body = a_checkup("old")
@@ -41,13 +41,13 @@ async def test_the_old_name_of_the_timeout_is_rewritten_with_a_warning(
 
 
 @pytest.mark.parametrize("timeout", [5, "5", 86400, "86400"])
-async def test_a_timeout_is_a_number_or_a_text_that_holds_one(timeout, webhooks, cluster, shared_namespace):
+async def test_timeout_as_number_or_numeric_string_is_accepted(timeout, webhooks, cluster, shared_namespace):
     body = a_checkup(f"timed-{secrets.token_hex(4)}", timeout=timeout)
     assert apply(cluster, shared_namespace, body).returncode == 0
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 86401, "0", "1m", "", "99999", None])
-async def test_any_other_timeout_is_refused(timeout, webhooks, cluster, shared_namespace):
+async def test_invalid_timeout_is_rejected(timeout, webhooks, cluster, shared_namespace):
     done = apply(cluster, shared_namespace, a_checkup("timed", timeout=timeout))
     assert done.returncode != 0
     assert "must be a number of seconds from 1 to 86400" in done.stderr
@@ -65,7 +65,7 @@ async def test_any_other_timeout_is_refused(timeout, webhooks, cluster, shared_n
         pytest.param({"checkup_uid": "x"}, "tells the checkup where its results go", id="a name of ours"),
     ],
 )
-async def test_bad_params_are_refused_before_anything_is_made(
+async def test_invalid_params_are_rejected_before_objects_are_created(
     params, sentence, webhooks, cluster, shared_namespace
 ):
     done = apply(cluster, shared_namespace, a_checkup("bad", params=params))
@@ -73,7 +73,7 @@ async def test_bad_params_are_refused_before_anything_is_made(
     assert sentence in done.stderr
 
 
-async def test_a_template_that_takes_what_is_not_its_own_is_refused(webhooks, cluster, shared_namespace):
+async def test_template_that_overrides_reserved_fields_is_rejected(webhooks, cluster, shared_namespace):
     env = [{"name": "CONFIGMAP_NAME", "value": "x"}]
     overlay = {
         "spec": {"serviceAccountName": "admin", "containers": [{"name": "checkup", "image": "x", "env": env}]}
@@ -84,7 +84,7 @@ async def test_a_template_that_takes_what_is_not_its_own_is_refused(webhooks, cl
     assert "spec.template.spec.containers[0].env[0].name: Forbidden" in done.stderr
 
 
-async def test_the_spec_stays_once_it_has_started(webhooks, cluster, checkups: Client, namespace):
+async def test_spec_is_immutable_after_start(webhooks, cluster, checkups: Client, namespace):
     await an_account(checkups, namespace)
     assert apply(cluster, namespace, a_checkup("fixed", params={"a": "b"})).returncode == 0
     key = ObjectKey(namespace, "fixed")
@@ -101,7 +101,7 @@ async def test_the_spec_stays_once_it_has_started(webhooks, cluster, checkups: C
     assert cluster.kubectl("annotate", "-n", namespace, "ckup", "fixed", "note=x").returncode == 0
 
 
-async def test_kubectl_reads_well(webhooks, cluster, checkups: Client, namespace):
+async def test_kubectl_wait_and_columns_show_verdict(webhooks, cluster, checkups: Client, namespace):
     await an_account(checkups, namespace)
     assert apply(cluster, namespace, a_checkup("read")).returncode == 0
     await passes(checkups, ObjectKey(namespace, "read"))
@@ -115,7 +115,7 @@ async def test_kubectl_reads_well(webhooks, cluster, checkups: Client, namespace
 @pytest.mark.parametrize(
     "sample", sorted((ROOT / "config/samples").glob("checkup*.yaml")), ids=lambda path: path.name
 )
-async def test_the_samples_are_accepted(sample, webhooks, cluster, namespace):
+async def test_samples_are_accepted(sample, webhooks, cluster, namespace):
     documents = [
         body for body in yaml.safe_load_all(sample.read_text()) if body and body["kind"] == "Checkup"
     ]

@@ -154,7 +154,7 @@ WAYS = pytest.mark.parametrize("way", ["openssl", "curl", "python"])
         pytest.param(AWKWARD, id="awkward"),
     ],
 )
-async def test_a_message_comes_back_byte_for_byte(scene, way, message):
+async def test_echo_checkup_returns_message_byte_for_byte(scene, way, message):
     code, output = await scene.run(way, message=message)
     assert code == 0, output
     want = {"status.succeeded": "true", "status.failureReason": "", "status.result.echo": message}
@@ -162,7 +162,7 @@ async def test_a_message_comes_back_byte_for_byte(scene, way, message):
 
 
 @WAYS
-async def test_large_results_are_stored_whole(scene, way):
+async def test_large_results_are_stored_completely(scene, way):
     # An environment variable cannot be longer than 128 KiB.
     message = '"0123456789abc"\\' * 7000
     code, output = await scene.run(way, message=message)
@@ -171,7 +171,7 @@ async def test_large_results_are_stored_whole(scene, way):
 
 
 @WAYS
-async def test_a_failure_is_reported_with_its_reason(scene, way):
+async def test_failure_is_reported_with_reason(scene, way):
     code, output = await scene.run(
         way, message="Hi!", failure="check: the echo is broken, look into the cave"
     )
@@ -183,14 +183,14 @@ async def test_a_failure_is_reported_with_its_reason(scene, way):
 
 
 @WAYS
-async def test_a_missing_parameter_is_named(scene, way):
+async def test_missing_parameter_is_named(scene, way):
     code, output = await scene.run(way)
     assert code == 1, output
     reason = (await scene.data())["status.failureReason"]
     assert reason == "input: parameter message is missing; add it to spec.params"
 
 
-async def test_parameters_of_a_configmap_are_read_and_both_times_are_written(scene):
+async def test_python_checkup_reads_configmap_params_and_writes_both_timestamps(scene):
     await scene.fill(spec_timeout="1m0s", spec_param_message=AWKWARD)
     code, output = await scene.run("python", "B")
     assert code == 0, output
@@ -201,7 +201,7 @@ async def test_parameters_of_a_configmap_are_read_and_both_times_are_written(sce
 
 
 @WAYS
-async def test_a_configmap_that_was_used_before_is_refused_and_left_alone(scene, way, tmp_path):
+async def test_used_configmap_is_rejected_and_not_changed(scene, way, tmp_path):
     used = {"spec_param_message": "Hi!", "status_startTimestamp": "2022-06-06T10:59:58Z"}
     await scene.fill(**used)
     before = await scene.data()
@@ -225,7 +225,7 @@ kiagnose_succeed
 
 
 @pytest.mark.parametrize("way", ["openssl", "curl"])
-async def test_a_shell_checkup_can_keep_the_newer_contract_too(scene, way, tmp_path):
+async def test_shell_checkup_supports_configmap_contract(scene, way, tmp_path):
     # In a shell a final line end does not survive, and NUL and \\x01 are for programs.
     message = AWKWARD.rstrip("\x01")
     await scene.fill(spec_param_message=message, spec_timeout="1m0s")
@@ -253,7 +253,7 @@ RETRIED = [
 
 
 @pytest.mark.parametrize(("way", "fault"), RETRIED)
-async def test_a_write_that_goes_wrong_once_is_tried_again(scene, way, fault, proxy):
+async def test_write_that_fails_once_is_retried(scene, way, fault, proxy):
     injection = proxy.inject(fault, when=WRITES)
     pauses = without_pauses(scene.scratch / way) if way != "python" else None
     code, output = await scene.run(way, message="Hi!")
@@ -265,7 +265,7 @@ async def test_a_write_that_goes_wrong_once_is_tried_again(scene, way, fault, pr
 
 @pytest.mark.parametrize("way", ["openssl", "curl"])
 @pytest.mark.parametrize("fault", [Refuse(), Answer(403, "Forbidden")], ids=["lost", "refused"])
-async def test_partial_results_that_cannot_be_sent_do_not_end_a_shell_checkup(scene, way, fault, proxy):
+async def test_shell_checkup_continues_when_partial_results_cannot_be_sent(scene, way, fault, proxy):
     injection = proxy.inject(fault, when=WRITES)
     # The script of the echo ends at the first error that nobody looks at.
     code, output = await scene.run(way, message="Hi!", delay="0")
@@ -275,7 +275,7 @@ async def test_partial_results_that_cannot_be_sent_do_not_end_a_shell_checkup(sc
 
 
 @WAYS
-async def test_a_pod_without_a_token_says_so(scene, way):
+async def test_pod_without_token_reports_missing_token(scene, way):
     (scene.scratch / "account/token").unlink()
     scene.environment |= {"KIAGNOSE_ATTEMPTS": "1"}
     if way == "python":
@@ -285,7 +285,7 @@ async def test_a_pod_without_a_token_says_so(scene, way):
     assert "/token" in output
 
 
-async def test_a_start_whose_answer_was_lost_is_recognised_as_ones_own(scene, proxy):
+async def test_start_whose_response_was_lost_is_recognised_as_own(scene, proxy):
     await scene.fill(spec_param_message="Hi!")
     proxy.inject(DropReply(), when=WRITES)
     code, output = await scene.run("python", "B")
@@ -294,7 +294,7 @@ async def test_a_start_whose_answer_was_lost_is_recognised_as_ones_own(scene, pr
 
 
 @WAYS
-async def test_who_may_not_write_the_results_says_so_and_does_not_hang(scene, way, api, namespace):
+async def test_missing_permission_to_write_results_is_reported_without_hanging(scene, way, api, namespace):
     await api.delete(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings/echo")
 
     async def refused() -> None:
@@ -308,7 +308,7 @@ async def test_who_may_not_write_the_results_says_so_and_does_not_hang(scene, wa
 
 
 @WAYS
-async def test_a_server_with_another_certificate_is_not_trusted_with_the_token(scene, way, cluster, proxy):
+async def test_token_is_not_sent_to_server_with_untrusted_certificate(scene, way, cluster, proxy):
     stranger = Access.read(cluster.kubeconfig).authority
     (scene.scratch / "account/ca.crt").write_bytes(stranger or b"")
     scene.environment |= {"KIAGNOSE_ATTEMPTS": "1"}
@@ -327,7 +327,7 @@ kiagnose.main(lambda run: run.result("echo", "Hi!"))
 
 
 @WAYS
-async def test_a_checkup_that_is_told_to_stop_stops_at_once_without_a_verdict(scene, way):
+async def test_checkup_stops_at_once_without_verdict_on_sigterm(scene, way):
     environment = scene.environment | {"MESSAGE": "Hi!", "DELAY": "3600", "PATH": str(scene.scratch / way)}
     environment |= {"RESULT_CONFIGMAP_NAME": NAME, "RESULT_CONFIGMAP_NAMESPACE": scene.path.split("/")[4]}
     log = scene.scratch / "log"
@@ -355,7 +355,7 @@ async def test_a_checkup_that_is_told_to_stop_stops_at_once_without_a_verdict(sc
     assert await scene.data() == {"status.result.waiting": "3600"}
 
 
-async def test_results_that_do_not_fit_fail_the_checkup_with_that_reason(scene):
+async def test_results_over_size_limit_fail_checkup_with_reason(scene):
     scene.commands["python"] = [sys.executable, "-c", TOO_MUCH]
     code, output = await scene.run("python")
     assert code == 1, output
@@ -371,14 +371,14 @@ kiagnose.main(lambda run: run.result("all", "x" * 2**21))
 """
 
 
-async def test_a_mistake_in_a_checkup_is_told_as_its_reason(scene):
+async def test_exception_in_checkup_is_reported_as_failure_reason(scene):
     scene.commands["python"] = [sys.executable, "-c", "import kiagnose; kiagnose.main(lambda run: 1 / 0)"]
     code, output = await scene.run("python")
     assert code == 1, output
     assert (await scene.data())["status.failureReason"] == "check: ZeroDivisionError: division by zero"
 
 
-async def test_outside_of_a_checkup_both_say_what_is_missing(tmp_path):
+async def test_library_outside_checkup_reports_what_is_missing(tmp_path):
     for command in (
         ["sh", str(CHECKUPS / "lib/kiagnose.sh")],
         [sys.executable, str(CHECKUPS / "echo-configmap/echo.py")],
@@ -402,7 +402,7 @@ def shown(language: str) -> str:
 
 
 @pytest.mark.parametrize("way", ["openssl", "python"])
-async def test_the_programs_of_the_documentation_work_as_they_are_shown(scene, way, tmp_path):
+async def test_programs_in_documentation_run_as_shown(scene, way, tmp_path):
     if way == "python":
         scene.commands[way] = [sys.executable, "-c", shown("python")]
     else:

@@ -53,7 +53,7 @@ async def all_do(work, items) -> None:
     ("count", "quiet"), [(20, 1.0), pytest.param(200, 5.0, marks=pytest.mark.exhaustive)]
 )
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process accounting is read from /proc")
-async def test_many_at_once_take_a_bounded_number_of_requests_each_and_no_polling(
+async def test_many_checkups_need_bounded_requests_and_no_polling(
     count, quiet, checkups: Client, cluster, namespace, tmp_path, capsys
 ):
     await an_account(checkups, namespace)

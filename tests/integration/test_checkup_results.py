@@ -28,14 +28,14 @@ async def finished(client: Client, namespace: str, data: dict[str, str], verdict
 @pytest.mark.parametrize(
     "size", [1, 1024, MAX_RESULT_BYTES - FRAME], ids=["1 B", "1 KiB", "as large as allowed"]
 )
-async def test_results_that_fit_are_kept_whole(size, checkup_operator, checkups: Client, namespace):
+async def test_results_within_limit_are_stored_completely(size, checkup_operator, checkups: Client, namespace):
     text = "x" * size
     status = await finished(checkups, namespace, {**GOOD, "status.result.text": text}, "Passed")
     assert json.loads(status.results) == {"text": text}
     assert status.result_map == {"text": text}
 
 
-async def test_no_result_at_all_is_a_result(checkup_operator, checkups: Client, namespace):
+async def test_checkup_without_results_passes(checkup_operator, checkups: Client, namespace):
     status = await finished(checkups, namespace, GOOD, "Passed")
     assert (status.results, status.result_map) == ("", {})
 
@@ -45,7 +45,7 @@ async def test_no_result_at_all_is_a_result(checkup_operator, checkups: Client, 
     ["x" * (MAX_RESULT_BYTES - FRAME + 1), "x" * (900 * 1024), '"' * (MAX_RESULT_BYTES // 2)],
     ids=["one byte too many", "900 KiB", "quotes that grow when written as JSON"],
 )
-async def test_results_that_do_not_fit_are_refused_as_a_whole(
+async def test_results_over_limit_are_rejected_completely(
     text, checkup_operator, checkups: Client, namespace
 ):
     status = await finished(
@@ -56,7 +56,7 @@ async def test_results_that_do_not_fit_are_refused_as_a_whole(
     assert (status.results, status.result_map) == ("", {}), "nothing is half-written"
 
 
-async def test_more_than_a_mebibyte_is_refused_by_the_api_server(
+async def test_api_server_rejects_results_over_one_mebibyte(
     checkup_operator, checkups: Client, namespace
 ):
     key = await create(checkups, namespace, "huge")
@@ -73,7 +73,7 @@ async def test_more_than_a_mebibyte_is_refused_by_the_api_server(
     )
 
 
-async def test_binary_results_are_refused(checkup_operator, checkups: Client, namespace):
+async def test_binary_results_are_rejected(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "binary")
     pod = await PlayedPod.of(checkups, key)
     where = ObjectKey(namespace, await run_name(checkups, key))

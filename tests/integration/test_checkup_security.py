@@ -32,7 +32,7 @@ from quintet.kube.client import Client
 from quintet.manifests.policy import policies
 
 
-async def test_the_service_account_may_write_its_results_and_nothing_else(
+async def test_service_account_can_write_its_results_and_nothing_else(
     checkup_operator, checkups: Client, api: Api, namespace
 ):
     key = await create(checkups, namespace, "modest")
@@ -88,7 +88,7 @@ def _foreign(resource: Resource, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("resource", CHILD_TYPES, ids=lambda resource: resource.kind)
-async def test_an_object_that_was_there_first_is_never_adopted_changed_or_granted(
+async def test_existing_foreign_object_is_never_adopted_changed_or_granted(
     resource, checkups: Client, cluster, api: Api, namespace
 ):
     await an_account(checkups, namespace)
@@ -120,7 +120,7 @@ async def test_an_object_that_was_there_first_is_never_adopted_changed_or_grante
         assert await exists(checkups, resource, where), "somebody else's object was deleted"
 
 
-async def test_rights_that_somebody_changed_are_put_right_before_anything_runs_with_them(
+async def test_changed_role_and_binding_are_restored_before_job_starts(
     checkup_operator, checkups: Client, proxy, namespace
 ):
     refusal = proxy.inject(Answer(403, "Forbidden"), when=matching("create", "jobs"), times=None)
@@ -146,7 +146,7 @@ async def test_rights_that_somebody_changed_are_put_right_before_anything_runs_w
     await put_right()
 
 
-async def test_it_goes_on_when_a_foreign_object_is_gone(checkups: Client, cluster, namespace):
+async def test_checkup_continues_when_foreign_object_is_deleted(checkups: Client, cluster, namespace):
     await an_account(checkups, namespace)
     key = await create(checkups, namespace, "late", timeout=300)
     name = await run_name(checkups, key)
@@ -218,7 +218,7 @@ OVERLAY = {"spec": {"nodeSelector": {"a": "b"}}}
         pytest.param([PODS_RIGHT], {"template": OVERLAY}, None, id="a template with pods"),
     ],
 )
-async def test_nobody_runs_as_an_account_that_they_may_not_use(
+async def test_user_needs_permission_for_service_account_of_checkup(
     rules, spec, want, policed, cluster, api: Api, namespace
 ):
     await grant(api, namespace, "ann", CHECKUP_RIGHT, *rules)
@@ -237,7 +237,7 @@ async def test_nobody_runs_as_an_account_that_they_may_not_use(
     await eventually(lambda: judged("ann", want, **spec))  # a new right takes a moment to count
 
 
-async def test_the_controller_holds_exactly_what_it_grants():
+async def test_controller_has_exactly_the_permissions_that_it_grants():
     held = {verb for right in PERMISSIONS if "configmaps" in right.resources for verb in right.verbs}
     assert set(desired.RESULT_VERBS) <= held
     verbs = {verb for right in PERMISSIONS for verb in right.verbs}
@@ -245,7 +245,7 @@ async def test_the_controller_holds_exactly_what_it_grants():
     assert all("*" not in right.resources for right in PERMISSIONS)
 
 
-async def test_a_whole_life_needs_no_more_than_the_declared_rights(
+async def test_declared_permissions_suffice_for_whole_lifecycle(
     checkups: Client, proxy, namespace, tmp_path
 ):
     await an_account(checkups, namespace)
@@ -274,7 +274,7 @@ async def test_a_whole_life_needs_no_more_than_the_declared_rights(
     assert refused == []
 
 
-async def test_an_installation_without_patch_could_not_grant_it(checkups: Client, api: Api, namespace):
+async def test_controller_without_patch_permission_cannot_grant_it(checkups: Client, api: Api, namespace):
     """Why the rights of the design's appendix cannot work: the API server lets nobody grant what they lack."""
     await grant(
         api, namespace, "poor",
@@ -300,7 +300,7 @@ async def test_an_installation_without_patch_could_not_grant_it(checkups: Client
     await eventually(refused)  # a new right takes a moment to count
 
 
-async def test_the_results_are_created_once_and_never_written_by_us(
+async def test_results_configmap_is_created_once_and_never_written_by_controller(
     checkup_operator, checkups: Client, proxy, namespace
 ):
     trouble = proxy.inject(

@@ -102,7 +102,7 @@ async def patient_operator(
         pytest.param({"spec.timeout": None}, 0, "ResultsMissing", "results: ConfigMap Data is nil", id="no data"),
     ],
 )  # fmt: skip
-async def test_a_failed_checkup(
+async def test_failed_checkup_reports_reason_and_message(
     data, code, want_reason, want_message, checkup_operator, checkups: Client, namespace
 ):
     key = await create(checkups, namespace, "failing")
@@ -122,7 +122,7 @@ async def test_a_failed_checkup(
         assert status.result_map == {"seen": "1"}, "results of a failed run are kept too"
 
 
-async def test_a_timeout_keeps_the_log_and_then_stops_the_pod(
+async def test_timeout_stores_log_and_stops_pod(
     patient_operator, checkups: Client, api: Api, proxy: FaultProxy, namespace
 ):
     # There is no kubelet to ask for logs, so the proxy answers in its place.
@@ -162,7 +162,7 @@ async def test_a_timeout_keeps_the_log_and_then_stops_the_pod(
 
 
 @pytest.mark.parametrize(("code", "want", "ended"), [(0, "Passed", "Complete"), (3, "Failed", "Failed")])
-async def test_what_ends_in_time_is_not_late_because_its_job_tells_of_it_late(
+async def test_checkup_that_ends_in_time_passes_although_job_reports_late(
     code, want, ended, patient_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     key = await create(checkups, namespace, "prompt", timeout=1)
@@ -188,7 +188,7 @@ async def _made_known(api: Api, namespace: str, reason: str) -> None:
     assert reason in {each["reason"] for each in found}, found
 
 
-async def test_a_timeout_that_the_kubelet_saw_to_while_nobody_was_there(
+async def test_timeout_enforced_by_kubelet_while_operator_was_down_is_reported(
     checkup_operator, checkups: Client, namespace
 ):
     key = await create(checkups, namespace, "hung")
@@ -201,7 +201,7 @@ async def test_a_timeout_that_the_kubelet_saw_to_while_nobody_was_there(
     assert await exists(checkups, PODS, pod.key), "the pod and its log stay"
 
 
-async def test_an_image_that_cannot_be_pulled(checkup_operator, checkups: Client, namespace):
+async def test_image_that_cannot_be_pulled_ends_with_infra_error(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "no-image", timeout=TO_START)
     pod = await PlayedPod.of(checkups, key)
     await pod.waits("ImagePullBackOff", 'Back-off pulling image "nowhere/none:1"')
@@ -213,7 +213,7 @@ async def test_an_image_that_cannot_be_pulled(checkup_operator, checkups: Client
     assert "check spec.image" in status.message
 
 
-async def test_an_image_that_comes_late_is_run(checkup_operator, checkups: Client, namespace):
+async def test_image_that_is_pulled_late_runs(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "late-image")
     pod = await PlayedPod.of(checkups, key)
     await pod.waits("ErrImagePull", "try again")
@@ -222,7 +222,7 @@ async def test_an_image_that_comes_late_is_run(checkup_operator, checkups: Clien
     await with_verdict(checkups, key, "Passed")
 
 
-async def test_a_name_that_no_image_can_have_ends_it_at_once(checkup_operator, checkups: Client, namespace):
+async def test_invalid_image_name_ends_checkup_at_once(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "bad-name", timeout=3600, image="NOT AN IMAGE")
     pod = await PlayedPod.of(checkups, key)
     await pod.waits("InvalidImageName", "couldn't parse image name")
@@ -230,7 +230,7 @@ async def test_a_name_that_no_image_can_have_ends_it_at_once(checkup_operator, c
     assert (status.reason, "InvalidImageName" in status.message) == ("ImagePullFailed", True)
 
 
-async def test_a_pod_that_finds_no_node(checkup_operator, checkups: Client, api: Api, namespace):
+async def test_unschedulable_pod_ends_with_infra_error(checkup_operator, checkups: Client, api: Api, namespace):
     """The control plane has no node that takes pods, and its scheduler says so."""
     key = await create(checkups, namespace, "nowhere", timeout=TO_START)
     await with_reason(checkups, key, "Unschedulable")
@@ -242,7 +242,7 @@ async def test_a_pod_that_finds_no_node(checkup_operator, checkups: Client, api:
     assert status.evidence.events, "the scheduler's words are kept"
 
 
-async def test_a_missing_service_account(checkup_operator, checkups: Client, namespace):
+async def test_missing_service_account_ends_with_infra_error(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "nobody", timeout=TO_START, serviceAccountName="nobody")
     waiting = await with_reason(checkups, key, "ServiceAccountMissing")
     assert waiting.status.verdict is None, "it may still come"
@@ -256,7 +256,7 @@ async def test_a_missing_service_account(checkup_operator, checkups: Client, nam
         )
 
 
-async def test_a_quota_without_room_for_a_pod(checkup_operator, checkups: Client, api: Api, namespace):
+async def test_exhausted_pod_quota_ends_with_infra_error(checkup_operator, checkups: Client, api: Api, namespace):
     await quota(api, namespace, "pods", "pods")
     key = await create(checkups, namespace, "crowded", timeout=TO_START)
     waiting = await with_reason(checkups, key, "PodNotCreated")
@@ -266,7 +266,7 @@ async def test_a_quota_without_room_for_a_pod(checkup_operator, checkups: Client
     assert "exceeded quota: tight" in status.message
 
 
-async def test_pod_security_that_forbids_the_pod(checkup_operator, checkups: Client, api: Api, namespace):
+async def test_pod_security_violation_ends_with_infra_error(checkup_operator, checkups: Client, api: Api, namespace):
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     await api.merge(f"/api/v1/namespaces/{namespace}", label)
     await refused(api, namespace, "pods", "violates PodSecurity", hostNetwork=True)
@@ -279,7 +279,7 @@ async def test_pod_security_that_forbids_the_pod(checkup_operator, checkups: Cli
     assert 'violates PodSecurity "restricted:latest": host namespaces' in status.message
 
 
-async def test_what_we_run_by_ourselves_is_restricted(
+async def test_default_pod_satisfies_restricted_pod_security(
     checkup_operator, checkups: Client, api: Api, namespace
 ):
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
@@ -299,7 +299,7 @@ async def test_what_we_run_by_ourselves_is_restricted(
     ],
     ids=["no ConfigMap", "no Role", "no Job"],
 )
-async def test_a_setup_that_fails_half_way_is_told_and_leaves_nothing(
+async def test_setup_rejected_by_quota_is_reported_and_leaves_no_objects(
     plural, counted, checkup_operator, checkups: Client, api: Api, namespace
 ):
     await quota(api, namespace, plural, counted)
@@ -320,7 +320,7 @@ async def test_a_setup_that_fails_half_way_is_told_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("plural", ["roles", "jobs"])
-async def test_a_policy_that_refuses_for_a_while_is_waited_out(
+async def test_temporary_policy_rejection_is_retried(
     plural, patient_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     """Policies refuse with 422, as a mistake does, unless they say otherwise."""
@@ -330,7 +330,7 @@ async def test_a_policy_that_refuses_for_a_while_is_waited_out(
     await with_verdict(checkups, key, "Passed")
 
 
-async def test_the_spec_stays_once_it_has_started(checkup_operator, checkups: Client, namespace):
+async def test_spec_is_immutable_after_start_by_crd_rule(checkup_operator, checkups: Client, namespace):
     """By the definition alone; what the webhooks say of it is in test_checkup_admission.py."""
     key = await create(checkups, namespace, "fixed", params={"a": "b"})
     await passes(checkups, key)
@@ -345,7 +345,7 @@ async def test_the_spec_stays_once_it_has_started(checkup_operator, checkups: Cl
         assert "spec must not be changed once the checkup has started" in refusal.value.message
 
 
-async def test_a_template_that_no_pod_can_have(checkup_operator, checkups: Client, namespace):
+async def test_template_that_is_no_valid_pod_is_reported(checkup_operator, checkups: Client, namespace):
     overlay = {
         "spec": {"containers": [{"name": "checkup", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}]}
     }
@@ -355,7 +355,7 @@ async def test_a_template_that_no_pod_can_have(checkup_operator, checkups: Clien
     assert "volumeMounts[0].name" in status.message
 
 
-async def test_params_that_came_past_the_webhooks_make_nothing_and_can_be_corrected(
+async def test_invalid_params_that_bypassed_webhook_create_nothing_and_can_be_corrected(
     checkup_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     key = await create(checkups, namespace, "invalid", params='{"a": {"b": 1}}')
@@ -367,7 +367,7 @@ async def test_params_that_came_past_the_webhooks_make_nothing_and_can_be_correc
     await with_verdict(checkups, key, "Passed")
 
 
-async def test_a_pod_that_the_cluster_took_away(checkup_operator, checkups: Client, namespace):
+async def test_evicted_pod_is_reported_as_disrupted(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "evicted")
     pod = await PlayedPod.of(checkups, key)
     await pod.ends(137, reason="Evicted", message="The node was low on resource: memory.")
@@ -376,7 +376,7 @@ async def test_a_pod_that_the_cluster_took_away(checkup_operator, checkups: Clie
     assert "low on resource" in status.message
 
 
-async def test_a_pod_that_somebody_deleted(checkup_operator, checkups: Client, namespace):
+async def test_deleted_pod_is_reported_as_lost(checkup_operator, checkups: Client, namespace):
     key = await create(checkups, namespace, "robbed")
     pod = await PlayedPod.of(checkups, key)
     await pod.runs()
@@ -387,7 +387,7 @@ async def test_a_pod_that_somebody_deleted(checkup_operator, checkups: Client, n
     assert "next: rerun" in status.message
 
 
-async def test_a_verdict_is_told_in_an_event(checkup_operator, checkups: Client, api: Api, namespace):
+async def test_verdict_is_recorded_as_event(checkup_operator, checkups: Client, api: Api, namespace):
     key = await create(checkups, namespace, "told", timeout=1, serviceAccountName="nobody")
     with checkup_operator.clock.running_fast():
         await with_verdict(checkups, key, "InfraError")

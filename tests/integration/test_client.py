@@ -52,11 +52,11 @@ async def basket(client: Client, namespace: str) -> ConfigMap:
     )
 
 
-async def test_the_version_is_the_one_that_runs(client: Client, cluster: Cluster):
+async def test_version_returns_running_server_version(client: Client, cluster: Cluster):
     assert (await client.version()).git_version == cluster.version
 
 
-async def test_what_was_created_can_be_read(client: Client, basket: ConfigMap):
+async def test_created_object_can_be_read(client: Client, basket: ConfigMap):
     found = await client.get(CONFIG_MAPS, basket.key, ConfigMap)
 
     assert found == basket
@@ -64,7 +64,7 @@ async def test_what_was_created_can_be_read(client: Client, basket: ConfigMap):
     assert found.version > 0
 
 
-async def test_pages_together_hold_every_object_once(client: Client, namespace: str):
+async def test_pages_contain_every_object_once(client: Client, namespace: str):
     want = [f"page-{number}" for number in range(7)]
     for name in want:
         body = a_config_map(name)
@@ -83,12 +83,12 @@ async def test_pages_together_hold_every_object_once(client: Client, namespace: 
 
 
 @pytest.mark.parametrize("metadata_only", [True, False])
-async def test_an_empty_list_is_a_page_without_items(client: Client, namespace: str, metadata_only: bool):
+async def test_empty_list_is_one_page_without_items(client: Client, namespace: str, metadata_only: bool):
     pages = client.pages(BUDGETS, namespace=namespace, metadata_only=metadata_only)
     assert [page.items async for page in pages] == [()]
 
 
-async def test_a_list_can_be_narrowed_by_fields_and_asked_of_the_cache(client: Client, basket: ConfigMap):
+async def test_list_accepts_field_selector_and_cached_resource_version(client: Client, basket: ConfigMap):
     async def narrowed() -> None:
         chosen = client.pages(
             CONFIG_MAPS, namespace=basket.key.namespace, fields="metadata.name=basket", resource_version="0"
@@ -99,14 +99,14 @@ async def test_a_list_can_be_narrowed_by_fields_and_asked_of_the_cache(client: C
     await eventually(narrowed)  # a cache may be a moment behind what was just written
 
 
-async def test_a_replacement_replaces_the_whole(client: Client, basket: ConfigMap):
+async def test_replace_overwrites_whole_object(client: Client, basket: ConfigMap):
     body = a_config_map("basket", pears="2")
     body["metadata"]["resourceVersion"] = basket.metadata.resource_version
 
     assert (await client.replace(CONFIG_MAPS, basket.key, body, ConfigMap)).data == {"pears": "2"}
 
 
-async def test_apply_creates_then_owns_its_fields_only(client: Client, api: Api, namespace: str):
+async def test_apply_creates_object_and_owns_only_its_fields(client: Client, api: Api, namespace: str):
     key = ObjectKey(namespace, "applied")
     one, other = client.with_manager("one"), client.with_manager("other")
     await one.apply(CONFIG_MAPS, key, a_config_map("applied", apples="1", pears="1"), ConfigMap)
@@ -119,7 +119,7 @@ async def test_apply_creates_then_owns_its_fields_only(client: Client, api: Api,
     assert {entry["manager"] for entry in seen["metadata"]["managedFields"]} == {"one", "other"}
 
 
-async def test_an_apply_that_does_not_force_respects_the_fields_of_others(client: Client, basket: ConfigMap):
+async def test_apply_without_force_conflicts_on_fields_of_other_manager(client: Client, basket: ConfigMap):
     body = a_config_map("basket", apples="9")
 
     with pytest.raises(Conflict) as caught:
@@ -128,7 +128,7 @@ async def test_an_apply_that_does_not_force_respects_the_fields_of_others(client
     assert [cause.field for cause in caught.value.causes] == [".data.apples"]
 
 
-async def test_an_apply_with_a_uid_neither_changes_another_object_nor_creates_one(client, basket):
+async def test_apply_with_other_uid_neither_changes_nor_creates_object(client, basket):
     body = a_config_map("basket", apples="9")
     body["metadata"]["uid"] = ANOTHER_UID
 
@@ -141,13 +141,13 @@ async def test_an_apply_with_a_uid_neither_changes_another_object_nor_creates_on
         await client.apply(CONFIG_MAPS, basket.key, body, ConfigMap)
 
 
-async def test_a_merge_patch_changes_some_fields(client: Client, basket: ConfigMap):
+async def test_merge_patch_changes_only_given_fields(client: Client, basket: ConfigMap):
     body = {"data": {"apples": None, "pears": "2"}}
 
     assert (await client.patch(CONFIG_MAPS, basket.key, body, ConfigMap)).data == {"pears": "2"}
 
 
-async def test_a_json_patch_tests_before_it_changes(client: Client, basket: ConfigMap):
+async def test_json_patch_with_failed_test_changes_nothing(client: Client, basket: ConfigMap):
     def to(old: str, new: str) -> list[dict[str, str]]:
         return [
             {"op": "test", "path": "/data/apples", "value": old},
@@ -168,14 +168,14 @@ PRECONDITIONS = {
 
 
 @pytest.mark.parametrize("precondition", PRECONDITIONS.values(), ids=PRECONDITIONS)
-async def test_a_deletion_whose_precondition_fails_deletes_nothing(client, basket, precondition):
+async def test_delete_with_failed_precondition_deletes_nothing(client, basket, precondition):
     with pytest.raises(Conflict):
         await client.delete(CONFIG_MAPS, basket.key, **precondition)
 
     assert await client.get(CONFIG_MAPS, basket.key, ConfigMap) == basket
 
 
-async def test_a_deletion_whose_preconditions_hold_deletes(client: Client, basket: ConfigMap):
+async def test_delete_with_matching_preconditions_deletes(client: Client, basket: ConfigMap):
     meta = basket.metadata
 
     await client.delete(
@@ -207,7 +207,7 @@ async def pod(client: Client, api: Api, namespace: str) -> Pod:
     return await client.patch(PODS, made.key, {"status": status}, Pod, subresource="status")
 
 
-async def test_the_status_subresource_changes_the_status_and_nothing_else(client: Client, pod: Pod):
+async def test_status_subresource_changes_only_status_and_metadata(client: Client, pod: Pod):
     body = {"metadata": {"labels": {"app": "changed"}}, "status": {"phase": "Failed"}}
 
     patched = await client.patch(PODS, pod.key, body, Pod, subresource="status")
@@ -223,7 +223,7 @@ async def test_the_status_subresource_changes_the_status_and_nothing_else(client
     assert applied.status.phase == "Succeeded"
 
 
-async def test_an_eviction_waits_for_the_disruption_budget(client: Client, pod: Pod):
+async def test_eviction_is_rejected_until_disruption_budget_allows_it(client: Client, pod: Pod):
     budget = ObjectKey(pod.key.namespace, "basket")
     body = {
         "apiVersion": BUDGETS.api_version,
@@ -261,7 +261,7 @@ def named(event: WatchEvent) -> tuple[str, str]:
     return event.type, msgspec.json.decode(event.object, type=Object).metadata.name
 
 
-async def test_a_watch_tells_every_change_since_a_version(client: Client, basket: ConfigMap):
+async def test_watch_returns_every_change_since_resource_version(client: Client, basket: ConfigMap):
     key = basket.key
     async with client.watch(
         CONFIG_MAPS,
@@ -275,7 +275,7 @@ async def test_a_watch_tells_every_change_since_a_version(client: Client, basket
         assert [named(await anext(seen)) for _ in range(2)] == [("MODIFIED", "basket"), ("DELETED", "basket")]
 
 
-async def test_a_watch_with_initial_events_lists_first_and_says_when_that_is_done(client, namespace):
+async def test_watch_with_initial_events_sends_list_and_bookmark_first(client, namespace):
     for name in ("one", "two"):
         body = a_config_map(name)
         body["metadata"]["labels"] = {"of": "watch"}
@@ -295,7 +295,7 @@ async def test_a_watch_with_initial_events_lists_first_and_says_when_that_is_don
     assert named(later) == ("MODIFIED", "two")
 
 
-async def test_a_watch_ends_when_the_server_was_asked_to_end_it(client: Client, basket: ConfigMap):
+async def test_watch_ends_after_requested_timeout(client: Client, basket: ConfigMap):
     version = basket.metadata.resource_version
     async with client.watch(
         CONFIG_MAPS, namespace=basket.key.namespace, resource_version=version, timeout=1.0
@@ -305,7 +305,7 @@ async def test_a_watch_ends_when_the_server_was_asked_to_end_it(client: Client, 
     assert kinds <= {"ADDED", "MODIFIED", "BOOKMARK"}
 
 
-async def test_a_watch_line_larger_than_a_mebibyte_arrives_whole(client: Client, namespace: str):
+async def test_watch_line_over_one_mebibyte_arrives_complete(client: Client, namespace: str):
     text = '"' * 1_000_000  # each takes two bytes in JSON and one in etcd, which has a limit
     made = await client.create(CONFIG_MAPS, a_config_map("big", text=text), ConfigMap, namespace=namespace)
 

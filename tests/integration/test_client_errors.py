@@ -55,17 +55,17 @@ async def basket(client: Client, namespace: str) -> ConfigMap:
 
 
 @pytest.mark.parametrize("resource", [CONFIG_MAPS, NONSENSE], ids=["object", "type"])
-async def test_an_object_or_a_type_that_is_not_there(client: Client, namespace: str, resource: Resource):
+async def test_missing_object_or_type_raises_not_found(client: Client, namespace: str, resource: Resource):
     with pytest.raises(NotFound):
         await client.get(resource, ObjectKey(namespace, "nothing"), Object)
 
 
-async def test_a_name_that_is_taken(client: Client, basket: ConfigMap):
+async def test_existing_name_raises_already_exists(client: Client, basket: ConfigMap):
     with pytest.raises(AlreadyExists):
         await client.create(CONFIG_MAPS, a_config_map("basket"), ConfigMap, namespace=basket.key.namespace)
 
 
-async def test_an_object_that_somebody_else_changed(client: Client, basket: ConfigMap):
+async def test_stale_resource_version_raises_conflict(client: Client, basket: ConfigMap):
     body = a_config_map("basket", apples="1")
     body["metadata"]["resourceVersion"] = basket.metadata.resource_version
     await client.replace(CONFIG_MAPS, basket.key, body, ConfigMap)
@@ -76,7 +76,7 @@ async def test_an_object_that_somebody_else_changed(client: Client, basket: Conf
     assert type(caught.value) is Conflict
 
 
-async def test_an_object_that_is_not_valid_names_its_fields(client: Client, namespace: str):
+async def test_invalid_object_raises_invalid_with_fields(client: Client, namespace: str):
     body = a_config_map("Not A Name") | {"data": {"not a key": ""}}
 
     with pytest.raises(Invalid) as caught:
@@ -85,7 +85,7 @@ async def test_an_object_that_is_not_valid_names_its_fields(client: Client, name
     assert {cause.field for cause in caught.value.causes} == {"metadata.name", "data[not a key]"}
 
 
-async def test_something_that_we_may_not_do(cluster: Cluster, namespace: str):
+async def test_missing_permission_raises_forbidden(cluster: Cluster, namespace: str):
     async with connected(cluster.client_kubeconfig("alice")) as alice:
         with pytest.raises(Forbidden) as caught:
             await alice.get(SECRETS, ObjectKey(namespace, "any"), Object)
@@ -93,7 +93,7 @@ async def test_something_that_we_may_not_do(cluster: Cluster, namespace: str):
     assert not caught.value.namespace_terminating
 
 
-async def test_a_namespace_that_is_being_deleted_is_told_from_a_lack_of_rights(client: Client, api: Api):
+async def test_terminating_namespace_is_distinguished_from_missing_permission(client: Client, api: Api):
     name = f"doomed-{secrets.token_hex(4)}"
     path = f"/api/v1/namespaces/{name}"
     await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -109,7 +109,7 @@ async def test_a_namespace_that_is_being_deleted_is_told_from_a_lack_of_rights(c
     assert caught.value.namespace_terminating
 
 
-async def test_a_token_that_the_server_does_not_know(cluster: Cluster):
+async def test_unknown_token_raises_unauthorized(cluster: Cluster):
     stranger = ClusterConfig(
         cluster.server, ca_data=cluster.ca.read_bytes(), credentials=StaticHeader("Bearer nonsense")
     )
@@ -120,7 +120,7 @@ async def test_a_token_that_the_server_does_not_know(cluster: Cluster):
     assert caught.value.expiry is None
 
 
-async def test_a_certificate_that_has_expired_is_refused_and_says_why(cluster: Cluster):
+async def test_expired_client_certificate_raises_unauthorized_with_expiry(cluster: Cluster):
     late = cluster.client_kubeconfig("late", not_after=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
     async with connected(late) as client:
         with pytest.raises(Unauthorized) as caught:
@@ -150,7 +150,7 @@ async def late(client: Client, api: Api, cluster: Cluster, basket: ConfigMap) ->
     return WIDGETS
 
 
-async def test_a_watch_from_a_version_that_etcd_has_forgotten(client: Client, late: Resource):
+async def test_watch_from_compacted_version_raises_gone(client: Client, late: Resource):
     async with client.watch(late, resource_version="1") as batches:
         event = decode_watch_event((await anext(batches))[0])
 
@@ -158,31 +158,31 @@ async def test_a_watch_from_a_version_that_etcd_has_forgotten(client: Client, la
     assert type(failure("WATCH", event.object)) is Gone
 
 
-async def test_a_list_at_a_version_that_etcd_has_forgotten(client: Client, late: Resource):
+async def test_list_at_compacted_version_raises_gone(client: Client, late: Resource):
     with pytest.raises(Gone):
         await anext(client.pages(late, page_size=1, resource_version="2"))
 
 
-async def test_a_media_type_or_a_method_that_the_server_does_not_do(client: Client, basket: ConfigMap):
+async def test_unknown_media_type_or_method_raises_unsupported(client: Client, basket: ConfigMap):
     with pytest.raises(Unsupported, match="415"):
         await client.patch(CONFIG_MAPS, basket.key, {}, ConfigMap, content_type="text/plain")
     with pytest.raises(Unsupported, match="405"):
         await client.delete(COMPONENTS, ObjectKey("", "etcd-0"))
 
 
-async def test_a_request_that_is_too_large(client: Client, namespace: str):
+async def test_oversized_request_raises_too_large(client: Client, namespace: str):
     body = a_config_map("huge", text="x" * 4 * 1024 * 1024)
 
     with pytest.raises(TooLarge):
         await client.create(CONFIG_MAPS, body, ConfigMap, namespace=namespace)
 
 
-async def test_a_request_that_the_server_cannot_read(client: Client, namespace: str):
+async def test_malformed_request_raises_bad_request(client: Client, namespace: str):
     with pytest.raises(BadRequest):
         await client.create(CONFIG_MAPS, b"{", ConfigMap, namespace=namespace)
 
 
-async def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path):
+async def test_unknown_certificate_authority_raises_untrusted_server(cluster: Cluster, tmp_path: Path):
     stranger = Authority.create(tmp_path / "pki").directory / "ca.crt"
     other = ClusterConfig(cluster.server, ca_data=stranger.read_bytes())
 
@@ -207,7 +207,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("answer", "want", "want_delay"), ANSWERS.values(), ids=ANSWERS)
-async def test_a_server_in_trouble(through, proxy, namespace, answer, want, want_delay):
+async def test_server_error_raises_matching_class_with_retry_after(through, proxy, namespace, answer, want, want_delay):
     proxy.inject(answer)
 
     with pytest.raises(want) as caught:
@@ -217,7 +217,7 @@ async def test_a_server_in_trouble(through, proxy, namespace, answer, want, want
     assert len(proxy.trace.requests()) == 1, f"nothing is repeated here:\n{proxy.trace}"
 
 
-async def test_a_connection_that_is_reset(through: Client, proxy: FaultProxy, namespace: str):
+async def test_reset_connection_raises_unreachable(through: Client, proxy: FaultProxy, namespace: str):
     proxy.inject(Refuse(), times=None)
 
     with pytest.raises(Unreachable) as caught:
@@ -226,7 +226,7 @@ async def test_a_connection_that_is_reset(through: Client, proxy: FaultProxy, na
     assert type(caught.value) is Unreachable
 
 
-async def test_a_write_whose_answer_is_lost_has_happened_once(through, proxy, client, basket):
+async def test_write_with_lost_response_is_not_repeated(through, proxy, client, basket):
     await through.version()  # so that the write finds a connection that was used before
     proxy.inject(DropReply(), when=changes_state)
     body = a_config_map("basket", apples="1")
@@ -238,7 +238,7 @@ async def test_a_write_whose_answer_is_lost_has_happened_once(through, proxy, cl
     assert len(proxy.trace.writes()) == 1, proxy.trace
 
 
-async def test_an_answer_that_does_not_come(proxy: FaultProxy, tmp_path: Path, namespace: str):
+async def test_missing_response_raises_deadline_exceeded(proxy: FaultProxy, tmp_path: Path, namespace: str):
     stall = Stall()
     proxy.inject(stall)
     async with connected(proxy.write_kubeconfig(tmp_path), timeout=1.0) as client:
@@ -247,7 +247,7 @@ async def test_an_answer_that_does_not_come(proxy: FaultProxy, tmp_path: Path, n
     stall.release()
 
 
-async def test_a_watch_that_falls_silent(through: Client, proxy: FaultProxy, basket: ConfigMap):
+async def test_silent_watch_raises_deadline_exceeded(through: Client, proxy: FaultProxy, basket: ConfigMap):
     stall = Stall()
     proxy.inject(stall, when=matching("watch"))
 
@@ -257,7 +257,7 @@ async def test_a_watch_that_falls_silent(through: Client, proxy: FaultProxy, bas
     stall.release()
 
 
-async def test_writes_behind_a_closed_fence_never_reach_the_server(through, proxy, client, basket):
+async def test_writes_of_fenced_client_never_reach_server(through, proxy, client, basket):
     fenced = through.fenced(lambda: False)
     await fenced.get(CONFIG_MAPS, basket.key, ConfigMap)
     changed = a_config_map("basket", apples="9")
@@ -277,7 +277,7 @@ async def test_writes_behind_a_closed_fence_never_reach_the_server(through, prox
     assert await client.get(CONFIG_MAPS, basket.key, ConfigMap) == basket
 
 
-async def test_a_fence_that_opens_and_closes_lets_through_what_came_while_it_was_open(through, basket):
+async def test_fenced_client_writes_only_while_fence_is_open(through, basket):
     open_now = True
     fenced = through.fenced(lambda: open_now)
     await fenced.patch(CONFIG_MAPS, basket.key, {"data": {"apples": "1"}}, ConfigMap)

@@ -47,7 +47,7 @@ def mount(cluster: Cluster, tmp_path: Path, namespace: str) -> Mount:
     return lay_out
 
 
-async def test_a_pod_speaks_as_its_service_account(api: Api, mount: Mount, namespace: str):
+async def test_pod_authenticates_as_its_service_account(api: Api, mount: Mount, namespace: str):
     found = mount(await a_token(api, namespace))
 
     async with connected(found) as client:
@@ -57,7 +57,7 @@ async def test_a_pod_speaks_as_its_service_account(api: Api, mount: Mount, names
     assert found.namespace == namespace
 
 
-async def test_a_token_that_was_replaced_in_its_file_is_used_at_the_next_refusal(
+async def test_replaced_token_file_is_read_after_unauthorized(
     api, mount, namespace, tmp_path
 ):
     async with connected(mount("outdated")) as client:
@@ -70,7 +70,7 @@ async def test_a_token_that_was_replaced_in_its_file_is_used_at_the_next_refusal
     assert user.username == f"system:serviceaccount:{namespace}:robot"
 
 
-async def test_a_watch_renews_a_refused_token_too(api, mount, namespace, tmp_path):
+async def test_watch_renews_token_after_unauthorized(api, mount, namespace, tmp_path):
     async with connected(mount("outdated")) as client:
         with pytest.raises(Unauthorized):
             await client.version()
@@ -94,7 +94,7 @@ def with_user(cluster: Cluster, path: Path, user: dict[str, object]) -> Path:
     return write(path, json.dumps(content))
 
 
-async def test_a_plugin_speaks_for_us_and_is_asked_again_when_refused(api, cluster, namespace, tmp_path):
+async def test_exec_plugin_supplies_token_and_runs_again_after_unauthorized(api, cluster, namespace, tmp_path):
     write(tmp_path / "token", "outdated")
     code = (
         "import json, pathlib;"
@@ -110,7 +110,7 @@ async def test_a_plugin_speaks_for_us_and_is_asked_again_when_refused(api, clust
         assert (await whoami(client)).username == f"system:serviceaccount:{namespace}:robot"
 
 
-async def test_a_client_certificate_says_name_and_groups(cluster: Cluster):
+async def test_client_certificate_sets_user_and_groups(cluster: Cluster):
     async with connected(cluster.client_kubeconfig("carol", ("devs", "ops"))) as client:
         user = await whoami(client)
 
@@ -118,7 +118,7 @@ async def test_a_client_certificate_says_name_and_groups(cluster: Cluster):
     assert {"devs", "ops"} <= set(user.groups)
 
 
-async def test_a_client_certificate_may_lie_in_files(cluster: Cluster, tmp_path: Path):
+async def test_client_certificate_is_read_from_files(cluster: Cluster, tmp_path: Path):
     certificate, key = cluster.certificate("dave")
     user = {"client-certificate": str(certificate), "client-key": str(key)}
 
@@ -126,7 +126,7 @@ async def test_a_client_certificate_may_lie_in_files(cluster: Cluster, tmp_path:
         assert (await whoami(client)).username == "dave"
 
 
-async def test_a_server_may_be_reached_under_another_of_its_names(cluster: Cluster, tmp_path: Path):
+async def test_tls_server_name_overrides_host_name(cluster: Cluster, tmp_path: Path):
     path = cluster.client_kubeconfig("erin")
     content = json.loads(path.read_text())
     content["clusters"][0]["cluster"]["tls-server-name"] = "kubernetes.default.svc"

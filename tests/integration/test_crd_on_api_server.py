@@ -66,13 +66,13 @@ def a_library(name="lib-a", **spec):
     }
 
 
-async def test_it_is_structural_and_accepted_without_a_warning(warnings, api):
+async def test_generated_crd_is_structural_and_accepted_without_warnings(warnings, api):
     assert warnings == []
     conditions = (await api.get(f"{DEFINITIONS}/{NAME}"))["status"]["conditions"]
     assert {c["type"]: c["status"] for c in conditions} == {"NamesAccepted": "True", "Established": "True"}
 
 
-async def test_the_file_for_kubectl_is_the_same_definition(warnings, cluster):
+async def test_crd_file_for_kubectl_matches_created_crd(warnings, cluster):
     applied = cluster.kubectl("apply", "--server-side", "-f", "-", input=as_yaml(definition(LIBRARY)))
     assert applied.returncode == 0, applied.stderr
     assert applied.stderr == ""
@@ -80,7 +80,7 @@ async def test_the_file_for_kubectl_is_the_same_definition(warnings, cluster):
     assert changed.returncode == 0, changed.stdout
 
 
-async def test_defaults_are_filled_in_and_only_those_that_were_asked_for(api, libraries):
+async def test_api_server_sets_only_declared_defaults(api, libraries):
     stored = await api.create(libraries, a_library())
     assert stored["spec"] == {
         "owner": "town",
@@ -91,7 +91,7 @@ async def test_defaults_are_filled_in_and_only_those_that_were_asked_for(api, li
     }
 
 
-async def test_unknown_fields_are_pruned_except_where_they_are_free(api, libraries):
+async def test_unknown_fields_are_pruned_except_in_free_form_fields(api, libraries):
     template = {"spec": {"anything": [1, {"goes": True}]}}
     stored = await api.create(libraries, a_library(colour="red", lending={"speed": 3}, template=template))
     assert "colour" not in stored["spec"]
@@ -99,7 +99,7 @@ async def test_unknown_fields_are_pruned_except_where_they_are_free(api, librari
     assert stored["spec"]["template"] == template
 
 
-async def test_everything_within_bounds_is_accepted_and_kept(api, libraries):
+async def test_values_within_bounds_are_accepted_and_stored(api, libraries):
     spec = {
         "replicas": 100,
         "shelves": [{"name": "a", "capacity": 5, "used": 5}],
@@ -152,20 +152,20 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("spec", "want_message"), REFUSED.values(), ids=REFUSED)
-async def test_it_enforces(api, libraries, spec, want_message):
+async def test_api_server_rejects_invalid_spec(api, libraries, spec, want_message):
     with pytest.raises(RefusedError) as refused:
         await api.create(libraries, a_library(**spec))
     assert refused.value.code == 422
     assert want_message in refused.value.status["message"]
 
 
-async def test_it_enforces_rules_about_the_whole_object(api, libraries):
+async def test_api_server_enforces_rule_on_whole_object(api, libraries):
     with pytest.raises(RefusedError) as refused:
         await api.create(libraries, a_library("museum"))
     assert "must be named 'lib-…'" in refused.value.status["message"]
 
 
-async def test_it_enforces_what_must_not_be_changed(api, libraries):
+async def test_api_server_enforces_immutable_field(api, libraries):
     await api.create(libraries, a_library())
     with pytest.raises(RefusedError) as refused:
         await api.merge(f"{libraries}/lib-a", {"spec": {"owner": "state"}})
@@ -195,13 +195,13 @@ A_CONDITION = {
     ],
     ids=str,
 )
-async def test_conditions_are_enforced(api, libraries, wrong, want_message):
+async def test_api_server_rejects_invalid_condition(api, libraries, wrong, want_message):
     await api.create(libraries, a_library())
     with pytest.raises(RefusedError, match=want_message):
         await api.merge(f"{libraries}/lib-a/status", {"status": {"conditions": [A_CONDITION | wrong]}})
 
 
-async def test_conditions_of_two_managers_stand_side_by_side(api, libraries):
+async def test_conditions_of_two_field_managers_are_merged(api, libraries):
     await api.create(libraries, a_library())
     for manager, kind in (("one", "Ready"), ("two", "Reviewed")):
         condition = A_CONDITION | {"type": kind}
@@ -211,7 +211,7 @@ async def test_conditions_of_two_managers_stand_side_by_side(api, libraries):
     assert [condition["type"] for condition in stored["status"]["conditions"]] == ["Ready", "Reviewed"]
 
 
-async def test_kubectl_shows_the_columns_narrow_first_and_more_when_wide(api, cluster, libraries, namespace):
+async def test_kubectl_get_shows_narrow_and_wide_columns(api, cluster, libraries, namespace):
     await api.create(libraries, a_library())
     await api.merge(f"{libraries}/lib-a/status", {"status": {"conditions": [A_CONDITION]}})
     narrow = cluster.kubectl("get", "lib", "-n", namespace).stdout.splitlines()
@@ -222,12 +222,12 @@ async def test_kubectl_shows_the_columns_narrow_first_and_more_when_wide(api, cl
     assert "Readers are in" in wide
 
 
-async def test_the_category_lists_it(api, cluster, libraries, namespace):
+async def test_kubectl_get_category_lists_kind(api, cluster, libraries, namespace):
     await api.create(libraries, a_library())
     assert "lib-a" in cluster.kubectl("get", "quintet", "-n", namespace, "-o", "name").stdout
 
 
-async def test_kubectl_scales_it_and_an_autoscaler_could(api, cluster, libraries, namespace):
+async def test_kubectl_scale_uses_scale_subresource(api, cluster, libraries, namespace):
     await api.create(libraries, a_library())
     await api.merge(f"{libraries}/lib-a/status", {"status": {"replicas": 1, "selector": "app=lib-a"}})
     scaled = cluster.kubectl("scale", "library/lib-a", "--replicas", "3", "-n", namespace)
@@ -237,14 +237,14 @@ async def test_kubectl_scales_it_and_an_autoscaler_could(api, cluster, libraries
     assert scale["status"] == {"replicas": 1, "selector": "app=lib-a"}
 
 
-async def test_fields_can_be_selected_by(api, libraries):
+async def test_field_selector_selects_by_declared_field(api, libraries):
     await api.create(libraries, a_library("lib-a", owner="town"))
     await api.create(libraries, a_library("lib-b", owner="state"))
     found = await api.get(libraries, fieldSelector="spec.owner=state")
     assert [item["metadata"]["name"] for item in found["items"]] == ["lib-b"]
 
 
-async def test_the_status_is_written_apart_from_the_spec(api, libraries):
+async def test_status_subresource_is_separate_from_spec(api, libraries):
     created = await api.create(libraries, a_library() | {"status": {"replicas": 5}})
     assert "status" not in created
     changed = copy.deepcopy(created) | {"status": {"replicas": 2}}
@@ -254,7 +254,7 @@ async def test_the_status_is_written_apart_from_the_spec(api, libraries):
     assert stored["metadata"]["generation"] == 1
 
 
-async def test_kubectl_explains_every_level(warnings, cluster):
+async def test_kubectl_explain_shows_description_at_every_level(warnings, cluster):
     def explained():
         shown = cluster.kubectl("explain", "library.spec")
         text = " ".join(shown.stdout.split())

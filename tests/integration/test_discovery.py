@@ -38,7 +38,7 @@ async def served(widgets: Client) -> tuple[Resource, ...]:
         pytest.param("Event", "may mean events.k8s.io/v1/Event, v1/Event", id="a kind of several groups"),
     ],
 )
-async def test_a_name_is_resolved_by_what_is_served(served, name, want):
+async def test_kind_name_is_resolved_with_api_discovery(served, name, want):
     found = resolved(name, served)
     if isinstance(want, str):
         assert found.resource is None
@@ -47,7 +47,7 @@ async def test_a_name_is_resolved_by_what_is_served(served, name, want):
         assert found.resource == want
 
 
-async def test_a_qualified_name_leads_back_to_its_type(served):
+async def test_qualified_kind_name_resolves_to_its_resource(served):
     assert [each for each in served if resolved(as_text(each), served).resource != each] == []
 
 
@@ -65,7 +65,7 @@ async def test_a_qualified_name_leads_back_to_its_type(served):
     ],
     ids=lambda value: value.kind if isinstance(value, Resource) else "",
 )
-async def test_the_place_of_the_pod_is_found_from_the_document_of_the_server(widgets, resource, want):
+async def test_pod_template_path_is_found_in_openapi_document(widgets, resource, want):
     async def published() -> None:
         found = await document(widgets, resource)
         assert describes(found, resource)

@@ -80,7 +80,7 @@ async def all_acknowledged(scene: Scene, subscription: Subscription) -> None:
     await eventually(probe, within=120)
 
 
-async def test_an_event_arrives_as_a_binary_cloudevent_with_its_tracing_headers(scene: Scene, sink: Sink):
+async def test_event_arrives_as_binary_cloudevent_with_tracing_headers(scene: Scene, sink: Sink):
     async with a_dispatcher(scene, places(scene, sink)):
         subscription = await scene.subscribe()
         await scene.found("orders", "Delivering")
@@ -110,7 +110,7 @@ def _one(sink: Sink) -> None:
     assert len(sink.received) == 1, sink.ids
 
 
-async def test_a_sink_that_fails_gets_the_event_again_until_it_takes_it(scene: Scene, sink: Sink):
+async def test_event_is_redelivered_until_sink_accepts_it(scene: Scene, sink: Sink):
     sink.answer = lambda request: 204 if len(sink.received) >= 2 else 503
     async with a_dispatcher(scene, places(scene, sink)):
         subscription = await scene.subscribe()
@@ -120,7 +120,7 @@ async def test_a_sink_that_fails_gets_the_event_again_until_it_takes_it(scene: S
     assert sink.ids == ["1", "1", "1"]
 
 
-async def test_after_the_last_try_an_event_is_kept_as_a_dead_letter_and_users_hear_of_it(
+async def test_undeliverable_event_becomes_dead_letter_and_is_reported(
     scene: Scene, sink: Sink, client: Client
 ):
     sink.answer = lambda request: 500
@@ -159,7 +159,7 @@ async def given_up(client: Client, namespace: str) -> list[str]:
     ]
 
 
-async def test_what_is_given_up_again_and_again_is_told_in_one_series(
+async def test_repeated_dead_letters_are_reported_as_one_event_series(
     scene: Scene, sink: Sink, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(deadletters, "QUIET_SECONDS", 0.0)
@@ -180,7 +180,7 @@ async def test_what_is_given_up_again_and_again_is_told_in_one_series(
         await eventually(told)
 
 
-async def test_a_dispatcher_works_where_the_server_cannot_stream_lists(
+async def test_dispatcher_works_without_streaming_lists(
     scene: Scene, sink: Sink, proxy: FaultProxy, tmp_path: Path
 ):
     token = Access.read(scene.kubeconfig).token
@@ -196,7 +196,7 @@ async def test_a_dispatcher_works_where_the_server_cannot_stream_lists(
     assert proxy.trace.requests(matching("list", "subscriptions")), f"\n{proxy.trace}"
 
 
-async def test_what_is_no_cloudevent_goes_to_the_dead_letters_at_once(scene: Scene, sink: Sink):
+async def test_message_that_is_no_cloudevent_becomes_dead_letter_at_once(scene: Scene, sink: Sink):
     async with a_dispatcher(scene, places(scene, sink)):
         subscription = await scene.subscribe()
         await scene.found("orders", "Delivering")
@@ -207,7 +207,7 @@ async def test_what_is_no_cloudevent_goes_to_the_dead_letters_at_once(scene: Sce
     assert "Quintet-Tries: 1" in kept.head.decode()
 
 
-async def test_no_more_than_max_in_flight_are_under_way_whatever_the_number_of_dispatchers(
+async def test_max_in_flight_holds_across_two_dispatchers(
     scene: Scene, sink: Sink
 ):
     sink.hold = asyncio.Event()
@@ -226,7 +226,7 @@ def _under_way(sink: Sink, number: int) -> None:
     assert sink.under_way == number
 
 
-async def test_with_one_in_flight_the_order_is_kept_though_the_sink_fails_now_and_then(
+async def test_max_in_flight_of_one_keeps_order_when_sink_fails(
     scene: Scene, sink: Sink
 ):
     taken: list[str] = []
@@ -248,7 +248,7 @@ async def test_with_one_in_flight_the_order_is_kept_though_the_sink_fails_now_an
     assert taken == [str(number) for number in range(30)]
 
 
-async def test_a_change_of_the_subscription_changes_its_consumer_in_place(scene: Scene, sink: Sink):
+async def test_changed_subscription_updates_its_consumer_in_place(scene: Scene, sink: Sink):
     async with a_dispatcher(scene, places(scene, sink)):
         subscription = await scene.subscribe()
         await scene.found("orders", "Delivering")
@@ -272,7 +272,7 @@ async def test_a_change_of_the_subscription_changes_its_consumer_in_place(scene:
     assert sorted(sink.ids) == ["1", "2"]
 
 
-async def test_events_wait_while_nobody_delivers_and_arrive_afterwards(scene: Scene, sink: Sink):
+async def test_events_without_dispatcher_are_delivered_after_it_starts(scene: Scene, sink: Sink):
     subscription = await scene.subscribe()
     await scene.found("orders", "DispatcherNotPulling")
     await scene.publish(1, 2, 3)
@@ -282,7 +282,7 @@ async def test_events_wait_while_nobody_delivers_and_arrive_afterwards(scene: Sc
     assert sorted(sink.ids) == ["1", "2", "3"]
 
 
-async def test_nothing_is_lost_when_the_server_of_nats_is_killed_under_way(
+async def test_no_event_is_lost_when_nats_server_is_killed(
     scene: Scene, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(consumers, "ACK_SECONDS", 5)
@@ -307,7 +307,7 @@ def _all_there(sink: Sink, number: int) -> None:
     assert len(set(sink.ids)) == number, sink.ids
 
 
-async def test_a_dispatcher_that_stops_finishes_what_is_under_way(scene: Scene, sink: Sink):
+async def test_stopping_dispatcher_finishes_deliveries_in_flight(scene: Scene, sink: Sink):
     sink.hold = asyncio.Event()
     async with a_dispatcher(scene, places(scene, sink)) as dispatcher:
         subscription = await scene.subscribe()
@@ -321,7 +321,7 @@ async def test_a_dispatcher_that_stops_finishes_what_is_under_way(scene: Scene, 
     assert sorted(map(int, sink.ids)) == list(range(5))
 
 
-async def test_a_redirect_is_not_followed(scene: Scene, sink: Sink):
+async def test_redirect_from_sink_is_not_followed(scene: Scene, sink: Sink):
     async with a_sink() as elsewhere:
         sink.answer = lambda request: 302
         sink.extra = f"\r\nlocation: http://127.0.0.1:{elsewhere.port}/\r\ncontent-length: 0\r\n\r\n".encode()
@@ -334,7 +334,7 @@ async def test_a_redirect_is_not_followed(scene: Scene, sink: Sink):
     assert elsewhere.received == []
 
 
-async def test_a_sink_that_answers_without_end_costs_only_its_connection(scene: Scene, sink: Sink):
+async def test_endless_sink_response_costs_only_its_connection(scene: Scene, sink: Sink):
     sink.extra = b"\r\ncontent-length: 10000000\r\n\r\n" + b"x" * 200_000
     async with a_dispatcher(scene, places(scene, sink)):
         subscription = await scene.subscribe()
@@ -345,7 +345,7 @@ async def test_a_sink_that_answers_without_end_costs_only_its_connection(scene: 
     assert sorted(map(int, sink.ids)) == list(range(5))
 
 
-async def test_one_that_is_deleted_is_no_longer_delivered_for_and_leaves_no_consumer(
+async def test_deleted_subscription_stops_delivery_and_leaves_no_consumer(
     scene: Scene, sink: Sink, client: Client
 ):
     async with a_dispatcher(scene, places(scene, sink)) as dispatcher:
@@ -365,7 +365,7 @@ async def test_one_that_is_deleted_is_no_longer_delivered_for_and_leaves_no_cons
         await eventually(lambda: _one(sink))
 
 
-async def test_a_sink_may_take_longer_than_the_server_waits_without_getting_the_event_twice(
+async def test_slow_sink_gets_event_once_although_ack_wait_passes(
     scene: Scene, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ):
     # A machine that stands still for some seconds is no fault here.
@@ -404,7 +404,7 @@ def _given_again(deliveries: list[Delivery]) -> None:
     assert [each.delivered for each in deliveries][:2] == [1, 2], deliveries
 
 
-async def test_a_dispatcher_that_dies_leaves_its_events_to_the_others(
+async def test_events_of_killed_dispatcher_are_delivered_by_another(
     scene: Scene, sink: Sink, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(consumers, "ACK_SECONDS", 2)
@@ -429,7 +429,7 @@ def _in_hand(sink: Sink, ids: set[str]) -> None:
     assert {each.id for each in sink.waiting} == ids
 
 
-async def test_one_with_a_mistake_is_not_delivered_for_until_it_is_mended(scene: Scene, sink: Sink):
+async def test_invalid_subscription_is_not_delivered_until_corrected(scene: Scene, sink: Sink):
     async with a_dispatcher(scene, places(scene, sink)) as dispatcher:
         subscription = await scene.subscribe()
         await scene.found("orders", "Delivering")
@@ -442,7 +442,7 @@ async def test_one_with_a_mistake_is_not_delivered_for_until_it_is_mended(scene:
     assert sink.ids == ["1"]
 
 
-async def test_two_subscriptions_to_one_type_get_every_event_each(scene: Scene, sink: Sink):
+async def test_two_subscriptions_to_one_type_both_get_every_event(scene: Scene, sink: Sink):
     async with a_dispatcher(scene, places(scene, sink)):
         first = await scene.subscribe("first", sink=scene.sink + "/first")
         second = await scene.subscribe("second", sink=scene.sink + "/second")
@@ -456,7 +456,7 @@ async def test_two_subscriptions_to_one_type_get_every_event_each(scene: Scene, 
     ]  # fmt: skip
 
 
-async def test_nothing_is_sent_to_a_service_that_leads_out_of_the_cluster(
+async def test_nothing_is_sent_to_external_name_service(
     scene: Scene, sink: Sink, client: Client
 ):
     host = f"out.{scene.namespace}.svc.cluster.local"
@@ -478,7 +478,7 @@ def _all_paths(sink: Sink, want: list[str]) -> None:
     assert [each.path for each in sink.received] == want
 
 
-async def test_a_dispatcher_that_gives_the_server_up_ends_so_that_it_is_restarted(
+async def test_dispatcher_exits_for_restart_after_last_reconnect(
     scene: Scene, sink: Sink, cluster: Cluster
 ):
     nats = msgspec.structs.replace(scene.settings.nats, max_reconnects=2, reconnect_seconds=0.1)
@@ -493,7 +493,7 @@ async def test_a_dispatcher_that_gives_the_server_up_ends_so_that_it_is_restarte
         await process.end()
 
 
-async def test_a_dispatcher_waits_for_a_server_that_comes_later_and_says_so(
+async def test_dispatcher_reports_not_ready_until_nats_server_starts(
     scene: Scene, sink: Sink, cluster: Cluster
 ):
     await scene.server.kill()
@@ -513,7 +513,7 @@ async def test_a_dispatcher_waits_for_a_server_that_comes_later_and_says_so(
         await process.end()
 
 
-async def test_credentials_that_cannot_be_used_are_told_in_one_line(
+async def test_invalid_credentials_end_dispatcher_with_one_line_error(
     scene: Scene, sink: Sink, cluster: Cluster, tmp_path: Path
 ):
     (tmp_path / "nkey").write_text("nonsense")

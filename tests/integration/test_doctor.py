@@ -44,7 +44,7 @@ def the_failure(answer: subprocess.CompletedProcess[str]) -> tuple[str, str]:
     return message, step
 
 
-def test_an_administrator_of_a_good_cluster_sees_only_good_news(cluster: Cluster):
+def test_doctor_reports_ok_for_administrator_of_healthy_cluster(cluster: Cluster):
     answer = doctor("--kubeconfig", cluster.kubeconfig)
 
     findings = answer.stdout.splitlines()
@@ -58,7 +58,7 @@ def test_an_administrator_of_a_good_cluster_sees_only_good_news(cluster: Cluster
     assert "\x1b" not in answer.stdout
 
 
-def test_the_answer_for_programs_has_the_same_findings(cluster: Cluster):
+def test_doctor_json_output_has_same_checks(cluster: Cluster):
     answer = doctor("-o", "json", KUBECONFIG=str(cluster.kubeconfig))
 
     report = json.loads(answer.stdout)
@@ -73,28 +73,28 @@ def test_the_answer_for_programs_has_the_same_findings(cluster: Cluster):
     assert {each["status"] for each in basics} == {"ok"}, report
 
 
-def test_a_screen_without_the_marks_still_has_the_words(cluster: Cluster):
+def test_doctor_output_without_unicode_shows_status_words(cluster: Cluster):
     answer = doctor("--kubeconfig", cluster.kubeconfig, PYTHONIOENCODING="ascii")
 
     assert not answer.stderr, answer.stdout + answer.stderr
     assert "  ok      connection: " in answer.stdout
 
 
-def test_a_kubeconfig_that_cannot_be_read(tmp_path: Path):
+def test_doctor_reports_unreadable_kubeconfig(tmp_path: Path):
     message, step = the_failure(doctor("--kubeconfig", tmp_path))
 
     assert f"kubeconfig {tmp_path} cannot be read (Is a directory)" in message
     assert "check the path" in step
 
 
-def test_an_unknown_context_names_the_known_ones(cluster: Cluster):
+def test_doctor_lists_contexts_when_context_is_unknown(cluster: Cluster):
     message, step = the_failure(doctor("--kubeconfig", cluster.kubeconfig, "--context", "moon"))
 
     assert "there is no context 'moon'" in message
     assert "quintet" in step
 
 
-def test_an_expired_client_certificate_says_since_when(cluster: Cluster):
+def test_doctor_reports_expiry_of_client_certificate(cluster: Cluster):
     end = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
     message, step = the_failure(doctor("--kubeconfig", cluster.client_kubeconfig("late", not_after=end)))
@@ -103,7 +103,7 @@ def test_an_expired_client_certificate_says_since_when(cluster: Cluster):
     assert "new credentials" in step
 
 
-def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path):
+def test_doctor_reports_untrusted_server_certificate(cluster: Cluster, tmp_path: Path):
     Authority.create(tmp_path / "pki")
     stranger = tmp_path / "config"
     files = cluster.certificate("admin", ("system:masters",))
@@ -115,7 +115,7 @@ def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path):
     assert "certificate-authority" in step
 
 
-def test_a_server_that_is_not_verified_is_a_warning(cluster: Cluster, tmp_path: Path):
+def test_doctor_warns_when_server_certificate_is_not_verified(cluster: Cluster, tmp_path: Path):
     content = json.loads(cluster.kubeconfig.read_text())
     content["clusters"][0]["cluster"] = {"server": cluster.server, "insecure-skip-tls-verify": True}
     path = tmp_path / "config"
@@ -127,7 +127,7 @@ def test_a_server_that_is_not_verified_is_a_warning(cluster: Cluster, tmp_path: 
     assert "  ! warning connection: " in answer.stdout
 
 
-def test_a_user_without_any_permission(cluster: Cluster):
+def test_doctor_fails_for_user_without_permissions(cluster: Cluster):
     message, step = the_failure(doctor("--kubeconfig", cluster.client_kubeconfig("alice")))
 
     assert "no permission: alice may neither install Quintet nor use it" in message
@@ -148,7 +148,7 @@ def bob(cluster: Cluster) -> Iterator[Path]:
     cluster.kubectl("delete", "clusterrole,clusterrolebinding", role)
 
 
-async def test_a_user_with_some_permissions_is_only_warned(bob: Path):
+async def test_doctor_warns_user_with_some_permissions(bob: Path):
     def warned() -> None:
         """A role takes a moment to reach the authorizer, also while the doctor is at work."""
         answer = doctor("--kubeconfig", bob)
@@ -160,7 +160,7 @@ async def test_a_user_with_some_permissions_is_only_warned(bob: Path):
     await eventually(warned)
 
 
-def test_credentials_that_the_server_does_not_know(cluster: Cluster, tmp_path: Path):
+def test_doctor_reports_credentials_that_server_rejects(cluster: Cluster, tmp_path: Path):
     Authority.create(tmp_path / "pki")
     files = Authority.load(tmp_path / "pki").issue("me", "admin", ("system:masters",))
     path = tmp_path / "config"
@@ -172,7 +172,7 @@ def test_credentials_that_the_server_does_not_know(cluster: Cluster, tmp_path: P
     assert "new credentials" in step
 
 
-def test_a_server_that_is_not_there(cluster: Cluster, tmp_path: Path):
+def test_doctor_reports_unreachable_server(cluster: Cluster, tmp_path: Path):
     with socket.socket() as held:  # bound but not listening: nobody else can take it meanwhile
         held.bind(("127.0.0.1", 0))
         server = f"https://127.0.0.1:{held.getsockname()[1]}"
@@ -189,7 +189,7 @@ def test_a_server_that_is_not_there(cluster: Cluster, tmp_path: Path):
 @pytest.mark.parametrize(
     "arguments", [("--no-such-option",), ("surplus",), ("-o", "xml"), ("--flavour", "x")]
 )
-def test_wrong_usage_is_exit_code_two(arguments: tuple[str, ...]):
+def test_doctor_usage_error_exits_with_code_two(arguments: tuple[str, ...]):
     answer = doctor(*arguments)
 
     assert answer.returncode == 2, answer.stderr

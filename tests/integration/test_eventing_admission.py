@@ -137,7 +137,7 @@ async def stored(client: Client, namespace: str, name: str = "any") -> JsonObjec
     ],
     ids=["the published nats backend", "the published beb backend", "nothing but a type"],
 )
-async def test_a_right_one_is_stored_labelled_and_complete(
+async def test_valid_backend_is_stored_with_label_and_complete_config(
     type_, config, want, webhooks, put, client: Client, namespace
 ):
     assert await put(a_backend("any", type_, config)) == (True, "")
@@ -146,7 +146,7 @@ async def test_a_right_one_is_stored_labelled_and_complete(
     assert backend["metadata"]["labels"][LABEL[0]] == LABEL[1]
 
 
-async def test_applying_the_same_file_again_changes_nothing(webhooks, put, client: Client, namespace):
+async def test_applying_same_manifest_again_changes_nothing(webhooks, put, client: Client, namespace):
     body = a_backend("any", "nats", [{"maxInFlightMessages": 10}])
     await put(body)
     first = await stored(client, namespace)
@@ -155,14 +155,14 @@ async def test_applying_the_same_file_again_changes_nothing(webhooks, put, clien
     assert again["metadata"]["generation"] == first["metadata"]["generation"]
 
 
-async def test_mistakes_are_warned_of_word_for_word_and_admitted(webhooks, put, client: Client, namespace):
+async def test_config_errors_cause_exact_warnings_and_are_admitted(webhooks, put, client: Client, namespace):
     done, said = await put(a_backend("any", "nats", FAULTY))
     assert done
     assert said.splitlines() == [f"Warning: {fault}" for fault in FAULTS]
     assert (await stored(client, namespace))["spec"]["config"][:3] == FAULTY
 
 
-async def test_an_unknown_type_is_refused_with_the_list(webhooks, put_together):
+async def test_unknown_backend_type_is_rejected_with_supported_values(webhooks, put_together):
     done, said = await put_together(a_backend("any", "kafka"))
     assert not done
     assert 'spec.type: Unsupported value: "kafka": supported values: "nats", "beb"' in said
@@ -173,7 +173,7 @@ async def label(client: Client, namespace: str, mode: str | None) -> None:
     await client.patch(NAMESPACES, ObjectKey("", namespace), change, Object)
 
 
-async def test_a_label_of_the_namespace_turns_warnings_into_a_refusal_and_back(
+async def test_namespace_label_turns_config_warnings_into_rejection_and_back(
     webhooks, put, client: Client, namespace
 ):
     faulty = a_backend("any", "nats", FAULTY)
@@ -218,7 +218,7 @@ async def test_a_label_of_the_namespace_turns_warnings_into_a_refusal_and_back(
     ],
     ids=["two keys in one map", "an empty map", "a map instead of a list", "too many entries"],
 )
-async def test_another_form_than_a_list_of_one_key_maps_is_refused_by_the_definition(
+async def test_config_that_is_no_list_of_single_key_maps_is_rejected_by_crd(
     config, want, kinds, put_together
 ):
     done, said = await put_together(a_backend("any", "nats", config))
@@ -227,7 +227,7 @@ async def test_another_form_than_a_list_of_one_key_maps_is_refused_by_the_defini
 
 
 @pytest.mark.parametrize("given", [1, 10_000, "1", "10000"])
-async def test_events_under_way_are_a_number_or_a_text_that_holds_one(
+async def test_max_in_flight_as_number_or_numeric_string_is_accepted(
     given, webhooks, put_together, shared_namespace
 ):
     body = a_subscription(shared_namespace, config={"maxInFlightMessages": given})
@@ -236,7 +236,7 @@ async def test_events_under_way_are_a_number_or_a_text_that_holds_one(
 
 
 @pytest.mark.parametrize("given", [0, -1, 10_001, "0", "010", "ten", "", "10001", True])
-async def test_any_other_number_of_events_under_way_is_refused_by_the_definition(
+async def test_invalid_max_in_flight_is_rejected_by_crd(
     given, kinds, put_together, shared_namespace
 ):
     done, said = await put_together(a_subscription(shared_namespace, config={"maxInFlightMessages": given}))
@@ -244,7 +244,7 @@ async def test_any_other_number_of_events_under_way_is_refused_by_the_definition
     assert "must be a number from 1 to 10000" in said or "must be of type" in said
 
 
-async def test_a_subscription_is_held_and_its_matching_filled_in(webhooks, put, client: Client, namespace):
+async def test_subscription_gets_finalizer_and_default_type_matching(webhooks, put, client: Client, namespace):
     assert await put(a_subscription(namespace)) == (True, "")
     found = await client.get(SUBSCRIPTIONS, ObjectKey(namespace, "orders"), dict)
     assert found["spec"]["typeMatching"] == "standard"
@@ -270,7 +270,7 @@ async def test_a_subscription_is_held_and_its_matching_filled_in(webhooks, put, 
     ],
     ids=str,
 )  # fmt: skip
-async def test_a_wrong_subscription_is_refused_with_the_published_words(
+async def test_invalid_subscription_is_rejected_with_specified_message(
     spec, want, webhooks, put_together, shared_namespace
 ):
     done, said = await put_together(a_subscription(shared_namespace, **spec))
@@ -278,7 +278,7 @@ async def test_a_wrong_subscription_is_refused_with_the_published_words(
     assert want in said
 
 
-async def test_kubectl_shows_the_published_columns(kinds, cluster, client: Client, namespace):
+async def test_kubectl_get_shows_specified_backend_columns(kinds, cluster, client: Client, namespace):
     await client.create(EVENTINGBACKENDS, a_backend(), Object, namespace=namespace)
     conditions = [
         {"type": part, "status": "True", "reason": f"{part} so", "message": "", "lastTransitionTime": "2022-05-06T08:35:11Z"}
@@ -304,7 +304,7 @@ async def test_kubectl_shows_the_published_columns(kinds, cluster, client: Clien
     assert "eventingbackend.eventing.kyma-project.io/any" in listed
 
 
-async def test_kubectl_shows_subscriptions(kinds, cluster, client: Client, namespace):
+async def test_kubectl_get_shows_subscription_columns(kinds, cluster, client: Client, namespace):
     await client.create(SUBSCRIPTIONS, a_subscription(namespace), Object, namespace=namespace)
     status = {"ready": False, "backend": {"name": "main", "type": "nats"}}
     await client.patch(
@@ -328,7 +328,7 @@ SAMPLES = sorted(
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
-async def test_the_samples_are_accepted_without_a_warning(sample, webhooks, put, client: Client, namespace):
+async def test_samples_are_accepted_without_warning(sample, webhooks, put, client: Client, namespace):
     documents = list(filter(None, yaml.safe_load_all(sample.read_text())))
     assert documents
     for body in documents:
@@ -361,7 +361,7 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize("spec", WRITTEN, ids=str)
-async def test_validate_refuses_exactly_what_the_definition_refuses(
+async def test_validate_command_rejects_exactly_what_crd_rejects(
     spec, webhooks, put_together, shared_namespace
 ):
     body = a_backend(f"any-{secrets.token_hex(4)}")

@@ -34,7 +34,7 @@ async def rejecting(client: Client, cluster) -> AsyncIterator[Program]:
         yield program
 
 
-async def test_mistakes_are_refused_everywhere_but_where_the_label_says_warn(rejecting, cluster, namespace):
+async def test_operator_in_reject_mode_rejects_config_errors_except_in_labelled_namespace(rejecting, cluster, namespace):
     refused = apply(cluster, namespace, a_backend(streamReplicas=9))
     assert refused.returncode != 0
     assert FAULT in refused.stderr
@@ -49,6 +49,6 @@ async def test_mistakes_are_refused_everywhere_but_where_the_label_says_warn(rej
     await eventually(warned)
 
 
-async def test_what_has_no_mistake_is_admitted_without_a_word(rejecting, cluster, namespace):
+async def test_operator_in_reject_mode_admits_valid_config_silently(rejecting, cluster, namespace):
     done = apply(cluster, namespace, a_backend(streamReplicas=3))
     assert (done.returncode, done.stderr) == (0, "")

@@ -35,14 +35,14 @@ def as_user(nats: NatsServer, user: str, password: str) -> Options:
     return Options(nats.url, credentials=credentials, max_reconnects=0, connect_seconds=60.0)
 
 
-async def test_one_connection_serves_for_as_long_as_nothing_changes(nats, sessions: Sessions):
+async def test_session_is_reused_while_nothing_changes(nats, sessions: Sessions):
     first = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
     assert await sessions.open(BUS, as_user(nats, "a", "1"), "v1") is first
     assert sessions.current(BUS, nats.url) is first
     assert sessions.current(ObjectKey("shop", "other"), nats.url) is None
 
 
-async def test_credentials_that_do_not_work_leave_the_old_connection_alone(nats, sessions: Sessions):
+async def test_failing_credentials_keep_existing_session(nats, sessions: Sessions):
     first = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
     with pytest.raises(LoginRefused):
         await sessions.open(BUS, as_user(nats, "b", "wrong"), "v2")
@@ -52,7 +52,7 @@ async def test_credentials_that_do_not_work_leave_the_old_connection_alone(nats,
     assert first.closed
 
 
-async def test_a_lost_connection_is_told_and_not_offered(nats, sessions: Sessions):
+async def test_lost_connection_is_reported_and_not_reused(nats, sessions: Sessions):
     await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
     told: list[ObjectKey] = []
     sessions.listeners.append(told.append)
@@ -72,7 +72,7 @@ async def test_a_lost_connection_is_told_and_not_offered(nats, sessions: Session
     assert not sessions.lost(BUS)
 
 
-async def test_what_is_not_needed_any_more_is_closed_in_silence(nats, sessions: Sessions):
+async def test_unneeded_session_is_closed_silently(nats, sessions: Sessions):
     client = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
     told: list[ObjectKey] = []
     sessions.listeners.append(told.append)

@@ -30,7 +30,7 @@ from quintet.kube.client import Client
 from quintet.local.controlplane.certificates import Authority
 
 
-async def test_the_published_example_becomes_ready_as_published(
+async def test_example_from_design_becomes_ready_with_specified_conditions(
     backend_operator, witness, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", maxInFlightMessages=10, url=nats.url)
@@ -46,7 +46,7 @@ async def test_the_published_example_becomes_ready_as_published(
     witness.assert_truth()
 
 
-async def test_every_child_is_there_and_belongs_to_the_backend(
+async def test_all_children_exist_and_are_owned_by_backend(
     backend_operator, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -68,7 +68,7 @@ async def test_every_child_is_there_and_belongs_to_the_backend(
         assert owners == [(backend.metadata.uid, True)], name
 
 
-async def test_a_change_to_any_sort_of_child_is_taken_back_and_all_go_with_their_backends(
+async def test_changed_children_are_restored_and_deleted_with_their_backend(
     backend_operator, backends: Client, nats: NatsServer, namespace
 ):
     # One has a dispatcher, the other a server of its own: together they have children of every sort.
@@ -108,7 +108,7 @@ async def test_a_change_to_any_sort_of_child_is_taken_back_and_all_go_with_their
     await eventually(gone, within=120)
 
 
-async def test_nothing_is_written_once_everything_is_as_wanted(
+async def test_ready_backend_causes_no_writes(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -118,7 +118,7 @@ async def test_nothing_is_written_once_everything_is_as_wanted(
         await proxy.quiet(1.0)
 
 
-async def test_the_columns_show_conditions_whose_names_hold_spaces(
+async def test_kubectl_columns_show_conditions_with_spaces_in_type(
     backend_operator, backends: Client, cluster, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -132,7 +132,7 @@ async def test_the_columns_show_conditions_whose_names_hold_spaces(
     assert waited.returncode == 0, waited.stderr
 
 
-async def test_mistakes_are_shown_as_published_while_the_last_good_configuration_serves(
+async def test_config_errors_are_reported_while_last_valid_config_serves(
     backend_operator, witness, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -163,7 +163,7 @@ async def test_mistakes_are_shown_as_published_while_the_last_good_configuration
     assert (await ready(backends, key)).status.validation_errors == ()
 
 
-async def test_a_backend_that_never_had_a_good_configuration_serves_nothing(
+async def test_backend_without_any_valid_config_has_no_children(
     backend_operator, backends: Client, namespace
 ):
     key = await create(backends, namespace, "any", maxInFlightMessages="ten")
@@ -173,7 +173,7 @@ async def test_a_backend_that_never_had_a_good_configuration_serves_nothing(
     assert await children(backends, namespace) == {}
 
 
-async def test_a_server_that_is_started_later_is_found(
+async def test_backend_becomes_ready_when_nats_server_starts_later(
     backend_operator, witness, backends: Client, proxy: FaultProxy, namespace, tmp_path
 ):
     server = NatsServer(tmp_path / "later")
@@ -189,7 +189,7 @@ async def test_a_server_that_is_started_later_is_found(
     witness.assert_truth()
 
 
-async def test_a_server_that_was_killed_is_missed_at_once_and_found_again(
+async def test_killed_nats_server_is_reported_at_once_and_recovered(
     backend_operator, witness, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -209,7 +209,7 @@ async def test_a_server_that_was_killed_is_missed_at_once_and_found_again(
     await eventually(went)
 
 
-async def test_a_server_without_jetstream_is_told_apart(
+async def test_nats_server_without_jetstream_is_reported(
     backend_operator, backends: Client, namespace, tmp_path
 ):
     async with a_nats_server(tmp_path / "plain", jetstream=False) as server:
@@ -217,7 +217,7 @@ async def test_a_server_without_jetstream_is_told_apart(
         await says(backends, key, "JetStream not available")
 
 
-async def test_a_wrong_credential_is_told_and_the_right_one_makes_it_ready(
+async def test_wrong_credentials_are_reported_and_correct_ones_make_backend_ready(
     backend_operator, witness, backends: Client, namespace, tmp_path
 ):
     users = {"authorization": {"user": "operator", "password": "right"}}
@@ -243,7 +243,7 @@ async def test_a_wrong_credential_is_told_and_the_right_one_makes_it_ready(
     ],
     ids=["expired", "of another name", "good"],
 )
-async def test_a_certificate_is_judged_by_its_time_and_name(
+async def test_server_certificate_with_wrong_time_or_name_is_reported(
     hosts, days, want, backend_operator, backends: Client, namespace, tmp_path
 ):
     authority = Authority.create(tmp_path / "pki")
@@ -257,7 +257,7 @@ async def test_a_certificate_is_judged_by_its_time_and_name(
         await says(backends, key, want)
 
 
-async def test_new_credentials_are_tried_before_pods_get_them(
+async def test_new_credentials_are_tested_before_rollout_to_pods(
     backend_operator, witness, backends: Client, namespace, tmp_path
 ):
     users = {"authorization": {"users": [{"user": "a", "password": "1"}, {"user": "b", "password": "2"}]}}
@@ -286,7 +286,7 @@ async def test_new_credentials_are_tried_before_pods_get_them(
     witness.assert_truth()
 
 
-async def test_a_stream_that_somebody_edited_is_put_back(backend_operator, backends: Client, nats, namespace):
+async def test_edited_stream_is_restored(backend_operator, backends: Client, nats, namespace):
     key = await create(backends, namespace, "any", url=nats.url, streamName="orders", maxMessages=1000)
     await ready(backends, key)
     async with jetstream_of(nats.url) as jetstream:
@@ -303,7 +303,7 @@ async def test_a_stream_that_somebody_edited_is_put_back(backend_operator, backe
     await ready(backends, key)
 
 
-async def test_a_stream_that_the_server_refuses_is_told_with_its_words(
+async def test_stream_rejected_by_server_is_reported_with_server_message(
     backend_operator, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url, streamReplicas=3)
@@ -311,7 +311,7 @@ async def test_a_stream_that_the_server_refuses_is_told_with_its_words(
     assert "replicas > 1 not supported in non-clustered mode" in found.message
 
 
-async def test_a_changed_limit_reaches_the_stream(backend_operator, backends: Client, nats, namespace):
+async def test_changed_limits_update_stream(backend_operator, backends: Client, nats, namespace):
     key = await create(backends, namespace, "any", url=nats.url)
     await ready(backends, key)
     await change(backends, key, url=nats.url, maxMessagesPerSubject=7, maxBytes="10Mi")
@@ -321,7 +321,7 @@ async def test_a_changed_limit_reaches_the_stream(backend_operator, backends: Cl
     assert (config.max_msgs_per_subject, config.max_bytes) == (7, 10 * 2**20)
 
 
-async def test_a_deleted_backend_takes_its_children_along_and_leaves_the_stream(
+async def test_deleted_backend_removes_children_and_keeps_stream(
     backend_operator, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -338,7 +338,7 @@ async def test_a_deleted_backend_takes_its_children_along_and_leaves_the_stream(
     assert "quintet.dev/backend" not in (config.metadata or {}), "the stream is still claimed"
 
 
-async def test_a_name_of_any_form_is_served(backend_operator, backends: Client, nats, namespace):
+async def test_backend_with_long_name_starting_with_digit_becomes_ready(backend_operator, backends: Client, nats, namespace):
     name = "1." + "very-long-name." * 8 + "x"
     body = a_backend(name, url=nats.url)
     await backends.create(EVENTINGBACKENDS, body, Object, namespace=namespace)

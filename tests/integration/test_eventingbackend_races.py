@@ -62,7 +62,7 @@ async def left_behind(api: Api, namespace: str) -> list[tuple[str, int]]:
     ]
 
 
-async def test_what_is_found_without_asking_the_server_is_looked_at_again_only_now_and_then(
+async def test_foreign_child_causes_no_frequent_retries(
     backends: Client, proxy: FaultProxy, simulated_node, nats, namespace, tmp_path
 ):
     often = Timing(while_ready=0.2, first_retry=0.1, last_retry=0.1)
@@ -82,7 +82,7 @@ async def test_what_is_found_without_asking_the_server_is_looked_at_again_only_n
         await proxy.quiet(1.5)
 
 
-async def test_a_backend_whose_deletion_waits_gets_its_connection_back(
+async def test_backend_with_pending_deletion_reconnects_after_connection_loss(
     backends: Client, cluster, simulated_node, nats, namespace
 ):
     async with an_operator(cluster.kubeconfig, namespace=namespace) as operator:
@@ -109,7 +109,7 @@ async def test_a_backend_whose_deletion_waits_gets_its_connection_back(
         await gone_without_a_mark(backends, key, nats.url)
 
 
-async def test_an_operator_that_starts_after_a_deletion_takes_the_mark_off_the_stream(
+async def test_operator_started_after_deletion_removes_owner_mark_from_stream(
     backends: Client, cluster, simulated_node, nats, namespace
 ):
     async with an_operator(cluster.kubeconfig, namespace=namespace):
@@ -120,7 +120,7 @@ async def test_an_operator_that_starts_after_a_deletion_takes_the_mark_off_the_s
         await gone_without_a_mark(backends, key, nats.url)
 
 
-async def test_a_server_that_somebody_scaled_is_scaled_back_and_nobody_is_told_to_mend_a_config(
+async def test_scaled_server_statefulset_is_restored_without_config_error(
     backend_operator, backends: Client, api, proxy: FaultProxy, namespace
 ):
     key = await create(backends, namespace, "any")
@@ -136,7 +136,7 @@ async def test_a_server_that_somebody_scaled_is_scaled_back_and_nobody_is_told_t
     assert "Server cannot be changed" not in told
 
 
-async def test_a_subscription_that_the_operator_has_not_heard_of_yet_is_waited_for_before_a_move(
+async def test_subscription_missing_from_cache_delays_move_to_new_subjects(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url, streamSubjectPrefix="old")
@@ -160,7 +160,7 @@ async def test_a_subscription_that_the_operator_has_not_heard_of_yet_is_waited_f
     news.release()
 
 
-async def test_a_move_that_is_over_is_not_waited_for_again_because_a_write_failed(
+async def test_finished_move_is_not_repeated_after_failed_status_write(
     backends: Client, api, proxy: FaultProxy, simulated_node, nats, namespace, tmp_path
 ):
     quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0, longest_drain=2.0)
@@ -184,7 +184,7 @@ async def test_a_move_that_is_over_is_not_waited_for_again_because_a_write_faile
         await eventually(told_once, within=90)
 
 
-async def test_a_move_that_is_taken_back_tells_where_events_stay(
+async def test_reverted_move_reports_stream_that_keeps_events(
     backends: Client, api, cluster, simulated_node, nats, namespace
 ):
     quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0)
@@ -208,7 +208,7 @@ async def test_a_move_that_is_taken_back_tells_where_events_stay(
         await eventually(told, within=90)
 
 
-async def test_a_stream_that_another_backend_makes_at_the_same_moment_is_not_refused(
+async def test_stream_created_concurrently_by_other_backend_is_not_reported_as_rejected(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace, monkeypatch
 ):
     create_stream = JetStream.create_stream
@@ -225,7 +225,7 @@ async def test_a_stream_that_another_backend_makes_at_the_same_moment_is_not_ref
     assert "Stream refused by the server" not in told
 
 
-async def test_a_write_that_only_came_too_late_is_tried_again_and_not_told(
+async def test_write_conflict_is_retried_and_not_reported(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)

@@ -32,7 +32,7 @@ def configmaps(namespace):
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
-async def test_everything_is_recorded_with_its_meaning(proxy, proxied, api, configmaps, namespace):
+async def test_fault_proxy_records_verb_and_resource_of_every_request(proxy, proxied, api, configmaps, namespace):
     await proxied.create(configmaps, a_configmap("a"))
     await proxied.merge(f"{configmaps}/a", {"data": {"k": "1"}})
     applied = a_configmap("b") | {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -58,7 +58,7 @@ async def test_everything_is_recorded_with_its_meaning(proxy, proxied, api, conf
     assert third.resource_version == stored["metadata"]["resourceVersion"]
 
 
-async def test_leases_dry_runs_and_questions_are_recorded_but_not_numbered(
+async def test_leases_dry_runs_and_reviews_are_recorded_without_write_number(
     proxy, proxied, configmaps, namespace
 ):
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -75,7 +75,7 @@ async def test_leases_dry_runs_and_questions_are_recorded_but_not_numbered(
     ]
 
 
-async def test_a_caller_with_a_token_speaks_for_itself(proxy, api, namespace, tmp_path):
+async def test_client_with_token_keeps_its_identity_through_proxy(proxy, api, namespace, tmp_path):
     accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     await api.create(accounts, {"metadata": {"name": "nobody"}})
     token = (await api.create(f"{accounts}/nobody/token", {"spec": {}}))["status"]["token"]
@@ -85,7 +85,7 @@ async def test_a_caller_with_a_token_speaks_for_itself(proxy, api, namespace, tm
     assert refused.value.code == 403
 
 
-async def test_kill_before_leaves_the_server_untouched(proxy, proxied, api, configmaps):
+async def test_kill_before_write_leaves_server_unchanged(proxy, proxied, api, configmaps):
     killed = []
     proxy.inject(KillBefore(lambda: killed.append("operator")), at_write=2)
     await proxied.create(configmaps, a_configmap("a"))
@@ -96,7 +96,7 @@ async def test_kill_before_leaves_the_server_untouched(proxy, proxied, api, conf
     assert not await api.exists(f"{configmaps}/b")
 
 
-async def test_kill_after_commit_leaves_the_write_behind(proxy, proxied, api, configmaps):
+async def test_kill_after_commit_keeps_the_write(proxy, proxied, api, configmaps):
     killed = []
     proxy.inject(KillAfterCommit(lambda: killed.append(proxy.trace.writes()[-1].status)), at_write=1)
     with pytest.raises(aiohttp.ClientError):
@@ -105,7 +105,7 @@ async def test_kill_after_commit_leaves_the_write_behind(proxy, proxied, api, co
     assert await api.exists(f"{configmaps}/a")
 
 
-async def test_a_real_process_dies_between_its_write_and_the_answer(
+async def test_process_can_be_killed_between_write_and_response(
     proxy, api, cluster, configmaps, namespace, tmp_path
 ):
     kubeconfig = proxy.write_kubeconfig(tmp_path)
@@ -124,7 +124,7 @@ async def test_a_real_process_dies_between_its_write_and_the_answer(
     assert await api.exists(f"{configmaps}/a")
 
 
-async def test_a_dropped_reply_is_committed_and_the_retry_conflicts(proxy, proxied, configmaps):
+async def test_dropped_response_is_committed_and_retry_conflicts(proxy, proxied, configmaps):
     proxy.inject(DropReply(), when=matching("create", "configmaps"))
     with pytest.raises(aiohttp.ClientError):
         await proxied.create(configmaps, a_configmap("a"))
@@ -145,7 +145,7 @@ async def test_a_dropped_reply_is_committed_and_the_retry_conflicts(proxy, proxi
     ],
     ids=lambda answer: f"{answer.code} {answer.reason}",
 )
-async def test_answers_are_given_as_status_objects_so_many_times(proxy, proxied, api, configmaps, answer):
+async def test_injected_error_is_a_status_object_and_ends_after_given_times(proxy, proxied, api, configmaps, answer):
     injection = proxy.inject(answer, when=changes_state, times=2)
     for _ in range(2):
         async with proxied.session.post(proxied.server + configmaps, json=a_configmap("a")) as reply:
@@ -157,7 +157,7 @@ async def test_answers_are_given_as_status_objects_so_many_times(proxy, proxied,
     assert len(injection.hits) == 2
 
 
-async def test_refused_requests_never_arrive(proxy, proxied, api, configmaps):
+async def test_refused_request_never_reaches_server(proxy, proxied, api, configmaps):
     proxy.inject(Refuse(), when=matching("create"))
     with pytest.raises(aiohttp.ClientOSError) as broken:
         await proxied.create(configmaps, a_configmap("a"))
@@ -165,7 +165,7 @@ async def test_refused_requests_never_arrive(proxy, proxied, api, configmaps):
     assert not await api.exists(f"{configmaps}/a")
 
 
-async def test_delayed_requests_arrive_late(proxy, proxied, configmaps):
+async def test_delayed_request_arrives_after_later_one(proxy, proxied, configmaps):
     async def overtaken() -> None:
         injection = proxy.inject(Delay(0.3), when=matching("create"))
         first, second = (
@@ -180,7 +180,7 @@ async def test_delayed_requests_arrive_late(proxy, proxied, configmaps):
     await eventually(overtaken)  # a machine that stands still for as long as the delay shows nothing
 
 
-async def test_somebody_else_can_act_first_and_cause_a_real_conflict(proxy, proxied, api, configmaps):
+async def test_concurrent_write_before_request_causes_real_conflict(proxy, proxied, api, configmaps):
     stored = await proxied.create(configmaps, a_configmap("a"))
 
     async def change():
@@ -192,7 +192,7 @@ async def test_somebody_else_can_act_first_and_cause_a_real_conflict(proxy, prox
     assert refused.value.status["reason"] == "Conflict"
 
 
-async def test_a_stalled_request_waits_until_released(proxy, proxied, api, configmaps):
+async def test_stalled_request_waits_until_released(proxy, proxied, api, configmaps):
     stall = Stall()
     injection = proxy.inject(stall, when=matching("create"))
     creating = asyncio.create_task(proxied.create(configmaps, a_configmap("a")))
@@ -204,7 +204,7 @@ async def test_a_stalled_request_waits_until_released(proxy, proxied, api, confi
     assert await api.exists(f"{configmaps}/a")
 
 
-async def test_tests_can_wait_for_a_request_and_for_quiet(proxy, proxied, configmaps):
+async def test_trace_waits_for_request_and_for_quiet(proxy, proxied, configmaps):
     mark = proxy.trace.mark()
     waiting = asyncio.create_task(proxy.wait_for(matching("delete", "configmaps", name="a"), since=mark))
     await proxied.create(configmaps, a_configmap("a"))
@@ -215,14 +215,14 @@ async def test_tests_can_wait_for_a_request_and_for_quiet(proxy, proxied, config
     assert len(proxy.trace.writes(since=mark)) == 2
 
 
-async def test_waiting_in_vain_shows_what_was_seen(proxy, proxied, configmaps):
+async def test_wait_that_times_out_shows_recorded_requests(proxy, proxied, configmaps):
     await proxied.create(configmaps, a_configmap("a"))
     with pytest.raises(AssertionError, match="create configmaps") as failure:
         await proxy.wait_for(matching("delete"), within=0.1)
     assert "→ 201" in str(failure.value)
 
 
-async def test_a_server_that_is_away_looks_like_a_broken_connection(tmp_path):
+async def test_unreachable_server_looks_like_broken_connection(tmp_path):
     kubeconfig = tmp_path / "nowhere"
     kubeconfig.write_text(
         json.dumps(

@@ -26,7 +26,7 @@ def configmaps(namespace):
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
-async def test_large_objects_pass_in_both_directions(proxied, configmaps):
+async def test_large_objects_pass_through_proxy_in_both_directions(proxied, configmaps):
     text = "x" * 900_000
     await proxied.create(configmaps, a_configmap("large", text=text))
     async with watching(proxied, configmaps, version="0", **OURS) as watch:
@@ -36,7 +36,7 @@ async def test_large_objects_pass_in_both_directions(proxied, configmaps):
     assert json.loads(chunks)["object"]["data"]["text"] == text
 
 
-async def test_watch_list_flows_line_by_line(proxied, api, configmaps):
+async def test_watch_list_is_relayed_line_by_line(proxied, api, configmaps):
     await api.create(configmaps, a_configmap("first"))
     async with proxied.session.get(proxied.server + configmaps, params=WATCH_LIST | OURS) as answer:
         watch = Watch(answer)
@@ -48,7 +48,7 @@ async def test_watch_list_flows_line_by_line(proxied, api, configmaps):
         assert await watch.names(1) == [("ADDED", "second")]
 
 
-async def test_a_running_watch_stalls_silently_and_loses_nothing(proxy, proxied, api, configmaps):
+async def test_stalled_watch_is_silent_and_loses_nothing(proxy, proxied, api, configmaps):
     async with watching(proxied, configmaps, **OURS) as watch:
         await api.create(configmaps, a_configmap("before"))
         assert await watch.names(1) == [("ADDED", "before")]
@@ -61,7 +61,7 @@ async def test_a_running_watch_stalls_silently_and_loses_nothing(proxy, proxied,
         assert await watch.names(1) == [("ADDED", "during")]
 
 
-async def test_a_gone_event_ends_a_running_watch_with_410(proxy, proxied, configmaps):
+async def test_gone_event_ends_running_watch_with_410(proxy, proxied, configmaps):
     async with watching(proxied, configmaps, **OURS) as watch:
         proxy.disturb(GoneEvent())
         event = await watch.event()
@@ -73,7 +73,7 @@ async def test_a_gone_event_ends_a_running_watch_with_410(proxy, proxied, config
         assert await watch.line() == b"", "the stream ends cleanly"
 
 
-async def test_a_gone_event_may_come_after_some_lines_of_the_next_watch(proxy, proxied, api, configmaps):
+async def test_gone_event_can_follow_lines_of_next_watch(proxy, proxied, api, configmaps):
     proxy.inject(GoneEvent(after=1), when=matching("watch", "configmaps"))
     async with watching(proxied, configmaps, **OURS) as watch:
         await api.create(configmaps, a_configmap("a"))
@@ -81,7 +81,7 @@ async def test_a_gone_event_may_come_after_some_lines_of_the_next_watch(proxy, p
         assert (await watch.event())["type"] == "ERROR"
 
 
-async def test_a_cut_watch_ends_in_the_middle_of_a_line(proxy, proxied, api, configmaps):
+async def test_cut_watch_ends_in_middle_of_line(proxy, proxied, api, configmaps):
     proxy.inject(CutMidLine(after=1), when=matching("watch"))
     async with watching(proxied, configmaps, **OURS) as watch:
         await api.create(configmaps, a_configmap("whole"))
@@ -95,7 +95,7 @@ async def test_a_cut_watch_ends_in_the_middle_of_a_line(proxy, proxied, api, con
         assert isinstance(error, aiohttp.ClientError)
 
 
-async def test_held_lines_come_when_released_and_others_pass(proxy, proxied, api, configmaps):
+async def test_held_lines_are_sent_on_release_and_others_pass(proxy, proxied, api, configmaps):
     hold = proxy.hold("configmaps", name="hidden")
     async with watching(proxied, configmaps, **OURS) as watch:
         await api.create(configmaps, a_configmap("hidden", v="1"))
@@ -108,7 +108,7 @@ async def test_held_lines_come_when_released_and_others_pass(proxy, proxied, api
         assert await watch.names(2) == [("ADDED", "hidden"), ("MODIFIED", "hidden")]
 
 
-async def test_bookmarks_never_overtake_held_lines(proxy, proxied, api, configmaps):
+async def test_bookmarks_do_not_overtake_held_lines(proxy, proxied, api, configmaps):
     hold = proxy.hold("configmaps", name="hidden")
     await api.create(configmaps, a_configmap("hidden"))
     async with proxied.session.get(proxied.server + configmaps, params=WATCH_LIST | OURS) as answer:
@@ -121,7 +121,7 @@ async def test_bookmarks_never_overtake_held_lines(proxy, proxied, api, configma
         assert (await watch.event())["type"] == "BOOKMARK"
 
 
-async def test_a_hold_can_leave_out_what_came_in_between(proxy, proxied, api, configmaps):
+async def test_hold_can_release_only_last_state_of_each_object(proxy, proxied, api, configmaps):
     hold = proxy.hold("configmaps")
     await api.create(configmaps, a_configmap("old"))
     async with watching(proxied, configmaps, **OURS) as watch:
@@ -141,7 +141,7 @@ async def test_a_hold_can_leave_out_what_came_in_between(proxy, proxied, api, co
         assert events[0]["object"]["data"] == {"v": "2"}
 
 
-async def test_an_outage_breaks_watches_and_refuses_until_it_is_over(proxy, proxied, api, configmaps):
+async def test_outage_breaks_watches_and_refuses_requests_until_it_ends(proxy, proxied, api, configmaps):
     async with watching(proxied, configmaps, **OURS) as watch:
         async with proxy.outage() as outage:
             with pytest.raises(aiohttp.ClientError):
@@ -153,7 +153,7 @@ async def test_an_outage_breaks_watches_and_refuses_until_it_is_over(proxy, prox
         await proxied.create(configmaps, a_configmap("a"))
 
 
-async def test_no_watch_opens_during_an_outage_that_was_asked_for_before(proxy, proxied, configmaps):
+async def test_watch_requested_before_outage_does_not_open_during_it(proxy, proxied, configmaps):
     arrives = asyncio.Event()
     asked = proxy.inject(Before(arrives.wait), when=matching("watch"))
 
@@ -170,7 +170,7 @@ async def test_no_watch_opens_during_an_outage_that_was_asked_for_before(proxy, 
     assert proxy.watches == []
 
 
-async def test_a_client_that_leaves_takes_its_watch_along(proxy, proxied, configmaps):
+async def test_disconnected_client_ends_its_watch(proxy, proxied, configmaps):
     async with watching(proxied, configmaps, **OURS):
         assert len(proxy.watches) == 1
     await eventually_true(lambda: not proxy.watches)

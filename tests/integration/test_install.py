@@ -68,7 +68,7 @@ def elsewhere() -> str:
     return f"quintet-{secrets.token_hex(4)}"
 
 
-async def test_what_is_printed_is_what_is_applied(own, bare, elsewhere):
+async def test_install_dry_run_prints_what_install_applies(own, bare, elsewhere):
     printed = await quintet(own, "install", "--dry-run", "--image", "q:1", "-n", elsewhere)
     assert printed.returncode == 0, printed.stderr
     assert await bare.exists(f"/api/v1/namespaces/{elsewhere}") is False, "--dry-run did something"
@@ -84,7 +84,7 @@ async def test_what_is_printed_is_what_is_applied(own, bare, elsewhere):
 
 
 @pytest.mark.parametrize("verb", ["install", "upgrade"])
-async def test_an_image_that_nobody_names_comes_from_where_the_present_one_came_from(own, bare, verb):
+async def test_omitted_image_keeps_registry_of_installed_image(own, bare, verb):
     there = "registry.example:5000/mine/quintet"
     assert (await quintet(own, "install", "--no-wait", "--image", f"{there}:0.0.1")).returncode == 0
     again = await quintet(own, verb, "--no-wait")
@@ -95,7 +95,7 @@ async def test_an_image_that_nobody_names_comes_from_where_the_present_one_came_
 
 
 @pytest.mark.timeout(900)
-async def test_the_whole_life_of_an_installation(own, bare):
+async def test_install_upgrade_and_uninstall_work_in_sequence(own, bare):
     assert (await quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
     async with an_operator(own, bare):
         again = await quintet(own, "install", "--image", "q:1")
@@ -125,7 +125,7 @@ async def test_the_whole_life_of_an_installation(own, bare):
 
 
 @pytest.mark.timeout(900)
-async def test_data_is_deleted_only_after_a_yes(own, bare):
+async def test_uninstall_deletes_data_only_after_confirmation(own, bare):
     assert (await quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
     async with an_operator(own, bare):
         assert (await quintet(own, "install", "--image", "q:1")).returncode == 0
@@ -146,7 +146,7 @@ async def test_data_is_deleted_only_after_a_yes(own, bare):
     ] == []
 
 
-async def test_a_definition_that_could_not_be_replaced_stops_everything_at_once(own, bare, elsewhere):
+async def test_incompatible_crd_stops_install_before_any_change(own, bare, elsewhere):
     printed = await quintet(own, "install", "--dry-run")
     kinds = [body["kind"] for body in yaml.safe_load_all(printed.stdout)]
     assert "Deployment" in kinds
@@ -166,7 +166,7 @@ async def test_a_definition_that_could_not_be_replaced_stops_everything_at_once(
     await bare.delete(f"{CRDS}/{name}")
 
 
-async def test_an_upgrade_of_nothing_says_what_to_do(own, bare):
+async def test_upgrade_without_installation_reports_next_step(own, bare):
     await remove(bare, f"{PATH}/quintet")
     refused = await quintet(own, "upgrade")
     assert refused.returncode == 1

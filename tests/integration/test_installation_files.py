@@ -31,7 +31,7 @@ def keyed(bodies):
     ("folder", "flavour", "name"),
     [("config/operator", QUINTET, "install.yaml"), ("config/kiagnose", KIAGNOSE, "kiagnose-install.yaml")],
 )
-def test_kustomize_gives_what_the_one_file_gives(cluster, dist, folder, flavour, name):
+def test_kustomize_build_equals_single_file_manifest(cluster, dist, folder, flavour, name):
     built = cluster.kubectl("kustomize", str(ROOT / folder))
     assert built.returncode == 0, built.stderr
     one_file = keyed(yaml.safe_load_all(dist[Path(name)]))
@@ -39,7 +39,7 @@ def test_kustomize_gives_what_the_one_file_gives(cluster, dist, folder, flavour,
 
 
 @pytest.mark.parametrize("name", ["install.yaml", "kiagnose-install.yaml"])
-def test_the_api_server_takes_every_object_of_the_one_file(cluster, dist, name):
+def test_api_server_accepts_every_object_of_single_file_manifest(cluster, dist, name):
     """Also those of kinds that only Kubernetes itself can check: a dry run on the real one."""
     bodies = [body for body in yaml.safe_load_all(dist[Path(name)]) if body and body["kind"] != "Namespace"]
     for body in bodies:

@@ -59,7 +59,7 @@ async def app(operator, servers: Client, namespace) -> ObjectKey:
     return key
 
 
-async def test_tc_01_jsonserver_created(app, servers: Client):
+async def test_tc_01_created_jsonserver_gets_configmap_deployment_and_service(app, servers: Client):
     seen = await children(servers, app)
     server = await servers.get(JSONSERVERS, app, JsonServer)
     for kind, child in seen.items():
@@ -82,25 +82,25 @@ async def test_tc_01_jsonserver_created(app, servers: Client):
     assert (server.status.state, server.status.message) == ("Synced", "Synced successfully!")
 
 
-async def test_tc_02_default_replica_value(operator, servers: Client, namespace):
+async def test_tc_02_omitted_replicas_default_to_one(operator, servers: Client, namespace):
     key = await create(servers, namespace, "app-default")
     await in_state(servers, key, "Synced")
     assert (await children(servers, key))["Deployment"]["spec"]["replicas"] == 1
 
 
-async def test_tc_03_invalid_name(servers: Client, cluster, namespace):
+async def test_tc_03_invalid_name_is_rejected(servers: Client, cluster, namespace):
     done = cluster.kubectl("apply", "-n", namespace, "-f", "-", input=json.dumps(a_jsonserver("web")))
     assert done.returncode != 0
     assert "Invalid name: must start with 'app-'." in done.stderr
 
 
-async def test_tc_05_update_replicas(app, servers: Client, cluster):
+async def test_tc_05_updated_replicas_reach_deployment(app, servers: Client, cluster):
     await servers.patch(JSONSERVERS, app, {"spec": {"replicas": 5}}, Object)
     await in_state(servers, app, "Synced")
     assert (await children(servers, app))["Deployment"]["spec"]["replicas"] == 5
 
 
-async def test_tc_06_update_json_config(app, servers: Client):
+async def test_tc_06_updated_json_config_restarts_pods(app, servers: Client):
     before = (await children(servers, app))["Deployment"]["spec"]["template"]
     changed = '{"people": []}'
     await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": changed}}, Object)
@@ -111,7 +111,7 @@ async def test_tc_06_update_json_config(app, servers: Client):
     assert server.status.config_hash == desired.config_hash(changed)
 
 
-async def test_tc_07_delete_jsonserver(app, servers: Client):
+async def test_tc_07_deleted_jsonserver_leaves_no_children(app, servers: Client):
     await servers.delete(JSONSERVERS, app)
 
     async def gone() -> None:
@@ -121,7 +121,7 @@ async def test_tc_07_delete_jsonserver(app, servers: Client):
     await eventually(gone)
 
 
-async def test_tc_07_a_deleted_namespace_takes_everything_with_it(app, servers: Client, cluster, namespace):
+async def test_tc_07_deleted_namespace_removes_jsonserver_and_children(app, servers: Client, cluster, namespace):
     cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 
     async def gone() -> None:
@@ -131,7 +131,7 @@ async def test_tc_07_a_deleted_namespace_takes_everything_with_it(app, servers: 
     await eventually(gone, within=120.0)
 
 
-async def test_tc_08_owned_resource_deleted(app, servers: Client):
+async def test_tc_08_deleted_child_is_recreated(app, servers: Client):
     for resource in CHILD_TYPES:
         before = await servers.get(resource, app, Object)
         await servers.delete(resource, app)
@@ -193,7 +193,7 @@ TIED = {
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["ConfigMap", "Service", "Deployment"])
-async def test_tc_09_owned_resource_modified(kind, app, servers: Client):
+async def test_tc_09_modified_child_is_restored(kind, app, servers: Client):
     """Every single field that we send, changed by hand, one after the other, and put back."""
     server = await servers.get(JSONSERVERS, app, JsonServer)
     wanted = {
@@ -230,7 +230,7 @@ async def test_tc_09_owned_resource_modified(kind, app, servers: Client):
     assert changed >= 6
 
 
-async def test_tc_09_what_others_add_is_kept(app, servers: Client):
+async def test_tc_09_fields_added_by_others_are_kept(app, servers: Client):
     await servers.patch(desired.CONFIG_MAPS, app, {"data": {"theirs": "yes"}}, Object)
     port = {
         "apiVersion": "v1",
@@ -261,7 +261,7 @@ async def test_tc_09_what_others_add_is_kept(app, servers: Client):
     await eventually(kept, within=60)
 
 
-async def test_tc_11_invalid_replica_number(servers: Client, cluster, namespace):
+async def test_tc_11_invalid_replica_number_is_rejected(servers: Client, cluster, namespace):
     body = json.dumps(a_jsonserver("app-negative", replicas=-1))
     done = cluster.kubectl("apply", "-n", namespace, "-f", "-", input=body)
     assert done.returncode != 0
@@ -269,7 +269,7 @@ async def test_tc_11_invalid_replica_number(servers: Client, cluster, namespace)
 
 
 @pytest.mark.parametrize("resource", CHILD_TYPES, ids=lambda resource: resource.kind)
-async def test_a_child_of_the_same_name_that_is_not_ours_is_never_touched(
+async def test_foreign_object_with_child_name_is_never_changed(
     resource, operator, servers, namespace
 ):
     name = f"app-{resource.plural}"
@@ -306,7 +306,7 @@ async def test_a_child_of_the_same_name_that_is_not_ours_is_never_touched(
 
 
 @pytest.mark.parametrize("config", ["null", "[]", "{", '{"a": 1, "a": 2}', '{"a": NaN}'])
-async def test_bad_data_that_came_past_the_webhook_is_an_error_in_the_status(
+async def test_invalid_config_that_bypassed_webhook_sets_error_status(
     config, operator, servers, namespace
 ):
     key = await create(servers, namespace, "app-bad", config)
@@ -317,7 +317,7 @@ async def test_bad_data_that_came_past_the_webhook_is_an_error_in_the_status(
     await in_state(servers, key, "Synced")
 
 
-async def test_a_template_that_came_past_the_webhook_gives_no_identity(operator, servers: Client, namespace):
+async def test_template_that_bypassed_webhook_cannot_set_service_account(operator, servers: Client, namespace):
     overlay = {"spec": {"serviceAccountName": "admin", "automountServiceAccountToken": True}}
     key = await create(servers, namespace, "app-identity", template=overlay)
     server = await in_state(servers, key, "Error")
@@ -325,7 +325,7 @@ async def test_a_template_that_came_past_the_webhook_gives_no_identity(operator,
     assert not await exists(servers, desired.DEPLOYMENTS, key)
 
 
-async def test_good_data_stays_served_when_bad_data_comes_past_the_webhook(app, servers: Client):
+async def test_valid_config_stays_served_when_invalid_config_bypasses_webhook(app, servers: Client):
     before = await children(servers, app)
     await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": "nonsense"}}, Object)
     await in_state(servers, app, "Error")
@@ -336,20 +336,20 @@ async def test_good_data_stays_served_when_bad_data_comes_past_the_webhook(app, 
 
 
 @pytest.mark.parametrize("extra", [-1, 0], ids=["one byte below the limit", "at the limit"])
-async def test_data_up_to_the_limit_is_stored_whole(extra, operator, servers: Client, namespace):
+async def test_config_up_to_size_limit_is_stored_completely(extra, operator, servers: Client, namespace):
     config = '{"a":"' + "x" * (MAX_CONFIG_BYTES - 14 + extra) + '"}'
     key = await create(servers, namespace, "app-large", config)
     await in_state(servers, key, "Synced")
     assert (await children(servers, key))["ConfigMap"]["data"] == {"db.json": config}
 
 
-async def test_a_config_longer_than_the_schema_allows_is_refused_with_a_reason(servers: Client, namespace):
+async def test_config_over_schema_length_is_rejected_with_reason(servers: Client, namespace):
     with pytest.raises(Invalid) as refusal:
         await create(servers, namespace, "app-too-large", "x" * (MAX_CONFIG_BYTES + 1))
     assert refusal.value.causes[0].field == "spec.jsonConfig"
 
 
-async def test_creating_takes_four_writes_and_no_read(app, proxy: FaultProxy):
+async def test_creation_needs_four_writes_and_no_read(app, proxy: FaultProxy):
     await proxy.quiet(0.5)
     first, later = proxy.trace.writes()[:4], proxy.trace.writes()[4:]
     assert sorted(str(exchange.request).split()[1] for exchange in first) == [
@@ -365,7 +365,7 @@ async def test_creating_takes_four_writes_and_no_read(app, proxy: FaultProxy):
     assert proxy.trace.requests(matching("get")) == [], f"\n{proxy.trace}"
 
 
-async def test_a_jsonserver_that_came_past_the_webhook_is_held_all_the_same(
+async def test_jsonserver_that_bypassed_webhook_gets_finalizer(
     operator, servers: Client, namespace
 ):
     await servers.create(JSONSERVERS, a_jsonserver("app-bypass"), Object, namespace=namespace)
@@ -373,7 +373,7 @@ async def test_a_jsonserver_that_came_past_the_webhook_is_held_all_the_same(
     assert FINALIZER in server.metadata.finalizers
 
 
-async def test_kubectl_scale_sets_the_replicas(app, servers: Client, cluster):
+async def test_kubectl_scale_sets_replicas(app, servers: Client, cluster):
     cluster.kubectl("scale", "js", app.name, "-n", app.namespace, "--replicas", "4")
 
     async def scaled() -> None:
@@ -388,7 +388,7 @@ async def test_kubectl_scale_sets_the_replicas(app, servers: Client, cluster):
     await eventually(none)
 
 
-async def test_kubectl_get_and_explain_read_well(app, cluster):
+async def test_kubectl_get_and_explain_show_columns_and_fields(app, cluster):
     listed = cluster.kubectl("get", "js", "-n", app.namespace).stdout.splitlines()
     assert listed[0].split() == ["NAME", "STATE", "READY", "REPLICAS", "AGE"]
     assert listed[1].split()[:3] == [app.name, "Synced", "False"]
@@ -407,7 +407,7 @@ async def test_kubectl_get_and_explain_read_well(app, cluster):
     assert "Synced successfully!" in described
 
 
-async def test_events_tell_of_trouble_and_of_its_end(operator, servers: Client, cluster, namespace):
+async def test_events_report_error_and_recovery(operator, servers: Client, cluster, namespace):
     key = await create(servers, namespace, "app-events", "not json")
     await in_state(servers, key, "Error")
     await servers.patch(JSONSERVERS, key, {"spec": {"jsonConfig": PEOPLE}}, Object)
@@ -425,7 +425,7 @@ async def test_events_tell_of_trouble_and_of_its_end(operator, servers: Client, 
 
 @pytest.mark.parametrize("another", [False, True], ids=["deleted", "replaced"])
 @pytest.mark.parametrize("write", ["patch", "apply"])
-async def test_a_child_that_goes_under_our_hands_is_no_error_of_its_user(
+async def test_child_deleted_during_write_does_not_set_error_state(
     write, another, app, servers: Client, proxy: FaultProxy
 ):
     before = await servers.get(desired.DEPLOYMENTS, app, dict)
@@ -454,7 +454,7 @@ async def test_a_child_that_goes_under_our_hands_is_no_error_of_its_user(
     assert proxy.trace.requests(matching("create|patch", "events"), since=began) == [], f"\n{proxy.trace}"
 
 
-async def test_trouble_of_the_server_is_told_when_it_lasts(app, operator, servers: Client, proxy: FaultProxy):
+async def test_lasting_api_server_error_is_reported_in_status(app, operator, servers: Client, proxy: FaultProxy):
     trouble = Answer(500, "InternalError", "the store is full")
     lasting = proxy.inject(trouble, when=matching("apply", "deployments"), times=None)
     await servers.patch(JSONSERVERS, app, {"spec": {"replicas": 5}}, Object)

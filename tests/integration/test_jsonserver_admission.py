@@ -28,7 +28,7 @@ async def webhooks(client: Client, cluster) -> AsyncIterator[Program]:
         yield program
 
 
-async def test_tc_02_default_replica_value(webhooks, cluster, client: Client, namespace):
+async def test_tc_02_omitted_replicas_default_to_one(webhooks, cluster, client: Client, namespace):
     done = apply(cluster, namespace, a_jsonserver("app-default"))
     assert done.returncode == 0, done.stderr
     server = await client.get(JSONSERVERS, ObjectKey(namespace, "app-default"), JsonServer)
@@ -40,13 +40,13 @@ async def test_tc_02_default_replica_value(webhooks, cluster, client: Client, na
 
 
 @pytest.mark.parametrize("config", ["{", "null", "[]", '{"a": 1, "a": 2}', '{"a": NaN}', "text", ""])
-async def test_tc_04_invalid_json_config(config, webhooks, cluster, shared_namespace):
+async def test_tc_04_invalid_json_config_is_rejected(config, webhooks, cluster, shared_namespace):
     done = apply(cluster, shared_namespace, a_jsonserver("app-bad", config))
     assert done.returncode != 0
     assert "Invalid JSON configuration." in done.stderr
 
 
-async def test_tc_04_says_where_and_what(webhooks, cluster, shared_namespace):
+async def test_tc_04_invalid_json_config_reports_line_and_column(webhooks, cluster, shared_namespace):
     done = apply(cluster, shared_namespace, a_jsonserver("app-bad", '{\n  "a": 1\n  "b": 2\n}'))
     assert "Invalid JSON configuration. line 3, column 3: expecting ',' delimiter" in done.stderr
 
@@ -58,7 +58,7 @@ async def test_tc_04_says_where_and_what(webhooks, cluster, shared_namespace):
         pytest.param(a_jsonserver("app-x", replicas=-1), "Invalid replicas number.", id="TC-11"),
     ],
 )
-async def test_the_sentences_of_the_design_are_the_same_with_webhooks(
+async def test_messages_from_design_are_unchanged_with_webhooks(
     body, sentence, webhooks, cluster, shared_namespace
 ):
     done = apply(cluster, shared_namespace, body)
@@ -66,7 +66,7 @@ async def test_the_sentences_of_the_design_are_the_same_with_webhooks(
     assert sentence in done.stderr
 
 
-async def test_an_update_is_judged_like_a_creation(webhooks, cluster, client: Client, namespace):
+async def test_invalid_update_is_rejected_like_creation(webhooks, cluster, client: Client, namespace):
     assert apply(cluster, namespace, a_jsonserver("app-x")).returncode == 0
     done = apply(cluster, namespace, a_jsonserver("app-x", "not json"))
     assert "Invalid JSON configuration." in done.stderr
@@ -74,7 +74,7 @@ async def test_an_update_is_judged_like_a_creation(webhooks, cluster, client: Cl
     assert server.spec.json_config == PEOPLE
 
 
-async def test_what_cannot_be_served_is_warned_of(webhooks, cluster, namespace):
+async def test_config_that_cannot_be_served_causes_warning(webhooks, cluster, namespace):
     done = apply(cluster, namespace, a_jsonserver("app-doubt", '{"version": 1}'))
     assert done.returncode == 0
     assert "Warning: spec.jsonConfig: version: json-server serves only objects and arrays" in done.stderr
@@ -82,7 +82,7 @@ async def test_what_cannot_be_served_is_warned_of(webhooks, cluster, namespace):
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 @pytest.mark.parametrize("quoted", [False, True], ids=["plain text", "escaped quotes"])
-async def test_the_size_limit_is_exact_and_never_a_server_error(
+async def test_size_limit_is_exact_and_never_a_server_error(
     extra, quoted, webhooks, client: Client, namespace
 ):
     frame = '{"a":""}'
@@ -102,7 +102,7 @@ async def test_the_size_limit_is_exact_and_never_a_server_error(
         assert "Invalid JSON configuration." in refusal.value.message
 
 
-async def test_eight_hundred_thousand_quotes_are_refused_with_the_sentence(
+async def test_config_with_many_escaped_quotes_is_rejected_with_message(
     webhooks, client: Client, shared_namespace
 ):
     body = a_jsonserver("app-quotes", json.dumps({"a": '"' * 400_000}))
@@ -112,7 +112,7 @@ async def test_eight_hundred_thousand_quotes_are_refused_with_the_sentence(
     assert "Invalid JSON configuration." in refusal.value.message
 
 
-async def test_an_overlay_that_would_break_the_pods_is_refused(webhooks, cluster, shared_namespace):
+async def test_template_that_would_break_pods_is_rejected(webhooks, cluster, shared_namespace):
     overlay = {"spec": {"serviceAccountName": "admin"}, "metadata": {"labels": {"app": "other"}}}
     done = apply(cluster, shared_namespace, a_jsonserver("app-x", template=overlay))
     assert "spec.template.spec.serviceAccountName: Forbidden" in done.stderr

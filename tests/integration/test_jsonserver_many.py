@@ -41,7 +41,7 @@ def cpu_seconds(pid: int) -> float:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("count", [50, pytest.param(500, marks=pytest.mark.exhaustive)])
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process accounting is read from /proc")
-async def test_each_takes_four_writes_and_no_read_and_then_there_is_silence(
+async def test_each_jsonserver_needs_four_writes_no_reads_and_no_later_requests(
     count, no_pods, client: Client, cluster, namespace, tmp_path, capsys
 ):
     await install(client)

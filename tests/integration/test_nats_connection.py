@@ -34,7 +34,7 @@ async def server(tmp_path):
         yield running
 
 
-async def test_messages_arrive_in_order_and_whole(server):
+async def test_messages_arrive_complete_and_in_order(server):
     async with a_client(server) as client:
         seen = []
         client.subscribe("numbers.>", lambda message: seen.append((message.subject, message.payload)))
@@ -46,7 +46,7 @@ async def test_messages_arrive_in_order_and_whole(server):
         assert seen == want
 
 
-async def test_one_of_a_queue_gets_each_message(server):
+async def test_queue_group_delivers_each_message_to_one_member(server):
     async with a_client(server) as one, a_client(server) as two:
         seen: list[bytes] = []
         for client in (one, two):
@@ -60,7 +60,7 @@ async def test_one_of_a_queue_gets_each_message(server):
         assert sorted(seen, key=int) == [str(n).encode() for n in range(100)]
 
 
-async def test_an_ended_subscription_brings_nothing_more(server):
+async def test_ended_subscription_receives_nothing(server):
     async with a_client(server) as client:
         seen = []
         subscription = client.subscribe("a", seen.append)
@@ -72,7 +72,7 @@ async def test_an_ended_subscription_brings_nothing_more(server):
         assert seen == []
 
 
-async def test_a_callback_that_fails_takes_nobody_along(server, caplog):
+async def test_exception_in_callback_does_not_affect_other_messages(server, caplog):
     async with a_client(server) as client:
         seen = []
 
@@ -91,7 +91,7 @@ async def test_a_callback_that_fails_takes_nobody_along(server, caplog):
         assert "a fault of ours" in caplog.text
 
 
-async def test_requests_wait_for_their_own_answers_many_at_once(server):
+async def test_concurrent_requests_get_their_own_replies(server):
     async with a_client(server) as client:
         client.subscribe("twice", lambda message: client.publish(message.reply, message.payload * 2))
         answers = await asyncio.gather(
@@ -101,7 +101,7 @@ async def test_requests_wait_for_their_own_answers_many_at_once(server):
         assert [answer.payload for answer in answers] == [str(n).encode() * 2 for n in range(500)]
 
 
-async def test_a_request_to_nobody_fails_at_once_and_one_without_answer_at_its_deadline(server):
+async def test_request_without_responders_fails_at_once_and_without_reply_at_deadline(server):
     async with a_client(server) as client:
         with pytest.raises(NoResponders, match="nobody"):
             await client.request("nobody", b"", timeout=300)
@@ -110,7 +110,7 @@ async def test_a_request_to_nobody_fails_at_once_and_one_without_answer_at_its_d
             await client.request("silent", b"", timeout=0.05)
 
 
-async def test_a_message_too_large_is_refused_here_and_the_connection_stays(server):
+async def test_oversized_message_is_rejected_and_connection_stays(server):
     async with a_client(server) as client:
         with pytest.raises(PayloadTooLarge, match="1048576"):
             client.publish("a", b"x" * (client.info.max_payload + 1))
@@ -122,7 +122,7 @@ async def test_a_message_too_large_is_refused_here_and_the_connection_stays(serv
         assert client.connected
 
 
-async def test_the_largest_and_longest_that_we_let_through_a_server_takes(server):
+async def test_server_accepts_largest_message_that_client_allows(server):
     async with a_client(server) as client:
         seen = []
         client.subscribe("long.>", lambda message: seen.append(len(message.payload)))
@@ -134,7 +134,7 @@ async def test_the_largest_and_longest_that_we_let_through_a_server_takes(server
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
-async def test_a_lost_server_is_noticed_at_once_and_everything_works_when_it_is_back(server, how):
+async def test_lost_server_is_noticed_at_once_and_subscriptions_resume(server, how):
     async with a_client(server) as client:
         changes, seen = [], []
         client.on_change.append(changes.append)
@@ -159,7 +159,7 @@ async def test_a_lost_server_is_noticed_at_once_and_everything_works_when_it_is_
         assert client.failure is None
 
 
-async def test_ten_restarts_in_a_row_leave_one_subscription_each(server):
+async def test_ten_restarts_leave_one_subscription_each(server):
     async with a_client(server) as client:
         seen = []
         client.subscribe("a", lambda message: seen.append(message.payload))
@@ -177,7 +177,7 @@ async def _publish(client: Client, payload: bytes) -> None:
     await client.flush(20)
 
 
-async def test_a_client_with_bounded_patience_gives_up_and_says_so(server):
+async def test_client_with_limited_reconnects_gives_up_and_closes(server):
     async with a_client(server, max_reconnects=2, reconnect_seconds=0.05) as client:
         await server.kill()
         await asyncio.wait_for(client.wait_closed(), 60)
@@ -187,7 +187,7 @@ async def test_a_client_with_bounded_patience_gives_up_and_says_so(server):
             client.publish("a", b"")
 
 
-async def test_the_pauses_between_tries_grow_to_what_was_asked_for_and_not_beyond(server):
+async def test_reconnect_pauses_grow_to_configured_maximum(server):
     clock = VirtualClock()
     # With addresses nothing is asked of a resolver, whose thread takes time that does not stand still.
     options = Options(server.url, addresses=(server.host,), connect_seconds=20.0, reconnect_seconds=3.0)
@@ -208,7 +208,7 @@ async def test_the_pauses_between_tries_grow_to_what_was_asked_for_and_not_beyon
         assert sum(pauses[-3:]) > 3 * 3.0 * 0.8 - 0.5, f"the last ones take their time: {pauses}"
 
 
-async def test_a_frozen_server_is_given_up_after_two_pings_and_taken_back_when_it_thaws(server):
+async def test_frozen_server_is_dropped_after_two_pings_and_reconnected(server):
     clock = VirtualClock()
     options = Options(server.url, connect_seconds=20.0, ping_seconds=20.0, reconnect_seconds=1.0)
     async with Client(options, clock) as client:
@@ -233,7 +233,7 @@ async def test_a_frozen_server_is_given_up_after_two_pings_and_taken_back_when_i
         await eventually(back, within=60)
 
 
-async def test_a_server_that_is_about_to_stop_is_left_before_it_does(tmp_path):
+async def test_client_leaves_server_in_lame_duck_mode(tmp_path):
     """Two servers behind one name: here the other one is asked for by a second address."""
     one, two = (
         NatsServer(tmp_path / name, {"lame_duck_grace_period": "30s", "lame_duck_duration": "60s"})
@@ -265,7 +265,7 @@ async def test_a_server_that_is_about_to_stop_is_left_before_it_does(tmp_path):
         await two.kill()
 
 
-async def test_what_waits_to_be_sent_is_bounded_when_the_server_does_not_read(server):
+async def test_pending_data_is_bounded_when_server_does_not_read(server):
     async with a_client(server, most_waiting=1 << 20) as client:
         await server.freeze()
         try:
@@ -283,7 +283,7 @@ async def test_what_waits_to_be_sent_is_bounded_when_the_server_does_not_read(se
         await eventually(lambda: client.flush(20), within=60)
 
 
-async def test_draining_lets_answers_arrive_and_then_closes(server):
+async def test_drain_waits_for_replies_and_then_closes(server):
     async with a_client(server) as client, a_client(server) as other:
         gate = asyncio.Event()
 
@@ -306,7 +306,7 @@ async def test_draining_lets_answers_arrive_and_then_closes(server):
             client.publish("a", b"")
 
 
-async def test_closing_ends_those_who_wait(server):
+async def test_close_ends_waiting_requests(server):
     async with a_client(server) as client:
         client.subscribe("silent", lambda message: None)
         waiting = asyncio.ensure_future(client.request("silent", b"", timeout=300))
@@ -317,7 +317,7 @@ async def test_closing_ends_those_who_wait(server):
         await client.close()
 
 
-async def test_closing_while_the_server_is_away_does_not_wait_for_it(server):
+async def test_close_without_server_returns_at_once(server):
     async with a_client(server) as client:
         await server.kill()
         await eventually_true(lambda: not client.connected)

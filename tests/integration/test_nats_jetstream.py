@@ -44,7 +44,7 @@ async def stream(server: NatsServer):
         yield made
 
 
-async def test_a_published_message_is_acknowledged_and_kept_with_its_headers(stream):
+async def test_published_message_is_acknowledged_and_stored_with_headers(stream):
     ack = await stream.publish("kyma.a", b"hello", {"ce-id": "1"}, PATIENCE)
 
     assert (ack.stream, ack.sequence, ack.duplicate) == ("events", 1, False)
@@ -53,7 +53,7 @@ async def test_a_published_message_is_acknowledged_and_kept_with_its_headers(str
     assert b"ce-id: 1\r\n" in kept.head
 
 
-async def test_a_second_publish_with_the_same_id_is_not_stored(stream):
+async def test_second_publish_with_same_message_id_is_not_stored(stream):
     headers = {jetstream.MESSAGE_ID: "order-1"}
     first = await stream.publish("kyma.a", b"1", headers, PATIENCE)
     second = await stream.publish("kyma.a", b"1", headers, PATIENCE)
@@ -62,12 +62,12 @@ async def test_a_second_publish_with_the_same_id_is_not_stored(stream):
     assert (await stream.stream_info("events")).state.messages == 1
 
 
-async def test_a_subject_that_no_stream_keeps_is_told_at_once(stream):
+async def test_publish_to_subject_without_stream_fails_at_once(stream):
     with pytest.raises(StreamMissing, match=r"other\.subject"):
         await stream.publish("other.subject", b"", timeout=300)
 
 
-async def test_an_expected_stream_that_is_another_is_refused(stream):
+async def test_publish_with_wrong_expected_stream_is_rejected(stream):
     with pytest.raises(ApiError) as caught:
         await stream.publish("kyma.a", b"", {jetstream.EXPECTED_STREAM: "other"}, PATIENCE)
     assert caught.value.err_code == 10060
@@ -83,7 +83,7 @@ async def test_an_expected_stream_that_is_another_is_refused(stream):
         ),
     ],
 )
-async def test_a_full_stream_says_so(stream, limits):
+async def test_publish_to_full_stream_raises_stream_full(stream, limits):
     await stream.create_stream(StreamConfig(name="small", subjects=("small.>",), discard="new", **limits))
 
     async def fill() -> None:
@@ -94,7 +94,7 @@ async def test_a_full_stream_says_so(stream, limits):
         await fill()
 
 
-async def test_streams_are_made_changed_and_removed(stream):
+async def test_streams_are_created_updated_and_deleted(stream):
     config = StreamConfig(
         name="orders", subjects=("orders.>",), max_msgs=10, discard="new", retention="interest"
     )
@@ -118,7 +118,7 @@ async def test_streams_are_made_changed_and_removed(stream):
         await stream.update_stream(config)
 
 
-async def test_consumers_are_made_changed_in_place_listed_and_removed(stream):
+async def test_consumers_are_created_updated_in_place_listed_and_deleted(stream):
     config = ConsumerConfig(durable_name="c", filter_subjects=("kyma.a", "kyma.b"), max_ack_pending=5)
     made = await stream.create_or_update_consumer("events", config)
     assert made.config is not None
@@ -143,7 +143,7 @@ async def test_consumers_are_made_changed_in_place_listed_and_removed(stream):
         await stream.get_message("events", 77)
 
 
-async def test_a_consumer_of_somebody_else_does_not_hide_ours(stream):
+async def test_foreign_push_consumer_does_not_hide_ours(stream):
     request = b'{"stream_name":"events","config":{"ack_policy":"none","deliver_subject":"push.here","deliver_policy":"by_start_time","opt_start_time":"2026-01-01T00:00:00Z"}}'
     await stream.client.request("$JS.API.CONSUMER.CREATE.events", request, timeout=PATIENCE)
     await stream.create_or_update_consumer("events", ConsumerConfig(durable_name="ours"))
@@ -151,7 +151,7 @@ async def test_a_consumer_of_somebody_else_does_not_hide_ours(stream):
     assert "ours" in {each.name for each in await stream.consumers("events")}
 
 
-async def test_nothing_acknowledged_is_lost_when_the_server_is_killed_in_the_middle(stream, server):
+async def test_no_acknowledged_message_is_lost_when_server_is_killed(stream, server):
     """Every number is published until acknowledged; a retry after a lost answer is stored once."""
     acknowledged: set[int] = set()
     kills = 0
@@ -185,7 +185,7 @@ async def test_nothing_acknowledged_is_lost_when_the_server_is_killed_in_the_mid
     assert sorted(kept) == list(range(3000))
 
 
-async def test_without_a_server_every_publish_fails_at_once(stream, server):
+async def test_publish_without_server_fails_at_once(stream, server):
     await server.kill()
     await eventually_true(lambda: not stream.client.connected)
     for _ in range(100):

@@ -52,7 +52,7 @@ LOGINS = [
 
 
 @pytest.mark.parametrize(("config", "right", "wrong"), LOGINS)
-async def test_the_right_login_is_let_in_and_the_wrong_one_is_told_so(config, right, wrong, tmp_path):
+async def test_correct_login_is_accepted_and_wrong_login_is_refused(config, right, wrong, tmp_path):
     async with a_nats_server(tmp_path, config) as server:
         assert await echoes(server.url, right)
         for secret in (wrong, None):
@@ -60,13 +60,13 @@ async def test_the_right_login_is_let_in_and_the_wrong_one_is_told_so(config, ri
                 await echoes(server.url, secret)
 
 
-async def test_a_token_that_is_too_old_is_refused(tmp_path):
+async def test_expired_user_token_is_refused(tmp_path):
     async with a_nats_server(tmp_path, OPERATOR.config()) as server:
         with pytest.raises(LoginRefused):
             await echoes(server.url, {"creds": OPERATOR.creds(exp=1000)})
 
 
-async def test_a_user_without_the_right_to_publish_is_told_at_once_and_stays_connected(tmp_path):
+async def test_missing_publish_permission_is_reported_and_connection_stays(tmp_path):
     user = {
         "user": "ann",
         "password": "pw",
@@ -82,13 +82,13 @@ async def test_a_user_without_the_right_to_publish_is_told_at_once_and_stays_con
         assert (await client.request("echo", b"", timeout=20)).payload == b"yes"
 
 
-async def test_a_server_without_jetstream_says_so(tmp_path):
+async def test_server_without_jetstream_raises_unavailable(tmp_path):
     async with a_nats_server(tmp_path, jetstream=False) as server, a_client(server.url) as client:
         with pytest.raises(JetStreamUnavailable):
             await JetStream(client).account_info()
 
 
-async def test_an_account_without_jetstream_says_so(tmp_path):
+async def test_account_without_jetstream_raises_unavailable(tmp_path):
     config = {
         "accounts": {
             "POOR": {"users": [{"user": "poor", "password": "pw"}]},
@@ -106,19 +106,19 @@ async def test_an_account_without_jetstream_says_so(tmp_path):
 # What is no server, or none that answers.
 
 
-async def test_a_host_without_an_address_is_unresolved():
+async def test_unknown_host_raises_unresolved():
     with pytest.raises(Unresolved, match=r"nowhere\.invalid"):
         await echoes("nats://nowhere.invalid:4222", connect_seconds=120.0)
 
 
-async def test_a_port_where_nobody_listens_is_unreachable():
+async def test_closed_port_raises_unreachable():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
         await echoes(f"nats://127.0.0.1:{port}")
 
 
-async def test_a_server_that_never_speaks_is_given_up_in_time():
+async def test_silent_server_times_out():
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         pytest.raises(Unreachable, match=r"did not answer within 0\.2 s"),
@@ -126,7 +126,7 @@ async def test_a_server_that_never_speaks_is_given_up_in_time():
         await echoes(f"nats://127.0.0.1:{listener.getsockname()[1]}", connect_seconds=0.2)
 
 
-async def test_a_server_that_speaks_something_else_is_told_from_one_that_is_away():
+async def test_server_with_other_protocol_raises_protocol_error():
     async def speak(reader, writer):
         writer.write(b"220 mail.example.com ESMTP\r\n")
         await reader.read()
@@ -139,12 +139,12 @@ async def test_a_server_that_speaks_something_else_is_told_from_one_that_is_away
 
 
 @pytest.mark.parametrize("url", ["http://a:1", "nats://", "nats://a:notaport", "nats://[::1"])
-async def test_an_address_that_is_none_is_refused_without_trying(url):
+async def test_invalid_url_is_rejected_without_connecting(url):
     with pytest.raises(Unreachable, match="url"):
         await echoes(url)
 
 
-async def test_only_the_given_addresses_are_connected_to(tmp_path):
+async def test_client_connects_only_to_given_addresses(tmp_path):
     async with a_nats_server(tmp_path) as server:
         name = f"nats://never.resolved.invalid:{server.port}"
         assert await echoes(name, addresses=("127.0.0.1",))
@@ -176,13 +176,13 @@ def trusts(authority: Authority, **more: bytes) -> dict[str, bytes]:
     return {"ca.crt": (authority.directory / "ca.crt").read_bytes(), **more}
 
 
-async def test_tls_works_whether_the_url_or_the_server_asks_for_it(authority, tmp_path):
+async def test_tls_works_when_requested_by_url_or_by_server(authority, tmp_path):
     async with a_nats_server(tmp_path, encrypted(authority)) as server:
         assert await echoes(server.tls_url, trusts(authority))
         assert await echoes(server.url, trusts(authority))
 
 
-async def test_tls_verifies_the_name_of_the_url_at_an_address_that_was_given(authority, tmp_path):
+async def test_tls_verifies_host_name_of_url_with_given_address(authority, tmp_path):
     async with a_nats_server(tmp_path, encrypted(authority, hosts=("nats.shop.svc",))) as server:
         options = {"addresses": ("127.0.0.1",)}
         assert await echoes(f"tls://nats.shop.svc:{server.port}", trusts(authority), **options)
@@ -190,27 +190,27 @@ async def test_tls_verifies_the_name_of_the_url_at_an_address_that_was_given(aut
             await echoes(f"tls://other.shop.svc:{server.port}", trusts(authority), **options)
 
 
-async def test_an_expired_certificate_is_called_so(authority, tmp_path):
+async def test_expired_server_certificate_is_reported(authority, tmp_path):
     config = encrypted(authority, not_after=datetime.now(UTC) - timedelta(days=1))
     async with a_nats_server(tmp_path, config) as server:
         with pytest.raises(CertificateExpired, match="expired"):
             await echoes(server.tls_url, trusts(authority))
 
 
-async def test_a_certificate_of_strangers_is_not_trusted(authority, tmp_path):
+async def test_certificate_of_unknown_authority_is_not_trusted(authority, tmp_path):
     async with a_nats_server(tmp_path, encrypted(authority)) as server:
         with pytest.raises(TlsFailed, match="not accepted"):
             await echoes(server.tls_url)
 
 
-async def test_a_server_without_tls_is_not_spoken_to_in_the_clear_when_tls_is_asked_for(authority, tmp_path):
+async def test_client_that_requires_tls_never_uses_plain_text(authority, tmp_path):
     async with a_nats_server(tmp_path) as server:
         for url, secret in ((server.tls_url, None), (server.url, trusts(authority))):
             with pytest.raises(TlsFailed, match="does not offer TLS"):
                 await echoes(url, secret)
 
 
-async def test_a_server_that_wants_a_certificate_of_ours_gets_it_or_refuses(authority, tmp_path):
+async def test_server_that_requires_client_certificate_accepts_only_ours(authority, tmp_path):
     certificate, key = authority.issue("client", "somebody")
     mine = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
     async with a_nats_server(tmp_path, encrypted(authority, verify=True)) as server:
@@ -219,7 +219,7 @@ async def test_a_server_that_wants_a_certificate_of_ours_gets_it_or_refuses(auth
             await echoes(server.tls_url, trusts(authority))
 
 
-async def test_an_expired_certificate_of_ours_is_called_so(authority, tmp_path):
+async def test_expired_client_certificate_is_reported(authority, tmp_path):
     certificate, key = authority.issue("old", "somebody", not_after=datetime.now(UTC) - timedelta(days=1))
     mine = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
     async with a_nats_server(tmp_path, encrypted(authority, verify=True)) as server:
@@ -227,7 +227,7 @@ async def test_an_expired_certificate_of_ours_is_called_so(authority, tmp_path):
             await echoes(server.tls_url, trusts(authority, **mine))
 
 
-async def test_a_key_that_does_not_fit_is_named(authority, tmp_path):
+async def test_key_that_does_not_match_certificate_is_reported(authority, tmp_path):
     certificate, _ = authority.issue("one", "somebody")
     _, key = authority.issue("two", "somebody")
     mine = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
@@ -236,7 +236,7 @@ async def test_a_key_that_does_not_fit_is_named(authority, tmp_path):
             await echoes(server.tls_url, trusts(authority, **mine))
 
 
-async def test_nothing_of_a_login_is_sent_before_tls_stands(authority, tmp_path):
+async def test_login_is_sent_only_after_tls_handshake(authority, tmp_path):
     async with a_nats_server(tmp_path, encrypted(authority) | USERS) as server:
         good = {"username": b"ann", "password": b"right"}
         assert await echoes(server.tls_url, trusts(authority, **good))

@@ -72,7 +72,7 @@ class Sink:
         return [int(each.message.payload) for each in self.deliveries]
 
 
-async def test_everything_is_delivered_once_and_in_order(stream):
+async def test_every_message_is_delivered_once_and_in_order(stream):
     sink = Sink()
     pull = stream.pull("events", "c", 50, sink)
     await publish(stream, 2000)
@@ -90,7 +90,7 @@ async def _acknowledged(stream: JetStream, count: int) -> None:
     assert (info.ack_floor.stream_seq, info.num_ack_pending) == (count, 0)
 
 
-async def test_no_more_is_in_hand_than_was_agreed(stream):
+async def test_unacknowledged_messages_never_exceed_limit(stream):
     sink = Sink(acknowledge=False)
     await publish(stream, 100)
     pull = stream.pull("events", "c", 7, sink)
@@ -104,7 +104,7 @@ async def test_no_more_is_in_hand_than_was_agreed(stream):
     pull.stop()
 
 
-async def test_two_who_pull_on_one_consumer_share_the_work(stream, server):
+async def test_two_pulls_on_one_consumer_share_messages(stream, server):
     async with a_client(server) as other:
         sinks = Sink(), Sink()
         pulls = stream.pull("events", "c", 5, sinks[0]), JetStream(other).pull("events", "c", 5, sinks[1])
@@ -118,7 +118,7 @@ async def test_two_who_pull_on_one_consumer_share_the_work(stream, server):
             pull.stop()
 
 
-async def test_what_is_given_back_comes_again_and_what_is_terminated_does_not(stream):
+async def test_rejected_message_is_redelivered_and_terminated_message_is_not(stream):
     await publish(stream, 3)
     seen: list[tuple[int, int]] = []
 
@@ -143,7 +143,7 @@ async def test_what_is_given_back_comes_again_and_what_is_terminated_does_not(st
     pull.stop()
 
 
-async def test_work_in_progress_is_not_delivered_again_and_forgotten_work_is(stream):
+async def test_message_in_progress_is_not_redelivered_and_abandoned_message_is(stream):
     await stream.create_or_update_consumer("events", consumer(ack_wait=6 * SECOND))
     await publish(stream, 2)
     kept: list[Delivery] = []
@@ -160,7 +160,7 @@ async def test_work_in_progress_is_not_delivered_again_and_forgotten_work_is(str
     pull.stop()
 
 
-async def test_a_confirmed_acknowledgement_is_known_to_the_server(stream):
+async def test_confirmed_acknowledgement_reaches_server(stream):
     await publish(stream, 1)
     kept: list[Delivery] = []
     pull = stream.pull("events", "c", 10, kept.append)
@@ -172,7 +172,7 @@ async def test_a_confirmed_acknowledgement_is_known_to_the_server(stream):
     pull.stop()
 
 
-async def test_delivery_goes_on_after_the_server_was_killed(stream, server):
+async def test_delivery_resumes_after_server_was_killed(stream, server):
     sink = Sink()
     pull = stream.pull("events", "c", 20, sink)
     for round_ in range(3):
@@ -186,7 +186,7 @@ async def test_delivery_goes_on_after_the_server_was_killed(stream, server):
     pull.stop()
 
 
-async def test_expired_requests_are_renewed(server, stream, monkeypatch):
+async def test_expired_pull_requests_are_renewed(server, stream, monkeypatch):
     """The server's time passes; the client's stands still, so that no late heartbeat is a reason to ask."""
     async with a_client(server, VirtualClock()) as client:
         asked: list[str] = []
@@ -211,7 +211,7 @@ async def test_expired_requests_are_renewed(server, stream, monkeypatch):
         pull.stop()
 
 
-async def test_a_request_that_the_server_forgot_is_made_anew_when_heartbeats_stay_away(server, stream):
+async def test_pull_request_is_renewed_when_heartbeats_stop(server, stream):
     """Frozen, the server sends no heartbeat; time of the client's own passes."""
     clock = VirtualClock()
     async with a_client(server, clock) as client:
@@ -235,7 +235,7 @@ async def test_a_request_that_the_server_forgot_is_made_anew_when_heartbeats_sta
         pull.stop()
 
 
-async def test_a_consumer_that_is_deleted_is_told_and_one_that_comes_back_is_used(stream):
+async def test_deleted_consumer_is_reported_and_recreated_consumer_is_used(stream):
     troubles: list[NatsError] = []
     sink = Sink()
     pull = stream.pull("events", "c", 10, sink, on_trouble=troubles.append)
@@ -252,7 +252,7 @@ async def test_a_consumer_that_is_deleted_is_told_and_one_that_comes_back_is_use
     pull.stop()
 
 
-async def test_a_pull_on_a_consumer_that_never_was_holds_nothing_and_does_not_run_hot(stream):
+async def test_pull_on_missing_consumer_fails_without_busy_loop(stream):
     troubles: list[NatsError] = []
     pull = stream.pull("events", "nobody", 10, Sink(), on_trouble=troubles.append)
     await eventually_true(lambda: len(troubles) >= 2)
@@ -261,7 +261,7 @@ async def test_a_pull_on_a_consumer_that_never_was_holds_nothing_and_does_not_ru
     pull.stop()
 
 
-async def test_the_server_knows_who_waits(stream):
+async def test_server_knows_number_of_waiting_pulls(stream):
     pull = stream.pull("events", "c", 10, Sink())
 
     async def waiting(count: int) -> None:
@@ -272,7 +272,7 @@ async def test_the_server_knows_who_waits(stream):
     await eventually(lambda: waiting(0))
 
 
-async def test_draining_waits_for_what_is_in_hand_and_takes_nothing_new(stream):
+async def test_drain_waits_for_unacknowledged_messages_and_takes_no_new_ones(stream):
     sink = Sink(acknowledge=False)
     await publish(stream, 30)
     pull = stream.pull("events", "c", 5, sink)

@@ -68,7 +68,7 @@ async def publisher(shared_publisher: Publisher, stream: Stream) -> Publisher:
 # What is stored.
 
 
-async def test_a_binary_event_is_stored_as_it_came(publisher: Publisher, stream: Stream):
+async def test_binary_event_is_stored_unchanged(publisher: Publisher, stream: Stream):
     answer = await publisher.ask(
         binary(7, b'{"a": 1}', "traceparent: 00-1-2-01", time="2030-01-01T00:00:00Z", color="dark%20red")
     )
@@ -91,7 +91,7 @@ async def test_a_binary_event_is_stored_as_it_came(publisher: Publisher, stream:
     }
 
 
-async def test_a_structured_event_is_stored_like_a_binary_one(publisher: Publisher, stream: Stream):
+async def test_structured_event_is_stored_like_binary_event(publisher: Publisher, stream: Stream):
     for request in (
         binary(1, b'{"a":1}', subject="a%20b", count="5"),
         structured(2, subject="a b", count=5, datacontenttype="application/json", data={"a": 1}),
@@ -103,7 +103,7 @@ async def test_a_structured_event_is_stored_like_a_binary_one(publisher: Publish
     assert same[0] == same[1]
 
 
-async def test_data_that_is_no_text_survives(publisher: Publisher, stream: Stream):
+async def test_binary_data_is_preserved(publisher: Publisher, stream: Stream):
     data = bytes(range(256))
     request = structured(datacontenttype="image/png", data_base64=base64.b64encode(data).decode())
     assert (await publisher.ask(request)).status == 204
@@ -120,7 +120,7 @@ async def test_data_that_is_no_text_survives(publisher: Publisher, stream: Strea
         pytest.param("/shop", "sap.kyma.custom.app.order.created.v1", "kyma.sap.kyma.custom.app.order.created.v1", id="a complete type"),
     ],
 )  # fmt: skip
-async def test_the_subject_is_prefix_source_and_type_without_what_subjects_cannot_hold(
+async def test_subject_is_built_from_prefix_source_and_type(
     publisher: Publisher, stream: Stream, source: str, event_type: str, want_subject: str
 ):
     assert (await publisher.ask(structured(source=source, type=event_type))).status == 204
@@ -128,13 +128,13 @@ async def test_the_subject_is_prefix_source_and_type_without_what_subjects_canno
     assert (await stream.headers(1))["ce-originaltype"] == event_type.replace(" ", "%20")
 
 
-async def test_an_event_that_is_sent_again_is_stored_once(publisher: Publisher, stream: Stream):
+async def test_event_sent_twice_is_stored_once(publisher: Publisher, stream: Stream):
     for request in (binary(1), binary(1), structured(1), binary(2), binary(1, source="/other"), binary(1)):
         assert (await publisher.ask(request)).status == 204
     assert await stream.count() == 3
 
 
-async def test_source_and_id_are_told_apart_however_they_are_cut(publisher: Publisher, stream: Stream):
+async def test_source_and_id_are_not_confused_in_deduplication(publisher: Publisher, stream: Stream):
     await publisher.ask(binary("bc", source="a"))
     await publisher.ask(binary("c", source="ab"))
     assert await stream.count() == 2
@@ -143,24 +143,24 @@ async def test_source_and_id_are_told_apart_however_they_are_cut(publisher: Publ
 # Batches.
 
 
-async def test_a_batch_is_stored_in_its_order(publisher: Publisher, stream: Stream):
+async def test_batch_is_stored_in_order(publisher: Publisher, stream: Stream):
     assert (await publisher.ask(batch(*(members(number) for number in range(50))))).status == 204
     assert await stream.count() == 50
     assert [(await stream.headers(number))["ce-id"] for number in (1, 2, 50)] == ["0", "1", "49"]
 
 
-async def test_an_empty_batch_is_fine(publisher: Publisher, stream: Stream):
+async def test_empty_batch_is_accepted(publisher: Publisher, stream: Stream):
     assert (await publisher.ask(batch())).status == 204
     assert await stream.count() == 0
 
 
-async def test_of_a_batch_with_a_mistake_nothing_is_stored(publisher: Publisher, stream: Stream):
+async def test_batch_with_invalid_event_stores_nothing(publisher: Publisher, stream: Stream):
     answer = await publisher.ask(batch(members(1), members(""), members(3)))
     assert (answer.status, answer.body) == (400, b"event 2 of 3: id: MUST be a non-empty string")
     assert await stream.count() == 0
 
 
-async def test_of_a_batch_with_a_type_that_has_no_subject_nothing_is_stored(
+async def test_batch_with_type_without_subject_stores_nothing(
     publisher: Publisher, stream: Stream
 ):
     answer = await publisher.ask(batch(members(1), members(2, type="a..b"), members(3, type="b.")))
@@ -171,7 +171,7 @@ async def test_of_a_batch_with_a_type_that_has_no_subject_nothing_is_stored(
     assert await stream.count() == 0
 
 
-async def test_a_batch_that_does_not_fit_says_which_event_and_can_be_sent_again(
+async def test_batch_over_stream_limit_names_failed_event_and_can_be_resent(
     publisher: Publisher, stream: Stream
 ):
     await stream.jetstream.update_stream(msgspec.structs.replace(CONFIG, max_msgs=2))
@@ -211,7 +211,7 @@ async def test_a_batch_that_does_not_fit_says_which_event_and_can_be_sent_again(
         pytest.param(b"POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405, "this is read by GET", id="POST to a check"),
     ],
 )  # fmt: skip
-async def test_a_request_that_is_refused_says_why(
+async def test_rejected_request_reports_reason(
     publisher: Publisher, stream: Stream, request_bytes: bytes, want_status: int, want_body: str
 ):
     answer = await publisher.ask(request_bytes)
@@ -219,16 +219,16 @@ async def test_a_request_that_is_refused_says_why(
     assert await stream.count() == 0
 
 
-async def test_a_body_of_64_kib_is_taken(publisher: Publisher, stream: Stream):
+async def test_body_of_64_kib_is_accepted(publisher: Publisher, stream: Stream):
     assert (await publisher.ask(binary(7, b"x" * 65_536))).status == 204
     assert len((await stream.message(1)).payload) == 65_536
 
 
-async def test_405_says_what_is_allowed(publisher: Publisher):
+async def test_method_not_allowed_lists_allowed_methods(publisher: Publisher):
     assert (await publisher.get("/publish")).headers["allow"] == "POST"
 
 
-async def test_many_requests_over_one_connection_are_answered_in_order(publisher: Publisher, stream: Stream):
+async def test_pipelined_requests_are_answered_in_order(publisher: Publisher, stream: Stream):
     async with publisher.client() as client:
         client.send(b"".join([binary(1), binary(""), structured(2), binary(3, type="a..b"), binary(4)]))
         assert [(await client.answer()).status for _ in range(5)] == [204, 400, 204, 400, 204]
@@ -238,7 +238,7 @@ async def test_many_requests_over_one_connection_are_answered_in_order(publisher
 # What is not there.
 
 
-async def test_without_a_stream_the_answer_is_504_and_then_204_again(publisher: Publisher, stream: Stream):
+async def test_missing_stream_returns_504_until_it_exists(publisher: Publisher, stream: Stream):
     await stream.jetstream.delete_stream(STREAM)
     answer = await publisher.ask(binary())
     assert (answer.status, answer.body) == (504, b"no stream keeps the subject of the event")
@@ -247,7 +247,7 @@ async def test_without_a_stream_the_answer_is_504_and_then_204_again(publisher: 
     assert (await publisher.ask(binary())).status == 204
 
 
-async def test_a_stream_of_another_name_does_not_count(publisher: Publisher, stream: Stream):
+async def test_stream_with_other_name_returns_504(publisher: Publisher, stream: Stream):
     await stream.jetstream.delete_stream(STREAM)
     await stream.jetstream.create_stream(msgspec.structs.replace(CONFIG, name="other"))
     try:
@@ -258,7 +258,7 @@ async def test_a_stream_of_another_name_does_not_count(publisher: Publisher, str
         await stream.jetstream.delete_stream("other")
 
 
-async def test_a_full_stream_is_507_and_takes_events_again_when_there_is_room(
+async def test_full_stream_returns_507_until_there_is_room(
     publisher: Publisher, stream: Stream
 ):
     await stream.jetstream.update_stream(msgspec.structs.replace(CONFIG, max_msgs=1))
@@ -270,7 +270,7 @@ async def test_a_full_stream_is_507_and_takes_events_again_when_there_is_room(
     assert (await publisher.ask(binary(2))).status == 204
 
 
-async def test_an_event_too_large_for_the_stream_is_413(publisher: Publisher, stream: Stream):
+async def test_event_over_stream_message_size_returns_413(publisher: Publisher, stream: Stream):
     await stream.jetstream.update_stream(msgspec.structs.replace(CONFIG, max_msg_size=1000))
     answer = await publisher.ask(binary(1, b"x" * 2000))
     assert answer.status == 413, answer
@@ -279,7 +279,7 @@ async def test_an_event_too_large_for_the_stream_is_413(publisher: Publisher, st
 # What it says of itself.
 
 
-async def test_metrics_count_requests_events_and_time(server: NatsServer, stream: Stream):
+async def test_metrics_count_requests_events_and_duration(server: NatsServer, stream: Stream):
     async with a_publisher(settings(server.url)) as publisher:
         await publisher.ready()
         for request in (binary(1), binary(2), binary(""), batch(members(3), members(4))):
@@ -301,17 +301,17 @@ async def _shown(publisher: Publisher, port: int) -> None:
         assert line in shown.splitlines(), shown
 
 
-async def test_nothing_but_metrics_is_on_the_port_of_the_metrics(publisher: Publisher):
+async def test_metrics_port_serves_only_metrics(publisher: Publisher):
     answer = await publisher.ask(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", port=publisher.metrics_port)
     assert answer.status == 404
 
 
-async def test_health_and_readiness_answer_200_while_all_is_well(publisher: Publisher):
+async def test_health_and_readiness_return_200_when_connected(publisher: Publisher):
     for path in ("/healthz", "/readyz"):
         assert (await publisher.get(path)).status == 200
 
 
-async def test_it_starts_before_nats_is_there_and_is_ready_once_it_is(tmp_path: Path):
+async def test_publisher_starts_before_nats_and_becomes_ready_with_it(tmp_path: Path):
     server = NatsServer(tmp_path / "nats")
     async with a_publisher(settings(server.url)) as publisher:
         unready = await publisher.get("/readyz")
@@ -335,7 +335,7 @@ async def test_it_starts_before_nats_is_there_and_is_ready_once_it_is(tmp_path: 
         pytest.param("right", 200, b"ok", id="right"),
     ],
 )
-async def test_readiness_says_whether_the_login_works(
+async def test_readiness_reports_whether_login_works(
     tmp_path: Path, password: str, want_status: int, want_words: bytes
 ):
     (tmp_path / "username").write_text("shop\n")
@@ -355,7 +355,7 @@ async def test_readiness_says_whether_the_login_works(
         assert not [line for line in publisher.program.log if password in line.split()]
 
 
-async def test_credentials_that_cannot_be_read_end_the_process_with_the_reason(tmp_path: Path):
+async def test_unreadable_credentials_end_process_with_reason(tmp_path: Path):
     (tmp_path / "nkey").write_text("nonsense")
     publisher = Publisher(settings("nats://127.0.0.1:1", credentials=str(tmp_path)))
     await publisher.program.start()
@@ -363,7 +363,7 @@ async def test_credentials_that_cannot_be_read_end_the_process_with_the_reason(t
     assert "the Secret with the credentials: nkey: " in publisher.program.log[-1], publisher.program.log
 
 
-async def test_a_proxy_that_may_not_try_for_ever_gives_up_with_the_reason(tmp_path: Path):
+async def test_publisher_with_limited_reconnects_exits_with_reason(tmp_path: Path):
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_publisher(settings(server.url, max_reconnects=2)) as publisher,
@@ -374,7 +374,7 @@ async def test_a_proxy_that_may_not_try_for_ever_gives_up_with_the_reason(tmp_pa
         assert any("gave up" in line for line in publisher.program.log), publisher.program.log
 
 
-async def test_headers_count_where_a_server_takes_little(tmp_path: Path):
+async def test_headers_count_toward_small_server_payload_limit(tmp_path: Path):
     async with (
         a_nats_server(tmp_path / "nats", {"max_payload": 2048}) as server,
         a_stream(server),
@@ -388,7 +388,7 @@ async def test_headers_count_where_a_server_takes_little(tmp_path: Path):
         assert not [line for line in publisher.program.log if "lost" in line], publisher.program.log
 
 
-async def test_a_port_that_is_taken_ends_the_process_with_the_reason(
+async def test_occupied_port_ends_process_with_reason(
     publisher: Publisher, server: NatsServer
 ):
     second = Program(

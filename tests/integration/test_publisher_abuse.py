@@ -87,7 +87,7 @@ async def sent(publisher: Publisher, data: bytes) -> bytes:
         pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 99999999999999999999"), b"HTTP/1.1 400 ", id="a length beyond numbers"),
     ],
 )  # fmt: skip
-async def test_what_is_no_request_is_refused_and_costs_nothing(
+async def test_malformed_request_is_rejected_without_memory_growth(
     publisher: Publisher, data: bytes, want: bytes
 ):
     before = publisher.rss_mb
@@ -98,12 +98,12 @@ async def test_what_is_no_request_is_refused_and_costs_nothing(
     assert publisher.rss_mb - before < MAY_STAY_MB
 
 
-async def test_a_large_body_is_refused_before_it_is_sent_if_the_client_asks_first(publisher: Publisher):
+async def test_large_body_is_rejected_before_sending_with_expect_continue(publisher: Publisher):
     request = post(b"").replace(b"Content-Length: 0", b"Content-Length: 10000000\r\nExpect: 100-continue")
     assert (await publisher.ask(request)).status == 413
 
 
-async def test_a_body_in_chunks_has_the_same_limit(publisher: Publisher):
+async def test_chunked_body_has_same_size_limit(publisher: Publisher):
     before = publisher.rss_mb
     head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     chunk = b"1000\r\n" + b"x" * 4096 + b"\r\n"
@@ -112,7 +112,7 @@ async def test_a_body_in_chunks_has_the_same_limit(publisher: Publisher):
     assert publisher.rss_mb - before < MAY_STAY_MB
 
 
-async def test_clients_that_send_a_byte_now_and_then_hold_up_nobody(own_publisher: Publisher):
+async def test_slow_clients_do_not_block_others(own_publisher: Publisher):
     publisher = own_publisher
     before = publisher.rss_mb
     async with contextlib.AsyncExitStack() as stack:
@@ -124,7 +124,7 @@ async def test_clients_that_send_a_byte_now_and_then_hold_up_nobody(own_publishe
         assert publisher.rss_mb - before < 2 * MAY_STAY_MB
 
 
-async def test_bodies_that_are_never_finished_take_what_they_have_and_no_more(own_publisher: Publisher):
+async def test_unfinished_bodies_use_only_received_bytes(own_publisher: Publisher):
     publisher = own_publisher
     before = publisher.rss_mb
     unfinished = binary("slow", b"x" * 65_000)[:-1]
@@ -137,7 +137,7 @@ async def test_bodies_that_are_never_finished_take_what_they_have_and_no_more(ow
         assert publisher.rss_mb - before < 2 * 500 * len(unfinished) / 2**20
 
 
-async def test_clients_that_hold_every_connection_keep_nobody_out(publisher: Publisher):
+async def test_clients_that_hold_all_connections_do_not_lock_out_others(publisher: Publisher):
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(1000):
             client = await stack.enter_async_context(publisher.client())
@@ -146,7 +146,7 @@ async def test_clients_that_hold_every_connection_keep_nobody_out(publisher: Pub
             assert (await publisher.ask(binary())).status == 204
 
 
-async def test_a_client_that_never_reads_its_answers_does_not_fill_the_memory(own_publisher: Publisher):
+async def test_client_that_never_reads_responses_does_not_fill_memory(own_publisher: Publisher):
     publisher = own_publisher
     before = publisher.rss_mb
     async with publisher.client() as client:
@@ -160,7 +160,7 @@ async def test_a_client_that_never_reads_its_answers_does_not_fill_the_memory(ow
 @pytest.mark.parametrize(
     ("known", "new"), [(1200, 1200), pytest.param(2000, 6000, marks=pytest.mark.exhaustive)]
 )
-async def test_new_types_without_end_do_not_fill_the_memory(own_publisher: Publisher, known: int, new: int):
+async def test_unlimited_new_event_types_do_not_fill_memory(own_publisher: Publisher, known: int, new: int):
     publisher = own_publisher
 
     async def publish(first: int, count: int) -> None:
@@ -178,7 +178,7 @@ async def test_new_types_without_end_do_not_fill_the_memory(own_publisher: Publi
     assert 'event_type="other"' in shown
 
 
-async def test_a_backend_that_does_not_answer_gives_504_and_is_not_waited_for_without_bound(tmp_path: Path):
+async def test_frozen_nats_server_returns_504_with_bounded_waiting_requests(tmp_path: Path):
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_stream(server),

@@ -61,7 +61,7 @@ def pair(shared_pair: Pair) -> Pair:
     return shared_pair
 
 
-async def test_an_event_reaches_event_mesh_under_its_namespace_and_a_complete_type(
+async def test_event_reaches_eventmesh_with_namespace_and_full_type(
     publisher: Publisher, mesh: EventMeshDouble
 ):
     answer = await publisher.ask(structured(7, data={"a": 1}, color="red"))
@@ -83,24 +83,24 @@ async def test_an_event_reaches_event_mesh_under_its_namespace_and_a_complete_ty
     assert {name: event.headers.get(name) for name in wanted} == wanted
 
 
-async def test_a_type_that_is_complete_stays_as_it_is(pair: Pair):
+async def test_full_event_type_is_not_changed(pair: Pair):
     await pair.publisher.ask(structured(type="sap.kyma.custom.app.order.created.v1"))
     assert pair.mesh.events[0].headers["ce-type"] == "sap.kyma.custom.app.order.created.v1"
 
 
-async def test_one_token_serves_many_events(publisher: Publisher, mesh: EventMeshDouble):
+async def test_one_token_is_used_for_many_events(publisher: Publisher, mesh: EventMeshDouble):
     answers = await asyncio.gather(*(publisher.ask(binary(number)) for number in range(100)))
     assert {answer.status for answer in answers} == {204}
     assert len(mesh.events) == 100
     assert mesh.tokens == ["token-1"]
 
 
-async def test_a_batch_is_handed_over_event_by_event(pair: Pair):
+async def test_batch_is_forwarded_event_by_event(pair: Pair):
     assert (await pair.publisher.ask(batch(*(members(number) for number in range(5))))).status == 204
     assert sorted(event.headers["ce-id"] for event in pair.mesh.events) == ["0", "1", "2", "3", "4"]
 
 
-async def test_a_token_that_is_called_back_is_replaced_once_and_no_event_fails(
+async def test_revoked_token_is_replaced_once_without_failed_events(
     publisher: Publisher, mesh: EventMeshDouble
 ):
     await publisher.ask(binary("first"))
@@ -111,7 +111,7 @@ async def test_a_token_that_is_called_back_is_replaced_once_and_no_event_fails(
     assert mesh.refused >= 1
 
 
-async def test_a_token_is_renewed_before_it_ends(mesh: EventMeshDouble, tmp_path: Path):
+async def test_token_is_renewed_before_expiry(mesh: EventMeshDouble, tmp_path: Path):
     mesh.expires_in = 2
     async with a_publisher(told(mesh.secret(tmp_path / "secret"))) as publisher:
         await publisher.ready()
@@ -135,7 +135,7 @@ async def test_a_token_is_renewed_before_it_ends(mesh: EventMeshDouble, tmp_path
         pytest.param(500, b"a trace", 502, b"127.0.0.1 answered 500", id="a failure"),
     ],
 )
-async def test_what_event_mesh_refuses_is_told_to_whom_it_concerns(
+async def test_eventmesh_error_is_mapped_to_publisher_response(
     pair: Pair, status: int, words: bytes, want_status: int, want_body: bytes
 ):
     pair.mesh.status, pair.mesh.words = status, words
@@ -145,7 +145,7 @@ async def test_what_event_mesh_refuses_is_told_to_whom_it_concerns(
         assert answer.headers["retry-after"] == "7"
 
 
-async def test_an_event_mesh_that_is_away_is_502(mesh: EventMeshDouble, tmp_path: Path):
+async def test_unreachable_eventmesh_returns_502(mesh: EventMeshDouble, tmp_path: Path):
     folder = mesh.secret(tmp_path / "secret")
     text = (folder / "messaging").read_text().replace(f'"uri": "{mesh.url}"', '"uri": "http://127.0.0.1:1"')
     (folder / "messaging").write_text(text)
@@ -156,7 +156,7 @@ async def test_an_event_mesh_that_is_away_is_502(mesh: EventMeshDouble, tmp_path
         assert answer.body.startswith(b"no connection to 127.0.0.1"), answer
 
 
-async def test_a_login_that_is_refused_is_said_by_readiness_and_to_publishers(
+async def test_refused_login_is_reported_by_readiness_and_to_publishers(
     mesh: EventMeshDouble, tmp_path: Path
 ):
     async with a_publisher(told(mesh.secret(tmp_path / "secret", client_secret="wrong"))) as publisher:
@@ -172,7 +172,7 @@ async def test_a_login_that_is_refused_is_said_by_readiness_and_to_publishers(
         assert not [line for line in publisher.program.log if "wrong" in line or "hush" in line]
 
 
-async def test_a_login_that_works_later_makes_it_ready(mesh: EventMeshDouble, tmp_path: Path):
+async def test_publisher_becomes_ready_when_login_works_later(mesh: EventMeshDouble, tmp_path: Path):
     mesh.token_status = 503
     async with a_publisher(told(mesh.secret(tmp_path / "secret"))) as publisher:
         assert (await publisher.ask(binary())).status == 502
@@ -181,7 +181,7 @@ async def test_a_login_that_works_later_makes_it_ready(mesh: EventMeshDouble, tm
         assert (await publisher.ask(binary())).status == 204
 
 
-async def test_a_secret_that_is_not_well_formed_ends_the_process_with_the_reason(tmp_path: Path):
+async def test_malformed_secret_ends_process_with_reason(tmp_path: Path):
     (tmp_path / "messaging").write_text("[]")
     publisher = Publisher(told(tmp_path))
     await publisher.program.start()

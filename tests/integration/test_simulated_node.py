@@ -32,7 +32,7 @@ def path(namespace) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-async def test_pods_become_ready_and_deleted_ones_go(api, namespace, path):
+async def test_simulated_node_makes_pods_ready_and_removes_deleted_ones(api, namespace, path):
     async with SimulatedNode(api, namespace=namespace).running() as node:
         for name in ("a", "b"):
             await api.create(path, a_pod(name))
@@ -52,7 +52,7 @@ async def test_pods_become_ready_and_deleted_ones_go(api, namespace, path):
         assert node.requests["POST", "pods/binding"] >= 2
 
 
-async def test_a_test_decides_how_a_pod_is(api, namespace, path):
+async def test_simulated_node_reports_pod_health_chosen_by_test(api, namespace, path):
     healths = {"waits": "Pending", "slow": "Running", "broken": "Failed"}
     node = SimulatedNode(api, namespace=namespace, health=lambda pod: healths[pod["metadata"]["name"]])
     async with node.running():
@@ -74,7 +74,7 @@ async def test_a_test_decides_how_a_pod_is(api, namespace, path):
         await eventually(ready)
 
 
-async def test_a_server_that_has_too_much_to_do_is_asked_again(api, proxy, proxied, namespace, path):
+async def test_simulated_node_retries_when_api_server_is_overloaded(api, proxy, proxied, namespace, path):
     faults = [
         proxy.inject(Refuse(), when=matching("list", "pods")),
         proxy.inject(Answer(429, "TooManyRequests"), when=matching("watch", "pods")),
@@ -91,7 +91,7 @@ async def test_a_server_that_has_too_much_to_do_is_asked_again(api, proxy, proxi
     assert [each.left for each in faults] == [0, 0, 0, 0]
 
 
-async def test_a_late_word_of_the_scheduler_about_a_bound_pod_does_not_stay(api, namespace, path):
+async def test_simulated_node_overwrites_late_unschedulable_condition(api, namespace, path):
     async with SimulatedNode(api, namespace=namespace).running():
         await api.create(path, a_pod("a"))
 

@@ -48,7 +48,7 @@ async def web(cluster_operator, simulated_node, clusters: Client, namespace) -> 
     return key
 
 
-async def test_replicas_have_names_claims_labels_and_an_address_of_their_own(web, clusters, namespace):
+async def test_replicas_have_own_names_claims_labels_and_hostname(web, clusters, namespace):
     cluster = await get(clusters, web)
     found = await pods(clusters, namespace)
     assert sorted(cluster.status.replica_names) == names(found)
@@ -73,7 +73,7 @@ async def test_replicas_have_names_claims_labels_and_an_address_of_their_own(web
     assert len(set(mounted)) == 3
 
 
-async def test_the_status_is_that_of_a_statefulset_and_more(web, clusters):
+async def test_status_has_statefulset_fields_and_more(web, clusters):
     status = (await get(clusters, web)).status
     assert (status.replicas, status.ready_replicas, status.available_replicas) == (3, 3, 3)
     assert (status.current_replicas, status.updated_replicas) == (3, 3)
@@ -85,7 +85,7 @@ async def test_the_status_is_that_of_a_statefulset_and_more(web, clusters):
     assert verdicts == {"Ready": "True", "Progressing": "False", "Degraded": "False", "Blocked": "False"}
 
 
-async def test_nothing_is_sent_when_nothing_differs(web, cluster_operator, proxy: FaultProxy):
+async def test_unchanged_statefulcluster_causes_no_requests(web, cluster_operator, proxy: FaultProxy):
     await proxy.quiet(1.0, anything)  # Events come after the status
     mark = proxy.trace.mark()
     with cluster_operator.clock.running_fast():
@@ -93,7 +93,7 @@ async def test_nothing_is_sent_when_nothing_differs(web, cluster_operator, proxy
     assert proxy.trace.requests(since=mark) == [], f"\n{proxy.trace}"
 
 
-async def test_a_deleted_pod_comes_back_under_a_new_name_with_its_claims(web, clusters, namespace):
+async def test_deleted_pod_is_replaced_under_new_name_with_its_claims(web, clusters, namespace):
     before = await pods(clusters, namespace)
     lost = before[0]
     await clusters.delete(PODS, ObjectKey(namespace, lost["metadata"]["name"]))
@@ -110,7 +110,7 @@ async def test_a_deleted_pod_comes_back_under_a_new_name_with_its_claims(web, cl
     assert len(await claims(clusters, namespace)) == 3
 
 
-async def test_a_pod_that_fails_is_replaced(web, simulated_node: SimulatedNode, clusters, namespace):
+async def test_failed_pod_is_replaced(web, simulated_node: SimulatedNode, clusters, namespace):
     lost = names(await pods(clusters, namespace))[0]
     simulated_node.health = lambda pod: "Failed" if pod["metadata"]["name"] == lost else "Ready"
     simulated_node.look_again()
@@ -125,7 +125,7 @@ async def test_a_pod_that_fails_is_replaced(web, simulated_node: SimulatedNode, 
     assert [entry.count for entry in cluster.status.setbacks] == [1]
 
 
-async def test_scaling_down_and_up_again_uses_the_retained_claims(web, clusters, cluster, namespace):
+async def test_scaling_down_and_up_reuses_retained_claims(web, clusters, cluster, namespace):
     before = names(await claims(clusters, namespace))
     assert cluster.kubectl("scale", "stc/web", "--replicas=1", "-n", namespace).returncode == 0
     down = await settled(clusters, web)
@@ -137,7 +137,7 @@ async def test_scaling_down_and_up_again_uses_the_retained_claims(web, clusters,
     assert sorted(c for pod in await pods(clusters, namespace) for c in claims_of(pod)) == before
 
 
-async def test_without_adoption_a_new_replica_gets_new_claims(web, clusters, namespace):
+async def test_new_replica_gets_new_claims_when_adoption_is_off(web, clusters, namespace):
     await annotate(clusters, web, claim_adoption="Never")
     lost = (await pods(clusters, namespace))[0]
     await clusters.delete(PODS, ObjectKey(namespace, lost["metadata"]["name"]))
@@ -151,7 +151,7 @@ async def test_without_adoption_a_new_replica_gets_new_claims(web, clusters, nam
     assert len(await claims(clusters, namespace)) == 4
 
 
-async def test_a_new_template_keeps_names_and_claims(web, clusters, namespace):
+async def test_rolling_update_keeps_pod_names_and_claims(web, clusters, namespace):
     before = {pod["metadata"]["name"]: claims_of(pod) for pod in await pods(clusters, namespace)}
     await change(clusters, web, template=with_image("web:2"))
     after = await settled(clusters, web)
@@ -162,7 +162,7 @@ async def test_a_new_template_keeps_names_and_claims(web, clusters, namespace):
     assert len(await revisions(clusters, namespace)) == 2
 
 
-async def test_at_most_one_pod_is_missing_during_an_update(web, clusters, cluster, proxy, namespace):
+async def test_rolling_update_has_at_most_one_unavailable_pod(web, clusters, cluster, proxy, namespace):
     lowest = [3]
 
     async def watch_it() -> None:
@@ -184,7 +184,7 @@ def _ready(pod: JsonObject) -> bool:
     )
 
 
-async def test_a_bad_template_that_is_corrected_heals_without_help(web, simulated_node, clusters, namespace):
+async def test_corrected_template_recovers_failed_rollout(web, simulated_node, clusters, namespace):
     simulated_node.health = lambda pod: (
         "Pending" if pod["spec"]["containers"][0]["image"] == "bad:1" else "Ready"
     )
@@ -201,7 +201,7 @@ async def test_a_bad_template_that_is_corrected_heals_without_help(web, simulate
     assert [pod["spec"]["containers"][0]["image"] for pod in found] == ["web:2"] * 3
 
 
-async def test_a_template_that_goes_back_uses_the_revision_that_was(web, clusters, namespace):
+async def test_reverted_template_reuses_previous_revision(web, clusters, namespace):
     first = (await get(clusters, web)).status.update_revision
     await change(clusters, web, template=with_image("web:2"))
     await settled(clusters, web)
@@ -211,7 +211,7 @@ async def test_a_template_that_goes_back_uses_the_revision_that_was(web, cluster
     assert len(await revisions(clusters, namespace)) == 2
 
 
-async def test_history_beyond_its_limit_is_forgotten(web, clusters, namespace):
+async def test_revisions_beyond_history_limit_are_deleted(web, clusters, namespace):
     await change(clusters, web, revisionHistoryLimit=1)
     for number in range(2, 5):
         await change(clusters, web, template=with_image(f"web:{number}"))
@@ -223,7 +223,7 @@ async def test_history_beyond_its_limit_is_forgotten(web, clusters, namespace):
     await eventually(trimmed)
 
 
-async def test_a_partition_keeps_the_oldest_on_the_template_before(web, clusters, namespace):
+async def test_partition_keeps_oldest_pods_on_previous_revision(web, clusters, namespace):
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
     await change(clusters, web, updateStrategy=strategy, template=with_image("web:2"))
     status = (await settled(clusters, web)).status
@@ -241,7 +241,7 @@ async def test_a_partition_keeps_the_oldest_on_the_template_before(web, clusters
     await settled(clusters, web)
 
 
-async def test_on_delete_leaves_pods_to_whoever_deletes_them(web, clusters, namespace):
+async def test_on_delete_strategy_updates_only_deleted_pods(web, clusters, namespace):
     strategy = {"type": "OnDelete", "rollingUpdate": None}
     await change(clusters, web, updateStrategy=strategy, template=with_image("web:2"))
     await settled(clusters, web)
@@ -256,7 +256,7 @@ async def test_on_delete_leaves_pods_to_whoever_deletes_them(web, clusters, name
     await eventually(updated)
 
 
-async def test_parallel_waits_for_nobody(cluster_operator, clusters, namespace):
+async def test_parallel_policy_creates_all_pods_at_once(cluster_operator, clusters, namespace):
     """No node at all: every pod stays pending."""
     await create(clusters, namespace, replicas=5, podManagementPolicy="Parallel")
 
@@ -266,7 +266,7 @@ async def test_parallel_waits_for_nobody(cluster_operator, clusters, namespace):
     await eventually(all_there)
 
 
-async def test_one_by_one_waits_for_the_first_to_be_ready(cluster_operator, clusters, proxy, namespace):
+async def test_ordered_policy_waits_for_first_pod(cluster_operator, clusters, proxy, namespace):
     """No node at all: the first pod stays pending."""
     key = await create(clusters, namespace, replicas=3)
 
@@ -279,7 +279,7 @@ async def test_one_by_one_waits_for_the_first_to_be_ready(cluster_operator, clus
     assert len(await pods(clusters, namespace)) == 1
 
 
-async def test_a_disruption_budget_holds_up_a_removal_and_is_named(
+async def test_disruption_budget_blocks_removal_and_is_named(
     web, cluster_operator, clusters, api, namespace
 ):
     budget = {
@@ -304,7 +304,7 @@ async def test_a_disruption_budget_holds_up_a_removal_and_is_named(
     assert (await condition(clusters, web, "Blocked", "False")).reason == "NotBlocked"
 
 
-async def test_claims_go_with_removed_replicas_where_the_policy_says_so(
+async def test_when_scaled_delete_removes_claims_of_removed_replicas(
     cluster_operator, simulated_node, clusters, namespace
 ):
     policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
@@ -326,7 +326,7 @@ async def test_claims_go_with_removed_replicas_where_the_policy_says_so(
 
 
 @pytest.mark.parametrize(("policy", "want"), [("Retain", 2), ("Delete", 0)])
-async def test_claims_stay_or_go_with_the_cluster(
+async def test_when_deleted_policy_keeps_or_deletes_claims(
     policy, want, cluster_operator, simulated_node, clusters, namespace
 ):
     both = {"whenScaled": "Retain", "whenDeleted": policy}
@@ -341,7 +341,7 @@ async def test_claims_stay_or_go_with_the_cluster(
     await eventually(gone, within=120.0)
 
 
-async def test_claims_follow_a_change_of_the_policy_whoever_else_owns_them(web, clusters, namespace):
+async def test_owner_references_of_claims_follow_retention_policy_and_keep_foreign_owners(web, clusters, namespace):
     found = await claims(clusters, namespace)
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}}
     made = await clusters.create(CONFIG_MAPS, config, Object, namespace=namespace)
@@ -360,7 +360,7 @@ async def test_claims_follow_a_change_of_the_policy_whoever_else_owns_them(web, 
             assert [owner["uid"] for owner in claim["metadata"]["ownerReferences"]] == want
 
 
-async def test_a_cluster_made_again_takes_the_retained_claims(web, clusters, namespace):
+async def test_recreated_statefulcluster_uses_retained_claims(web, clusters, namespace):
     before = names(await claims(clusters, namespace))
     await clusters.delete(STATEFULCLUSTERS, web)
 
@@ -373,7 +373,7 @@ async def test_a_cluster_made_again_takes_the_retained_claims(web, clusters, nam
     assert names(await claims(clusters, namespace)) == before
 
 
-async def test_pods_left_behind_by_an_orphaning_delete_are_taken_back(web, clusters, cluster, namespace):
+async def test_orphaned_pods_are_adopted_by_recreated_statefulcluster(web, clusters, cluster, namespace):
     before = await pods(clusters, namespace)
     assert cluster.kubectl("delete", "stc/web", "--cascade=orphan", "-n", namespace).returncode == 0
     await create(clusters, namespace, replicas=3)
@@ -383,7 +383,7 @@ async def test_pods_left_behind_by_an_orphaning_delete_are_taken_back(web, clust
     assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in after} == {again.metadata.uid}
 
 
-async def test_a_foreign_pod_is_reported_and_neither_counted_nor_removed(web, clusters, api, namespace):
+async def test_foreign_pod_is_reported_but_not_counted_or_removed(web, clusters, api, namespace):
     body = {
         "metadata": {"name": "stranger", "labels": {"app": "web"}},
         "spec": {"containers": [{"name": "main", "image": "x"}]},
@@ -403,7 +403,7 @@ async def test_a_foreign_pod_is_reported_and_neither_counted_nor_removed(web, cl
     assert "stranger" in found
 
 
-async def test_plan_only_says_what_would_be_done_and_does_nothing(web, clusters, proxy, namespace):
+async def test_plan_only_reports_actions_and_changes_nothing(web, clusters, proxy, namespace):
     before = await pods(clusters, namespace)
     await annotate(clusters, web, plan_only="true")
     await change(clusters, web, replicas=5, template=with_image("web:2"))
@@ -422,7 +422,7 @@ async def test_plan_only_says_what_would_be_done_and_does_nothing(web, clusters,
     assert len(await pods(clusters, namespace)) == 5
 
 
-async def test_min_ready_seconds_are_waited_for_and_then_looked_at_again(
+async def test_replicas_become_available_after_min_ready_seconds(
     cluster_operator, simulated_node, clusters, namespace
 ):
     key = await create(clusters, namespace, replicas=2, minReadySeconds=2)
@@ -431,7 +431,7 @@ async def test_min_ready_seconds_are_waited_for_and_then_looked_at_again(
     assert cluster.status.available_replicas == 2
 
 
-async def test_a_pod_that_the_server_refuses_is_reported_and_made_once_it_is_valid(
+async def test_rejected_pod_is_reported_and_created_after_correction(
     cluster_operator, simulated_node, clusters, namespace
 ):
     template = with_image("web:1")
@@ -450,7 +450,7 @@ async def test_a_pod_that_the_server_refuses_is_reported_and_made_once_it_is_val
     assert len(await claims(clusters, namespace)) == 1
 
 
-async def test_a_claim_that_cannot_grow_is_reported_and_tried_once(web, clusters, api, proxy, namespace):
+async def test_claim_that_cannot_grow_is_reported_and_tried_once(web, clusters, api, proxy, namespace):
     for claim in await claims(clusters, namespace):
         await bind(api, namespace, claim)
     await change(clusters, web, volumeClaimTemplates=[a_claim_template("data", "2Mi")])
@@ -471,7 +471,7 @@ async def bind(api: Api, namespace: str, claim: JsonObject) -> None:
     await api.merge(f"{path}/status", {"status": status})
 
 
-async def test_a_lost_claim_of_a_pending_pod_is_set_aside_and_replaced(
+async def test_lost_claim_of_pending_pod_is_set_aside_and_replaced(
     cluster_operator, simulated_node, clusters, api, namespace
 ):
     simulated_node.health = lambda pod: "Pending"
@@ -500,7 +500,7 @@ async def test_a_lost_claim_of_a_pending_pod_is_set_aside_and_replaced(
 
 
 @pytest.mark.exhaustive  # the autoscaler takes its time; what it reads is also read in test_statefulcluster_crd
-async def test_an_autoscaler_finds_its_numbers(web, clusters, cluster, namespace):
+async def test_horizontal_pod_autoscaler_reads_scale_subresource(web, clusters, cluster, namespace):
     made = cluster.kubectl(
         "autoscale", "statefulcluster/web", "--min=2", "--max=5", "--cpu=50%", "-n", namespace
     )
@@ -514,7 +514,7 @@ async def test_an_autoscaler_finds_its_numbers(web, clusters, cluster, namespace
     await eventually(read, within=120.0)
 
 
-async def test_kubectl_waits_for_ready_and_shows_the_columns(web, cluster, namespace):
+async def test_kubectl_wait_and_columns_show_readiness(web, cluster, namespace):
     waited = cluster.kubectl("wait", "stc/web", "--for=condition=Ready", "--timeout=30s", "-n", namespace)
     assert waited.returncode == 0, waited.stderr
     shown = cluster.kubectl("get", "stc", "-n", namespace).stdout.split("\n")

@@ -32,31 +32,31 @@ async def webhooks(client: Client, cluster) -> AsyncIterator[Program]:
         yield program
 
 
-def test_the_one_of_the_documentation_is_accepted_without_a_word(webhooks, cluster, namespace):
+def test_example_from_documentation_is_accepted_without_warning(webhooks, cluster, namespace):
     done = apply(cluster, namespace, a_cluster(annotations=IDLE))
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_selector_that_misses_the_template_is_refused(webhooks, cluster, namespace):
+def test_selector_that_does_not_match_template_is_rejected(webhooks, cluster, namespace):
     done = apply(cluster, namespace, changed(a_cluster(), "spec.template.metadata.labels", {"app": "other"}))
     assert done.returncode != 0
     assert "spec.template.metadata.labels: Invalid value: " in done.stderr
     assert "spec.selector does not match these labels" in done.stderr
 
 
-def test_a_misspelt_annotation_value_is_refused(webhooks, cluster, namespace):
+def test_misspelt_annotation_value_is_rejected_with_suggestion(webhooks, cluster, namespace):
     done = apply(cluster, namespace, a_cluster(annotations={"enge.me/claim-adoption": "never"}))
     assert done.returncode != 0
     assert "did you mean 'Never'?" in done.stderr
 
 
-def test_ordinals_are_accepted_and_warned_of(webhooks, cluster, namespace):
+def test_ordinals_are_accepted_with_warning(webhooks, cluster, namespace):
     done = apply(cluster, namespace, a_cluster(annotations=IDLE, ordinals={"start": 5}))
     assert done.returncode == 0
     assert "Warning: spec.ordinals: is ignored" in done.stderr
 
 
-def test_a_claim_may_grow_and_not_shrink(webhooks, cluster, namespace):
+def test_claim_size_can_grow_but_not_shrink(webhooks, cluster, namespace):
     assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
     larger = apply(cluster, namespace, changed(a_cluster(annotations=IDLE), STORAGE, "2Gi"))
     assert larger.returncode == 0, larger.stderr
@@ -65,7 +65,7 @@ def test_a_claim_may_grow_and_not_shrink(webhooks, cluster, namespace):
     assert "must not shrink (volumes only grow)" in smaller.stderr
 
 
-def test_another_storage_class_is_refused(webhooks, cluster, namespace):
+def test_changed_storage_class_is_rejected(webhooks, cluster, namespace):
     assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
     path = "spec.volumeClaimTemplates.0.spec.storageClassName"
     done = apply(cluster, namespace, changed(a_cluster(annotations=IDLE), path, "other"))
@@ -73,7 +73,7 @@ def test_another_storage_class_is_refused(webhooks, cluster, namespace):
     assert "only spec.resources.requests.storage can change" in done.stderr
 
 
-def test_it_can_be_scaled_while_it_is_there(webhooks, cluster, namespace):
+def test_statefulcluster_can_be_scaled(webhooks, cluster, namespace):
     assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
     done = cluster.kubectl("scale", "-n", namespace, "stc/web", "--replicas=5")
     assert done.returncode == 0, done.stderr
@@ -159,7 +159,7 @@ WITHOUT_CLAIMS = changed(
         ),
     ],
 )
-async def test_nobody_gains_pods_or_claims_or_their_deletion(
+async def test_user_needs_permissions_for_pods_and_claims(
     rules, body, want, policed, webhooks, cluster, api, namespace
 ):
     await grant(api, namespace, WRITE, *rules)
@@ -172,7 +172,7 @@ async def test_nobody_gains_pods_or_claims_or_their_deletion(
     await eventually(judged)  # a new role or policy takes a moment to bite
 
 
-async def test_who_may_not_create_pods_can_still_scale_and_label_what_others_made(
+async def test_user_without_permission_to_create_pods_can_scale_and_label(
     policed, webhooks, cluster, api, namespace
 ):
     await grant(api, namespace, WRITE, SCALE)

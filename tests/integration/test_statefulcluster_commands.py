@@ -36,7 +36,7 @@ def uids(found):
     return {pod["metadata"]["uid"] for pod in found.values()}
 
 
-async def test_a_plan_is_shown_and_nothing_is_done(place, api, client, namespace):
+async def test_plan_only_commands_show_plan_and_change_nothing(place, api, client, namespace):
     before = await pods(api, namespace)
     said = await place.run("plan-only")
     assert "is of revision" in said
@@ -50,7 +50,7 @@ async def test_a_plan_is_shown_and_nothing_is_done(place, api, client, namespace
     assert images(await pods(api, namespace)) == {"registry.k8s.io/nginx-slim:0.25"}
 
 
-async def test_the_ledger_has_a_line_for_every_claim(place, api, namespace):
+async def test_ledger_command_lists_every_claim(place, api, namespace):
     found = await pods(api, namespace)
     said = await place.run("ledger")
     lines = sorted(line.split("\t") for line in said.splitlines())
@@ -59,7 +59,7 @@ async def test_the_ledger_has_a_line_for_every_claim(place, api, namespace):
     assert all(line[3] for line in lines)
 
 
-async def test_a_restart_keeps_names_and_claims_and_an_undo_brings_the_template_before_back(
+async def test_restart_command_keeps_claims_and_undo_command_restores_template(
     place, api, namespace
 ):
     first = await pods(api, namespace)

@@ -72,7 +72,7 @@ async def pods(api, namespace):
 
 
 @pytest.mark.parametrize("way", ["at-once", "one-by-one"])
-async def test_a_set_becomes_a_cluster_with_the_same_claims_and_volumes(way, place, api, namespace):
+async def test_statefulset_is_converted_with_same_claims_and_volumes(way, place, api, namespace):
     before = await a_set(api, namespace)
     assert sorted(before) == ["www-web-0", "www-web-1", "www-web-2"]
     await place.run("before")
@@ -84,7 +84,7 @@ async def test_a_set_becomes_a_cluster_with_the_same_claims_and_volumes(way, pla
     assert not await api.exists(f"{SETS.format(namespace)}/web")
 
 
-async def test_a_cluster_becomes_a_set_with_the_same_volumes(place, api, namespace):
+async def test_statefulcluster_is_converted_back_with_same_volumes(place, api, namespace):
     await a_set(api, namespace)
     await place.run("before")
     await place.run("at-once")

@@ -40,7 +40,7 @@ def clusters(definition, namespace):
     return STATEFULCLUSTERS.path(namespace)
 
 
-async def test_plain_kubectl_apply_takes_the_definition_without_a_warning(definition, api):
+async def test_kubectl_apply_accepts_crd_without_warning(definition, api):
     # Where another test has put it there by server-side apply before, kubectl says that it has no copy.
     assert [line for line in definition.stderr.splitlines() if "last-applied-configuration" not in line] == []
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/statefulclusters.enge.me"
@@ -50,7 +50,7 @@ async def test_plain_kubectl_apply_takes_the_definition_without_a_warning(defini
     assert states == {"NamesAccepted": "True", "Established": "True"}
 
 
-async def test_the_committed_input_is_what_this_api_server_serves(api, cluster):
+async def test_committed_openapi_input_equals_that_of_api_server(api, cluster):
     if cluster.version != f"v{versions.DEFAULT.release}":
         pytest.skip(f"it is that of Kubernetes {versions.DEFAULT.name}, and this is {cluster.version}")
     served = compact(await api.get("/openapi/v3/apis/apps/v1"))
@@ -59,7 +59,7 @@ async def test_the_committed_input_is_what_this_api_server_serves(api, cluster):
     assert different == [], "kubectl get --raw /openapi/v3/apis/apps/v1 | python -m quintet.manifests.openapi"
 
 
-async def test_whatever_this_api_server_takes_in_a_statefulset_the_definition_takes_too(api):
+async def test_crd_accepts_every_statefulset_that_api_server_accepts(api):
     served = compact(await api.get("/openapi/v3/apis/apps/v1"))
     (root,) = ROOTS
     theirs, ours = (
@@ -68,7 +68,7 @@ async def test_whatever_this_api_server_takes_in_a_statefulset_the_definition_ta
     assert [*incompatible(theirs, ours, "")] == []
 
 
-async def test_the_statefulset_of_the_documentation_is_taken_with_only_api_version_and_kind_changed(
+async def test_documented_statefulset_is_accepted_with_changed_api_version_and_kind(
     api, clusters, namespace
 ):
     stored = await api.create(clusters, a_cluster())
@@ -92,7 +92,7 @@ def without_additions(written, stored):
     return stored
 
 
-async def test_what_kubectl_shows_of_a_statefulset_can_be_taken_over(api, clusters, namespace):
+async def test_statefulset_as_shown_by_kubectl_is_accepted(api, clusters, namespace):
     path = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
     shown = await api.create(
         path, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"}, "spec": WEB}
@@ -138,7 +138,7 @@ def values(schema, path=()):
 
 
 @pytest.mark.parametrize("examples", [3, pytest.param(10, marks=pytest.mark.exhaustive)])
-async def test_every_field_of_a_statefulset_spec_is_kept_and_nothing_is_pruned(examples, api, clusters):
+async def test_every_statefulset_spec_field_is_stored_without_pruning(examples, api, clusters):
     schema = structural(committed(), ROOTS[0])
     names = iter(range(10**6))
     loop = asyncio.get_running_loop()
@@ -168,7 +168,7 @@ async def test_every_field_of_a_statefulset_spec_is_kept_and_nothing_is_pruned(e
     await asyncio.to_thread(kept)
 
 
-async def test_as_with_a_statefulset_null_and_an_empty_text_are_as_good_as_nothing(api, clusters):
+async def test_null_and_empty_values_are_treated_as_in_statefulset(api, clusters):
     body = changed(a_cluster(), "spec.template.metadata.creationTimestamp", "x")
     body["spec"]["template"]["metadata"] |= {"creationTimestamp": None, "annotations": None}
     body["spec"]["template"]["spec"] |= {"volumes": None, "restartPolicy": ""}
@@ -234,7 +234,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("body", "want"), REFUSED.values(), ids=REFUSED)
-async def test_the_api_server_refuses_it_without_any_webhook(body, want, api, clusters):
+async def test_api_server_rejects_invalid_object_without_webhook(body, want, api, clusters):
     with pytest.raises(RefusedError) as refusal:
         await api.create(clusters, body)
     assert refusal.value.code == 422, refusal.value
@@ -257,7 +257,7 @@ async def test_the_api_server_refuses_it_without_any_webhook(body, want, api, cl
         ),
     ],
 )
-async def test_the_api_server_keeps_what_must_not_change_without_any_webhook(
+async def test_api_server_rejects_immutable_change_without_webhook(
     path, value, want, api, clusters
 ):
     stored = await api.create(clusters, a_cluster())
@@ -266,13 +266,13 @@ async def test_the_api_server_keeps_what_must_not_change_without_any_webhook(
     assert want in str(refusal.value)
 
 
-async def test_a_claim_template_may_grow(api, clusters):
+async def test_claim_template_can_grow(api, clusters):
     stored = await api.create(clusters, a_cluster())
     larger = changed(stored, "spec.volumeClaimTemplates.0.spec.resources.requests.storage", "2Gi")
     assert (await api.update(f"{clusters}/web", larger))["metadata"]["generation"] == 2
 
 
-async def test_it_scales_like_a_statefulset(api, clusters, cluster, namespace):
+async def test_scale_subresource_works_like_that_of_statefulset(api, clusters, cluster, namespace):
     await api.create(clusters, a_cluster())
     status = {"status": {"replicas": 2, "selector": "app=nginx", "ready": "2/3", "updatedReplicas": 1}}
     await api.merge(
@@ -294,7 +294,7 @@ async def test_it_scales_like_a_statefulset(api, clusters, cluster, namespace):
 @pytest.mark.parametrize(
     "sample", sorted((ROOT / "config/samples").glob("statefulcluster*.yaml")), ids=lambda path: path.stem
 )
-async def test_the_samples_are_accepted_and_nothing_of_them_is_pruned(sample, api, clusters):
+async def test_samples_are_accepted_without_pruning(sample, api, clusters):
     for body in yaml.safe_load_all(sample.read_text()):
         if body["kind"] == "StatefulCluster":
             stored = await api.create(clusters, body)
@@ -302,7 +302,7 @@ async def test_the_samples_are_accepted_and_nothing_of_them_is_pruned(sample, ap
             assert json.dumps(body)
 
 
-async def test_two_appliers_share_the_lists_of_a_template(api, clusters):
+async def test_server_side_apply_merges_lists_of_two_managers(api, clusters):
     await api.create(clusters, a_cluster())
     sidecar = {
         "name": "sidecar",

@@ -58,7 +58,7 @@ async def consumers(scene: Scene) -> list[str]:
     return [each.name for each in await scene.jetstream.consumers(STREAM)]
 
 
-async def test_a_subscription_gets_a_consumer_and_says_so(scene: Scene):
+async def test_subscription_gets_consumer_and_reports_it(scene: Scene):
     await scene.subscribe(types=["order created.v1", TYPE])
     found = await scene.found("orders", "DispatcherNotPulling")
     name = consumer_name(found.metadata)
@@ -74,7 +74,7 @@ async def test_a_subscription_gets_a_consumer_and_says_so(scene: Scene):
     assert info.config.deliver_policy == "new"
 
 
-async def test_mistakes_are_all_said_at_once_and_the_types_are_shown_all_the_same(scene: Scene):
+async def test_all_validation_errors_are_reported_and_types_are_shown(scene: Scene):
     await scene.subscribe(source="", sink="http://orders.elsewhere.svc.cluster.local")
     found = await scene.found("orders", "InvalidSpec")
     message = found.status.conditions[0].message
@@ -84,7 +84,7 @@ async def test_mistakes_are_all_said_at_once_and_the_types_are_shown_all_the_sam
     assert await consumers(scene) == []
 
 
-async def test_a_mistake_made_later_keeps_the_consumer_so_that_nothing_is_lost(scene: Scene):
+async def test_later_validation_error_keeps_consumer(scene: Scene):
     await scene.subscribe()
     await scene.found("orders", "DispatcherNotPulling")
     await scene.change("orders", sink="http://wrong")
@@ -92,7 +92,7 @@ async def test_a_mistake_made_later_keeps_the_consumer_so_that_nothing_is_lost(s
     assert len(await consumers(scene)) == 1
 
 
-async def test_the_backend_is_chosen_by_name_by_label_or_because_it_is_the_only_one(
+async def test_backend_is_chosen_by_name_label_or_as_only_one(
     scene: Scene, client: Client
 ):
     await scene.subscribe("named", backend="second")
@@ -108,7 +108,7 @@ async def test_the_backend_is_chosen_by_name_by_label_or_because_it_is_the_only_
     assert found.status.backend.name == BACKEND
 
 
-async def test_with_event_mesh_the_delivery_is_set_up_elsewhere(scene: Scene, client: Client):
+async def test_eventmesh_backend_reports_delivery_by_eventmesh(scene: Scene, client: Client):
     await a_backend(client, scene.namespace, "", "mesh", "beb")
     await scene.subscribe(backend="mesh")
     await scene.found("orders", "DeliveryByEventMesh")
@@ -116,7 +116,7 @@ async def test_with_event_mesh_the_delivery_is_set_up_elsewhere(scene: Scene, cl
     await gone(client, SUBSCRIPTIONS, scene.key("orders"))
 
 
-async def test_a_sink_that_is_not_there_is_told_and_noticed_when_it_comes(scene: Scene, client: Client):
+async def test_missing_sink_service_is_reported_until_it_exists(scene: Scene, client: Client):
     await scene.subscribe(sink=f"http://late.{scene.namespace}.svc.cluster.local")
     found = await scene.found("orders", "SinkNotFound")
     assert "'late'" in found.status.conditions[0].message
@@ -124,7 +124,7 @@ async def test_a_sink_that_is_not_there_is_told_and_noticed_when_it_comes(scene:
     await scene.found("orders", "DispatcherNotPulling")
 
 
-async def test_a_service_that_leads_out_of_the_cluster_is_no_sink(scene: Scene, client: Client):
+async def test_external_name_service_is_rejected_as_sink(scene: Scene, client: Client):
     await a_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")
     await scene.subscribe(sink=f"http://out.{scene.namespace}.svc.cluster.local")
     await scene.found("orders", "SinkLeavesCluster")
@@ -139,7 +139,7 @@ def _disconnected(scene: Scene) -> None:
     assert not scene.nats.connected
 
 
-async def test_a_consumer_that_somebody_deleted_is_made_again(scene: Scene):
+async def test_deleted_consumer_is_recreated(scene: Scene):
     await scene.subscribe()
     await scene.found("orders", "DispatcherNotPulling")
     name = (await consumers(scene))[0]
@@ -151,7 +151,7 @@ async def test_a_consumer_that_somebody_deleted_is_made_again(scene: Scene):
     await eventually(back)
 
 
-async def test_a_consumer_that_somebody_changed_is_put_right(scene: Scene):
+async def test_changed_consumer_is_restored(scene: Scene):
     await scene.subscribe()
     await scene.found("orders", "DispatcherNotPulling")
     name = (await consumers(scene))[0]
@@ -169,7 +169,7 @@ async def test_a_consumer_that_somebody_changed_is_put_right(scene: Scene):
     await eventually(right)
 
 
-async def test_deletion_waits_for_the_server_and_says_so(scene: Scene, client: Client):
+async def test_deletion_waits_for_nats_server_and_reports_it(scene: Scene, client: Client):
     await scene.subscribe()
     found = await scene.found("orders", "DispatcherNotPulling")
     await scene.server.kill()
@@ -196,7 +196,7 @@ async def _none(scene: Scene) -> None:
     assert await consumers(scene) == []
 
 
-async def test_deletion_does_not_wait_for_ever_and_what_is_left_behind_is_swept_up_later(
+async def test_deletion_ends_without_server_and_consumer_is_removed_later(
     scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
@@ -217,7 +217,7 @@ async def test_deletion_does_not_wait_for_ever_and_what_is_left_behind_is_swept_
     await eventually(swept)
 
 
-async def test_consumers_of_others_on_the_same_stream_are_left_alone(
+async def test_foreign_consumers_on_stream_are_kept(
     scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(hands, "SWEEP_SECONDS", 0.0)
@@ -230,7 +230,7 @@ async def test_consumers_of_others_on_the_same_stream_are_left_alone(
     assert await consumers(scene) == ["somebody-elses"]
 
 
-async def test_a_subscription_whose_backend_is_gone_can_go_too(scene: Scene, client: Client):
+async def test_subscription_of_deleted_backend_can_be_deleted(scene: Scene, client: Client):
     await scene.subscribe()
     found = await scene.found("orders", "DispatcherNotPulling")
     await client.delete(EVENTINGBACKENDS, scene.key(BACKEND))
@@ -239,7 +239,7 @@ async def test_a_subscription_whose_backend_is_gone_can_go_too(scene: Scene, cli
     await gone(client, SUBSCRIPTIONS, found.key)
 
 
-async def test_a_whole_namespace_can_go_though_its_server_is_gone_already(
+async def test_namespace_can_be_deleted_without_nats_server(
     scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(controller, "SHORT_FAREWELL", 0.0)
@@ -256,7 +256,7 @@ async def test_a_whole_namespace_can_go_though_its_server_is_gone_already(
     await client.patch(EVENTINGBACKENDS, scene.key(BACKEND), free, Object)
 
 
-async def test_one_that_moves_to_another_backend_leaves_no_consumer_behind(scene: Scene, client: Client):
+async def test_subscription_moved_to_other_backend_leaves_no_consumer(scene: Scene, client: Client):
     await scene.subscribe()
     found = await scene.found("orders", "DispatcherNotPulling")
     second = scene.key("second")
@@ -305,7 +305,7 @@ async def said(client: Client, scene: Scene) -> list[tuple[str, str]]:
     ]
 
 
-async def test_two_backends_that_share_a_stream_share_the_consumer_when_one_moves(
+async def test_backends_that_share_stream_share_consumer_when_subscription_moves(
     scene: Scene, client: Client
 ):
     await scene.subscribe()
@@ -330,7 +330,7 @@ async def _uid(client: Client, key: ObjectKey) -> str:
     return (await client.get(EVENTINGBACKENDS, key, Object)).metadata.uid
 
 
-async def test_a_restart_with_everything_in_place_writes_nothing(
+async def test_operator_restart_with_unchanged_subscription_writes_nothing(
     scene: Scene, client: Client, cluster: Cluster
 ):
     await scene.subscribe()
@@ -344,7 +344,7 @@ async def test_a_restart_with_everything_in_place_writes_nothing(
     assert after.metadata.finalizers == before.metadata.finalizers
 
 
-async def test_no_consumer_is_there_of_one_that_never_had_a_backend(scene: Scene, client: Client):
+async def test_subscription_without_backend_never_had_consumer(scene: Scene, client: Client):
     await scene.subscribe(backend="none")
     found = await scene.found("orders", "BackendNotFound")
     await client.delete(SUBSCRIPTIONS, found.key)

@@ -53,7 +53,7 @@ def deployments(namespace: str) -> str:
     return f"/apis/apps/v1/namespaces/{namespace}/deployments"
 
 
-async def test_everything_that_is_asked_for_is_there_and_ready(operator, api: Api, client: Client, flavour):
+async def test_all_components_of_quintet_become_ready(operator, api: Api, client: Client, flavour):
     from quintet.apis.suite import QuintetSpec
 
     await wanted(api)
@@ -69,7 +69,7 @@ async def test_everything_that_is_asked_for_is_there_and_ready(operator, api: Ap
         assert owners == want, f"{body['kind']} {key_of(body)}"
 
 
-async def test_it_is_available_once_the_api_server_asks_the_webhooks(
+async def test_component_is_available_when_api_server_calls_its_webhooks(
     api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
 ):
     async with (
@@ -85,7 +85,7 @@ async def test_it_is_available_once_the_api_server_asks_the_webhooks(
             await with_condition(client, "Available", "True")
 
 
-async def test_a_change_to_any_sort_of_object_is_taken_back(operator, api: Api, client: Client, flavour):
+async def test_changed_owned_object_of_every_kind_is_restored(operator, api: Api, client: Client, flavour):
     from quintet.apis.suite import QuintetSpec
 
     await wanted(api, controllers=["checkup"])
@@ -108,7 +108,7 @@ async def test_a_change_to_any_sort_of_object_is_taken_back(operator, api: Api, 
     await eventually(back, within=120)
 
 
-async def test_what_somebody_removes_or_changes_is_put_back(operator, api: Api, client: Client, namespace):
+async def test_deleted_or_changed_owned_object_is_restored(operator, api: Api, client: Client, namespace):
     await wanted(api, controllers=["checkup"])
     await settled(client)
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-checkup"
@@ -123,7 +123,7 @@ async def test_what_somebody_removes_or_changes_is_put_back(operator, api: Api, 
     await eventually(back, within=60)
 
 
-async def test_what_goes_under_our_hands_is_made_again_and_nobody_is_told_of_trouble(
+async def test_object_deleted_during_write_is_recreated_without_error_status(
     operator, api: Api, client: Client, proxy: FaultProxy
 ):
     await wanted(api, controllers=["checkup"])
@@ -148,7 +148,7 @@ async def test_what_goes_under_our_hands_is_made_again_and_nobody_is_told_of_tro
     assert said == [], f"\n{proxy.trace}"
 
 
-async def test_a_controller_that_is_taken_out_loses_its_workload_and_rights_but_no_object_of_a_user(
+async def test_removed_controller_loses_workload_and_permissions_but_no_user_object(
     operator, api: Api, client: Client, namespace
 ):
     await wanted(api, controllers=["checkup", "jsonserver"])
@@ -173,7 +173,7 @@ async def test_a_controller_that_is_taken_out_loses_its_workload_and_rights_but_
     assert await there(api, f"{CRDS}/jsonservers.example.com")
 
 
-async def test_the_end_of_the_quintet_is_the_end_of_all_that_it_owns_and_of_nothing_else(
+async def test_deleting_quintet_deletes_its_owned_objects_and_keeps_crds(
     operator, api: Api, client: Client, namespace
 ):
     await wanted(api, controllers=["checkup"])
@@ -189,7 +189,7 @@ async def test_the_end_of_the_quintet_is_the_end_of_all_that_it_owns_and_of_noth
     assert await there(api, f"{CRDS}/quintets.quintet.dev")
 
 
-async def test_a_definition_is_not_changed_where_objects_could_break(operator, api: Api, client: Client):
+async def test_crd_is_not_changed_when_stored_objects_could_break(operator, api: Api, client: Client):
     await wanted(api, controllers=["checkup"])
     await settled(client)
     path = f"{CRDS}/checkups.kiagnose.io"
@@ -208,7 +208,7 @@ async def test_a_definition_is_not_changed_where_objects_could_break(operator, a
     await with_condition(client, "Degraded", "False")
 
 
-async def test_an_object_that_was_there_first_is_not_taken_over(
+async def test_existing_foreign_object_is_not_taken_over(
     operator, api: Api, client: Client, namespace
 ):
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts"
@@ -219,13 +219,13 @@ async def test_an_object_that_was_there_first_is_not_taken_over(
     assert await owned(api, deployments(namespace)) == [], "nothing runs while its rights are not as wanted"
 
 
-async def test_there_can_be_only_one(operator, api: Api):
+async def test_second_quintet_is_rejected(operator, api: Api):
     body = {"apiVersion": "quintet.dev/v1alpha1", "kind": "Quintet", "metadata": {"name": "another"}}
     with pytest.raises(RefusedError, match="there is one Quintet per cluster, named 'quintet'"):
         await api.create(PATH, {**body, "spec": {}})
 
 
-async def test_nothing_is_written_when_all_is_as_wanted_nor_by_a_restart(
+async def test_unchanged_quintet_causes_no_writes_even_after_restart(
     api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
 ):
     def written() -> list[str]:
@@ -247,7 +247,7 @@ async def test_nothing_is_written_when_all_is_as_wanted_nor_by_a_restart(
         assert written() == before
 
 
-async def test_the_flavour_kiagnose_installs_the_controller_of_checkups_under_its_own_names(
+async def test_kiagnose_flavour_installs_checkup_controller_under_its_own_names(
     api: Api, client: Client, proxy: FaultProxy, namespace, tmp_path, simulated_node
 ):
     flavour = in_namespace(KIAGNOSE, namespace, "q:1")

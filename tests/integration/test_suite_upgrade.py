@@ -119,7 +119,7 @@ async def test_controllers_are_upgraded_one_at_a_time(operator, api: Api, client
 
 
 @pytest.mark.timeout(900)
-async def test_a_version_that_does_not_come_up_is_taken_back_and_the_others_stay(
+async def test_failing_version_is_rolled_back_and_other_controllers_stay(
     api: Api, client: Client, proxy: FaultProxy, namespace, tmp_path, node
 ):
     patient = a_flavour(namespace)
@@ -149,7 +149,7 @@ async def test_a_version_that_does_not_come_up_is_taken_back_and_the_others_stay
             await with_condition(client, "Degraded", "False")
 
 
-async def test_another_topology_never_runs_a_controller_twice(operator, api: Api, client: Client, namespace):
+async def test_topology_change_never_runs_controller_twice(operator, api: Api, client: Client, namespace):
     await wanted(api, controllers=["checkup", "jsonserver"])
     await settled(client)
     async with recorded(api, namespace) as seen:

@@ -84,7 +84,7 @@ async def refusal(api: Api, path: str, body: Any) -> str:
     "changes",
     [pytest.param(FEW, id="some"), pytest.param(MANY, id="many", marks=pytest.mark.exhaustive)],
 )
-async def test_both_refuse_the_same(body, changes, kinds, api: Api, namespace):
+async def test_validate_command_and_api_server_reject_same_objects(body, changes, kinds, api: Api, namespace):
     kind = body["apiVersion"], body["kind"]
     schema, admission = parts(*kind)
     path = admission.resource.path(namespace)

@@ -83,7 +83,7 @@ async def make(client: Client, namespace: str, *names: str) -> None:
         await client.create(CONFIG_MAPS, a_config_map(name), Object, namespace=namespace)
 
 
-async def test_one_request_both_lists_and_watches(client, through_proxy, proxy, namespace):
+async def test_one_request_lists_and_watches(client, through_proxy, proxy, namespace):
     await make(client, namespace, "a", "b")
     async with watching(through_proxy, namespace, labels="!theirs") as watched:
         await watched.shows("a", "b")
@@ -102,7 +102,7 @@ async def test_one_request_both_lists_and_watches(client, through_proxy, proxy, 
         pytest.param(Answer(500, "InternalError"), id="etcd is too old for it"),
     ],
 )
-async def test_a_server_without_watch_lists_is_listed_by_pages(
+async def test_server_without_watch_list_is_listed_in_pages(
     client, through_proxy, proxy, namespace, refusal
 ):
     proxy.inject(refusal, when=lambda request: "sendInitialEvents" in request.query, times=None)
@@ -123,7 +123,7 @@ async def test_a_server_without_watch_lists_is_listed_by_pages(
         pytest.param(GoneEvent(), id="the version is too old"),
     ],
 )
-async def test_nothing_is_missed_whatever_happens_to_the_connection(
+async def test_no_change_is_missed_when_connection_fails(
     client, through_proxy, proxy, namespace, fault
 ):
     await make(client, namespace, "stays", "goes", "changes")
@@ -142,7 +142,7 @@ async def test_nothing_is_missed_whatever_happens_to_the_connection(
     assert new == ["added comes", "changed changes", "removed goes"], "unchanged objects made work again"
 
 
-async def test_a_broken_watch_is_resumed_and_not_listed_anew(client, through_proxy, proxy, namespace):
+async def test_broken_watch_resumes_without_new_list(client, through_proxy, proxy, namespace):
     await make(client, namespace, "a")
     async with watching(through_proxy, namespace) as watched:
         await watched.shows("a")
@@ -156,7 +156,7 @@ async def test_a_broken_watch_is_resumed_and_not_listed_anew(client, through_pro
     assert int(again[0].request.query["resourceVersion"]) > 0
 
 
-async def test_a_list_that_is_half_in_does_not_count_as_seen(client, through_proxy, proxy, namespace):
+async def test_incomplete_list_does_not_count_as_synced(client, through_proxy, proxy, namespace):
     """Otherwise a key would be decided on although the cache still lacks our own last write for it."""
     await make(client, namespace, "early", "late")
     # What Kubernetes puts into every namespace, at a time of its own, would be seen as well.
@@ -183,7 +183,7 @@ async def test_a_list_that_is_half_in_does_not_count_as_seen(client, through_pro
         await eventually(whole)
 
 
-async def test_bookmarks_move_the_point_of_resumption_past_what_others_do(
+async def test_bookmarks_advance_resume_version(
     client, through_proxy, proxy, namespace
 ):
     # The server ends a watch of a few seconds with a bookmark two seconds before.
@@ -200,7 +200,7 @@ async def test_bookmarks_move_the_point_of_resumption_past_what_others_do(
         await proxy.wait_for(past_it, within=60)
 
 
-async def test_the_watch_counts_as_dead_only_after_a_long_silence(through_proxy, proxy, namespace):
+async def test_watch_is_dead_only_after_long_silence(through_proxy, proxy, namespace):
     patience = Patience(stall=1.0, first_retry=0.05, last_retry=0.1, dead=30.0)
     clock = FastClock()
     async with watching(through_proxy, namespace, patience, clock) as watched:
@@ -232,7 +232,7 @@ class NotedSleeps(SystemClock):
         await asyncio.sleep(0.001)
 
 
-async def test_during_an_outage_the_server_is_asked_less_often_but_every_few_seconds(
+async def test_retries_during_outage_slow_down_to_a_few_seconds(
     through_proxy, proxy, namespace
 ):
     clock = NotedSleeps()
@@ -247,7 +247,7 @@ async def test_during_an_outage_the_server_is_asked_less_often_but_every_few_sec
         assert want / 2 <= pause <= want, clock.sleeps
 
 
-async def test_an_object_that_does_not_decode_leaves_the_others_served_and_says_so_on_itself(
+async def test_object_that_cannot_be_decoded_is_reported_and_others_are_served(
     widgets: Client, cluster, namespace
 ):
     bad, good = ObjectKey(namespace, "bad"), ObjectKey(namespace, "good")
@@ -272,7 +272,7 @@ async def test_an_object_that_does_not_decode_leaves_the_others_served_and_says_
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.exhaustive)])
-async def test_many_objects_take_less_than_one_and_a_half_kilobytes_each(count, client, namespace, cluster):
+async def test_cached_object_uses_less_than_1500_bytes(count, client, namespace, cluster):
     """Listed, then watched: the memory of the cache alone, counted by the allocator."""
     gate = asyncio.Semaphore(16)
 

@@ -83,13 +83,13 @@ def conform(tool, program, schemas):
     return check
 
 
-def test_every_file_in_the_repository_conforms(conform):
+def test_every_manifest_in_repository_conforms_to_schema(conform):
     valid, others = conform(*shown())
     assert others == []
     assert valid >= len(shown())
 
 
-def test_every_file_of_a_release_conforms(conform, dist):
+def test_every_manifest_of_release_conforms_to_schema(conform, dist):
     files = [
         dist / name
         for name in ("install.yaml", "quintet.yaml", "kiagnose-install.yaml", "kiagnose-quintet.yaml")
@@ -105,7 +105,7 @@ def test_every_file_of_a_release_conforms(conform, dist):
     [(), ("--set=networkPolicy.enabled=false,operator.replicas=3,image.digest=sha256:abc",)],
     ids=["as it comes", "with other values"],
 )
-def test_what_the_chart_gives_conforms(conform, helm, tmp_path, options):
+def test_rendered_chart_conforms_to_schema(conform, helm, tmp_path, options):
     done = helm("template", "quintet", str(ROOT / "charts/quintet"), "--include-crds", *options)
     assert done.returncode == 0, done.stderr
     (tmp_path / "rendered.yaml").write_text(done.stdout)
@@ -116,7 +116,7 @@ def test_what_the_chart_gives_conforms(conform, helm, tmp_path, options):
 
 @pytest.mark.parametrize("topology", list(Topology))
 @pytest.mark.parametrize("flavour", [QUINTET, KIAGNOSE], ids=lambda flavour: flavour.name)
-def test_what_the_operator_makes_conforms(conform, tmp_path, topology, flavour):
+def test_objects_created_by_operator_conform_to_schema(conform, tmp_path, topology, flavour):
     (tmp_path / "made.yaml").write_text(as_yaml(*made(topology, flavour)))
     valid, others = conform(tmp_path / "made.yaml")
     assert others == []
@@ -138,7 +138,7 @@ def made(topology, flavour=QUINTET):
     ],
     ids=lambda each: ".".join(map(str, each)) if isinstance(each, tuple) else "",
 )
-def test_a_mistake_in_a_deployment_would_be_found(conform, tmp_path, place, value):
+def test_conformance_check_finds_invalid_deployment(conform, tmp_path, place, value):
     deployment = next(body for body in made(Topology.COMBINED) if body["kind"] == "Deployment")
     *above, last = place
     below = deployment
@@ -150,7 +150,7 @@ def test_a_mistake_in_a_deployment_would_be_found(conform, tmp_path, place, valu
     assert (valid, len(others)) == (0, 1)
 
 
-def test_a_mistake_in_an_object_of_ours_would_be_found(conform, tmp_path):
+def test_conformance_check_finds_invalid_custom_resource(conform, tmp_path):
     body = yaml.safe_load((ROOT / "config/samples/jsonserver.yaml").read_text())
     body["spec"]["replica"] = 2
     (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(body))
@@ -172,11 +172,11 @@ def scored(tool, *paths):
 
 
 @pytest.mark.parametrize("topology", list(Topology))
-def test_kube_score_finds_only_what_we_know_and_have_a_reason_for(tool, dist, tmp_path, topology):
+def test_kube_score_finds_only_known_exceptions(tool, dist, tmp_path, topology):
     (tmp_path / "made.yaml").write_text(as_yaml(*made(topology)))
     assert scored(tool, tmp_path / "made.yaml", dist / "install.yaml") == set(KNOWN)
 
 
-def test_what_goes_without_the_operator_also_goes_without_network_policies(tool):
+def test_manager_manifest_without_operator_lacks_only_network_policy(tool):
     found = scored(tool, ROOT / "config/default/manager.yaml")
     assert found - set(KNOWN) == {"The pod does not have a matching NetworkPolicy"}

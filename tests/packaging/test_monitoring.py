@@ -26,14 +26,14 @@ def rules(tmp_path):
     return path
 
 
-def test_prometheus_takes_every_alert(tool, rules):
+def test_promtool_accepts_every_alert(tool, rules):
     done = tool("promtool")("check", "rules", "--lint=all", "--lint-fatal", str(rules))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(ALERTS)} rules found" in done.stdout
 
 
 @pytest.mark.parametrize("path", BOARDS, ids=lambda path: path.stem)
-def test_prometheus_takes_every_query_of_a_board(tool, tmp_path, path):
+def test_promtool_accepts_every_dashboard_query(tool, tmp_path, path):
     recorded = [
         {"record": f"board:panel_{number}", "expr": plain(query)}
         for number, (_, query) in enumerate(of_board(path))
@@ -155,7 +155,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("alert", "series", "minute", "want"), CASES.values(), ids=CASES.keys())
-def test_an_alert_comes_when_it_should_and_only_then(tool, rules, tmp_path, alert, series, minute, want):
+def test_alert_fires_exactly_when_expected(tool, rules, tmp_path, alert, series, minute, want):
     (declared,) = [each for each in ALERTS if each.name == alert]
     expected = []
     if want is not None:
@@ -182,7 +182,7 @@ def test_an_alert_comes_when_it_should_and_only_then(tool, rules, tmp_path, aler
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_helm_gives_the_same_alerts_as_the_file(helm):
+def test_chart_alerts_equal_alert_file(helm):
     done = helm("template", "quintet", str(CHART), "--namespace", QUINTET.namespace,
                 "--set", "prometheusRule.enabled=true,serviceMonitor.enabled=true")  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -215,7 +215,7 @@ async def removed(installed: Administrator, upgraded: Upgrade) -> Administrator:
     return installed
 
 
-async def test_olm_runs_the_operator_as_the_bundle_says(installed: Administrator):
+async def test_olm_runs_operator_as_declared_in_bundle(installed: Administrator):
     version = installed.system.get("clusterserviceversions", f"quintet.v{__version__}")
     unmet = [
         each for each in version["status"]["requirementStatus"] if not each["status"].startswith("Present")
@@ -226,7 +226,7 @@ async def test_olm_runs_the_operator_as_the_bundle_says(installed: Administrator
     assert deployment["status"]["availableReplicas"] == deployment["spec"]["replicas"] == 2
 
 
-async def test_olm_gives_the_operator_no_more_than_the_documentation_says(installed: Administrator):
+async def test_olm_grants_operator_only_documented_permissions(installed: Administrator):
     def as_texts(rules: Iterable[JsonObject]) -> set[str]:
         return {json.dumps(each, sort_keys=True) for each in rules}
 
@@ -243,7 +243,7 @@ async def test_olm_gives_the_operator_no_more_than_the_documentation_says(instal
     assert as_texts(held) == as_texts([*cluster, *own_namespace, lifted])
 
 
-async def test_every_controller_works(installed: Administrator, used: Place):
+async def test_every_controller_works_after_olm_install(installed: Administrator, used: Place):
     pods = installed.system.get("pods", "", "-l", "app.kubernetes.io/managed-by=quintet-operator")["items"]
     accounts = {pod["spec"]["serviceAccountName"] for pod in pods}
     assert accounts == {f"quintet-{name}" for name in COMPONENTS}, installed.situation()
@@ -251,11 +251,11 @@ async def test_every_controller_works(installed: Administrator, used: Place):
     assert "Invalid JSON configuration." in refused
 
 
-async def test_nobody_misses_a_right(installed: Administrator, used: Place):
+async def test_no_request_is_forbidden_after_olm_install(installed: Administrator, used: Place):
     assert installed.refusals() == []
 
 
-async def test_the_next_version_replaces_the_first(installed: Administrator, upgraded: Upgrade):
+async def test_next_version_replaces_first_with_olm(installed: Administrator, upgraded: Upgrade):
     assert await installed.service_versions() == {f"quintet.v{upgraded.after.version}": "Succeeded"}
     deployment = installed.system.get("deployment", "quintet-operator")
     assert deployment["metadata"]["labels"]["olm.owner"] == f"quintet.v{upgraded.after.version}"
@@ -265,21 +265,21 @@ async def test_the_next_version_replaces_the_first(installed: Administrator, upg
     assert NEW_FIELD in status["properties"]
 
 
-async def test_users_notice_nothing_of_an_upgrade(upgraded: Upgrade):
+async def test_olm_upgrade_causes_no_failed_request_and_no_pod_restart(upgraded: Upgrade):
     assert set(upgraded.answers) == {"200"}, upgraded.answers
     assert restarts(upgraded.shop) == upgraded.pods_before, "the same pods, none of them started again"
 
 
-async def test_admission_is_never_away_during_an_upgrade(upgraded: Upgrade):
+async def test_admission_stays_available_during_olm_upgrade(upgraded: Upgrade):
     assert set(upgraded.reviews.right) == {TAKEN}, upgraded.reviews.right
     assert set(upgraded.reviews.wrong) == {REFUSED}, upgraded.reviews.wrong
 
 
-async def test_nobody_misses_a_right_after_an_upgrade(installed: Administrator, upgraded: Upgrade):
+async def test_no_request_is_forbidden_after_olm_upgrade(installed: Administrator, upgraded: Upgrade):
     assert installed.refusals() == []
 
 
-async def test_every_plan_of_olm_was_carried_out(installed: Administrator, upgraded: Upgrade):
+async def test_every_olm_install_plan_completed(installed: Administrator, upgraded: Upgrade):
     plans = await installed.api.get(INSTALL_PLANS)
     phases = {
         name: plan["status"]["phase"]
@@ -290,14 +290,14 @@ async def test_every_plan_of_olm_was_carried_out(installed: Administrator, upgra
     assert phases == {f"quintet.v{version}": "Complete" for version in versions}
 
 
-async def test_removing_it_leaves_what_users_made(removed: Administrator, upgraded: Upgrade):
+async def test_olm_removal_keeps_user_objects(removed: Administrator, upgraded: Upgrade):
     shop = upgraded.shop
     assert shop.get("jsonserver", "app-books")["spec"]["jsonConfig"] == BOOKS
     assert restarts(shop) == upgraded.pods_before, "it serves on without a controller"
     shop.kubectl("annotate", "jsonserver", "app-books", "seen=yes")
 
 
-async def test_removing_it_leaves_definitions_and_roles_for_people_and_nothing_else(removed: Administrator):
+async def test_olm_removal_keeps_only_crds_and_user_roles(removed: Administrator):
     kinds = [KIND, *(kind for component in ALL for kind in component.kinds)]
     roles = [body["metadata"]["name"] for body in beside(ALL) if body["kind"] == "ClusterRole"]
     # OLM makes these for every definition that an operator brings, and keeps them as long as that is there.

@@ -40,18 +40,18 @@ def rendered(helm, *options):
     return documents(done.stdout)
 
 
-def test_the_chart_gives_what_the_one_file_gives(helm):
+def test_chart_renders_same_objects_as_single_file_manifest(helm):
     made = [body for body in rendered(helm) if "helm.sh/hook" not in body["metadata"].get("annotations", {})]
     want = [*(body for body in operator(ALL) if body["kind"] != "Namespace"), a_quintet()]
     assert keyed(made) == keyed(want)
 
 
-def test_helm_has_nothing_against_the_chart(helm):
+def test_helm_lint_accepts_chart(helm):
     done = helm("lint", "--strict", str(CHART))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_archive_of_the_chart_is_one_that_helm_takes(helm, dist):
+def test_helm_accepts_packaged_chart(helm, dist):
     done = helm("template", "quintet", str(dist / f"quintet-{__version__}.tgz"))
     assert done.returncode == 0, done.stderr
 
@@ -61,12 +61,12 @@ def test_the_archive_of_the_chart_is_one_that_helm_takes(helm, dist):
     ["operator.replicas=0", "operator.logLevel=loud", "quintet.spec.topology=Scattered", "quintet.spec.replica=2",
      "unheard=of"],
 )  # fmt: skip
-def test_a_wrong_value_is_refused(helm, value):
+def test_invalid_chart_value_is_rejected(helm, value):
     done = helm("template", "quintet", str(CHART), "--set", value)
     assert done.returncode != 0, done.stdout[:200]
 
 
-def test_values_reach_their_place(helm):
+def test_chart_values_are_applied(helm):
     made = keyed(
         rendered(
             helm,
@@ -87,14 +87,14 @@ def test_values_reach_their_place(helm):
     assert spec == {"controllers": ["checkup"], "settings": {"checkup": {"workers": 2}}}
 
 
-def test_the_validators_of_bundles_find_nothing(tool):
+def test_bundle_validators_find_no_error(tool):
     # That the operator makes the definitions of its controllers is what the design asks for (docs/adr/0017).
     allowed = "CSV contains permissions to create CRD"
     done = tool("bundle-validate")("-allow", allowed, str(ROOT / "bundle"))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_opm_takes_the_catalog(tool, dist):
+def test_opm_accepts_catalog(tool, dist):
     for folder in (ROOT / "catalog", dist / "catalog"):
         done = tool("opm")("validate", str(folder))
         assert done.returncode == 0, done.stderr
@@ -108,7 +108,7 @@ def _plain(entry):
     )
 
 
-def test_opm_renders_the_bundle_as_the_catalog_has_it(tool, tmp_path):
+def test_opm_renders_bundle_equal_to_catalog(tool, tmp_path):
     """The bundle in the catalog is what opm itself makes of the folder."""
     shutil.copytree(ROOT / "bundle", tmp_path / "bundle")
     done = tool("opm")("render", "-o", "json", str(tmp_path / "bundle"))
@@ -128,7 +128,7 @@ def test_opm_renders_the_bundle_as_the_catalog_has_it(tool, tmp_path):
     assert (theirs["image"], theirs["relatedImages"]) == (ours["image"], ours["relatedImages"])
 
 
-async def test_helm_installs_changes_and_removes_it_and_definitions_stay(helm, cluster, api, namespace):
+async def test_helm_installs_upgrades_and_uninstalls_and_keeps_crds(helm, cluster, api, namespace):
     where = ("--namespace", namespace, "--kubeconfig", str(cluster.kubeconfig))
     done = helm("install", "quintet", str(CHART), *where, "--set", "quintet.spec.controllers={checkup}")
     assert done.returncode == 0, done.stderr
@@ -147,7 +147,7 @@ async def test_helm_installs_changes_and_removes_it_and_definitions_stay(helm, c
     assert await api.exists(path)
 
 
-def test_the_validators_of_bundles_would_find_something(tool, tmp_path):
+def test_bundle_validators_find_error_in_broken_bundle(tool, tmp_path):
     broken = tmp_path / "bundle"
     shutil.copytree(ROOT / "bundle", broken)
     path = broken / "manifests/quintet.clusterserviceversion.yaml"

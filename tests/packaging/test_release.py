@@ -99,18 +99,18 @@ def release(made):
 
 
 @pytest.mark.parametrize("reference", NAMES)
-def test_an_image_that_is_built_twice_has_the_same_digest(made, reference):
+def test_image_built_twice_has_same_digest(made, reference):
     one, two = (each.images[reference] for each in made)
     sys.stdout.write(f"{reference} {one['digest']} {one['size'] / 2**20:.1f} MiB\n")
     assert one == two
 
 
-def test_a_release_that_is_made_twice_has_the_same_bytes(made):
+def test_release_made_twice_is_byte_identical(made):
     one, two = (each.sums for each in made)
     assert {path for path in one.keys() | two.keys() if one.get(path) != two.get(path)} == set()
 
 
-def test_a_release_holds_everything_and_a_sum_of_each_file(release):
+def test_release_contains_all_files_with_checksums(release):
     there = {path.relative_to(release.dist).as_posix() for path in release.dist.rglob("*") if path.is_file()}
     assert there == {*release.sums, "SHA256SUMS"}
     names = [Path(release.images[reference]["archive"]).stem for reference in NAMES]
@@ -123,7 +123,7 @@ def test_a_release_holds_everything_and_a_sum_of_each_file(release):
 
 
 @pytest.mark.parametrize("reference", NAMES)
-def test_a_digest_is_that_of_the_archive(release, reference):
+def test_listed_digest_equals_that_of_archive(release, reference):
     with open_archive(release.archive(reference)) as archive:
         assert (archive.digest, archive.size) == (
             release.images[reference]["digest"],
@@ -132,7 +132,7 @@ def test_a_digest_is_that_of_the_archive(release, reference):
 
 
 @pytest.mark.parametrize("reference", NAMES)
-def test_the_list_of_debians_packages_is_complete(release, reference):
+def test_sbom_lists_all_debian_packages(release, reference):
     """Every package of Debian brings a folder below /usr/share/doc, some also those of packages they stand for."""
     folders, provided = set(), set()
     with open_archive(release.archive(reference)) as archive:
@@ -149,7 +149,7 @@ def test_the_list_of_debians_packages_is_complete(release, reference):
 
 
 @pytest.mark.parametrize("reference", NAMES)
-def test_the_list_of_pythons_packages_is_what_was_locked(release, reference):
+def test_sbom_lists_locked_python_packages(release, reference):
     locked = {
         (each.name, each.version) for each in python_packages((ROOT / "requirements/runtime.txt").read_text())
     }
@@ -158,7 +158,7 @@ def test_the_list_of_pythons_packages_is_what_was_locked(release, reference):
 
 
 @pytest.mark.parametrize("reference", NAMES)
-def test_the_list_of_npm_packages_is_what_was_locked(release, reference):
+def test_sbom_lists_locked_npm_packages(release, reference):
     lock = json.loads((ROOT / "images/json-server/package-lock.json").read_text())["packages"]
     locked = {
         (path.rpartition("node_modules/")[2], entry["version"])
@@ -169,7 +169,7 @@ def test_the_list_of_npm_packages_is_what_was_locked(release, reference):
 
 
 @pytest.mark.parametrize("reference", NAMES)
-def test_the_list_of_go_modules_is_what_go_reads_from_the_programs(release, reference, tmp_path):
+def test_sbom_lists_go_modules_of_programs(release, reference, tmp_path):
     go = find_go(lambda _: None)
     want = set()
     with open_archive(release.archive(reference)) as archive:
@@ -196,7 +196,7 @@ def modules_in(said):
     return found
 
 
-def test_every_image_but_an_empty_one_says_which_debian_it_is(release):
+def test_sbom_of_every_debian_image_names_debian(release):
     for reference in set(NAMES) - {catalog.PAUSE}:
         stem = Path(release.images[reference]["archive"]).stem
         components = json.loads((release.dist / f"sbom/{stem}.cdx.json").read_text())["components"]
@@ -206,7 +206,7 @@ def test_every_image_but_an_empty_one_says_which_debian_it_is(release):
 
 
 @pytest.mark.parametrize("reference", NAMES)
-def test_nothing_of_the_building_machine_is_in_an_image(release, reference):
+def test_image_contains_nothing_of_build_machine(release, reference):
     """Builders leave empty files where a container gets its own."""
     ours = (
         "etc/hostname",
@@ -224,7 +224,7 @@ def test_nothing_of_the_building_machine_is_in_an_image(release, reference):
     assert {path: content for path, content in left.items() if content} == {}
 
 
-def test_the_source_in_a_release_gives_the_same_wheel(release, tmp_path):
+def test_source_package_builds_same_wheel(release, tmp_path):
     """Whoever builds from the source package, and not from a checkout, gets the very same bytes."""
     packed = release.dist / f"python/quintet-{__version__}.tar.gz"
     with tarfile.open(fileobj=io.BytesIO(packed.read_bytes())) as files:
@@ -257,28 +257,28 @@ def installed(release, tmp_path_factory):
     return run
 
 
-def test_an_installed_package_knows_its_version(installed):
+def test_installed_package_prints_its_version(installed):
     for name in ("quintet", "kubectl-quintet"):
         assert __version__ in installed(name, "--version").stdout
 
 
-def test_an_installed_package_prints_what_the_release_holds(installed, release):
+def test_installed_package_prints_manifest_of_release(installed, release):
     done = installed("quintet", "install", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert (release.dist / "install.yaml").read_text().split("\n", 1)[1] in done.stdout
 
 
-def test_an_installed_package_has_manifests_to_begin_with(installed):
+def test_installed_package_creates_starter_manifest(installed):
     done = installed("quintet", "new", "checkup", "hello", "--full")
     assert done.returncode == 0, done.stderr
     assert "  name: hello\n" in done.stdout
 
 
-def test_an_installed_package_completes_for_kubectl(installed):
+def test_installed_package_completes_kubectl_plugin(installed):
     assert installed("kubectl_complete-quintet", "compl").stdout.startswith("completion\t")
 
 
-def test_an_installed_package_judges_objects(installed):
+def test_installed_package_validates_objects(installed):
     sample = (ROOT / "config/samples/jsonserver-every-field.yaml").read_text()
     done = installed("quintet", "validate", "-f", "-", input=sample)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -287,7 +287,7 @@ def test_an_installed_package_judges_objects(installed):
     assert "replica" in wrong.stdout + wrong.stderr
 
 
-def test_an_installed_package_ships_all_that_images_are_built_from(installed, release):
+def test_installed_package_contains_all_image_sources(installed, release):
     script = (
         "from quintet.local.images import catalog; "
         "print(*(image.reference + ' ' + image.base + ' ' + image.content.digest() for image in catalog.IMAGES), sep='\\n')"

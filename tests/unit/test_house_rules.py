@@ -73,16 +73,16 @@ def test_no_function_is_longer_than_fifty_lines():
     assert long == []
 
 
-def test_the_runtime_stays_small():
+def test_runtime_has_fewer_than_2000_lines():
     assert sum(map(code_lines, (ROOT / "src/quintet/runtime").glob("*.py"))) < 2000
 
 
-def test_no_module_is_a_drawer_for_odds_and_ends():
+def test_no_module_has_a_catch_all_name():
     drawers = {"utils", "util", "helpers", "common", "misc"}
     assert [str(path) for path in SOURCES if path.stem in drawers or path.parent.name in drawers] == []
 
 
-def test_every_module_says_what_it_is_in_at_most_twelve_lines():
+def test_every_module_has_docstring_of_at_most_twelve_lines():
     silent = []
     for path in SOURCES:
         text = ast.get_docstring(parsed(path))
@@ -97,7 +97,7 @@ def test_every_module_says_what_it_is_in_at_most_twelve_lines():
 LONG = {"errors.py", "reconcile.py"}
 
 
-def test_no_registry_and_no_path_of_a_machine_is_named():
+def test_no_file_names_registry_or_machine_path():
     found = []
     for path in tracked():
         if path.is_file() and path.suffix not in {".png", ".sum"}:

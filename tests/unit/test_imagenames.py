@@ -15,5 +15,5 @@ from quintet.imagenames import beside
         pytest.param("q:1", "q:2", id="no registry"),
     ],
 )
-def test_another_version_comes_from_where_the_known_one_came_from(known, want):
+def test_image_of_other_version_comes_from_same_registry(known, want):
     assert beside("quintet.local/quintet:2", known) == want

@@ -25,7 +25,7 @@ def answered(kind: type[ApiError]) -> ApiError:
 
 
 @pytest.mark.parametrize("kind", [Conflict, NotFound, TooManyRequests, ServerFault])
-def test_what_somebody_else_or_the_server_caused_is_told_only_if_it_lasts(kind):
+def test_temporary_child_error_is_reported_only_when_it_lasts(kind):
     assert passes(answered(kind), 0)
     assert passes(Unreachable("reset"), 0)
     assert not passes(answered(kind), 1000)
@@ -36,5 +36,5 @@ def test_what_somebody_else_or_the_server_caused_is_told_only_if_it_lasts(kind):
     [answered(Invalid), answered(Forbidden), ForeignObject(*THERE), Contested(*THERE, 1.0)],
     ids=lambda error: type(error).__name__,
 )
-def test_what_somebody_has_to_mend_is_told_at_once(error):
+def test_child_error_that_user_must_fix_is_reported_at_once(error):
     assert not passes(error, 0)

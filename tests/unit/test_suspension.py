@@ -49,14 +49,14 @@ class Scene:
         self.store.put(Object(metadata))
 
 
-async def test_a_suspended_object_is_left_alone_and_said_so_once():
+async def test_suspended_object_is_skipped_and_reported_once():
     scene = Scene()
     scene.put("true")
     assert [await scene.look(KEY) for _ in range(3)] == [Result.done()] * 3
     assert (scene.calls, scene.said) == (0, ["Suspended"])
 
 
-async def test_a_resumed_object_is_looked_at_and_said_so_once():
+async def test_resumed_object_is_reconciled_and_reported_once():
     scene = Scene()
     scene.put("true")
     await scene.look(KEY)
@@ -65,7 +65,7 @@ async def test_a_resumed_object_is_looked_at_and_said_so_once():
     assert (scene.calls, scene.said) == (2, ["Suspended", "Resumed"])
 
 
-async def test_deleting_goes_on_and_is_no_resumption():
+async def test_deletion_of_suspended_object_is_not_reported_as_resumed():
     scene = Scene()
     scene.put("true")
     await scene.look(KEY)
@@ -74,7 +74,7 @@ async def test_deleting_goes_on_and_is_no_resumption():
     assert (scene.calls, scene.said) == (1, ["Suspended"])
 
 
-async def test_another_object_of_the_same_name_was_never_suspended():
+async def test_recreated_object_is_not_reported_as_resumed():
     scene = Scene()
     scene.put("true")
     await scene.look(KEY)
@@ -83,14 +83,14 @@ async def test_another_object_of_the_same_name_was_never_suspended():
     assert scene.said == ["Suspended"]
 
 
-async def test_an_object_that_is_gone_is_the_business_of_its_kind():
+async def test_deleted_object_is_passed_to_its_controller():
     scene = Scene()
     assert await scene.look(KEY) == Result.after(5)
     assert scene.said == []
 
 
 @pytest.mark.parametrize("value", ["false", "", "True", "yes", "1"])
-def test_only_the_one_word_suspends(value):
+def test_only_value_true_suspends(value):
     assert not suspended(ObjectMeta(annotations={SUSPENDED: value}))
     assert suspended(ObjectMeta(annotations={SUSPENDED: "true"}))
 
@@ -98,5 +98,5 @@ def test_only_the_one_word_suspends(value):
 @pytest.mark.parametrize(
     "path", sorted(CONTROLLERS.glob("*/controller.py")), ids=lambda path: path.parent.name
 )
-def test_every_kind_can_be_suspended(path: Path):
+def test_every_controller_supports_suspension(path: Path):
     assert "builder.build(unless_suspended(builder, controller.reconcile)" in path.read_text()

@@ -68,7 +68,7 @@ def _configs() -> Holder:
 
 
 def _whole() -> Holder:
-    """All controllers in one process; `integration/test_rights.py` compares it with them."""
+    """All controllers in one process; `integration/test_permissions.py` compares it with them."""
     made = {body["kind"]: body.get("rules", []) for body in operator_roles(ALL)}
     held = (*expanded(made["ClusterRole"], WHOLE_ACCOUNT), *expanded(made["Role"], WHOLE_ACCOUNT, own=True))
     offers = [role.name for component in ALL for role in component.optional_roles]

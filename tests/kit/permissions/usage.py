@@ -114,7 +114,7 @@ class Verdict:
             return "given to others"
         if held.resource.endswith("/finalizers"):
             # The API server asks for it when an owner is named; that is no request of its own.
-            return "asked by admission: integration/test_rights.py"
+            return "asked by admission: integration/test_permissions.py"
         return ""
 
     @property

@@ -7,7 +7,7 @@ import pytest
 from kit.eventually import NotInTimeError, eventually, eventually_true
 
 
-async def test_it_returns_what_the_probe_returned_once_it_stopped_raising():
+async def test_eventually_returns_result_when_probe_stops_raising():
     seen = iter([ValueError("not yet"), "there"])
 
     def probe():
@@ -19,7 +19,7 @@ async def test_it_returns_what_the_probe_returned_once_it_stopped_raising():
     assert await eventually(probe) == "there"
 
 
-async def test_probes_may_be_coroutines():
+async def test_eventually_true_accepts_coroutine_probe():
     values = iter([0, 0, 7])
 
     async def probe():
@@ -28,7 +28,7 @@ async def test_probes_may_be_coroutines():
     assert await eventually_true(probe) == 7
 
 
-async def test_a_probe_may_wait_for_an_error_to_come():
+async def test_probe_can_wait_for_expected_error():
     values = iter(["fine", "fine", "refused"])
 
     def probe():
@@ -43,12 +43,12 @@ def raise_if_refused(answer: str) -> None:
         raise ValueError(answer)
 
 
-async def test_the_last_state_is_shown_when_time_runs_out():
+async def test_timeout_shows_last_value():
     with pytest.raises(NotInTimeError, match=r"last seen: still \[\]"):
         await eventually_true(list, within=0.05)
 
 
-async def test_the_last_exception_is_shown_when_time_runs_out():
+async def test_timeout_shows_last_exception():
     def probe():
         raise KeyError("status")
 
@@ -57,6 +57,6 @@ async def test_the_last_exception_is_shown_when_time_runs_out():
     assert isinstance(failure.value.__cause__, KeyError)
 
 
-async def test_a_probe_that_never_answers_is_cut_off():
+async def test_blocked_probe_is_cancelled_at_timeout():
     with pytest.raises(NotInTimeError, match="itself was still waiting"):
         await eventually(asyncio.Event().wait, within=0.05)

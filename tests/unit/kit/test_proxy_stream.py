@@ -54,9 +54,9 @@ async def passed(*, fault_before_release: bool = False) -> list[Any]:
     ]
 
 
-async def test_what_was_kept_back_comes_before_what_came_after_it():
+async def test_held_lines_are_sent_before_later_lines():
     assert await passed() == [1, 2, 3]
 
 
-async def test_a_fault_that_was_put_before_the_release_comes_before_it():
+async def test_fault_queued_before_release_comes_first():
     assert await passed(fault_before_release=True) == [410]

@@ -20,7 +20,7 @@ def enter(
 
 
 @pytest.mark.parametrize("verb", ["create", "get", "list"])
-async def test_it_is_not_quiet_while_an_answer_is_waited_for(verb):
+async def test_trace_is_not_quiet_while_response_is_pending(verb):
     trace = Trace(changes_state)
     exchange = enter(trace, verb)
     waiting = asyncio.create_task(trace.quiet(SOON, changes_state, within=30.0))
@@ -40,13 +40,13 @@ async def test_it_is_not_quiet_while_an_answer_is_waited_for(verb):
     ],
     ids=["a watch", "what is kept back on purpose", "a Lease that is written", "a Lease that is read"],
 )
-async def test_it_is_quiet_in_spite_of(exchange):
+async def test_trace_is_quiet_despite_exchanges_that_cannot_cause_writes(exchange):
     trace = Trace(changes_state)
     enter(trace, **exchange)
     await trace.quiet(SOON, changes_state, within=30.0)
 
 
-async def test_who_never_comes_to_an_end_is_shown():
+async def test_quiet_timeout_shows_pending_requests():
     trace = Trace(changes_state)
     enter(trace, "create")
     with pytest.raises(AssertionError, match=r"never quiet for 0.02 s within 0.1 s; seen:\n.*create pods"):

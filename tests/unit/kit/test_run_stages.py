@@ -27,14 +27,14 @@ def run(tmp_path):
     return call
 
 
-def test_stages_that_pass_end_with_their_counts(run):
+def test_passing_stages_end_with_test_counts(run):
     done = run("check", "unit", "faults:ALL=1")
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "14 passed, 0 failed, 3 skipped"
     assert "2 passed in 0.10s 1" in done.stdout, "the variable did not reach make"
 
 
-def test_a_failing_stage_ends_the_run_and_names_its_log(run, tmp_path):
+def test_failing_stage_ends_run_and_names_its_log(run, tmp_path):
     done = run("unit", "integration", "faults")
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "19 passed, 1 failed, 3 skipped"
@@ -43,12 +43,12 @@ def test_a_failing_stage_ends_the_run_and_names_its_log(run, tmp_path):
     assert "1 failed, 7 passed" in (tmp_path / "build/logs/integration.log").read_text()
 
 
-def test_a_stage_whose_tests_cannot_be_set_up_counts_as_failed(run):
+def test_stage_with_setup_error_counts_as_failed(run):
     done = run("e2e")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "0 passed, 1 failed, 0 skipped")
 
 
-def test_every_stage_is_listed_with_its_outcome_and_time(run):
+def test_every_stage_is_listed_with_outcome_and_duration(run):
     table = run("check", "integration", "faults").stdout
     for stage, outcome in (("check", "passed"), ("integration", "FAILED"), ("faults", "not run")):
         line = next(line for line in table.splitlines() if line.startswith(f"{stage} "))

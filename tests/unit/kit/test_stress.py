@@ -19,12 +19,12 @@ from quintet.components import COMPONENTS
         ("a.py::test_x", ("a.py::test_x", "round1")),
     ],
 )
-def test_a_round_is_told_from_the_other_parameters_of_a_test(nodeid, want):
+def test_round_is_split_from_other_parameters(nodeid, want):
     assert _split(nodeid) == want
 
 
 @pytest.mark.parametrize("kind", WORDS)
-def test_every_kind_has_tests_of_every_level(kind):
+def test_every_kind_has_tests_at_every_level(kind):
     tests = Path(__file__).parents[2]
     for level in ("unit", "integration", "e2e"):
         found = [
@@ -33,7 +33,7 @@ def test_every_kind_has_tests_of_every_level(kind):
         assert found, f"{kind} has no tests in {level}"
 
 
-def test_the_tests_of_every_component_can_be_selected():
+def test_tests_of_every_component_can_be_selected():
     missing = [
         name
         for name in COMPONENTS

@@ -30,7 +30,7 @@ def verdict_on(*entries, holder=SHOP):
     return verdict
 
 
-def test_a_right_that_a_request_needed_is_used():
+def test_permission_needed_by_request_is_used():
     verdict = verdict_on(an_entry())
     assert verdict.unused == []
     assert (verdict.used[Held("", "pods", "list")], verdict.refused, verdict.lent) == (1, {}, {})
@@ -45,49 +45,49 @@ def test_a_right_that_a_request_needed_is_used():
         pytest.param(an_entry(subresource="log"), id="a subresource"),
     ],
 )
-def test_a_right_is_not_used_by_a_request_for(entry):
+def test_request_for_something_else_does_not_use_permission(entry):
     verdict = verdict_on(entry)
     assert verdict.unused == [Held("", "pods", "list")]
     assert list(verdict.lent), "it was allowed by something that we do not ship"
 
 
-def test_a_request_of_somebody_else_counts_for_nobody():
+def test_request_of_other_user_is_not_counted():
     for user in ("admin", "system:serviceaccount:shop:casconfig"):
         assert verdict_on(an_entry(user=user)).requests == 0
     assert list(asked_in({**an_entry(), "user": {}})) == [], "it could not be told who it was"
 
 
-def test_a_request_without_an_object_needs_no_rule_of_ours():
+def test_request_without_object_needs_no_permission():
     entry = {name: value for name, value in an_entry().items() if name != "objectRef"}
     assert list(asked_in(entry)) == []
 
 
-def test_what_was_refused_is_told_with_what_was_asked_for():
+def test_forbidden_request_is_reported_with_verb_and_object():
     verdict = verdict_on(an_entry("delete", name="web", decision="forbid", reason="", code=403))
     assert dict(verdict.refused) == {"delete pods web": 1}
     assert "REFUSED, 1 times" in table([verdict])
 
 
-def test_a_refusal_of_what_is_held_means_that_the_role_was_away_and_is_no_use_of_it():
+def test_forbidden_request_with_permission_means_role_was_missing():
     verdict = verdict_on(an_entry(decision="forbid", reason=""))
     assert (dict(verdict.away), verdict.refused) == ({"list pods": 1}, {})
     assert verdict.unused == [Held("", "pods", "list")]
     assert "role away, 1 times" in table([verdict])
 
 
-def test_a_refusal_that_a_test_wants_is_no_trouble():
+def test_expected_denial_is_not_reported():
     holder = Holder("shop", SHOP.accounts, (), refusals=frozenset({("", "secrets", "get")}))
     assert verdict_on(an_entry("get", resource="secrets", decision="forbid"), holder=holder).refused == {}
 
 
 @pytest.mark.parametrize("role", ["system:discovery", "system:basic-user", "offered"])
-def test_what_everybody_may_or_somebody_allowed_on_purpose_is_no_trouble(role):
+def test_permission_from_default_or_expected_role_is_not_reported(role):
     reason = f'RBAC: allowed by ClusterRoleBinding "any" of ClusterRole "{role}" to Group "x"'
     holder = Holder("shop", SHOP.accounts, (), roles=re.compile("offered"))
     assert verdict_on(an_entry(reason=reason), holder=holder).lent == {}
 
 
-def test_a_rule_for_some_names_is_used_by_these_alone_however_the_account_is_called():
+def test_rule_with_resource_names_is_used_only_by_these_names():
     rule = {
         "apiGroups": [""],
         "resources": ["secrets"],
@@ -106,13 +106,13 @@ def test_a_rule_for_some_names_is_used_by_these_alone_however_the_account_is_cal
         assert verdict_on(entry, holder=holder).unused == []
 
 
-def test_a_rule_for_the_own_namespace_is_not_used_elsewhere():
+def test_rule_for_own_namespace_is_not_used_elsewhere():
     holder = Holder("shop", SHOP.accounts, (Held("", "pods", "list", own=True),))
     assert verdict_on(an_entry(namespace="elsewhere"), holder=holder).unused
     assert verdict_on(an_entry(namespace="quintet-system"), holder=holder).unused == []
 
 
-def test_acting_as_another_takes_the_right_to_and_what_is_done_then_is_done_by_the_other():
+def test_impersonated_request_needs_impersonate_permission_and_counts_for_other_user():
     acting = an_entry("patch", acting="system:serviceaccount:shop:casconfig")
     assert [(asked.account, asked.verb, asked.resource) for asked in asked_in(acting)] == [
         ("quintet-shop", "impersonate", "serviceaccounts"),
@@ -120,34 +120,34 @@ def test_acting_as_another_takes_the_right_to_and_what_is_done_then_is_done_by_t
     ]
 
 
-def test_an_apply_that_creates_takes_the_right_to_create():
+def test_apply_that_creates_needs_create_permission():
     assert [asked.verb for asked in asked_in(an_entry("patch", code=201, name="web"))] == ["patch", "create"]
     assert [asked.verb for asked in asked_in(an_entry("patch", code=200, name="web"))] == ["patch"]
 
 
-def test_what_is_given_to_others_must_be_held_where_they_hold_it():
+def test_granted_permission_must_be_held_in_same_scope():
     wide, own = Held("", "pods", "get"), Held("", "pods", "get", own=True)
     holder = Holder("shop", SHOP.accounts, (wide, own), given=frozenset({own}))
     assert verdict_on(holder=holder).unused == [wide]
 
 
-def test_who_holds_what_others_hold_is_judged_by_refusals_alone():
+def test_combined_service_account_is_checked_for_denials_only():
     holder = Holder("all", SHOP.accounts, (Held("", "pods", "list"),), together=True)
     verdict = verdict_on(an_entry("delete", decision="forbid"), holder=holder)
     assert (verdict.unused, len(verdict.refused)) == ([], 1)
 
 
-def test_what_is_there_for_programs_of_others_is_not_unused():
+def test_permission_kept_for_other_programs_is_not_unused():
     held = Held("", "pods", "list")
     assert verdict_on(holder=Holder("shop", SHOP.accounts, (held,), kept=frozenset({held}))).unused == []
 
 
-def test_the_right_on_finalizers_is_never_seen_in_a_request():
+def test_finalizers_permission_never_appears_in_requests():
     holder = Holder("shop", SHOP.accounts, (Held("example.com", "shops/finalizers", "update"),))
     assert verdict_on(holder=holder).unused == []
 
 
-def test_the_summary_has_a_line_for_each_holder():
+def test_summary_has_one_line_per_service_account():
     lines = summary([verdict_on(an_entry()), verdict_on()]).splitlines()
     assert [line.split() for line in lines[1:]] == [
         ["shop", "1", "1", "0", "0", "0", "0", "0"],
@@ -155,7 +155,7 @@ def test_the_summary_has_a_line_for_each_holder():
     ]
 
 
-def test_every_account_that_we_ship_is_judged_and_no_account_by_two():
+def test_every_shipped_service_account_is_checked_exactly_once():
     found = holders()
     assert {
         "all in one",

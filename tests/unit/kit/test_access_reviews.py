@@ -29,7 +29,7 @@ VERSION = {"nonResourceURLs": ["/version"], "verbs": ["get"]}
 ROBOT = account("home", "robot")
 
 
-def test_each_binding_is_asked_about_by_a_right_that_only_its_role_gives():
+def test_each_binding_is_reviewed_with_permission_of_its_role_only():
     wide = a_role("ClusterRole", "wide", PODS, VERSION)
     here = a_role("Role", "here", LEASE, namespace="home")
     bodies = [
@@ -44,13 +44,13 @@ def test_each_binding_is_asked_about_by_a_right_that_only_its_role_gives():
     ]
 
 
-def test_a_role_of_the_cluster_that_is_bound_in_a_namespace_is_asked_about_there():
+def test_cluster_role_bound_in_namespace_is_reviewed_there():
     wide = a_role("ClusterRole", "wide", PODS)
     bodies = [wide, a_binding("RoleBinding", wide, namespace="shop")]
     assert list(questions(bodies)) == [review(ROBOT, "get", "pods/log", namespace="shop")]
 
 
-def test_what_is_no_binding_and_roles_of_others_are_not_asked_about():
+def test_other_objects_and_unknown_roles_are_not_reviewed():
     elsewhere = a_role("ClusterRole", "not-among-them", PODS)
     bodies = [{"kind": "ConfigMap", "metadata": {"name": "a"}}, a_binding("ClusterRoleBinding", elsewhere)]
     assert list(questions(bodies)) == []

@@ -129,7 +129,7 @@ def ours_to_compare(obj):
 
 
 @pytest.mark.parametrize("name", KINDS)
-async def test_what_is_stored_is_what_was_set_and_undo_gives_back_what_was_there(api, namespace, name):
+async def test_api_server_stores_written_values_and_undo_restores_previous_object(api, namespace, name):
     path, pod = await made(api, namespace, name)
     before = await api.get(path)
     _, after = await change(api, path, lambda live: rewrite(live, pod))
@@ -145,7 +145,7 @@ async def test_what_is_stored_is_what_was_set_and_undo_gives_back_what_was_there
     assert ours_to_compare(left) == ours_to_compare(before)
 
 
-async def test_a_patch_for_an_object_that_has_changed_since_is_a_conflict_and_does_nothing(api, namespace):
+async def test_patch_with_stale_resource_version_conflicts_and_changes_nothing(api, namespace):
     path, pod = await made(api, namespace, "CronJob")
     old = await api.get(path)
     await api.merge(path, {"metadata": {"labels": {"theirs": "yes"}}})
@@ -170,7 +170,7 @@ async def test_a_patch_for_an_object_that_has_changed_since_is_a_conflict_and_do
         ("networking.k8s.io", "v1", "Ingress", None),
     ],
 )
-async def test_the_pod_is_found_in_the_schema_that_the_server_serves(api, group, version, kind, want):
+async def test_pod_template_is_found_in_openapi_schema(api, group, version, kind, want):
     resource = Resource(group, version, kind, f"{kind.lower()}s")
     found = pod_place(await document(api, resource), resource)
     assert (".".join(found) if found else None) == want
@@ -202,7 +202,7 @@ SOURCE = {"kind": "ConfigMap", "name": "c", "path": ".data.x", "toType": "env", 
 
 
 @pytest.mark.parametrize("source", [SOURCE, [SOURCE]], ids=["a single one", "a list"])
-async def test_other_spellings_are_kept_by_the_server_for_the_webhook_to_rewrite(api, configs, source):
+async def test_aliases_are_stored_unchanged_for_webhook_to_rewrite(api, configs, source):
     body = a_config(**{"from": source, "maincontainer": {"name": "a", "image": "a:1"}})
     stored = await api.create(configs, body, fieldValidation="Strict")
     assert stored["spec"]["policies"][0]["values"] == body["spec"]["policies"][0]["values"]
@@ -218,6 +218,6 @@ async def test_other_spellings_are_kept_by_the_server_for_the_webhook_to_rewrite
         ({"from": [{**SOURCE, "toType": "secret"}]}, "toType"),
     ],
 )
-async def test_containers_are_checked_by_the_server_against_kubernetes_own_schema(api, configs, values, want):
+async def test_containers_are_validated_against_kubernetes_schema(api, configs, values, want):
     with pytest.raises(RefusedError, match=want):
         await api.create(configs, a_config(**values), fieldValidation="Strict")

@@ -32,11 +32,11 @@ MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
     ],
     ids=lambda value: value if isinstance(value, str) and " " in value else "",
 )
-def test_a_request_is_read_as(method, path, query, content_type, want_text):
+def test_request_is_parsed_into_verb_and_resource(method, path, query, content_type, want_text):
     assert str(parse(method, path, query, content_type)) == want_text
 
 
-def test_only_lasting_writes_are_numbered():
+def test_only_persistent_writes_are_numbered():
     def numbered(method, path, **query):
         return changes_state(parse(method, path, query))
 
@@ -49,7 +49,7 @@ def test_only_lasting_writes_are_numbered():
     assert not numbered("POST", "/apis/authentication.k8s.io/v1/tokenreviews")
 
 
-def test_requests_are_chosen_by_all_parts_that_are_given():
+def test_matching_compares_all_given_parts():
     request = parse("PUT", "/apis/apps/v1/namespaces/a/deployments/d/status", {})
     assert matching()(request)
     assert matching("create|update", "deployments", group="apps", namespace="a", name="d")(request)

@@ -5,7 +5,7 @@ from kit.kinds.jsonservers import a_jsonserver, install
 from quintet.kube.client import Client
 
 
-async def test_webhooks_that_died_block_only_jsonservers_and_a_new_start_heals(
+async def test_webhooks_of_dead_process_block_only_jsonservers_until_restart(
     cluster, client: Client, namespace
 ):
     await install(client)

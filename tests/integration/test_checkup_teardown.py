@@ -26,7 +26,7 @@ async def lingering(client: Client, pod: ObjectKey) -> AsyncIterator[None]:
             await client.patch(PODS, pod, {"metadata": {"finalizers": None}}, Object)
 
 
-async def test_a_job_that_somebody_deleted_is_named_though_the_end_of_its_pod_is_heard_of_first(
+async def test_deleted_job_is_reported_although_pod_ends_first(
     checkup_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     key = await create(checkups, namespace, "robbed")
@@ -40,7 +40,7 @@ async def test_a_job_that_somebody_deleted_is_named_though_the_end_of_its_pod_is
     assert status.reason == "JobDeleted"
 
 
-async def test_the_pod_of_a_run_is_gone_before_the_next_however_long_ago_that_run_ended(
+async def test_pod_of_previous_run_is_gone_before_next_run_starts(
     checkup_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     key = await create(checkups, namespace, "old")

@@ -62,7 +62,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("url", REFUSED.values(), ids=REFUSED)
-async def test_an_address_is_refused_before_anybody_connects(url, strict, backends: Client):
+async def test_forbidden_server_address_is_rejected_before_connecting(url, strict, backends: Client):
     key = await create(backends, strict, f"any-{secrets.token_hex(4)}", url=url)
 
     async def refused() -> None:
@@ -75,7 +75,7 @@ async def test_an_address_is_refused_before_anybody_connects(url, strict, backen
     assert await children(backends, strict) == {}
 
 
-async def test_an_event_mesh_is_judged_by_the_addresses_in_its_secret(strict, backends: Client):
+async def test_eventmesh_addresses_in_secret_are_checked(strict, backends: Client):
     async with a_mesh() as mesh:
         await a_secret(backends, strict, "mesh", **mesh.secret())
         key = await create(backends, strict, "mesh", "beb", secretRef="mesh")
@@ -84,7 +84,7 @@ async def test_an_event_mesh_is_judged_by_the_addresses_in_its_secret(strict, ba
         assert mesh.logins == 0
 
 
-async def test_what_a_stranger_answers_does_not_get_into_the_status(
+async def test_response_of_unknown_server_does_not_appear_in_status(
     backends: Client, proxy: FaultProxy, namespace, tmp_path
 ):
     async def talkative(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -101,7 +101,7 @@ async def test_what_a_stranger_answers_does_not_get_into_the_status(
         assert "topsecret" not in str(whole["status"])
 
 
-async def test_the_addresses_of_the_api_server_are_found_out_at_the_start(backends: Client, api: Api):
+async def test_api_server_addresses_are_forbidden_at_startup(backends: Client, api: Api):
     made = await eventing.options(
         backends,
         api.server,
@@ -178,7 +178,7 @@ async def in_force(user: Api, path: str) -> None:
     await eventually(refused, within=90)
 
 
-async def test_a_user_without_a_right_on_a_secret_cannot_have_it_sent_anywhere(
+async def test_user_without_permission_on_secret_cannot_reference_it(
     policy, backends: Client, api: Api, namespace
 ):
     await a_secret(backends, namespace, "theirs", username="admin", password="secret")
@@ -203,7 +203,7 @@ async def test_a_user_without_a_right_on_a_secret_cannot_have_it_sent_anywhere(
 
 
 @pytest.mark.parametrize("verb", ["get", "use"])
-async def test_a_user_with_a_right_on_that_very_secret_may_name_it(
+async def test_user_with_permission_on_named_secret_can_reference_it(
     verb, policy, backends: Client, api: Api, namespace
 ):
     allowed = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": [verb]}
@@ -219,7 +219,7 @@ async def test_a_user_with_a_right_on_that_very_secret_may_name_it(
         await user.session.close()
 
 
-async def test_the_operator_reads_secrets_only_where_it_was_allowed_to_and_says_how(
+async def test_operator_without_permission_on_secrets_reports_the_needed_binding(
     backends: Client, api: Api, cluster, proxy: FaultProxy, simulated_node, namespace, tmp_path
 ):
     roles = [body for body in operator_roles([EVENTING]) if body["kind"] == "ClusterRole"]

@@ -35,13 +35,13 @@ READ = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list",
 PATCH = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}
 
 
-async def test_the_server_sees_the_account_and_its_groups(client: Client, namespace: str):
+async def test_impersonated_request_has_service_account_and_its_groups(client: Client, namespace: str):
     user = await whoami(client.acting_as(ObjectKey(namespace, "casconfig")))
     assert user.username == f"system:serviceaccount:{namespace}:casconfig"
     assert set(user.groups) >= {"system:serviceaccounts", f"system:serviceaccounts:{namespace}"}
 
 
-async def test_every_verb_has_the_rights_of_the_account_and_no_others(
+async def test_impersonated_verbs_have_only_permissions_of_service_account(
     client: Client, api: Api, namespace: str
 ):
     await api.create(f"/api/v1/namespaces/{namespace}/configmaps", a_configmap("one", a="b"))
@@ -69,7 +69,7 @@ async def test_every_verb_has_the_rights_of_the_account_and_no_others(
             pass
 
 
-async def test_a_dry_run_answers_as_if_it_had_been_done_and_changes_nothing(
+async def test_dry_run_returns_result_and_changes_nothing(
     client: Client, api: Api, namespace: str
 ):
     path = f"/api/v1/namespaces/{namespace}/configmaps"
@@ -80,7 +80,7 @@ async def test_a_dry_run_answers_as_if_it_had_been_done_and_changes_nothing(
     assert await api.get(f"{path}/one") == before
 
 
-async def test_the_right_to_act_as_one_name_is_not_the_right_to_act_as_another(
+async def test_permission_to_impersonate_one_name_does_not_cover_another(
     api: Api, proxy: FaultProxy, namespace: str, tmp_path: Path
 ):
     name = f"impersonator-{namespace}"
@@ -119,12 +119,12 @@ async def test_the_right_to_act_as_one_name_is_not_the_right_to_act_as_another(
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x\r\nImpersonate-Group: system:masters", "A", "é"])
-def test_a_name_that_is_none_never_becomes_a_header(client: Client, name: str):
+def test_invalid_service_account_name_is_never_sent_as_header(client: Client, name: str):
     with pytest.raises(ValueError, match="no ServiceAccount"):
         client.acting_as(ObjectKey("default", name))
 
 
-async def test_a_list_of_metadata_alone_comes_page_by_page(client: Client, api: Api, namespace: str):
+async def test_metadata_only_list_is_paged(client: Client, api: Api, namespace: str):
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     for name in ("one", "two", "three"):
         await api.create(path, a_configmap(name, text="x" * 1000))

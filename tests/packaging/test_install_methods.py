@@ -310,7 +310,7 @@ async def free(story: Story) -> None:
             place.run("delete", kind, key.removeprefix("/"), "--ignore-not-found", "--timeout=120s")
 
 
-async def test_what_users_ask_for_works_where_only_pods_of_the_strictest_kind_are_taken(used: Story):
+async def test_user_objects_work_under_restricted_pod_security(used: Story):
     for namespace in (SHOP, used.way.flavour.namespace):
         labels = used.way.system.get("namespace", namespace)["metadata"]["labels"]
         assert labels["pod-security.kubernetes.io/enforce"] == "restricted", namespace
@@ -318,11 +318,11 @@ async def test_what_users_ask_for_works_where_only_pods_of_the_strictest_kind_ar
     assert len(used.pods()) == len(kinds), used.pods()
 
 
-async def test_nobody_misses_a_right(used: Story):
+async def test_no_request_is_forbidden_after_install(used: Story):
     assert refusals(used) == []
 
 
-async def test_an_upgrade_reaches_everything(used: Story, upgraded: Upgrade):
+async def test_upgrade_reaches_crds_and_workloads(used: Story, upgraded: Upgrade):
     if used.serves_json:
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jsonservers.example.com"
         definition = await used.api.get(path)
@@ -335,18 +335,18 @@ async def test_an_upgrade_reaches_everything(used: Story, upgraded: Upgrade):
     await checked(used, "after")
 
 
-async def test_users_notice_nothing_of_an_upgrade(used: Story, upgraded: Upgrade):
+async def test_upgrade_causes_no_failed_request_and_no_pod_restart(used: Story, upgraded: Upgrade):
     want = {"200"} if used.serves_json else set()
     assert set(upgraded.answers) == want, f"{upgraded.answers}\n{upgraded.events}"
     assert used.pods() == upgraded.pods, "the same pods, none of them started again"
 
 
-async def test_admission_is_never_away_during_an_upgrade(used: Story, upgraded: Upgrade):
+async def test_admission_stays_available_during_upgrade(used: Story, upgraded: Upgrade):
     assert set(upgraded.right) == ({TAKEN} if used.serves_json else set()), upgraded.right
     assert set(upgraded.wrong) == ({REFUSED} if used.serves_json else set()), upgraded.wrong
 
 
-async def test_nobody_misses_a_right_after_an_upgrade(used: Story, upgraded: Upgrade):
+async def test_no_request_is_forbidden_after_upgrade(used: Story, upgraded: Upgrade):
     assert refusals(used) == []
 
 
@@ -358,7 +358,7 @@ def refusals(story: Story) -> list[str]:
     return [line for line in log.splitlines() if "system:serviceaccount:" in line]
 
 
-async def test_uninstalling_leaves_definitions_and_what_users_made_or_nothing(
+async def test_uninstall_leaves_only_crds_and_user_objects(
     upgraded: Upgrade, removed: Story
 ):
     """Whatever is there afterwards was there before, is a user's, or stays on purpose."""

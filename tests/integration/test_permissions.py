@@ -85,7 +85,7 @@ def assert_listed(proxy: FaultProxy) -> None:
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-async def test_a_controller_may_list_what_it_watches_where_the_server_cannot_stream_lists(
+async def test_controller_can_list_watched_types_without_streaming_lists(
     name, bare: Api, between: FaultProxy, tmp_path
 ):
     between.inject(NO_STREAMING, when=lambda request: "sendInitialEvents" in request.query, times=None)
@@ -97,7 +97,7 @@ async def test_a_controller_may_list_what_it_watches_where_the_server_cannot_str
         await eventually(lambda: assert_listed(between))
 
 
-async def test_the_suite_operator_may_list_what_it_watches_where_the_server_cannot_stream_lists(
+async def test_suite_operator_can_list_watched_types_without_streaming_lists(
     bare: Api, between: FaultProxy, tmp_path
 ):
     between.inject(NO_STREAMING, when=lambda request: "sendInitialEvents" in request.query, times=None)
@@ -107,7 +107,7 @@ async def test_the_suite_operator_may_list_what_it_watches_where_the_server_cann
             await eventually(lambda: assert_listed(between))
 
 
-async def test_configs_need_no_more_than_the_role_that_is_offered_for_their_account(
+async def test_casconfigs_need_only_role_offered_for_their_service_account(
     own: Cluster, bare: Api, between: FaultProxy, tmp_path
 ):
     between.inject(NO_STREAMING, when=lambda request: "sendInitialEvents" in request.query, times=None)
@@ -177,7 +177,7 @@ def processes() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("controllers", [*processes()])
-async def test_a_process_may_lead_keep_its_certificates_and_register_its_webhooks(
+async def test_process_can_lead_store_certificates_and_register_webhooks(
     controllers, own: Cluster, bare: Api
 ):
     name = context(*controllers)
@@ -203,7 +203,7 @@ async def test_a_process_may_lead_keep_its_certificates_and_register_its_webhook
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-async def test_a_controller_may_say_the_same_again(name, own: Cluster, bare: Api):
+async def test_controller_can_repeat_event_as_series(name, own: Cluster, bare: Api):
     async with (
         fresh_namespace(bare) as namespace,
         Transport(load(str(own.kubeconfig), context(name))) as transport,
@@ -246,7 +246,7 @@ OWNING = [(name, *each) for name in COMPONENTS for each in owning(name)]
 
 
 @pytest.mark.parametrize(("name", "group", "plural"), OWNING)
-async def test_without_the_right_on_finalizers_no_child_may_hold_up_the_deletion_of_its_owner(
+async def test_blocking_owner_reference_needs_permission_on_finalizers(
     name, group, plural, own: Cluster, bare: Api
 ):
     """The server asks for it where OwnerReferencesPermissionEnforcement is on, as in OpenShift."""
@@ -308,7 +308,7 @@ async def roles_of_people(bare: Api) -> dict[str, set[tuple[str, str, str]]]:
     return wanted
 
 
-async def test_people_may_do_what_their_role_is_called_and_nothing_else(roles_of_people, bare: Api):
+async def test_user_role_allows_exactly_its_verbs_on_its_kind(roles_of_people, bare: Api):
     for name, wanted in roles_of_people.items():
         kind = name.rpartition("-")[0]
         declared = next(each for each in (QUINTET, *CUSTOM_RESOURCES) if each.resource.kind.lower() == kind)
@@ -329,7 +329,7 @@ async def test_people_may_do_what_their_role_is_called_and_nothing_else(roles_of
             assert not await may(bare, name, verb, other, resource), (name, resource)
 
 
-async def test_a_viewer_changes_nothing_and_an_editor_writes_no_status(roles_of_people):
+async def test_viewer_role_is_read_only_and_editor_role_cannot_write_status(roles_of_people):
     for name, allowed in roles_of_people.items():
         verbs = {verb for _, _, verb in allowed}
         if name.endswith("-viewer"):
@@ -338,7 +338,7 @@ async def test_a_viewer_changes_nothing_and_an_editor_writes_no_status(roles_of_
         assert on_status == {"get"}, name
 
 
-async def test_the_roles_of_the_cluster_take_in_those_of_our_kinds_but_not_the_suite(
+async def test_aggregated_cluster_roles_include_our_kinds_but_not_quintet(
     roles_of_people, bare: Api
 ):
     async def taken_in() -> None:
@@ -358,7 +358,7 @@ async def test_the_roles_of_the_cluster_take_in_those_of_our_kinds_but_not_the_s
     await eventually(taken_in, within=60)
 
 
-def test_the_account_of_all_controllers_holds_what_theirs_hold_together():
+def test_combined_service_account_has_union_of_controller_permissions():
     bodies = [*shipped()]
     parts = [
         body for body in bodies if body["kind"] == "ClusterRole" and body["metadata"]["name"] != TESTED.whole

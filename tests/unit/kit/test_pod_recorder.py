@@ -17,7 +17,7 @@ def a_pod(name: str, *, ready: bool = True, leaving: bool = False, claim: str = 
 START = [a_pod("a"), a_pod("b"), a_pod("c")]
 
 
-def test_one_replacement_after_the_other_is_in_order():
+def test_recording_accepts_one_replacement_after_another():
     events = []
     for name in "ab":
         events += [
@@ -29,31 +29,31 @@ def test_one_replacement_after_the_other_is_in_order():
     Recording(START, events).check(at_least=2, app="x")
 
 
-def test_two_pods_that_change_at_once_are_found():
+def test_recording_finds_two_pods_that_change_at_once():
     events = [("MODIFIED", a_pod("a", leaving=True)), ("MODIFIED", a_pod("b", ready=False))]
     events += [("MODIFIED", a_pod("b")), ("DELETED", a_pod("a", leaving=True))]
     with pytest.raises(AssertionError, match="changing at once"):
         Recording(START, events).check(app="x")
 
 
-def test_a_claim_with_two_pods_is_found():
+def test_recording_finds_claim_shared_by_two_pods():
     events = [("ADDED", a_pod("d", claim="data-a"))]
     with pytest.raises(AssertionError, match="shared"):
         Recording(START, events).check(app="x")
 
 
-def test_too_few_ready_pods_are_found():
+def test_recording_finds_too_few_ready_pods():
     events = [("DELETED", a_pod("a")), ("DELETED", a_pod("b"))]
     with pytest.raises(AssertionError, match="1 ready"):
         Recording(START, events).check(at_least=2, app="x")
 
 
-def test_a_pod_of_the_same_name_is_another_pod():
+def test_recording_distinguishes_pods_of_same_name_by_uid():
     events = [("DELETED", a_pod("a")), ("ADDED", a_pod("a", uid="2"))]
     assert [len(moment) for moment in Recording(START, events).moments(app="x")] == [3, 2, 3]
 
 
-def test_pods_with_other_labels_do_not_count():
+def test_recording_ignores_pods_with_other_labels():
     stranger = a_pod("s", ready=False)
     stranger["metadata"]["labels"] = {"app": "y"}
     events = [("ADDED", stranger), ("MODIFIED", a_pod("a", ready=False))]

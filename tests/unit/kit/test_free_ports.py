@@ -4,13 +4,13 @@ from kit.cli.quintet import free_port
 from quintet.local.controlplane.ports import _first_outgoing_port
 
 
-def test_no_port_is_given_twice_and_none_that_outgoing_connections_get():
+def test_free_port_returns_no_port_twice_and_no_ephemeral_port():
     ports = [free_port() for _ in range(200)]
     assert len(set(ports)) == len(ports)
     assert max(ports) < _first_outgoing_port()
 
 
-def test_two_workers_never_choose_the_same_port(monkeypatch):
+def test_two_workers_never_choose_same_port(monkeypatch):
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "3")
     given = []
     for worker in ("gw0", "gw1", "gw2"):

@@ -57,7 +57,7 @@ def a_leader(client: Client, namespace: str, owner: OwnerReference | None, ident
     return Leader(client, ObjectKey(namespace, NAME), identity, SystemClock(), Terms(retry=0.2, owner=owner))
 
 
-async def test_an_account_knows_itself_and_nobody_else_is_one(robot: Client, client: Client, namespace: str):
+async def test_only_a_service_account_of_the_namespace_becomes_owner(robot: Client, client: Client, namespace: str):
     owner = await own_account(robot, namespace)
     assert owner is not None
     assert (owner.kind, owner.name, bool(owner.uid)) == ("ServiceAccount", NAME, True)
@@ -65,7 +65,7 @@ async def test_an_account_knows_itself_and_nobody_else_is_one(robot: Client, cli
     assert await own_account(client, namespace) is None, "an administrator is no account"
 
 
-async def test_whoever_may_not_ask_goes_on_without_an_owner(cluster, client: Client, namespace: str):
+async def test_client_that_cannot_identify_itself_creates_lease_without_owner(cluster, client: Client, namespace: str):
     nobody = config.ClusterConfig(cluster.server, ca_data=cluster.ca.read_bytes())
     async with Transport(nobody) as transport:
         assert await own_account(Client(transport), namespace) is None
@@ -74,7 +74,7 @@ async def test_whoever_may_not_ask_goes_on_without_an_owner(cluster, client: Cli
     assert lease.metadata.owner_references == ()
 
 
-async def test_lease_and_certificates_go_with_the_account(
+async def test_lease_and_certificate_secret_are_deleted_with_service_account(
     robot: Client, client: Client, api: Api, namespace: str
 ):
     owner = await own_account(robot, namespace)
@@ -93,7 +93,7 @@ async def test_lease_and_certificates_go_with_the_account(
     await eventually(gone, within=120)
 
 
-async def test_a_lease_keeps_its_owner_when_it_is_renewed_released_and_taken_over(
+async def test_lease_keeps_owner_after_renewal_release_and_takeover(
     robot: Client, client: Client, namespace: str
 ):
     owner = await own_account(robot, namespace)
@@ -106,7 +106,7 @@ async def test_a_lease_keeps_its_owner_when_it_is_renewed_released_and_taken_ove
     assert [each.uid for each in lease.metadata.owner_references] == [owner.uid]
 
 
-async def test_what_an_account_before_us_left_is_not_taken_over_but_awaited(
+async def test_objects_of_deleted_service_account_are_awaited_and_not_taken_over(
     robot: Client, client: Client, api: Api, namespace: str
 ):
     """Whoever leads with a Lease that is about to be removed would soon lead beside somebody else."""

@@ -23,7 +23,7 @@ async def fight(client: Client, where: ObjectKey, value: str = "theirs") -> None
         await asyncio.sleep(0.02)
 
 
-async def test_a_war_ends_after_three_rounds_and_names_the_other_one(
+async def test_conflict_with_other_manager_ends_after_three_rounds_and_names_it(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     for name in ("web", "calm"):
@@ -45,7 +45,7 @@ async def test_a_war_ends_after_three_rounds_and_names_the_other_one(
     assert seen.metadata.labels["tier"] == "theirs"
 
 
-async def test_an_edit_of_the_config_begins_anew(casconfig_operator, casconfigs: Client, namespace):
+async def test_edit_of_casconfig_restarts_conflict_rounds(casconfig_operator, casconfigs: Client, namespace):
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     where = ObjectKey(namespace, "web")
     async with meanwhile(fight(casconfigs, where)):
@@ -55,7 +55,7 @@ async def test_an_edit_of_the_config_begins_anew(casconfig_operator, casconfigs:
     await applied(casconfigs, key, 1)
 
 
-async def test_a_restart_begins_no_new_war(
+async def test_operator_restart_does_not_restart_conflict(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
     from kit.kinds.casconfigs import an_account
@@ -75,7 +75,7 @@ async def test_a_restart_begins_no_new_war(
         assert len(proxy.trace.writes()) == before, f"\n{proxy.trace}"
 
 
-async def test_a_single_edit_is_set_again_and_is_no_contest(
+async def test_single_foreign_edit_is_reverted_without_contested_state(
     casconfig_operator, casconfigs: Client, namespace
 ):
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)

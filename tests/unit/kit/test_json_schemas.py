@@ -43,14 +43,14 @@ def fits(schema, value):
         ({"spec": {"size": 1, "labels": {"any": 1}}}, False),
     ],
 )
-def test_a_kind_of_the_server_has_its_fields_and_no_other(value, want_right):
+def test_schema_from_api_server_allows_only_its_fields(value, want_right):
     ((name, schema),) = of_server(DOCUMENT)
     assert name == "thing_v1_v1.json"
     assert "Unused" not in schema["definitions"]
     assert fits(schema, value) == want_right
 
 
-def test_a_kind_of_a_definition_also_has_what_every_object_has():
+def test_schema_from_crd_includes_object_metadata():
     version = {"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": META}}}}
     body = {"spec": {"group": "a.b", "names": {"kind": "Thing"}, "versions": [version]}}
     ((name, schema),) = of_definition(body)
@@ -61,13 +61,13 @@ def test_a_kind_of_a_definition_also_has_what_every_object_has():
     assert not fits(schema, {"apiVersion": "a.b/v1", "kind": "Thing", "specs": {}})
 
 
-def test_what_the_server_keeps_unasked_is_allowed():
+def test_schema_allows_fields_that_api_server_preserves():
     assert fits(closed({**META, "x-kubernetes-preserve-unknown-fields": True}), {"any": 1})
     assert fits(closed({"x-kubernetes-int-or-string": True}), "50%")
     assert fits(closed({"type": "string", "nullable": True}), None)
 
 
-def test_conditions_on_an_object_do_not_close_it():
+def test_conditional_schema_does_not_forbid_other_fields():
     condition = {"anyOf": [{"properties": {"a": {"minimum": 1}}, "required": ["a"]}, {"required": ["b"]}]}
     schema = closed(
         {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, **condition}

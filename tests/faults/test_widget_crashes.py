@@ -93,7 +93,7 @@ async def tell_with(
 
 
 @pytest.mark.timeout(1800)
-async def test_the_end_is_the_same_when_the_first_write_of_each_type_is_hit(widgets, cluster, api, tmp_path):
+async def test_widget_reaches_same_final_state_when_first_write_of_each_type_fails(widgets, cluster, api, tmp_path):
     async def told(fault: str) -> None:
         await tell_with(fault, None, widgets, api, cluster.kubeconfig, tmp_path)
 
@@ -103,7 +103,7 @@ async def test_the_end_is_the_same_when_the_first_write_of_each_type_is_hit(widg
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "-"))
 @pytest.mark.timeout(1800)
-async def test_the_end_is_the_same_whatever_happens_to_any_write(
+async def test_widget_reaches_same_final_state_when_any_write_fails(
     fault, writes, widgets, cluster, api, tmp_path
 ):
     async def told(number: int) -> None:

@@ -40,6 +40,6 @@ async def kinds(cluster):
 
 
 @pytest.mark.parametrize("block", list(objects()))
-async def test_every_manifest_in_the_documents_is_accepted(block, kinds, namespace):
+async def test_every_manifest_in_docs_is_accepted(block, kinds, namespace):
     done = kinds.kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=block)
     assert done.returncode == 0, f"{block}\n{done.stderr}"

@@ -80,7 +80,7 @@ UNSAFE = [
 ]
 
 
-async def test_a_definition_that_allows_more_than_ours_is_left_alone_and_the_cause_is_said(
+async def test_crd_that_allows_more_than_ours_is_kept_with_reason(
     spec, api: Api, client: Client
 ):
     for change, want in UNSAFE:
@@ -102,7 +102,7 @@ async def test_a_definition_that_allows_more_than_ours_is_left_alone_and_the_cau
         assert (await api.get(CHECKUPS))["spec"] == before
 
 
-async def test_a_definition_that_allows_less_than_ours_is_replaced(spec, api: Api, client: Client):
+async def test_crd_that_allows_less_than_ours_is_replaced(spec, api: Api, client: Client):
     of_spec(spec)["properties"]["image"]["maxLength"] = 100
     await put_definition(api, CHECKUPS, spec)
 
@@ -114,7 +114,7 @@ async def test_a_definition_that_allows_less_than_ours_is_replaced(spec, api: Ap
     await with_condition(client, "Degraded", "False")
 
 
-async def test_a_version_in_which_objects_may_be_stored_is_not_taken_away(spec, api: Api, client: Client):
+async def test_crd_version_with_stored_objects_is_not_removed(spec, api: Api, client: Client):
     a_newer_version(spec)
     old, new = spec["versions"]
     old["storage"], new["storage"] = False, True
@@ -144,7 +144,7 @@ async def test_a_version_in_which_objects_may_be_stored_is_not_taken_away(spec, 
 
 
 @pytest.mark.parametrize("version", released())
-async def test_a_cluster_with_the_definitions_of_a_release_is_upgraded_and_its_objects_stay_right(
+async def test_crds_of_release_are_upgraded_and_objects_stay_valid(
     api: Api,
     client: Client,
     proxy: FaultProxy,

@@ -78,7 +78,7 @@ async def pinned_volume(api: Api, namespace) -> AsyncIterator[str]:
     await api.delete(f"/api/v1/persistentvolumes/{name}")
 
 
-async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_fresh_ones(
+async def test_claims_on_removed_node_are_set_aside_and_replica_gets_new_ones(
     pinned_volume, cluster_operator, simulated_node, clusters, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNSCHEDULED_FOR", 1.0)
@@ -110,7 +110,7 @@ async def test_claims_on_a_node_that_is_gone_are_set_aside_and_the_replica_gets_
     await eventually(free_again)
 
 
-async def test_claims_that_get_no_volume_are_set_aside_once_and_then_reported(
+async def test_unbound_claims_are_set_aside_once_and_then_reported(
     cluster_operator, simulated_node, clusters, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
@@ -138,7 +138,7 @@ async def late_class(api: Api, namespace) -> AsyncIterator[str]:
         yield f"late-{namespace}"
 
 
-async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
+async def test_claim_waiting_for_scheduling_is_not_set_aside(
     late_class, cluster_operator, simulated_node, clusters, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
@@ -154,7 +154,7 @@ async def test_a_claim_that_waits_for_its_pod_to_get_a_node_is_not_to_blame(
     assert [line.state for line in (await get(clusters, key)).status.claims] == [ClaimState.IN_USE]
 
 
-async def test_a_claim_that_is_bound_at_the_last_moment_is_not_set_aside(
+async def test_claim_bound_at_last_moment_is_not_set_aside(
     cluster_operator, simulated_node, clusters, api, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
@@ -186,7 +186,7 @@ async def rigid_class(api: Api, namespace) -> AsyncIterator[str]:
         yield path
 
 
-async def test_a_claim_grows_once_its_storage_class_allows_it(
+async def test_claim_grows_when_storage_class_allows_expansion(
     rigid_class, cluster_operator, simulated_node, clusters, api, proxy, namespace, monkeypatch
 ):
     monkeypatch.setattr(plan, "REFUSED_FOR", 0.5)
@@ -218,7 +218,7 @@ async def test_a_claim_grows_once_its_storage_class_allows_it(
     await told(clusters, namespace, "ClaimExpanding")
 
 
-async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(
+async def test_unready_pod_is_replaced_after_grace_period(
     web, cluster_operator, simulated_node, clusters, namespace
 ):
     first = names(await pods(clusters, namespace))[0]
@@ -240,7 +240,7 @@ async def test_a_pod_that_stays_not_ready_is_replaced_after_its_grace(
     await told(clusters, namespace, "PodReplaced")
 
 
-async def test_a_pod_that_starts_slowly_is_left_alone(
+async def test_slowly_starting_pod_is_not_replaced(
     cluster_operator, simulated_node, clusters, proxy, namespace
 ):
     simulated_node.health = lambda pod: "Running"
@@ -258,7 +258,7 @@ async def test_a_pod_that_starts_slowly_is_left_alone(
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
 
 
-async def test_a_claim_deleted_under_a_pending_pod_is_made_again(
+async def test_claim_deleted_under_pending_pod_is_recreated(
     cluster_operator, simulated_node, clusters, namespace
 ):
     simulated_node.health = lambda pod: "Pending"
@@ -282,7 +282,7 @@ async def test_a_claim_deleted_under_a_pending_pod_is_made_again(
     await eventually(again, within=60.0)
 
 
-async def test_two_budgets_for_one_pod_are_named_instead_of_retried_in_silence(
+async def test_two_disruption_budgets_for_one_pod_are_named(
     web, cluster_operator, clusters, api, namespace
 ):
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
@@ -298,7 +298,7 @@ async def test_two_budgets_for_one_pod_are_named_instead_of_retried_in_silence(
     assert len(await pods(clusters, namespace)) == 1
 
 
-async def test_an_overloaded_server_is_no_budget(web, cluster_operator, proxy, clusters, namespace):
+async def test_overloaded_api_server_is_not_reported_as_disruption_budget(web, cluster_operator, proxy, clusters, namespace):
     proxy.inject(
         Answer(429, "TooManyRequests", retry_after=1),
         when=matching("create", "pods", subresource="eviction"),
@@ -311,7 +311,7 @@ async def test_an_overloaded_server_is_no_budget(web, cluster_operator, proxy, c
     assert "DisruptionBudget" not in await reasons(clusters, namespace), cluster.status
 
 
-async def test_a_restart_with_everything_in_place_makes_no_write(
+async def test_operator_restart_with_unchanged_statefulcluster_sends_no_write(
     clusters, simulated_node, proxy: FaultProxy, namespace, tmp_path
 ):
     kubeconfig = proxy.write_kubeconfig(tmp_path)
@@ -325,7 +325,7 @@ async def test_a_restart_with_everything_in_place_makes_no_write(
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
 
 
-async def test_a_stale_cache_neither_removes_nor_makes_a_pod_too_many(web, proxy, clusters, namespace):
+async def test_stale_cache_neither_removes_nor_creates_extra_pod(web, proxy, clusters, namespace):
     """Nothing of the pods reaches the operator while it scales down and up again."""
     hold = proxy.hold("pods")
     await change(clusters, web, replicas=1)
@@ -347,7 +347,7 @@ async def test_a_stale_cache_neither_removes_nor_makes_a_pod_too_many(web, proxy
     assert len(await pods(clusters, namespace)) == 1
 
 
-async def test_a_pod_lost_while_nobody_looked_is_made_once(
+async def test_pod_lost_while_operator_was_down_is_recreated_once(
     clusters, simulated_node, proxy, namespace, tmp_path
 ):
     kubeconfig = proxy.write_kubeconfig(tmp_path)
@@ -369,7 +369,7 @@ async def test_a_pod_lost_while_nobody_looked_is_made_once(
     assert len(await claims(clusters, namespace)) == 2
 
 
-async def test_claims_that_a_pod_of_the_cluster_before_still_mounts_are_waited_for(web, clusters, namespace):
+async def test_claims_mounted_by_pods_of_deleted_statefulcluster_are_awaited(web, clusters, namespace):
     before = await pods(clusters, namespace)
     keys = [ObjectKey(namespace, name) for name in names(before)]
     for key in keys:
@@ -390,7 +390,7 @@ async def test_claims_that_a_pod_of_the_cluster_before_still_mounts_are_waited_f
     assert len(await claims(clusters, namespace)) == 2
 
 
-async def test_a_namespace_that_goes_away_is_left_in_peace(web, cluster, clusters, namespace):
+async def test_terminating_namespace_gets_no_new_objects(web, cluster, clusters, namespace):
     cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 
     async def gone() -> None:

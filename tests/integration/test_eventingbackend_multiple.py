@@ -31,7 +31,7 @@ from quintet.kube.client import Client
 from quintet.nats.config import StreamConfig
 
 
-async def test_two_nats_and_one_beb_are_ready_side_by_side_in_one_namespace(
+async def test_two_nats_backends_and_one_beb_backend_are_ready_in_one_namespace(
     backend_operator, witness, backends: Client, nats, namespace
 ):
     async with a_mesh() as mesh:
@@ -58,7 +58,7 @@ async def test_two_nats_and_one_beb_are_ready_side_by_side_in_one_namespace(
     witness.assert_truth()
 
 
-async def test_backends_of_one_name_in_two_namespaces_do_not_know_each_other(
+async def test_backends_with_same_name_in_two_namespaces_are_independent(
     backends: Client, api, cluster, nats, tmp_path
 ):
     async with (
@@ -86,7 +86,7 @@ async def test_backends_of_one_name_in_two_namespaces_do_not_know_each_other(
         await ready(backends, ObjectKey(second, "one"))
 
 
-async def test_each_stage_of_a_beb_backend_has_a_reason_of_its_own(
+async def test_each_stage_of_beb_backend_has_its_own_reason(
     backend_operator, witness, backends: Client, namespace
 ):
     async with a_mesh() as mesh:
@@ -109,7 +109,7 @@ async def test_each_stage_of_a_beb_backend_has_a_reason_of_its_own(
     witness.assert_truth()
 
 
-async def test_another_type_is_not_claimed_to_be_ready_before_it_is(
+async def test_changed_backend_type_is_not_ready_until_new_backend_is(
     backend_operator, witness, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     async with a_mesh() as mesh:
@@ -137,7 +137,7 @@ async def test_another_type_is_not_claimed_to_be_ready_before_it_is(
             assert ("streamName" in settings) == (status["backendType"] == "nats"), status
 
 
-async def test_a_move_to_another_server_loses_nothing_on_the_way(
+async def test_move_to_other_server_loses_no_event(
     backend_operator, witness, backends: Client, nats, namespace, tmp_path
 ):
     """Listen there → publish there → deliver what is left here → deliver there."""
@@ -179,7 +179,7 @@ async def test_a_move_to_another_server_loses_nothing_on_the_way(
     witness.assert_truth()
 
 
-async def test_other_subjects_are_published_only_when_they_are_listened_to_and_old_ones_are_kept_until_then(
+async def test_new_subject_prefix_is_published_only_after_subscriptions_listen(
     backend_operator, witness, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url, streamSubjectPrefix="old")
@@ -213,7 +213,7 @@ async def test_other_subjects_are_published_only_when_they_are_listened_to_and_o
     witness.assert_truth()
 
 
-async def test_the_older_of_two_backends_keeps_the_stream_that_both_want(
+async def test_older_backend_keeps_stream_that_both_claim(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     elder = await create(backends, namespace, "elder", url=nats.url, maxMessages=10)
@@ -234,7 +234,7 @@ async def test_the_older_of_two_backends_keeps_the_stream_that_both_want(
         assert (await jetstream.stream_info("sap")).config.max_msgs == 20
 
 
-async def test_one_server_under_two_names_is_still_one_server(
+async def test_server_under_two_names_is_recognised_as_one(
     backend_operator, backends: Client, namespace, tmp_path
 ):
     async with a_nats_server(tmp_path / "everywhere", {"host": "0.0.0.0"}) as server:
@@ -248,7 +248,7 @@ async def test_one_server_under_two_names_is_still_one_server(
             assert (await jetstream.stream_info("sap")).config.max_msgs == 10
 
 
-async def test_a_stream_of_somebody_else_is_not_taken_over(
+async def test_foreign_stream_is_not_taken_over(
     backend_operator, backends: Client, nats, namespace
 ):
     async with jetstream_of(nats.url) as jetstream:
@@ -259,7 +259,7 @@ async def test_a_stream_of_somebody_else_is_not_taken_over(
         assert (await jetstream.stream_info("sap")).config.subjects == ("theirs.>",)
 
 
-async def test_a_backend_stays_while_subscriptions_use_it_and_says_which(
+async def test_backend_in_use_is_kept_and_lists_its_subscriptions(
     backend_operator, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -281,7 +281,7 @@ async def test_a_backend_stays_while_subscriptions_use_it_and_says_which(
     assert await exists(backends, SUBSCRIPTIONS, other)
 
 
-async def test_a_subscription_that_the_operator_has_not_heard_of_yet_keeps_its_backend_too(
+async def test_subscription_missing_from_cache_still_keeps_its_backend(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -299,7 +299,7 @@ async def test_a_subscription_that_the_operator_has_not_heard_of_yet_keeps_its_b
         await gone(backends, EVENTINGBACKENDS, key, within=120)
 
 
-async def test_a_deleted_namespace_takes_everything_with_it(
+async def test_namespace_deletion_removes_backend_and_children(
     backend_operator, backends: Client, cluster, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -314,7 +314,7 @@ async def test_a_deleted_namespace_takes_everything_with_it(
     await eventually(all_gone, within=120)
 
 
-async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_goes(
+async def test_replicas_of_autoscaler_are_respected_until_it_is_removed(
     backend_operator, backends: Client, api, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -352,7 +352,7 @@ async def test_an_autoscaler_is_not_fought_and_its_number_is_taken_back_when_it_
     await eventually(put_back, within=90)
 
 
-async def test_a_child_that_somebody_else_made_is_left_alone_and_named(
+async def test_foreign_child_is_skipped_and_named(
     backend_operator, backends: Client, nats, namespace
 ):
     theirs = {
@@ -373,7 +373,7 @@ async def test_a_child_that_somebody_else_made_is_left_alone_and_named(
     assert [port["port"] for port in seen["spec"]["ports"]] == [1234]
 
 
-async def test_every_change_of_a_condition_is_an_event(
+async def test_every_condition_transition_records_event(
     backend_operator, backends: Client, api, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
@@ -396,7 +396,7 @@ async def test_every_change_of_a_condition_is_an_event(
     await eventually(told, within=90)
 
 
-async def test_a_backend_without_url_gets_a_server_with_a_claim(
+async def test_backend_without_url_gets_server_with_persistent_volume_claim(
     backend_operator, witness, backends: Client, namespace
 ):
     """What answers in the pod is tested on a real node; here nothing does, and that is said."""

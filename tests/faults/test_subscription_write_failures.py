@@ -104,7 +104,7 @@ async def writes(client: Client, cluster: Cluster, tmp_path_factory) -> int:
         return len(proxy.trace.writes())
 
 
-async def test_the_end_is_the_same_when_the_first_write_of_each_type_is_hit(
+async def test_subscription_reaches_same_final_state_when_first_write_of_each_type_fails(
     client: Client, cluster: Cluster, tmp_path: Path
 ):
     await install(client)
@@ -113,7 +113,7 @@ async def test_the_end_is_the_same_when_the_first_write_of_each_type_is_hit(
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
-async def test_the_end_is_the_same_whatever_happens_to_any_write(
+async def test_subscription_reaches_same_final_state_when_any_write_fails(
     writes: int, client: Client, cluster: Cluster, tmp_path: Path
 ):
     async def told(case: tuple[str, int]) -> None:

@@ -147,7 +147,7 @@ async def _dispatched(scene: Scene, cluster: Cluster, port: int) -> Shown:
 
 
 @pytest.mark.timeout(600)
-async def test_every_metric_and_label_of_boards_and_alerts_is_shown_by_a_running_process(
+async def test_every_metric_and_label_in_dashboards_and_alerts_is_exposed_by_running_process(
     of_controllers: Shown, of_events: Shown
 ):
     # Kept in one test: what is asked for is looked for in all processes.

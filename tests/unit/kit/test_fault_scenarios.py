@@ -36,7 +36,7 @@ def strike(proxy: FaultProxy, *verbs: str) -> None:
                 injection.strike(exchange)
 
 
-async def test_failed_story_shows_fault_exchanges_and_log_of_the_operator():
+async def test_failed_scenario_shows_fault_requests_and_operator_log():
     proxy, operator = FaultProxy(Path("unused")), Program("unused")
     operator.log += [f"line {number}" for number in range(100)]
 
@@ -59,20 +59,20 @@ async def test_failed_story_shows_fault_exchanges_and_log_of_the_operator():
     [(None, ["create", "patch", "create"], 2), (2, ["create", "patch"], 1), (3, ["create", "patch"], 0)],
     ids=["first of each type", "one write", "a write that the story did not have"],
 )
-async def test_hit_by_strikes_the_chosen_writes(at_write, verbs, want_hits):
+async def test_hit_by_injects_fault_at_chosen_writes(at_write, verbs, want_hits):
     proxy = FaultProxy(Path("unused"))
     async with hit_by(DropReply(), proxy, at_write=at_write) as injection:
         strike(proxy, *verbs)
     assert len(injection.hits) == want_hits
 
 
-async def test_story_without_any_write_fails():
+async def test_scenario_without_any_write_fails():
     with pytest.raises(AssertionError, match="none was hit"):
         async with hit_by(DropReply(), FaultProxy(Path("unused")), at_write=None):
             pass
 
 
-async def test_until_hit_cancels_the_story_when_the_fault_happens_and_raises_what_came_before():
+async def test_until_hit_cancels_scenario_at_fault_and_raises_earlier_error():
     proxy, ends = FaultProxy(Path("unused")), []
 
     async def story() -> None:
@@ -92,7 +92,7 @@ async def test_until_hit_cancels_the_story_when_the_fault_happens_and_raises_wha
         await until_hit(proxy.inject(DropReply(), at_write=9), broken())
 
 
-async def test_side_by_side_tells_only_some_stories_at_a_time():
+async def test_side_by_side_limits_concurrent_scenarios():
     now, most, told = 0, 0, []
 
     async def story(number: int) -> None:

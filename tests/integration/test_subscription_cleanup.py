@@ -47,7 +47,7 @@ async def consumers(scene: Scene) -> list[str]:
     return [each.name for each in await scene.jetstream.consumers(STREAM)]
 
 
-async def test_the_consumer_of_one_that_the_cache_has_not_seen_yet_stays(
+async def test_consumer_of_subscription_missing_from_cache_is_kept(
     scene: Scene, client: Client, cluster: Cluster, tmp_path: Path
 ):
     backend = await client.get(EVENTINGBACKENDS, scene.key(BACKEND), EventingBackend)
@@ -88,7 +88,7 @@ async def a_second_backend(scene: Scene) -> AsyncIterator[JetStream]:
         yield JetStream(nats)
 
 
-async def test_a_backend_that_was_away_when_one_moved_is_cleared_when_it_is_back(
+async def test_consumer_on_unreachable_old_backend_is_removed_when_it_returns(
     scene: Scene, client: Client, cluster: Cluster
 ):
     async with subscription_operator(cluster.kubeconfig, scene), a_second_backend(scene) as second:
@@ -125,7 +125,7 @@ async def told(scene: Scene, start: str) -> None:
     assert [note for note in notes if note.startswith(start)], notes
 
 
-async def test_a_server_that_does_not_answer_keeps_nobody_from_leaving_it(
+async def test_unresponsive_server_does_not_block_move_to_other_backend(
     scene: Scene, client: Client, cluster: Cluster
 ):
     async with subscription_operator(cluster.kubeconfig, scene), a_second_backend(scene):
@@ -144,7 +144,7 @@ async def opened(scene: Scene) -> None:
     await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
 
 
-async def test_what_the_last_subscription_left_behind_goes_when_the_server_is_back(
+async def test_consumer_left_by_last_subscription_is_removed_when_server_returns(
     scene: Scene, client: Client, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     # That the server is back is reason enough to look.
@@ -161,7 +161,7 @@ async def test_what_the_last_subscription_left_behind_goes_when_the_server_is_ba
         await eventually(lambda: none_left(scene), within=60)
 
 
-async def test_what_was_left_behind_goes_though_the_api_server_fails_when_it_is_asked_for(
+async def test_leftover_consumer_is_removed_although_api_server_fails_once(
     scene: Scene, client: Client, proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(hands, "SWEEP_SECONDS", 1e6)
@@ -178,7 +178,7 @@ async def test_what_was_left_behind_goes_though_the_api_server_fails_when_it_is_
         await eventually(lambda: none_left(scene), within=60)
 
 
-async def test_a_consumer_that_no_status_names_yet_goes_with_its_subscription(
+async def test_consumer_not_in_status_yet_is_removed_with_its_subscription(
     scene: Scene, client: Client, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     # Nobody but the Subscription itself is to remove it.
@@ -215,7 +215,7 @@ async def a_backend_on_its_way_out(scene: Scene, cluster: Cluster) -> AsyncItera
             await scene.client.patch(EVENTINGBACKENDS, backend, FREE, Object)
 
 
-async def test_a_backend_that_goes_is_waited_for_while_its_server_stays(
+async def test_subscription_waits_for_deleted_backend_while_its_server_runs(
     scene: Scene, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(controller, "SHORT_FAREWELL", 1e6)
@@ -236,7 +236,7 @@ async def waiting_to_go(scene: Scene, found: Subscription) -> None:
     await eventually(probe, within=60)
 
 
-async def test_what_stays_behind_on_the_server_of_a_backend_that_goes_is_told(
+async def test_consumer_left_on_server_of_deleted_backend_is_reported(
     scene: Scene, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(controller, "SHORT_FAREWELL", 0.0)
