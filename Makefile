@@ -1,4 +1,4 @@
-# `make` prints this help; every target says beside its name what it does.
+# `make` prints this help, made from the comments behind the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -10,30 +10,30 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/pytest
 # make integration KUBERNETES=1.36: the same tests on another version; `quintet build --help` names them.
 export QUINTET_KUBERNETES := $(KUBERNETES)
-# Every worker and every command that tests start would compile all modules anew.
+# Otherwise every worker and every command that tests start would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 ##@ Start here
 
 .PHONY: demo
-demo: setup ## A cluster, Quintet on it, one working object of each kind: make demo [ONLY=jsonserver,checkup] [KEEP=1]
+demo: setup ## Start a cluster, install Quintet and create one object of each kind: make demo [ONLY=jsonserver,checkup] [KEEP=1]
 	@$(BIN)/quintet demo $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep)
 
 .PHONY: test
-test: setup ## What CI runs: checks, unit, integration, essential fault and end-to-end tests: make test [KIND=checkup]
+test: setup ## Run what CI runs: checks, unit, integration, fault and end-to-end tests: make test [KIND=checkup]
 	@tools/run-stages $(if $(KIND),$(addsuffix :KIND=$(KIND),unit integration e2e),check unit integration faults e2e)
 
 ##@ Develop
 
 .PHONY: setup
-setup: $(STAMP) ## Install what the other targets need into .venv
+setup: $(STAMP) ## Install the locked dependencies into .venv
 
 $(STAMP): requirements/dev.txt pyproject.toml tools/setup
 	@tools/setup $(VENV)
 	@touch $@
 
 .PHONY: fmt
-fmt: setup ## Format and mend what can be mended by a machine
+fmt: setup ## Format the code and apply automatic lint fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
@@ -49,24 +49,24 @@ check: setup ## Check formatting, lint, types, import contracts, test collection
 	@tools/check-commits
 
 .PHONY: generate
-generate: setup ## Write the files that are made from the types: config, chart, bundle, catalog, two pages of docs
+generate: setup ## Generate files from the types: config, chart, bundle, catalog, two pages of docs
 	@$(BIN)/python -m quintet.manifests
 
 .PHONY: lock
-lock: setup ## Resolve the dependencies anew and lock them with hashes
+lock: setup ## Resolve the dependencies and lock them with hashes
 	@tools/lock $(BIN)/uv
 
-# A cold build takes longer than any test may: what tests run on is built before them, and that is seen.
+# A cold build takes longer than a test may, so it runs before the tests, with its progress shown.
 .PHONY: kubernetes
 kubernetes: setup ## Build Kubernetes into the user's cache
 	@$(BIN)/quintet build
 
 .PHONY: nats
-nats: setup ## Build the NATS server that tests run on into the user's cache
+nats: setup ## Build the NATS server of the tests into the user's cache
 	@PYTHONPATH=tests $(BIN)/python -m kit.nats.server
 
 .PHONY: images
-images: setup ## Build Kubernetes and, as root on Linux, what a node needs: its runtime and the images
+images: setup ## Build Kubernetes and, as root on Linux, the container runtime and images of a node
 	@$(BIN)/quintet build $(if $(filter Linux0,$(shell uname -s)$(shell id -u)),--node)
 
 ##@ Test
@@ -77,52 +77,52 @@ run_tests = QUINTET_TEST_TIMES=build/times/$@$(KUBERNETES).json $(if $(RECORD),Q
   $(PYTEST) $(if $(ALL),,-m "not exhaustive") $(if $(KIND),--kind $(KIND))
 
 .PHONY: test-all
-test-all: setup ## Every test there is, for a release: also exhaustive ones, packaging, permissions and Kubernetes 1.36
+test-all: setup ## Run all tests, for a release: also exhaustive, packaging and permission tests, and Kubernetes 1.36
 	@rm -rf build/rights
 	@tools/run-stages check unit:ALL=1 $(addsuffix :ALL=1:RECORD=1,integration faults e2e packaging) permissions \
 	  integration:KUBERNETES=1.36
 
 .PHONY: unit
-unit: setup ## Unit tests: seconds, no cluster
+unit: setup ## Run the unit tests (no cluster)
 	@$(run_tests) -n 2 --dist worksteal tests/unit
 
 .PHONY: explore
-explore: setup ## Unit tests of properties with examples that no run has had before
+explore: setup ## Run the property tests with new random examples
 	@QUINTET_EXPLORE=1 $(PYTEST) tests/unit -m hypothesis
 
 .PHONY: integration
-integration: kubernetes nats ## Tests on a real control plane; on another version with KUBERNETES=1.36
+integration: kubernetes nats ## Run the tests on a real control plane; KUBERNETES=1.36 selects another version
 	@$(run_tests) $(PARALLEL) tests/integration
 
 .PHONY: faults
-faults: kubernetes nats ## Tests with a failing server, network or leader
+faults: kubernetes nats ## Run the tests with a failing API server, network or leader
 	@$(run_tests) $(PARALLEL) tests/faults
 
 .PHONY: e2e
-e2e: images ## Tests on a real node (root on Linux; elsewhere they are skipped and say why)
+e2e: images ## Run the tests on a real node (root on Linux; skipped with a reason elsewhere)
 	@$(run_tests) tests/e2e
 
 .PHONY: packaging
-packaging: images ## Tests of every way to install, with real Helm and OLM; what needs a node is skipped where none can run
+packaging: images ## Run the tests of every install method with real Helm and OLM; those with a node need root on Linux
 	@$(run_tests) tests/packaging
 
 .PHONY: permissions
-permissions: setup ## Compare what the ServiceAccounts used in runs with RECORD=1 with their roles
+permissions: setup ## Compare the permissions of ServiceAccounts with those used in test runs with RECORD=1
 	@PYTHONPATH=tests $(BIN)/python -m kit.permissions.report build/rights
 
 .PHONY: test-times
-test-times: ## Run `make test` and show where its time goes; build/test-times.json has all of it
+test-times: ## Run `make test` and show the slowest tests and fixtures; build/test-times.json has all durations
 	@rm -rf build/times
 	@$(MAKE) test
 	@PYTHONPATH=tests $(BIN)/python -m kit.plugins.durations build/times build/test-times.json
 
 .PHONY: stress
-stress: images nats ## Run tests many times beside busy loops: make stress N=20 K=expression [IN=tests/integration] [LOAD=4]
+stress: images nats ## Run tests repeatedly under CPU load: make stress N=20 K=expression [IN=tests/integration] [LOAD=4]
 	@$(PYTEST) $(if $(ALL),,-m "not exhaustive") -q $(PARALLEL) --rounds $(or $(N),20) --load $(or $(LOAD),4) \
 	  $(if $(K),-k "$(K)") $(or $(IN),tests/integration tests/faults)
 
 .PHONY: coverage
-coverage: kubernetes nats ## Unit and integration tests of `make test` with a coverage report
+coverage: kubernetes nats ## Run unit and integration tests with a coverage report
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest $(if $(ALL),,-m "not exhaustive") $(PARALLEL) tests/unit tests/integration
 	@$(BIN)/coverage combine --quiet
@@ -131,27 +131,27 @@ coverage: kubernetes nats ## Unit and integration tests of `make test` with a co
 ##@ Release
 
 .PHONY: release
-release: setup ## Everything of a release below dist: make release VERSION=0.1.0 [REPLACES=0.0.9 CATALOG=its-catalog.yaml] [SCORECARD=image]
+release: setup ## Build a release into dist: make release VERSION=0.1.0 [REPLACES=0.0.9 CATALOG=its-catalog.yaml] [SCORECARD=image]
 	@$(BIN)/python -m quintet.release "$(VERSION)" --replaces "$(REPLACES)" --scorecard-image "$(SCORECARD)" $(if $(CATALOG),--catalog "$(CATALOG)")
 
 .PHONY: record
-record: setup ## Note the definitions of this version as released: a later one that could break objects fails the unit tests
+record: setup ## Record the CRDs of this version as released; unit tests then reject incompatible changes
 	@PYTHONPATH=tests $(BIN)/python -m kit.manifests.released_crds
 
 ##@ Measure
 
 .PHONY: bench
-bench: setup ## Quintet against the ceiling, controller-runtime and Kopf: 500 objects, about 12 minutes
+bench: setup ## Benchmark Quintet against controller-runtime and Kopf with 500 objects (about 12 minutes)
 	@$(BIN)/python -m benchmarks all
 
 .PHONY: bench-full
-bench-full: setup ## The same with 2,000 objects, growth up to 10,000 objects with 100,000 children, 200 StatefulClusters, and events
+bench-full: setup ## Benchmark with 2,000 objects, scaling to 10,000 objects with 100,000 children, 200 StatefulClusters, and events
 	@$(BIN)/python -m benchmarks all statefulcluster publisher --count 2000 --samples 300 --sizes 1000 3000 10000
 
 ##@ Clean up
 
 .PHONY: clean
-clean: ## Stop the embedded clusters of this user and remove build products (the shared cache stays)
+clean: ## Stop the embedded clusters of this user and delete build products (the shared cache stays)
 	@if [ -x $(BIN)/quintet ]; then $(BIN)/quintet down --all; fi
 	@rm -rf build dist $(VENV)
 

@@ -1,4 +1,4 @@
-"""Fixtures for all tests. A test that asks for none of them runs without a cluster."""
+"""Fixtures for all tests. Tests that use none of them run without a cluster."""
 
 import gc
 import os
@@ -33,11 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let a terminated run end like an interrupted one, and let no test depend on how fast a machine is."""
+    """Handle SIGTERM like an interrupt, and make hypothesis deterministic and independent of machine speed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # A run in the background is born with SIGINT ignored, and so would be every program that it starts.
+    # A background run inherits an ignored SIGINT, and so would every process that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # The same change gives the same verdict: what luck may find is looked for by `make explore`.
+    # The same code gives the same result; `make explore` tries new random examples.
     exploring = "QUINTET_EXPLORE" in os.environ
     hypothesis.settings.register_profile(
         "quintet",
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave nothing running though workers were killed: an interrupted run gives them only seconds."""
+    """Stop the clusters of killed workers: an interrupted run gives workers only seconds."""
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
         from kit.cluster.control_plane import stop_clusters_of_workers
 
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Add to a failure what is needed to understand it."""
+    """Add diagnostics to the report of a failed test."""
     report = yield
     failure_reports.describe(item, report)
     return report
@@ -78,9 +78,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the garbage collector away from the loaded tests: they stay until the end of the run.
+    """Exclude the collected tests from garbage collection, because they exist until the end of the run.
 
-    Otherwise every full collection walks over all of them, which is a sixth of the CPU of a unit run.
+    Otherwise every full collection traverses them, which takes a sixth of the CPU of a unit run.
     """
     gc.disable()
     try:
@@ -92,9 +92,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session", autouse=True)
 async def _dropped_connections() -> AsyncIterator[None]:
-    """Find the connections that Python dropped while the loop is open: only then it says that they were idle.
+    """Collect dropped connections while the loop is open: only then their warnings say that they were idle.
 
-    After its end they could not be told from leaks of ours (see the warnings in pyproject.toml).
+    Afterwards they could not be distinguished from leaks (see filterwarnings in pyproject.toml).
     """
     yield
     gc.collect()
@@ -103,7 +103,7 @@ async def _dropped_connections() -> AsyncIterator[None]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
     """The control plane that all tests of this run share."""
-    from kit.cluster.control_plane import control_plane  # only those who need a cluster load what starts one
+    from kit.cluster.control_plane import control_plane  # imported only if a test needs a cluster
 
     with control_plane(tmp_path_factory.mktemp("state")) as running:
         yield running
@@ -111,11 +111,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
 
 @pytest.fixture(scope="session")
 async def api(cluster: "Cluster") -> AsyncIterator[Api]:
-    """A bare client with all rights."""
-    from kit.background import meanwhile
-    from kit.cluster.namespaces import sweep
+    """A plain API client with administrator permissions."""
+    from kit.background import run_in_background
+    from kit.cluster.namespaces import clear_finished_namespaces
 
-    async with Api.connect(cluster.kubeconfig) as connected, meanwhile(sweep(connected)):
+    async with (
+        Api.connect(cluster.kubeconfig) as connected,
+        run_in_background(clear_finished_namespaces(connected)),
+    ):
         yield connected
 
 
@@ -130,21 +133,21 @@ async def namespace(api: Api) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def proxy(cluster: "Cluster") -> AsyncIterator[FaultProxy]:
-    """A fault proxy in front of the control plane, for this test alone."""
+    """A fault proxy in front of the control plane for this test."""
     async with FaultProxy(cluster.kubeconfig) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 async def client(cluster: "Cluster") -> AsyncIterator[Client]:
-    """Our own client with all rights."""
+    """A `quintet.kube` client with administrator permissions."""
     async with Transport(load(str(cluster.kubeconfig))) as transport:
         yield Client(transport, field_manager="somebody-else")
 
 
 @pytest.fixture(scope="session")
 async def widgets(client: Client) -> Client:
-    """The same client, once the API server serves the test kind."""
+    """The same client, with the Widget CRD installed."""
     from kit.kinds.widgets import install
 
     await install(client)
@@ -153,7 +156,7 @@ async def widgets(client: Client) -> Client:
 
 @pytest.fixture(scope="session")
 async def checkups(client: Client) -> Client:
-    """The same client, once the API server serves Checkups."""
+    """The same client, with the Checkup CRD installed."""
     from kit.kinds.checkups import install
 
     await install(client)
@@ -164,17 +167,17 @@ async def checkups(client: Client) -> Client:
 async def checkup_operator(
     checkups: Client, proxy: FaultProxy, namespace: str, tmp_path: Path
 ) -> "AsyncIterator[Manager]":
-    """A controller of Checkups with short patience, for the namespace of the test, behind its proxy."""
-    from kit.kinds.checkups import an_account, an_operator
+    """A Checkup controller with short timeouts for the test's namespace, behind its proxy."""
+    from kit.kinds.checkups import an_operator, create_service_account
 
-    await an_account(checkups, namespace)
+    await create_service_account(checkups, namespace)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as manager:
         yield manager
 
 
 @pytest.fixture(scope="session")
 async def clusters(client: Client) -> Client:
-    """The same client, once the API server serves StatefulClusters."""
+    """The same client, with the StatefulCluster CRD installed."""
     from kit.kinds.statefulclusters import install
 
     await install(client)
@@ -185,7 +188,7 @@ async def clusters(client: Client) -> Client:
 async def cluster_operator(
     clusters: Client, proxy: FaultProxy, namespace: str, tmp_path: Path
 ) -> "AsyncIterator[Manager]":
-    """A controller of StatefulClusters for the namespace of the test, behind its proxy."""
+    """A StatefulCluster controller for the test's namespace, behind its proxy."""
     from kit.kinds.statefulclusters import statefulcluster_operator
 
     kubeconfig = proxy.write_kubeconfig(tmp_path)
@@ -195,7 +198,7 @@ async def cluster_operator(
 
 @pytest.fixture(scope="session")
 async def casconfigs(client: Client) -> Client:
-    """The same client, once the API server serves CASConfigs."""
+    """The same client, with the CASConfig CRD installed."""
     from kit.kinds.casconfigs import install
 
     await install(client)
@@ -206,18 +209,18 @@ async def casconfigs(client: Client) -> Client:
 async def casconfig_operator(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace: str, tmp_path: Path
 ) -> "AsyncIterator[Manager]":
-    """A controller of CASConfigs for the namespace of the test, whose account has rights on workloads."""
-    from kit.kinds.casconfigs import an_account
+    """A CASConfig controller for the test's namespace, with a ServiceAccount that can change workloads."""
     from kit.kinds.casconfigs import casconfig_operator as operator
+    from kit.kinds.casconfigs import create_service_account
 
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as manager:
         yield manager
 
 
 @pytest.fixture(scope="session")
 async def backends(client: Client) -> Client:
-    """The same client, once the API server serves EventingBackends and Subscriptions."""
+    """The same client, with the CRDs of EventingBackend and Subscription installed."""
     from kit.kinds.eventingbackends import install
 
     await install(client)
@@ -226,7 +229,7 @@ async def backends(client: Client) -> Client:
 
 @pytest.fixture
 async def witness(backends: Client, proxy: FaultProxy) -> "Witness":
-    """Compares every status that claims to be ready with what is there at that moment."""
+    """Checks every ready status against the objects at that moment."""
     from kit.kinds.eventingbackends import Witness
 
     return Witness(backends, proxy)
@@ -236,17 +239,17 @@ async def witness(backends: Client, proxy: FaultProxy) -> "Witness":
 async def backend_operator(
     witness: "Witness", proxy: FaultProxy, simulated_node: "SimulatedNode", namespace: str, tmp_path: Path
 ) -> "AsyncIterator[Operator]":
-    """A controller of EventingBackends for the namespace of the test, whose pods only pretend."""
-    from kit.kinds.eventingbackends import an_operator, may_read_secrets
+    """An EventingBackend controller for the test's namespace, with a simulated node."""
+    from kit.kinds.eventingbackends import allow_reading_secrets, an_operator
 
-    await may_read_secrets(witness.client, namespace)
+    await allow_reading_secrets(witness.client, namespace)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as operator:
         yield operator
 
 
 @pytest.fixture
 async def nats(tmp_path: Path) -> "AsyncIterator[NatsServer]":
-    """A NATS server with JetStream, for this test alone."""
+    """A NATS server with JetStream for this test."""
     from kit.nats.server import a_nats_server
 
     async with a_nats_server(tmp_path / "nats") as server:
@@ -255,7 +258,7 @@ async def nats(tmp_path: Path) -> "AsyncIterator[NatsServer]":
 
 @pytest.fixture
 async def simulated_node(api: Api, namespace: str) -> "AsyncIterator[SimulatedNode]":
-    """A node that only says of the pods of this test what a kubelet would say."""
+    """A simulated node for the pods of this test."""
     from kit.cluster.simulated_node import SimulatedNode
 
     async with SimulatedNode(api, namespace=namespace).running() as running:
@@ -264,6 +267,6 @@ async def simulated_node(api: Api, namespace: str) -> "AsyncIterator[SimulatedNo
 
 @pytest.fixture
 async def proxied(proxy: FaultProxy, tmp_path: Path) -> AsyncIterator[Api]:
-    """A bare client with all rights that reaches the API server through the proxy only."""
+    """A plain API client with administrator permissions that uses the proxy."""
     async with Api.connect(proxy.write_kubeconfig(tmp_path)) as connected:
         yield connected

@@ -13,7 +13,7 @@ import pytest
 from e2e.diagnosis import FAILED, pytest_runtest_makereport
 from e2e.place import SYSTEM, Place, a_list, install
 from e2e.traces import CLUSTER, Traces
-from kit.permissions.audit_logs import keep, recording
+from kit.permissions.audit_logs import copy_audit_log, is_recording
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster, prepare
 
@@ -96,9 +96,9 @@ def node(node_state: Path, before: Traces) -> Iterator[Cluster]:
     """One cluster with a real node for all tests; the test of `down` is the last to use it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(node_state))
-        started = local.up(CLUSTER, node=True, audited=recording())
+        started = local.up(CLUSTER, node=True, audited=is_recording())
         yield started
-        keep(started)
+        copy_audit_log(started)
         local.down(CLUSTER)
 
 

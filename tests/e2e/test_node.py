@@ -13,7 +13,7 @@ import pytest
 from e2e.conftest import COMMAND
 from e2e.runtime import Runtime
 from e2e.traces import CLUSTER, Traces, in_networks, processes
-from kit.permissions.audit_logs import keep
+from kit.permissions.audit_logs import copy_audit_log
 from quintet.components import COMPONENTS
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
@@ -263,7 +263,7 @@ async def test_config_default_goes_as_the_documents_say_and_leaves_nothing(opera
 
 
 def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node_state, before, monkeypatch):
-    keep(hello)
+    copy_audit_log(hello)
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
     local.up(CLUSTER, node=True)  # it runs, unless an earlier round of this test took it down
     during = Traces.of(node_state).added_since(before)

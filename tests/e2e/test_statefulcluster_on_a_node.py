@@ -26,7 +26,7 @@ from e2e.statefulclusters import (
     pods,
     settled,
 )
-from kit.cluster.pod_recorder import claims_of, is_ready, recording
+from kit.cluster.pod_recorder import claims_of, is_ready, record_pods
 from kit.eventually import eventually
 
 pytestmark = pytest.mark.node
@@ -65,7 +65,7 @@ def set_image(place: Place, image: str, kind: str = "statefulcluster", name: str
 
 async def test_three_replicas_start_one_after_the_other_each_with_a_claim_of_its_own(empty):
     place = empty
-    async with recording(place.cluster, place.namespace) as seen:
+    async with record_pods(place.cluster, place.namespace) as seen:
         place.apply(a_cluster())
         await place.wait(f"statefulcluster/{NAME}", "--for=condition=Ready", seconds=300)
     seen.check(**OURS)
@@ -104,7 +104,7 @@ async def test_a_killed_pod_comes_back_under_another_name_with_the_same_data(fil
     place, written = filled
     before = placed(place)
     victim = sorted(before)[0]
-    async with recording(place.cluster, place.namespace) as seen:
+    async with record_pods(place.cluster, place.namespace) as seen:
         place.kubectl("delete", "pod", victim, "--now", "--wait=false")
 
         def replaced() -> None:
@@ -127,7 +127,7 @@ async def test_a_container_killed_on_the_node_restarts_in_place(filled):
     before = {name: pod["metadata"]["uid"] for name, pod in pods(place).items()}
     victim = sorted(before)[1]
     (container,) = pods(place)[victim]["status"]["containerStatuses"]
-    async with recording(place.cluster, place.namespace) as seen:
+    async with record_pods(place.cluster, place.namespace) as seen:
         Runtime(place.cluster).kill_container(container["containerID"])
 
         def restarted() -> None:
@@ -157,7 +157,7 @@ async def test_a_mended_template_heals_by_itself_where_a_statefulset_stays_stuck
         assert len(waiting) == 1, f"{kind}: {waiting}"
         return waiting[0]
 
-    async with recording(place.cluster, place.namespace) as seen:
+    async with record_pods(place.cluster, place.namespace) as seen:
         for kind, name in (("statefulcluster", NAME), ("statefulset", twin)):
             set_image(place, MISSING_IMAGE, kind, name)
         await eventually(lambda: (stuck("StatefulCluster"), stuck("StatefulSet")), within=120)
@@ -182,7 +182,7 @@ async def test_a_mended_template_heals_by_itself_where_a_statefulset_stays_stuck
 async def test_scaled_down_and_up_again_the_same_volumes_are_used(filled):
     place, written = filled
     before, names = claims(place), set(pods(place))
-    async with recording(place.cluster, place.namespace) as seen:
+    async with record_pods(place.cluster, place.namespace) as seen:
         place.kubectl("scale", f"stc/{NAME}", "--replicas=1")
         await settled(place, 1)
         await eventually(lambda: in_ledger(place, ["Free", "Free", "InUse"]))
@@ -270,7 +270,7 @@ async def test_an_update_replaces_every_pod_and_keeps_its_name_and_claims(filled
     Runtime(place.cluster).also_known_as(IMAGE, OTHER_IMAGE)
     before, uids = placed(place), {pod["metadata"]["uid"] for pod in pods(place).values()}
     old = place.get("statefulcluster", NAME)["status"]["updateRevision"]
-    async with recording(place.cluster, place.namespace) as seen:
+    async with record_pods(place.cluster, place.namespace) as seen:
         set_image(place, OTHER_IMAGE)
         found = await settled(place)
     seen.check(at_least=2, **OURS)

@@ -1,4 +1,4 @@
-"""A control plane for these tests alone: they kill its parts."""
+"""A separate control plane for the fault tests, because they kill its processes."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from quintet.local.cluster import Cluster
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Takes the place of the shared one."""
+    """Replaces the shared control plane."""
     state = tmp_path_factory.mktemp("fault-state")
     with control_plane(state) as running:
         yield running

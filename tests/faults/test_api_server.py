@@ -1,4 +1,4 @@
-"""The API server dies and comes back, forgets history, or answers nobody."""
+"""The API server is killed and restarted, loses its history, or does not respond."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ from quintet.runtime.watch import Patience
 IMPATIENT = Patience(first_retry=0.1, last_retry=1.0)
 
 
-async def reconciled(client: Client, namespace: str, name: str) -> None:
+async def wait_until_reconciled(client: Client, namespace: str, name: str) -> None:
     async def probe() -> None:
         widget = await client.get(WIDGETS, ObjectKey(namespace, name), Widget)
         assert widget.status.observed_generation == widget.metadata.generation, widget.status
@@ -26,16 +26,16 @@ async def reconciled(client: Client, namespace: str, name: str) -> None:
     await eventually(probe, within=120.0)
 
 
-async def make(client: Client, namespace: str, name: str) -> None:
+async def create_widget(client: Client, namespace: str, name: str) -> None:
     await client.create(WIDGETS, a_widget(name), Object, namespace=namespace)
 
 
-async def restart(cluster: Cluster) -> None:
+async def restart_api_server(cluster: Cluster) -> None:
     await asyncio.to_thread(cluster.process("kube-apiserver").restart)
 
 
-async def compact(cluster: Cluster) -> None:
-    """Make etcd forget everything but the present."""
+async def compact_etcd(cluster: Cluster) -> None:
+    """Compact etcd's history up to the current revision."""
     async with aiohttp.ClientSession(cluster.etcd_url) as etcd:
         key = base64.b64encode(b"nothing").decode()
         async with etcd.post("/v3/kv/range", json={"key": key}) as answer:
@@ -44,16 +44,18 @@ async def compact(cluster: Cluster) -> None:
             assert answer.status == 200, await answer.text()
 
 
-async def test_operator_survives_killed_api_server_without_duplicate_children(widgets: Client, cluster, namespace):
+async def test_operator_survives_killed_api_server_without_duplicate_children(
+    widgets: Client, cluster, namespace
+):
     async with widget_operator(cluster.kubeconfig, namespace=namespace, patience=IMPATIENT):
         for number in range(20):
-            await make(widgets, namespace, f"w{number}")
+            await create_widget(widgets, namespace, f"w{number}")
         cluster.process("kube-apiserver").kill()
-        await restart(cluster)
+        await restart_api_server(cluster)
         for number in range(20):
-            await reconciled(widgets, namespace, f"w{number}")
-        await make(widgets, namespace, "after")
-        await reconciled(widgets, namespace, "after")
+            await wait_until_reconciled(widgets, namespace, f"w{number}")
+        await create_widget(widgets, namespace, "after")
+        await wait_until_reconciled(widgets, namespace, "after")
         for resource in CHILD_TYPES:
             pages = [page async for page in widgets.pages(resource, namespace=namespace, labels="app")]
             assert sum(len(page.items) for page in pages) == 21, resource.kind
@@ -65,19 +67,19 @@ async def test_operator_lists_again_after_history_was_compacted_during_outage(
     async with FaultProxy(cluster.kubeconfig) as proxy:
         kubeconfig = proxy.write_kubeconfig(tmp_path)
         async with widget_operator(kubeconfig, namespace=namespace, patience=IMPATIENT):
-            await make(widgets, namespace, "stays")
-            await make(widgets, namespace, "goes")
-            await reconciled(widgets, namespace, "stays")
-            await reconciled(widgets, namespace, "goes")
+            await create_widget(widgets, namespace, "stays")
+            await create_widget(widgets, namespace, "goes")
+            await wait_until_reconciled(widgets, namespace, "stays")
+            await wait_until_reconciled(widgets, namespace, "goes")
             async with proxy.outage():
                 await widgets.delete(WIDGETS, ObjectKey(namespace, "goes"))
-                await make(widgets, namespace, "comes")
-                await compact(cluster)
-                # A server that was restarted has no memory of its own of what happened before.
+                await create_widget(widgets, namespace, "comes")
+                await compact_etcd(cluster)
+                # A restarted API server has an empty watch cache.
                 cluster.process("kube-apiserver").kill()
-                await restart(cluster)
+                await restart_api_server(cluster)
                 mark = proxy.trace.mark()
-            await reconciled(widgets, namespace, "comes")
+            await wait_until_reconciled(widgets, namespace, "comes")
             lists = [
                 e
                 for e in proxy.trace.requests(matching("watch", "widgets"), since=mark)
@@ -95,15 +97,15 @@ async def test_operator_survives_total_api_outage_with_few_requests(
     async with FaultProxy(cluster.kubeconfig) as proxy:
         kubeconfig = proxy.write_kubeconfig(tmp_path)
         async with widget_operator(kubeconfig, namespace=namespace):
-            await make(widgets, namespace, "before")
-            await reconciled(widgets, namespace, "before")
+            await create_widget(widgets, namespace, "before")
+            await wait_until_reconciled(widgets, namespace, "before")
             async with proxy.outage():
-                await make(widgets, namespace, "during")
+                await create_widget(widgets, namespace, "during")
                 mark = proxy.trace.mark()
-                await asyncio.sleep(10.0)  # the length of the outage is the subject
+                await asyncio.sleep(10.0)  # the length of the outage is under test
                 tries = len(proxy.trace.requests(since=mark))
             assert tries <= 20, f"{tries} requests in an outage of 10 s\n{proxy.trace}"
-            await reconciled(widgets, namespace, "during")
+            await wait_until_reconciled(widgets, namespace, "during")
 
 
 @pytest.mark.parametrize(
@@ -121,9 +123,9 @@ async def test_idle_operator_sends_only_lease_renewals(
         ),
     ):
         for number in range(5):
-            await make(widgets, namespace, f"w{number}")
+            await create_widget(widgets, namespace, f"w{number}")
         for number in range(5):
-            await reconciled(widgets, namespace, f"w{number}")
+            await wait_until_reconciled(widgets, namespace, f"w{number}")
         await proxy.quiet(1.0)
         mark = proxy.trace.mark()
         await proxy.quiet(seconds, lambda request: request.resource != "leases", within=seconds + 60.0)
@@ -135,27 +137,27 @@ async def test_idle_operator_sends_only_lease_renewals(
 async def test_reconciler_crash_on_one_object_does_not_affect_others(widgets: Client, cluster, namespace):
     async with widget_operator(cluster.kubeconfig, namespace=namespace):
         await widgets.create(WIDGETS, a_widget("bad", mode="crash"), Object, namespace=namespace)
-        await make(widgets, namespace, "good")
-        await reconciled(widgets, namespace, "good")
+        await create_widget(widgets, namespace, "good")
+        await wait_until_reconciled(widgets, namespace, "good")
         await widgets.patch(WIDGETS, ObjectKey(namespace, "bad"), {"spec": {"mode": ""}}, Object)
-        await reconciled(widgets, namespace, "bad")
+        await wait_until_reconciled(widgets, namespace, "bad")
 
 
 async def test_stale_cache_does_not_cause_second_child(widgets: Client, cluster, namespace, tmp_path):
-    """The operator's own creation is held back from its cache while the widget changes again."""
+    """The watch event of the operator's own create is held back while the widget changes again."""
     async with FaultProxy(cluster.kubeconfig) as proxy:
         kubeconfig = proxy.write_kubeconfig(tmp_path)
         async with widget_operator(kubeconfig, namespace=namespace) as controller:
             hold = proxy.hold("configmaps", name="w")
-            await make(widgets, namespace, "w")
+            await create_widget(widgets, namespace, "w")
             await hold.caught()
-            await reconciled(widgets, namespace, "w")
+            await wait_until_reconciled(widgets, namespace, "w")
             mark, runs = proxy.trace.mark(), len(controller.runs)
             await widgets.patch(WIDGETS, ObjectKey(namespace, "w"), {"spec": {"text": "new"}}, Object)
             await proxy.quiet(1.0)
             assert len(controller.runs) == runs, "decided on a cache that had not seen our own write"
             assert proxy.trace.writes(since=mark) == []
             hold.release()
-            await reconciled(widgets, namespace, "w")
+            await wait_until_reconciled(widgets, namespace, "w")
             made = proxy.trace.requests(matching("create", "configmaps"))
             assert len(made) == 1, f"\n{proxy.trace}"

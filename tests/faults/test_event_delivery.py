@@ -1,9 +1,9 @@
-"""From publishers to sinks while everything on the way is killed, restarted or away for a while.
+"""Event delivery from publishers to sinks while every process on the way is killed, restarted or stopped.
 
-The promise: whatever got 204 is delivered at least once, and in order where one event may be under way
-at a time. On the default level few events a second are published until all faults are over, on the exhaustive
-level as many as possible. How many, and how long the sink is away, can be set: QUINTET_EVENTS, QUINTET_SINK_AWAY.
-Duplicates are allowed, counted and printed.
+Every event that was acknowledged with 204 is delivered at least once, and in order where one event may be in flight.
+By default few events per second are published until all faults are over; the exhaustive test publishes as many as
+possible. QUINTET_EVENTS and QUINTET_SINK_AWAY set the number of events and how long the sink is stopped. Duplicates
+are allowed, counted and printed.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ PATIENCE = 900
 
 @dataclass
 class Load:
-    """Publishers that send each event, again and again, until a proxy says 204."""
+    """Publishers that send each event until a proxy responds with 204."""
 
     proxies: list[Publisher]
     events: int | None = None
@@ -57,7 +57,7 @@ class Load:
         ordered = total // 10
         shares = [range(first, total - ordered, PUBLISHERS) for first in range(PUBLISHERS)]
         async with asyncio.TaskGroup() as group:
-            # One after the other: what is sent while the last one is under way has no order.
+            # One by one: events sent while another is in flight have no order.
             group.create_task(self._publish(ORDERED, range(ordered)))
             for share in shares:
                 group.create_task(self._publish(MANY, share))
@@ -97,14 +97,14 @@ class Load:
 def _request(event_type: str, number: int) -> bytes:
     return (
         f"POST /publish HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nce-specversion: 1.0\r\n"
-        # Source and id together name an event, whatever its type.
+        # Source and id identify an event, whatever its type.
         f"ce-id: {event_type}/{number}\r\nce-source: commerce\r\nce-type: {event_type}\r\nContent-Length: 7\r\n\r\n"
     ).encode() + b'{"a":1}'
 
 
 @dataclass
 class Book:
-    """What the sink was sent, by type, in order."""
+    """The events that the sink received, by type and in order."""
 
     taken: dict[str, list[int]] = field(default_factory=lambda: {ORDERED: [], MANY: []})
 
@@ -117,7 +117,7 @@ class Book:
 
 @dataclass
 class Place:
-    """Everything between publishers and sink."""
+    """Publishers, proxies, NATS server, dispatchers and sink."""
 
     scene: Scene
     sink: Sink
@@ -128,16 +128,15 @@ class Place:
     loading: "asyncio.Task[None] | None" = None
 
     async def reached(self, share: float) -> None:
-        """Wait until so much of all was acknowledged."""
         target = int((self.load.events or FEW) * share)
 
-        def enough() -> None:
+        def assert_enough() -> None:
             if self.loading is not None and self.loading.done():
                 self.loading.result()
             seen = f"{self.load.count} of {target}; refused: {dict(self.load.refusals)}"
             assert self.load.count >= target, seen
 
-        await eventually(enough, within=PATIENCE)
+        await eventually(assert_enough, within=PATIENCE)
 
 
 @pytest.fixture
@@ -160,7 +159,7 @@ async def place(client: Client, cluster: Cluster, namespace: str, tmp_path: Path
         try:
             await asyncio.gather(*(each.start() for each in dispatchers))
             for name in ("ordered", "many"):
-                await scene.found(name, "Delivering")
+                await scene.wait_for_reason(name, "Delivering")
             yield Place(scene, sink, book, [first, second], dispatchers, Load([first, second]))
         finally:
             for each in dispatchers:
@@ -168,47 +167,47 @@ async def place(client: Client, cluster: Cluster, namespace: str, tmp_path: Path
             await sink.stop()
 
 
-async def nats_is_killed_and_started_again(place: Place) -> None:
+async def kill_and_restart_nats(place: Place) -> None:
     await place.scene.server.kill()
     await asyncio.sleep(1)
     await place.scene.server.start()
 
 
-async def a_dispatcher_is_killed(place: Place) -> None:
+async def kill_dispatcher(place: Place) -> None:
     place.dispatchers[0].program.kill()
     await place.dispatchers[0].start()
 
 
-async def the_sink_is_away(place: Place) -> None:
+async def stop_sink_for_a_while(place: Place) -> None:
     await place.sink.stop()
     await asyncio.sleep(SINK_AWAY)
     await place.sink.start()
 
 
-async def the_proxies_are_restarted_one_after_the_other(place: Place) -> None:
+async def restart_proxies_one_by_one(place: Place) -> None:
     for proxy in place.proxies:
         assert await proxy.stop() == 0, proxy.program.log
         await proxy.start()
         await proxy.ready()
 
 
-async def a_dispatcher_is_asked_to_leave(place: Place) -> None:
+async def terminate_dispatcher(place: Place) -> None:
     place.dispatchers[1].program.signal(signal.SIGTERM)
     assert await place.dispatchers[1].program.ended() == 0, place.dispatchers[1].program.log
     await place.dispatchers[1].start()
 
 
 FAULTS: tuple[Callable[[Place], Awaitable[None]], ...] = (
-    nats_is_killed_and_started_again,
-    a_dispatcher_is_killed,
-    the_sink_is_away,
-    the_proxies_are_restarted_one_after_the_other,
-    a_dispatcher_is_asked_to_leave,
+    kill_and_restart_nats,
+    kill_dispatcher,
+    stop_sink_for_a_while,
+    restart_proxies_one_by_one,
+    terminate_dispatcher,
 )
 
 
 @asynccontextmanager
-async def under_load(place: Place) -> AsyncIterator[None]:
+async def run_under_load(place: Place) -> AsyncIterator[None]:
     place.loading = loading = asyncio.create_task(place.load.run())
     try:
         yield
@@ -223,29 +222,27 @@ async def under_load(place: Place) -> AsyncIterator[None]:
 @pytest.mark.parametrize(
     "events", [None, pytest.param(EVENTS, marks=pytest.mark.exhaustive)], ids=["few events", "many events"]
 )
-async def test_every_acknowledged_event_is_delivered_despite_failures(
-    events: int | None, place: Place
-):
+async def test_every_acknowledged_event_is_delivered_despite_failures(events: int | None, place: Place):
     load, book = place.load, place.book
     load.events = events
     began = asyncio.get_running_loop().time()
-    async with under_load(place):
+    async with run_under_load(place):
         for number, fault in enumerate(FAULTS, 1):
             await place.reached(number / (len(FAULTS) + 2))
             await fault(place)
         await place.reached(1.0)
     published = asyncio.get_running_loop().time() - began
 
-    def all_there() -> None:
+    def assert_all_present() -> None:
         for event_type, numbers in load.acknowledged.items():
             missing = set(numbers) - set(book.taken[event_type])
             assert not missing, (
                 f"{len(missing)} of {len(numbers)} {event_type} are not there: {sorted(missing)[:5]}"
             )
 
-    await eventually(all_there, within=PATIENCE)
+    await eventually(assert_all_present, within=PATIENCE)
     delivered = asyncio.get_running_loop().time() - began
-    print(  # noqa: T201  # figures for whoever runs it
+    print(  # noqa: T201  # results for the reader
         f"{load.count} events acknowledged in {published:.0f} s and delivered in {delivered:.0f} s; "
         f"duplicates: {book.duplicates(MANY)} of {len(load.acknowledged[MANY])} with 100 under way, "
         f"{book.duplicates(ORDERED)} of {len(load.acknowledged[ORDERED])} with one; "
@@ -255,7 +252,7 @@ async def test_every_acknowledged_event_is_delivered_despite_failures(
     first_seen = list(dict.fromkeys(book.taken[ORDERED]))
     assert first_seen == load.acknowledged[ORDERED], "the order was not kept"
     dead = await place.scene.jetstream.stream_info("sap-dead-letter")
-    assert dead.state.messages == 0, "an event was given up although its sink came back"
+    assert dead.state.messages == 0, "a dead letter although the sink returned"
 
 
 async def test_event_delivery_continues_while_api_server_is_down(place: Place, cluster: Cluster):
@@ -264,12 +261,12 @@ async def test_event_delivery_continues_while_api_server_is_down(place: Place, c
         for number in range(50):
             await place.scene.publish(f"away/{number}", subject=f"kyma.commerce.{MANY}")
 
-        async def all_there() -> None:
+        async def assert_all_present() -> None:
             assert sorted(place.book.taken[MANY]) == list(range(50)), place.book.taken[MANY]
             for each in place.dispatchers:
                 await each.ready()
                 assert (await each.get("/healthz")).status == 200
 
-        await eventually(all_there, within=60)
+        await eventually(assert_all_present, within=60)
     finally:
         await asyncio.to_thread(cluster.process("kube-apiserver").restart)

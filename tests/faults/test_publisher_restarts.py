@@ -1,7 +1,7 @@
-"""The publisher proxy while it, or the NATS server behind it, is ended and started again, under load.
+"""The publisher proxy under load while it or its NATS server is stopped and restarted.
 
-The one promise: an event that was answered with 204 is in the stream. Publishers of these tests do
-what publishers should do: whatever else they get, they send the same event again.
+Every event that was acknowledged with 204 is in the stream. The publishers of these tests resend an event after any
+other response.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ PATIENCE = 120
 
 
 class Load:
-    """Publishers that go on until they are told to stop; `acknowledged` has what got 204.
+    """Publishers that run until stopped; `acknowledged` lists the events that got 204.
 
-    They know the proxies at `ports`, which may change like the endpoints of a Service.
+    They use the proxies at `ports`, which may change like the endpoints of a Service.
     """
 
     def __init__(self, *ports: int) -> None:
@@ -39,10 +39,10 @@ class Load:
         """Wait until so many more are acknowledged."""
         target = self.count + count
 
-        def enough() -> None:
+        def assert_enough() -> None:
             assert self.count >= target, f"{self.count} of {target}; refused: {self.refusals}"
 
-        await eventually(enough, within=PATIENCE)
+        await eventually(assert_enough, within=PATIENCE)
 
     async def _publish(self, name: int) -> None:
         number = 0
@@ -85,15 +85,15 @@ class Load:
                 self._stop.set()
 
 
-async def ids(stream: Stream) -> list[str]:
-    """The ids of all events that are stored."""
+async def list_event_ids(stream: Stream) -> list[str]:
+    """Return the ids of all stored events."""
     info = await stream.jetstream.stream_info("sap")
     first, last = info.state.first_seq, info.state.last_seq
     return [(await stream.headers(number))["ce-id"] for number in range(first, last + 1)]
 
 
-async def assert_kept_once(stream: Stream, load: Load) -> None:
-    found = await ids(stream)
+async def assert_stored_once(stream: Stream, load: Load) -> None:
+    found = await list_event_ids(stream)
     assert not load.acknowledged - set(found), "an acknowledged event is lost"
     assert len(found) == len(set(found)), "an event is stored twice"
 
@@ -118,8 +118,8 @@ async def test_rolling_restart_of_publisher_proxies_loses_no_event(tmp_path: Pat
                 await each.ready()
                 load.ports.append(each.port)
             await load.more(300)
-        await assert_kept_once(stream, load)
-        # Whoever was let in was answered with 204. Who came to a closed door went elsewhere.
+        await assert_stored_once(stream, load)
+        # Every accepted connection got 204; refused clients went to another proxy.
         assert not load.refusals.keys() - {"ConnectionRefusedError", "ConnectionResetError"}, load.refusals
 
 
@@ -138,7 +138,7 @@ async def test_killed_publisher_proxy_loses_no_acknowledged_event(tmp_path: Path
                 await load.more(100)
                 await each.start()
             await load.more(200)
-        await assert_kept_once(stream, load)
+        await assert_stored_once(stream, load)
 
 
 async def test_killed_and_restarted_nats_server_loses_no_acknowledged_event(tmp_path: Path):
@@ -152,21 +152,21 @@ async def test_killed_and_restarted_nats_server_loses_no_acknowledged_event(tmp_
             for _ in range(3):
                 await load.more(200)
                 await server.kill()
-                await eventually(lambda: _unready(publisher))
+                await eventually(lambda: _assert_unready(publisher))
                 await server.start()
                 await load.more(200)
         assert load.refusals.keys() & {"502", "504"}, f"the server was away: {load.refusals}"
-        await eventually(lambda: _all_kept(stream, load), within=PATIENCE)
+        await eventually(lambda: _assert_all_stored(stream, load), within=PATIENCE)
 
 
-async def _all_kept(stream: Stream, load: Load) -> None:
+async def _assert_all_stored(stream: Stream, load: Load) -> None:
     try:
-        await assert_kept_once(stream, load)
+        await assert_stored_once(stream, load)
     except NatsError as error:
         raise AssertionError(f"the stream does not answer yet: {error}") from error
 
 
-async def _unready(publisher: Publisher) -> None:
+async def _assert_unready(publisher: Publisher) -> None:
     answer = await publisher.get("/readyz")
     assert answer.status == 500, answer
     assert (await publisher.get("/healthz")).status == 200
@@ -181,16 +181,16 @@ async def test_publisher_acknowledges_requests_in_flight_after_sigterm(tmp_path:
         await publisher.ready()
         await server.freeze()
         waiting = [asyncio.create_task(publisher.ask(binary(number))) for number in range(50)]
-        await eventually(lambda: _in_flight(publisher, 50))
+        await eventually(lambda: _assert_in_flight(publisher, 50))
         leaving = asyncio.create_task(publisher.stop())
-        await eventually(lambda: _closed(publisher))
+        await eventually(lambda: _assert_closed(publisher))
         assert not any(each.done() for each in waiting)
         server.thaw()
         answers = [await each for each in waiting]
         assert {answer.status for answer in answers} == {204}
         assert {answer.headers["connection"] for answer in answers} == {"close"}
         assert await leaving == 0, publisher.program.log
-        assert sorted(map(int, await ids(stream))) == list(range(50))
+        assert sorted(map(int, await list_event_ids(stream))) == list(range(50))
 
 
 async def test_publisher_accepts_events_while_readiness_reports_shutdown(tmp_path: Path):
@@ -202,20 +202,20 @@ async def test_publisher_accepts_events_while_readiness_reports_shutdown(tmp_pat
         await publisher.ready()
         publisher.program.signal(signal.SIGTERM)
 
-        async def leaving() -> None:
+        async def assert_leaving() -> None:
             answer = await publisher.get("/readyz")
             assert (answer.status, answer.body) == (500, b"it is about to stop"), answer
 
-        await eventually(leaving)
+        await eventually(assert_leaving)
         answer = await publisher.ask(binary())
         assert (answer.status, answer.headers["connection"]) == (204, "close")
 
 
-async def _in_flight(publisher: Publisher, count: int) -> None:
+async def _assert_in_flight(publisher: Publisher, count: int) -> None:
     assert f"eventing_epp_events_in_flight {count}.0" in await publisher.metrics()
 
 
-async def _closed(publisher: Publisher) -> None:
+async def _assert_closed(publisher: Publisher) -> None:
     try:
         await publisher.get("/healthz")
     except OSError:

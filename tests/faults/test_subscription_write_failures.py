@@ -1,7 +1,7 @@
-"""The API server fails at any write of a Subscription's life; the end is the same each time.
+"""The API server fails at any write in the life of a Subscription, and the final state is the same.
 
-There is one consumer as long as there is a Subscription, and none afterwards. `kit.faults.scenarios` says which writes are
-hit on which level.
+There is one consumer while the Subscription exists and none afterwards. `kit.faults.scenarios` defines which writes are
+hit.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from kit.cluster.api import Api
 from kit.cluster.control_plane import fresh_namespace
 from kit.eventually import eventually
 from kit.faults.proxy import Answer, DropReply, FaultProxy
-from kit.faults.scenarios import hit_by, side_by_side
+from kit.faults.scenarios import inject_at_write, run_concurrently
 from kit.kinds.subscriptions import STREAM, Scene, a_scene, install, subscription_operator
 from kit.nats.server import NatsServer, a_nats_server
 from quintet.apis.meta import Object
@@ -36,12 +36,12 @@ FAULTS = {
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "LOOK_SOON", 0.3)
 
 
 @asynccontextmanager
-async def a_stage(
+async def an_environment(
     client: Client, cluster: Cluster, server: NatsServer, folder: Path
 ) -> AsyncIterator[tuple[Scene, FaultProxy]]:
     async with (
@@ -54,20 +54,20 @@ async def a_stage(
         yield scene, proxy
 
 
-async def tell(scene: Scene) -> None:
-    """The story: a Subscription is made, changed and deleted."""
+async def run_scenario(scene: Scene) -> None:
+    """Create, change and delete a Subscription."""
     made = await scene.subscribe()
-    await scene.found("orders", "DispatcherNotPulling")
+    await scene.wait_for_reason("orders", "DispatcherNotPulling")
     name = consumer_name(made.metadata)
     before = await scene.jetstream.consumer_info(STREAM, name)
     await scene.change("orders", config={"maxInFlightMessages": 3})
-    await scene.found("orders", "DispatcherNotPulling")
+    await scene.wait_for_reason("orders", "DispatcherNotPulling")
     after = await scene.jetstream.consumer_info(STREAM, name)
     assert after.config is not None
     assert (after.config.max_ack_pending, after.created) == (3, before.created)
     await scene.client.delete(SUBSCRIPTIONS, made.key)
 
-    async def gone() -> None:
+    async def assert_gone() -> None:
         try:
             seen = await scene.client.get(SUBSCRIPTIONS, made.key, Object)
         except NotFound:
@@ -75,30 +75,32 @@ async def tell(scene: Scene) -> None:
             return
         raise AssertionError(f"it is still there: {seen}")
 
-    await eventually(gone, within=60)
+    await eventually(assert_gone, within=60)
 
 
-async def tell_with(fault: str, at_write: int | None, client: Client, cluster: Cluster, folder: Path) -> None:
-    """Tell the story on a NATS server of its own: its stream has the same name in every scene."""
+async def run_with_fault(
+    fault: str, at_write: int | None, client: Client, cluster: Cluster, folder: Path
+) -> None:
+    """Run the scenario with its own NATS server, because every run uses the same stream name."""
     with tempfile.TemporaryDirectory(dir=folder) as store:
         async with (
             a_nats_server(Path(store)) as server,
-            a_stage(client, cluster, server, folder) as (scene, proxy),
-            hit_by(FAULTS[fault](), proxy, at_write=at_write),
+            an_environment(client, cluster, server, folder) as (scene, proxy),
+            inject_at_write(FAULTS[fault](), proxy, at_write=at_write),
         ):
-            await tell(scene)
+            await run_scenario(scene)
 
 
 @pytest.fixture(scope="module")
 async def writes(client: Client, cluster: Cluster, tmp_path_factory) -> int:
-    """How many writes the story takes when nothing goes wrong."""
+    """Return the number of writes of the scenario without faults."""
     folder = tmp_path_factory.mktemp("reference")
     await install(client)
     async with (
         a_nats_server(folder / "nats") as server,
-        a_stage(client, cluster, server, folder) as (scene, proxy),
+        an_environment(client, cluster, server, folder) as (scene, proxy),
     ):
-        await tell(scene)
+        await run_scenario(scene)
         await proxy.quiet(0.5)
         assert len(proxy.trace.writes()) >= 4, "finalizer, status, status, finalizer"
         return len(proxy.trace.writes())
@@ -108,7 +110,7 @@ async def test_subscription_reaches_same_final_state_when_first_write_of_each_ty
     client: Client, cluster: Cluster, tmp_path: Path
 ):
     await install(client)
-    await side_by_side(FAULTS, lambda fault: tell_with(fault, None, client, cluster, tmp_path))
+    await run_concurrently(FAULTS, lambda fault: run_with_fault(fault, None, client, cluster, tmp_path))
 
 
 @pytest.mark.exhaustive
@@ -116,7 +118,7 @@ async def test_subscription_reaches_same_final_state_when_first_write_of_each_ty
 async def test_subscription_reaches_same_final_state_when_any_write_fails(
     writes: int, client: Client, cluster: Cluster, tmp_path: Path
 ):
-    async def told(case: tuple[str, int]) -> None:
-        await tell_with(*case, client, cluster, tmp_path)
+    async def run_case(case: tuple[str, int]) -> None:
+        await run_with_fault(*case, client, cluster, tmp_path)
 
-    await side_by_side(itertools.product(FAULTS, range(1, writes + 1)), told)
+    await run_concurrently(itertools.product(FAULTS, range(1, writes + 1)), run_case)

@@ -1,6 +1,6 @@
-"""The suite operator dies after a write of an installation, or an answer is lost.
+"""The suite operator is killed after a write of an installation, or a response is lost.
 
-There is one Quintet on a cluster, so that the story is told once for each fault and has many of them.
+A cluster has one Quintet, so each fault runs the scenario once with many hits.
 """
 
 import contextlib
@@ -10,13 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from kit.background import meanwhile
+from kit.background import run_in_background
 from kit.cli.quintet import COMMAND
 from kit.cluster.api import Api
 from kit.cluster.simulated_node import SimulatedNode
 from kit.faults.proxy import DropReply, FaultProxy, KillAfterCommit, changes_state
-from kit.faults.scenarios import ESSENTIAL, FAULTS, explaining, first_of_its_type, keep_running
-from kit.kinds.suite import a_flavour, owned, path_of, prepared, settled, wanted
+from kit.faults.scenarios import ESSENTIAL, FAULTS, add_diagnostics, first_of_its_type, keep_running
+from kit.kinds.suite import (
+    a_flavour,
+    apply_quintet,
+    installed_operator,
+    list_owned,
+    path_of,
+    wait_until_settled,
+)
 from kit.process import Program
 from quintet.apis.suite import QuintetSpec
 from quintet.components import COMPONENTS
@@ -30,14 +37,14 @@ MOST_WRITES = 80
 
 @contextlib.asynccontextmanager
 async def an_operator(kubeconfig: Path, namespace: str) -> AsyncIterator[Program]:
-    """`quintet operator`, started again whenever it ends."""
+    """Run `quintet operator` and restart it whenever it ends."""
     program = Program(
         str(COMMAND), "operator", "--kubeconfig", str(kubeconfig), "--system-namespace", namespace,
         "--image", "q:1", "--health-address", "127.0.0.1:0", "--no-leader-elect",
     )  # fmt: skip
     await program.start()
     try:
-        async with meanwhile(keep_running(program)):
+        async with run_in_background(keep_running(program)):
             yield program
     finally:
         program.signal(signal.SIGCONT)
@@ -53,25 +60,25 @@ async def install(
     namespace: str,
     scratch: Path,
 ) -> None:
-    """Let the operator install one controller while it meets the injected faults; all of it must be there."""
+    """Let the operator install one controller while faults are injected, and assert that it is complete."""
     flavour = a_flavour(namespace)
     async with (
-        prepared(api, flavour) as token,
+        installed_operator(api, flavour) as token,
         FaultProxy(kubeconfig) as proxy,
         SimulatedNode(api, namespace=namespace).running(),
         an_operator(proxy.write_kubeconfig(scratch, token=token), namespace) as operator,
     ):
         inject(proxy, operator)
-        with explaining("as the test says", proxy, operator):
-            await wanted(api, controllers=["checkup"])
-            await settled(client, within=1200)
+        with add_diagnostics("as the test says", proxy, operator):
+            await apply_quintet(api, controllers=["checkup"])
+            await wait_until_settled(client, within=1200)
             assert len(proxy.trace.writes()) > 10
             assert any(exchange.fault for exchange in proxy.trace.writes()), "no write was hit"
             made = installer(ALL, flavour)(QuintetSpec(controllers=("checkup",)), {})  # type: ignore[arg-type]
             for body in objects(made):
                 assert await api.exists(path_of(body)), body["kind"]
             deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-            assert await owned(api, deployments) == ["quintet-checkup"]
+            assert await list_owned(api, deployments) == ["quintet-checkup"]
 
 
 @pytest.mark.parametrize("fault", ESSENTIAL, ids=lambda name: name.replace(" ", "-"))
@@ -86,7 +93,7 @@ async def test_suite_installation_completes_when_first_write_of_each_type_fails(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["killed after every write", "every answer is lost"])
+@pytest.mark.parametrize("fault", ["killed after every write", "every response lost"])
 async def test_suite_installation_completes_when_every_write_fails(
     fault, client: Client, api: Api, cluster, namespace, tmp_path
 ):

@@ -1,27 +1,27 @@
-"""The operator dies, or an answer is lost, at any write of a widget's life.
+"""The operator is killed or a response is lost at any write in the life of a Widget.
 
-Whatever is hit, the end is the same as without a fault: the same objects, none doubled, none left over, and
-silence. `kit.faults.scenarios` says which writes are hit on which level.
+Whichever write is hit, the final state is that without faults: the same objects, no duplicates, nothing left over and no
+further writes. `kit.faults.scenarios` defines which writes are hit.
 """
 
 from pathlib import Path
 
 import pytest
 
-from kit.background import meanwhile
+from kit.background import run_in_background
 from kit.cluster.api import Api
 from kit.cluster.control_plane import fresh_namespace
 from kit.eventually import eventually
 from kit.faults.operators import an_operator
 from kit.faults.proxy import FaultProxy
-from kit.faults.scenarios import FAULTS, PATIENCE, hit_by, keep_running, side_by_side
+from kit.faults.scenarios import FAULTS, PATIENCE, inject_at_write, keep_running, run_concurrently
 from kit.kinds.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 
 
-async def settled(client: Client, key: ObjectKey, text: str) -> None:
+async def wait_until_settled(client: Client, key: ObjectKey, text: str) -> None:
     async def probe() -> None:
         widget = await client.get(WIDGETS, key, Widget)
         assert widget.status.observed_generation == widget.metadata.generation, widget.status
@@ -35,7 +35,7 @@ async def settled(client: Client, key: ObjectKey, text: str) -> None:
     await eventually(probe, within=PATIENCE)
 
 
-async def gone(client: Client, key: ObjectKey) -> None:
+async def wait_until_gone(client: Client, key: ObjectKey) -> None:
     async def probe() -> None:
         for resource in (*CHILD_TYPES, WIDGETS):
             try:
@@ -47,27 +47,27 @@ async def gone(client: Client, key: ObjectKey) -> None:
     await eventually(probe, within=PATIENCE)
 
 
-async def tell(client: Client, namespace: str) -> None:
-    """The story: a widget is made, changed and deleted."""
+async def run_scenario(client: Client, namespace: str) -> None:
+    """Create, change and delete a Widget."""
     key = ObjectKey(namespace, "w")
     await client.create(WIDGETS, a_widget("w", text="one", mode="finalized"), Object, namespace=namespace)
-    await settled(client, key, "one")
+    await wait_until_settled(client, key, "one")
     await client.patch(WIDGETS, key, {"spec": {"text": "two"}}, Object)
-    await settled(client, key, "two")
+    await wait_until_settled(client, key, "two")
     await client.delete(WIDGETS, key)
-    await gone(client, key)
+    await wait_until_gone(client, key)
 
 
 @pytest.fixture(scope="module")
 async def writes(widgets, cluster, tmp_path_factory) -> int:
-    """How many writes the story takes when nothing goes wrong."""
+    """Return the number of writes of the scenario without faults."""
     async with (
         Api.connect(cluster.kubeconfig) as api,
         fresh_namespace(api) as namespace,
         FaultProxy(cluster.kubeconfig) as proxy,
         an_operator(proxy.write_kubeconfig(tmp_path_factory.mktemp("reference")), "--namespace", namespace),
     ):
-        await tell(widgets, namespace)
+        await run_scenario(widgets, namespace)
         await proxy.quiet(0.5)
         creates = [
             str(exchange.request) for exchange in proxy.trace.writes() if exchange.request.verb == "create"
@@ -76,28 +76,30 @@ async def writes(widgets, cluster, tmp_path_factory) -> int:
         return len(proxy.trace.writes())
 
 
-async def tell_with(
+async def run_with_fault(
     fault: str, at_write: int | None, client: Client, api: Api, kubeconfig: Path, scratch: Path
 ) -> None:
     async with (
         fresh_namespace(api) as namespace,
         FaultProxy(kubeconfig) as proxy,
         an_operator(proxy.write_kubeconfig(scratch), "--namespace", namespace) as operator,
-        meanwhile(keep_running(operator)),
-        hit_by(fault, proxy, operator, at_write=at_write),
+        run_in_background(keep_running(operator)),
+        inject_at_write(fault, proxy, operator, at_write=at_write),
     ):
-        await tell(client, namespace)
+        await run_scenario(client, namespace)
         await proxy.quiet(0.3)
         made = [e for e in proxy.trace.writes() if e.request.verb == "create" and e.status == 201]
-        assert len(made) == 3, "something was made twice"
+        assert len(made) == 3, "an object was created twice"
 
 
 @pytest.mark.timeout(1800)
-async def test_widget_reaches_same_final_state_when_first_write_of_each_type_fails(widgets, cluster, api, tmp_path):
-    async def told(fault: str) -> None:
-        await tell_with(fault, None, widgets, api, cluster.kubeconfig, tmp_path)
+async def test_widget_reaches_same_final_state_when_first_write_of_each_type_fails(
+    widgets, cluster, api, tmp_path
+):
+    async def run_case(fault: str) -> None:
+        await run_with_fault(fault, None, widgets, api, cluster.kubeconfig, tmp_path)
 
-    await side_by_side(FAULTS, told)
+    await run_concurrently(FAULTS, run_case)
 
 
 @pytest.mark.exhaustive
@@ -106,7 +108,7 @@ async def test_widget_reaches_same_final_state_when_first_write_of_each_type_fai
 async def test_widget_reaches_same_final_state_when_any_write_fails(
     fault, writes, widgets, cluster, api, tmp_path
 ):
-    async def told(number: int) -> None:
-        await tell_with(fault, number, widgets, api, cluster.kubeconfig, tmp_path)
+    async def run_case(number: int) -> None:
+        await run_with_fault(fault, number, widgets, api, cluster.kubeconfig, tmp_path)
 
-    await side_by_side(range(1, writes + 1), told)
+    await run_concurrently(range(1, writes + 1), run_case)

@@ -1,4 +1,4 @@
-"""A control plane of their own for tests that change what all others share, a namespace for those that change nothing."""
+"""A separate control plane for tests that change shared objects, and a shared namespace for tests that leave no objects."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -17,7 +17,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 async def shared_namespace(api: Api) -> AsyncIterator[str]:
-    """For tests of a file that leave nothing in it, or nothing that another one would meet."""
+    """A namespace for the tests of one file that leave no objects in it, or none that another test would see."""
     async with fresh_namespace(api) as name:
         yield name
 

@@ -1,4 +1,4 @@
-"""Webhooks on the real API server, with the server of a developer's machine: registered by URL."""
+"""Webhooks on a real API server, served on the developer's machine and registered by URL."""
 
 import asyncio
 import base64
@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 
 from kit.cli.quintet import free_port
-from kit.cluster.access_reviews import until_may
+from kit.cluster.access_reviews import wait_until_allowed
 from kit.cluster.api import RefusedError
 from kit.eventually import eventually
 from kit.kinds.controllers import CRDS
@@ -44,7 +44,7 @@ WEBHOOK_TYPES = (MUTATING, VALIDATING)
 
 
 class Hooks:
-    """Webhooks for the widgets of one namespace."""
+    """Webhooks for the Widgets of one namespace."""
 
     def __init__(self, client: Client, namespace: str, store=None, **options) -> None:
         self.namespace = namespace
@@ -72,12 +72,12 @@ class Hooks:
             yield self
 
     async def bundle(self, resource: Resource = VALIDATING) -> bytes:
-        """Whom the API server was told to trust."""
+        """Return the CA bundle that is registered with the API server."""
         live = await self._client.get(resource, ObjectKey("", self.name), dict)
         return base64.b64decode(live["webhooks"][0]["clientConfig"]["caBundle"])
 
     async def leaf(self) -> x509.Certificate:
-        """Shake hands as an API server would that knows the registration of this moment."""
+        """Return the serving certificate of a TLS handshake with the registered CA bundle."""
         trust = ssl.create_default_context(cadata=(await self.bundle()).decode())
         _, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=trust)
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
@@ -86,23 +86,23 @@ class Hooks:
         return x509.load_der_x509_certificate(shown)
 
 
-async def until_asked(api, namespace: str) -> None:
-    """The API server hears of registrations through watches of its own, one for each sort: wait until it asks."""
+async def wait_until_called(api, namespace: str) -> None:
+    """Wait until the API server calls the webhooks; it learns of each registration through a watch."""
 
-    async def filled_in_and_refused():
+    async def assert_webhooks_active():
         taken = await api.create(WIDGETS.path(namespace), a_widget("probe", text="x"), dryRun="All")
         assert taken["spec"].get("replicas") == 1, taken
         with pytest.raises(RefusedError, match=SENTENCE):
             await api.create(WIDGETS.path(namespace), a_widget("probe", text=""), dryRun="All")
 
-    await eventually(filled_in_and_refused, within=60)
+    await eventually(assert_webhooks_active, within=60)
 
 
 @pytest.fixture
 async def hooks(widgets, api, namespace):
-    """Running, and asked by the API server."""
+    """Running webhooks that the API server calls."""
     async with Hooks(widgets, namespace).running() as running:
-        await until_asked(api, namespace)
+        await wait_until_called(api, namespace)
         yield running
 
 
@@ -111,7 +111,7 @@ def manifest(*args, **spec) -> str:
 
 
 async def kubectl(cluster, namespace, *arguments, input=None):
-    # In a thread, because the webhook that kubectl waits for runs in this process.
+    # In a thread, because the webhook that kubectl waits for runs in this event loop.
     return await asyncio.to_thread(cluster.kubectl, f"--namespace={namespace}", *arguments, input=input)
 
 
@@ -157,7 +157,7 @@ async def test_exception_in_validation_rule_denies_only_that_object(hooks, api, 
 
 
 async def test_review_over_size_limit_is_denied_and_next_review_succeeds(hooks, api, namespace):
-    """Each "<" takes six bytes in a review, so an object that the API server takes can be too large."""
+    """Each "<" takes six bytes in a review, so an object that the API server accepts can be too large."""
     with pytest.raises(RefusedError) as refusal:
         await api.create(WIDGETS.path(namespace), a_widget("w", text="<" * 800_000))
     assert refusal.value.code == 413, refusal.value
@@ -167,13 +167,11 @@ async def test_review_over_size_limit_is_denied_and_next_review_succeeds(hooks, 
     await api.create(WIDGETS.path(namespace), a_widget("w", text="x"))
 
 
-async def test_unavailable_webhook_blocks_only_create_and_update_of_our_kind(
-    widgets, api, namespace
-):
+async def test_unavailable_webhook_blocks_only_create_and_update_of_our_kind(widgets, api, namespace):
     hooks = Hooks(widgets, namespace, remove=False)
     path = WIDGETS.path(namespace)
     async with hooks.running():
-        await until_asked(api, namespace)
+        await wait_until_called(api, namespace)
         for name in ("kept", "deleted", "held"):
             body = a_widget(name, text="x")
             if name == "held":
@@ -212,7 +210,7 @@ async def test_webhook_process_outside_cluster_is_registered_only_while_it_runs(
         namespace_selector=selector,
     )  # fmt: skip
     async with hooks.running():
-        await until_asked(api, namespace)
+        await wait_until_called(api, namespace)
         assert hooks.finding() is None
     for resource in WEBHOOK_TYPES:
         with pytest.raises(NotFound):
@@ -243,16 +241,16 @@ async def test_changed_ca_bundle_and_failure_policy_are_restored(hooks, api, nam
     ]
     await api.send("PATCH", path, operations, "application/json-patch+json", {})
 
-    async def put_back():
+    async def assert_restored():
         assert await hooks.bundle(resource) == before
         assert (await api.get(path))["webhooks"][0]["failurePolicy"] == "Fail"
 
-    await eventually(put_back)
-    await until_asked(api, namespace)
+    await eventually(assert_restored)
+    await wait_until_called(api, namespace)
 
 
 async def test_refresh_writes_nothing_when_webhook_configuration_is_unchanged(hooks, api):
-    """And what others add to our configurations is none of our business."""
+    """Fields that others add to our configurations are ignored."""
     versions = []
     for resource in WEBHOOK_TYPES:
         path = resource.path("", hooks.name)
@@ -266,7 +264,7 @@ async def test_refresh_writes_nothing_when_webhook_configuration_is_unchanged(ho
 
 
 async def test_webhooks_of_kind_that_is_no_longer_served_are_removed(widgets, api, namespace):
-    # No process keeps them up to date here: it would put back what is taken away.
+    # No process is running that would restore them.
     hooks = Hooks(widgets, namespace)
     hooks.port = 1
     try:
@@ -281,17 +279,15 @@ async def test_webhooks_of_kind_that_is_no_longer_served_are_removed(widgets, ap
 
 
 @pytest.mark.parametrize("authorities", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
-async def test_no_admission_fails_while_certificates_and_cas_rotate(
-    authorities, widgets, api, namespace
-):
-    """Up to 50 admissions a second through the API server, and fresh handshakes all the time."""
+async def test_no_admission_fails_while_certificates_and_cas_rotate(authorities, widgets, api, namespace):
+    """Up to 50 admissions per second through the API server, with new TLS handshakes all the time."""
     seconds = timedelta(seconds=1)
-    # Replaced all the time, and yet far from its end: a machine that stands still for seconds is no fault here.
+    # Rotated all the time, but far from expiry: a machine that stalls for seconds must not fail the test.
     policy = Policy(authority=30 * seconds, leaf=10 * seconds, lead=5 * seconds, renew_left=14 / 15)
     hooks = Hooks(widgets, namespace, SecretStore(widgets, ObjectKey(namespace, SECRET_NAME)), policy=policy)
     leaves, signers, failures = set[int](), set[str](), list[str]()
     admitted = number = 0
-    # As many as a machine can take: more would wait for each other until the API server gives them up.
+    # As many as the machine can handle: more would time out in the API server.
     places = asyncio.Semaphore(8)
 
     async def admit(number: int) -> None:
@@ -313,7 +309,7 @@ async def test_no_admission_fails_while_certificates_and_cas_rotate(
             failures.append(f"handshake: {error!r}")
 
     async with hooks.running():
-        await until_asked(api, namespace)
+        await wait_until_called(api, namespace)
         async with asyncio.TaskGroup() as group:
             while len(signers) < authorities and number < 3000:
                 await places.acquire()
@@ -369,11 +365,11 @@ async def test_declared_permissions_suffice_and_allow_no_other_webhook_configura
     cluster, widgets, api, namespace
 ):
     user, name = f"user-{namespace}", f"quintet-{namespace}"
-    async with granted(api, user, cluster_rules(name), namespace, namespace_rules(SECRET_NAME)):
-        await enough_and_no_more(cluster, widgets, api, namespace, user, name)
+    async with grant(api, user, cluster_rules(name), namespace, namespace_rules(SECRET_NAME)):
+        await assert_permissions_are_exact(cluster, widgets, api, namespace, user, name)
 
 
-async def enough_and_no_more(cluster, widgets, api, namespace: str, user: str, name: str) -> None:
+async def assert_permissions_are_exact(cluster, widgets, api, namespace: str, user: str, name: str) -> None:
     endpoint = Endpoint(
         at=ByUrl("https://127.0.0.1:1"), name=name, namespace_selector={"matchLabels": {"a": "b"}}
     )
@@ -389,7 +385,7 @@ async def enough_and_no_more(cluster, widgets, api, namespace: str, user: str, n
         finally:
             await Registration(widgets, endpoint, (ADMISSION,)).remove()
         source = SelfMade(SecretStore(limited, ObjectKey(namespace, SECRET_NAME)), HOSTS)
-        await until_may(api, user, "create", "secrets", namespace=namespace)
+        await wait_until_allowed(api, user, "create", "secrets", namespace=namespace)
         await source.current(datetime.now(UTC))
         await source.current(datetime.now(UTC) + timedelta(days=5))
         with pytest.raises(Forbidden):
@@ -397,8 +393,8 @@ async def enough_and_no_more(cluster, widgets, api, namespace: str, user: str, n
 
 
 @contextlib.asynccontextmanager
-async def granted(api, user: str, cluster_wide: list, namespace: str, inside: list):
-    """Rights of a user while inside; those in the namespace end with it."""
+async def grant(api, user: str, cluster_wide: list, namespace: str, inside: list):
+    """Grant permissions to a user while inside."""
     group = "rbac.authorization.k8s.io"
     subjects = [{"kind": "User", "name": user, "apiGroup": group}]
     for kind, path, rules in (

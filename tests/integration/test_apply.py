@@ -1,10 +1,10 @@
-"""What `runtime.apply` promises about children, on the real API server."""
+"""Children applied by `runtime.apply` on a real API server."""
 
 import copy
 
 import pytest
 
-from kit.cluster.objects import exists, missing
+from kit.cluster.objects import exists, find_differences
 from kit.eventually import eventually
 from kit.faults.proxy import Before, DropReply, FaultProxy, changes_state, matching
 from kit.kinds.widgets import (
@@ -31,13 +31,13 @@ async def operator(widgets, proxy: FaultProxy, namespace, tmp_path):
 
 @pytest.fixture
 async def w(operator, widgets: Client, namespace) -> ObjectKey:
-    """A widget whose children are there."""
+    """A Widget whose children exist."""
     await widgets.create(WIDGETS, a_widget("w", text="hello", replicas=2), Object, namespace=namespace)
-    await converged(widgets, ObjectKey(namespace, "w"))
+    await wait_until_converged(widgets, ObjectKey(namespace, "w"))
     return ObjectKey(namespace, "w")
 
 
-async def converged(client: Client, key: ObjectKey) -> Widget:
+async def wait_until_converged(client: Client, key: ObjectKey) -> Widget:
     async def probe() -> Widget:
         widget = await client.get(WIDGETS, key, Widget)
         assert widget.status.observed_generation == widget.metadata.generation, widget.status
@@ -51,8 +51,8 @@ async def children(client: Client, key: ObjectKey) -> dict[str, dict]:
     return {resource.kind: await client.get(resource, key, dict) for resource in CHILD_TYPES}
 
 
-def settled_form(child: dict) -> dict:
-    """A child without what changes by itself."""
+def stable_fields(child: dict) -> dict:
+    """Return a child without fields that change by themselves."""
     form = copy.deepcopy(child)
     form.pop("status", None)
     for name in ("resourceVersion", "generation", "managedFields", "uid", "creationTimestamp"):
@@ -74,15 +74,15 @@ async def test_reconcile_of_unchanged_children_sends_no_write(w, widgets, operat
     mark, runs = proxy.trace.mark(), len(operator.runs)
     await widgets.patch(WIDGETS, w, {"metadata": {"annotations": {"touched": "yes"}}}, Object)
 
-    async def ran() -> None:
+    async def assert_reconciled() -> None:
         assert len(operator.runs) > runs
 
-    await eventually(ran)
+    await eventually(assert_reconciled)
     await proxy.quiet(0.5)
     assert proxy.trace.requests(changes_state, since=mark) == [], f"\n{proxy.trace}"
 
 
-# Every field that the operator sends, changed by hand: (child, JSON patch path, value).
+# Every field that the operator sends, changed by a user: (child, JSON patch path, value).
 DRIFT = [
     (CONFIG_MAPS, "/data/text", "other"),
     (CONFIG_MAPS, "/metadata/labels/app", "other"),
@@ -130,16 +130,16 @@ async def test_changed_or_removed_field_of_ours_is_restored(w, widgets: Client):
     want = {resource: as_applied(body, widget, WIDGETS) for resource, body in desired(widget)}
     changes = [(resource, {"op": "replace", "path": path, "value": value}) for resource, path, value in DRIFT]
     changes += [(resource, {"op": "remove", "path": path}) for resource, path in REMOVED]
-    # Nobody is to roll out each of the many changes.
+    # Prevents a rollout for each of the many changes.
     await widgets.patch(DEPLOYMENTS, w, {"spec": {"paused": True}}, Object)
     for resource, operation in changes:
         await widgets.patch(resource, w, [operation], Object, content_type=JSON)
 
-        async def mended(resource=resource, operation=operation) -> None:
+        async def assert_restored(resource=resource, operation=operation) -> None:
             seen = await widgets.get(resource, w, dict)
-            assert missing(want[resource], seen) == [], f"after {operation} on the {resource.kind}"
+            assert find_differences(want[resource], seen) == [], f"after {operation} on the {resource.kind}"
 
-        await eventually(mended, within=90.0)
+        await eventually(assert_restored, within=90.0)
 
 
 async def test_child_with_other_controller_reference_is_not_taken_over(w, widgets: Client, namespace):
@@ -153,11 +153,11 @@ async def test_child_with_other_controller_reference_is_not_taken_over(w, widget
     }
     await widgets.patch(CONFIG_MAPS, w, {"metadata": {"ownerReferences": [reference]}}, Object)
 
-    async def refused() -> None:
+    async def assert_rejected() -> None:
         widget = await widgets.get(WIDGETS, w, Widget)
         assert "is not controlled by this object" in widget.status.message, widget.status
 
-    await eventually(refused)
+    await eventually(assert_rejected)
     seen = await widgets.get(CONFIG_MAPS, w, Object)
     assert [item.uid for item in seen.metadata.owner_references] == [other.metadata.uid]
 
@@ -175,11 +175,11 @@ async def test_fields_added_by_others_survive_repairs_and_updates(w, widgets: Cl
     service = {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [port]}}
     await widgets.apply(SERVICES, w, service, Object)
     await widgets.patch(CONFIG_MAPS, w, {"data": {"theirs": "yes"}}, Object)
-    # Both a repair and an update of ours pass over it.
+    # It must survive a repair and an update.
     await widgets.patch(DEPLOYMENTS, w, {"spec": {"replicas": 9}}, Object)
     await widgets.patch(WIDGETS, w, {"spec": {"text": "changed"}}, Object)
 
-    async def kept() -> None:
+    async def assert_kept() -> None:
         seen = await children(widgets, w)
         deployment, service = seen["Deployment"], seen["Service"]
         containers = {item["name"]: item for item in deployment["spec"]["template"]["spec"]["containers"]}
@@ -191,32 +191,35 @@ async def test_fields_added_by_others_survive_repairs_and_updates(w, widgets: Cl
         assert deployment["metadata"]["annotations"]["theirs"] == "yes"
         assert [item["port"] for item in service["spec"]["ports"]] == [3000, 9000]
 
-    await eventually(kept, within=90.0)
+    await eventually(assert_kept, within=90.0)
 
 
 async def test_field_that_is_no_longer_desired_is_removed(w, widgets: Client):
-    for label in ("first", "second"):  # once from the record of our POST, once from that of an apply
+    for label in (
+        "first",
+        "second",
+    ):  # once from the managedFields entry of our POST, once from that of an apply
         await widgets.patch(WIDGETS, w, {"spec": {"extraLabel": label}}, Object)
 
-        async def there(label=label) -> None:
+        async def assert_present(label=label) -> None:
             for kind, child in (await children(widgets, w)).items():
                 assert child["metadata"]["labels"].get("extra") == label, kind
 
-        await eventually(there)
+        await eventually(assert_present)
         await widgets.patch(WIDGETS, w, {"spec": {"extraLabel": ""}}, Object)
 
-        async def gone() -> None:
+        async def assert_gone() -> None:
             for kind, child in (await children(widgets, w)).items():
                 assert "extra" not in child["metadata"]["labels"], kind
 
-        await eventually(gone)
+        await eventually(assert_gone)
 
 
 async def test_managed_fields_entry_of_other_manager_before_ours_does_not_block_update(
     w, widgets: Client, proxy: FaultProxy
 ):
     async def somebody_else() -> None:
-        # Records of applies stand first, so that of our creation is no longer where it was seen.
+        # Apply entries come first in managedFields, so the entry of our create has moved.
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -230,25 +233,25 @@ async def test_managed_fields_entry_of_other_manager_before_ours_does_not_block_
     began = proxy.trace.mark()
     await widgets.patch(WIDGETS, w, {"spec": {"text": "changed"}}, Object)
 
-    async def changed() -> None:
+    async def assert_changed() -> None:
         found = await widgets.get(CONFIG_MAPS, w, dict)
         assert found["data"] == {"text": "changed", "theirs": "yes"}
 
-    await eventually(changed)
-    await converged(widgets, w)
+    await eventually(assert_changed)
+    await wait_until_converged(widgets, w)
     assert moved.hits
     asked = [
         (each.request.verb, each.status)
         for each in proxy.trace.requests(since=began)
         if each.request.resource == "configmaps"
     ]
-    # Found out and put right in the same look: no reconciliation fails for it.
+    # Detected and handled in the same reconciliation: none fails.
     assert asked == [("patch", 422), ("get", 200), ("patch", 200), ("apply", 200)], f"\n{proxy.trace}"
 
 
 async def test_container_inserted_before_ours_keeps_its_ports(w, widgets: Client, proxy: FaultProxy):
     await widgets.patch(WIDGETS, w, {"spec": {"text": "changed"}}, Object)
-    await converged(widgets, w)  # so that the next JSON patch is the one that puts a list back
+    await wait_until_converged(widgets, w)  # so that the next JSON patch is the one that restores a list
     await proxy.quiet(0.5)
     theirs = {"name": "theirs", "containerPort": 9000, "protocol": "TCP"}
     sidecar = {"name": "sidecar", "image": "side:1", "ports": [theirs]}
@@ -263,12 +266,12 @@ async def test_container_inserted_before_ours_keeps_its_ports(w, widgets: Client
     await widgets.patch(DEPLOYMENTS, w, [number], Object, content_type=JSON)
     await moved.hit()
 
-    async def both() -> None:
+    async def assert_both() -> None:
         containers = (await widgets.get(DEPLOYMENTS, w, dict))["spec"]["template"]["spec"]["containers"]
         seen = {each["name"]: [port["containerPort"] for port in each["ports"]] for each in containers}
         assert seen == {"sidecar": [9000], "main": [3000]}
 
-    await eventually(both)
+    await eventually(assert_both)
 
 
 async def test_deleted_child_is_recreated(w, widgets: Client):
@@ -276,10 +279,10 @@ async def test_deleted_child_is_recreated(w, widgets: Client):
         before = await widgets.get(resource, w, Object)
         await widgets.delete(resource, w)
 
-        async def back(resource=resource, before=before) -> None:
+        async def assert_restored(resource=resource, before=before) -> None:
             assert (await widgets.get(resource, w, Object)).metadata.uid != before.metadata.uid
 
-        await eventually(back)
+        await eventually(assert_restored)
 
 
 async def test_foreign_object_is_never_changed_and_its_deletion_unblocks_reconcile(
@@ -293,28 +296,28 @@ async def test_foreign_object_is_never_changed_and_its_deletion_unblocks_reconci
         before = await widgets.create(resource, theirs, dict, namespace=namespace)
         await widgets.create(WIDGETS, a_widget(name, text="x"), Object, namespace=namespace)
 
-        async def refused(resource=resource, key=key) -> None:
+        async def assert_rejected(resource=resource, key=key) -> None:
             widget = await widgets.get(WIDGETS, key, Widget)
             want = f"{resource.kind} {key} exists and is not controlled by this object: rename or delete it"
             assert widget.status.message == f"{want} to go on"
             assert widget.status.conditions[0].status == "False"
 
-        await eventually(refused)
+        await eventually(assert_rejected)
         after = await widgets.get(resource, key, dict)
-        assert settled_form(after) == settled_form(before)
+        assert stable_fields(after) == stable_fields(before)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         await widgets.delete(resource, key)
-        await converged(widgets, key)
+        await wait_until_converged(widgets, key)
 
 
 async def test_restart_with_unchanged_objects_sends_no_write(w, widgets, namespace, cluster, tmp_path):
     async with FaultProxy(cluster.kubeconfig) as second:
         async with widget_operator(second.write_kubeconfig(tmp_path), namespace=namespace) as controller:
 
-            async def ran() -> None:
-                assert controller.runs, "the new process has not looked at the widget"
+            async def assert_reconciled() -> None:
+                assert controller.runs, "the new process has not reconciled the Widget"
 
-            await eventually(ran)
+            await eventually(assert_reconciled)
             await second.quiet(0.5)
         assert second.trace.writes() == [], f"\n{second.trace}"
 
@@ -325,20 +328,20 @@ async def test_created_child_whose_response_was_lost_is_recognised_as_ours(
     injected = proxy.inject(DropReply(), when=matching("create", "services"))
     await widgets.create(WIDGETS, a_widget("lost", text="x"), Object, namespace=namespace)
     await injected.hit()
-    await converged(widgets, ObjectKey(namespace, "lost"))
+    await wait_until_converged(widgets, ObjectKey(namespace, "lost"))
 
 
 async def test_widget_with_finalizer_is_removed_after_its_children(operator, widgets: Client, namespace):
     key = ObjectKey(namespace, "held")
     await widgets.create(WIDGETS, a_widget("held", mode="finalized"), Object, namespace=namespace)
-    await converged(widgets, key)
+    await wait_until_converged(widgets, key)
     await widgets.delete(WIDGETS, key)
 
-    async def gone() -> None:
+    async def assert_gone() -> None:
         for resource in (*CHILD_TYPES, WIDGETS):
             assert not await exists(widgets, resource, key), resource.kind
 
-    await eventually(gone)
+    await eventually(assert_gone)
 
 
 async def test_children_carry_digest_annotation(w, widgets: Client):
@@ -353,12 +356,12 @@ async def test_fields_that_we_treat_as_atomic_are_atomic_on_this_api_server(api)
         schemas = (await api.get(f"/openapi/v3/{group}"))["components"]["schemas"]
         for kind, schema in schemas.items():
             for name, field in schema.get("properties", {}).items():
-                if name in ATOMIC and not _one_value(field, schemas):
+                if name in ATOMIC and not _is_atomic(field, schemas):
                     granular.setdefault(name, set()).add(kind)
     assert granular == {}
 
 
-def _one_value(field: dict, schemas: dict) -> bool:
+def _is_atomic(field: dict, schemas: dict) -> bool:
     references = [item["$ref"] for item in [field, *field.get("allOf", ())] if "$ref" in item]
     full = {**schemas[references[0].rpartition("/")[2]], **field} if references else field
     if full.get("type") == "array":

@@ -1,4 +1,4 @@
-"""The life of a CASConfig on a real API server: what it sets, what it leaves, and that it takes it all back."""
+"""The lifecycle of a CASConfig on a real API server: the values that it sets, skips and restores."""
 
 from typing import Any
 
@@ -19,21 +19,21 @@ from kit.kinds.casconfigs import (
     a_deployment,
     a_policy,
     a_workload,
-    an_account,
-    applied,
     bind,
+    comparable_fields,
     create,
+    create_object,
+    create_service_account,
+    delete_and_wait,
     edit,
-    gone,
-    look,
-    make,
-    plain,
-    remove,
+    get_object,
     template_of,
-    with_reason,
+    wait_for_reason,
+    wait_until_applied,
+    wait_until_gone,
 )
 from kit.kinds.casconfigs import casconfig_operator as operator
-from kit.kinds.statefulclusters import listed
+from kit.kinds.statefulclusters import list_objects
 from kit.kinds.widgets import WIDGETS, a_widget
 from quintet.apis.casconfig import CASCONFIGS
 from quintet.apis.jsonserver import JSONSERVERS
@@ -98,20 +98,20 @@ async def test_casconfig_sets_each_value_on_every_workload_and_deletion_restores
 ):
     values, arrived = VALUES[field]
     before = {
-        resource: await make(casconfigs, namespace, a_workload(resource, "web"), resource)
+        resource: await create_object(casconfigs, namespace, a_workload(resource, "web"), resource)
         for resource in WORKLOADS
     }
     include = {"kinds": [resource.kind for resource in WORKLOADS], "names": ["web"]}
     key = await create(casconfigs, namespace, "all", a_policy(include=include, **values))
-    await applied(casconfigs, key, len(WORKLOADS))
+    await wait_until_applied(casconfigs, key, len(WORKLOADS))
     for resource in WORKLOADS:
-        seen = await look(casconfigs, namespace, "web", resource)
+        seen = await get_object(casconfigs, namespace, "web", resource)
         assert arrived(seen), f"{resource.kind}: {seen}"
         assert "casconfig.openebs.io/all" in seen["metadata"]["annotations"]
-    await remove(casconfigs, key)
+    await delete_and_wait(casconfigs, key)
     for resource in WORKLOADS:
-        after = await look(casconfigs, namespace, "web", resource)
-        assert plain(after) == plain(before[resource]), resource.kind
+        after = await get_object(casconfigs, namespace, "web", resource)
+        assert comparable_fields(after) == comparable_fields(before[resource]), resource.kind
 
 
 async def test_casconfig_sets_only_labels_and_annotations_on_custom_resource_without_pod_template(
@@ -119,7 +119,7 @@ async def test_casconfig_sets_only_labels_and_annotations_on_custom_resource_wit
 ):
     await bind(api, namespace, {"apiGroups": ["test.quintet.dev"], "resources": ["widgets"], "verbs": [*VERBS]},
                account="casconfig", name="widgets")  # fmt: skip
-    before = await make(casconfigs, namespace, a_widget("one", text="kept"), WIDGETS)
+    before = await create_object(casconfigs, namespace, a_widget("one", text="kept"), WIDGETS)
     policy = a_policy(
         include={"kinds": ["test.quintet.dev/v1/Widget"]},
         labels={"a": "1"},
@@ -127,14 +127,16 @@ async def test_casconfig_sets_only_labels_and_annotations_on_custom_resource_wit
         envs={"X": "y"},
     )
     key = await create(casconfigs, namespace, "custom", policy)
-    config = await applied(casconfigs, key, 1)
-    seen = await look(casconfigs, namespace, "one", WIDGETS)
+    config = await wait_until_applied(casconfigs, key, 1)
+    seen = await get_object(casconfigs, namespace, "one", WIDGETS)
     assert (seen["metadata"]["labels"], seen["metadata"]["annotations"]["b"]) == ({"a": "1"}, "2")
     assert seen["spec"] == before["spec"]
     (target,) = config.status.targets
     assert (target.reason, target.message) == ("NoPodTemplate", "a Widget has no pod template")
-    await remove(casconfigs, key)
-    assert plain(await look(casconfigs, namespace, "one", WIDGETS)) == plain(before)
+    await delete_and_wait(casconfigs, key)
+    assert comparable_fields(await get_object(casconfigs, namespace, "one", WIDGETS)) == comparable_fields(
+        before
+    )
 
 
 async def test_casconfig_changes_jsonserver_and_skips_its_children(
@@ -145,35 +147,35 @@ async def test_casconfig_changes_jsonserver_and_skips_its_children(
     await bind(api, namespace, rule, name="jsonservers")
     async with jsonservers.jsonserver_operator(cluster.kubeconfig, namespace=namespace):
         body = jsonservers.a_jsonserver("app-books")
-        await make(casconfigs, namespace, body, JSONSERVERS)
+        await create_object(casconfigs, namespace, body, JSONSERVERS)
         where = ObjectKey(namespace, "app-books")
-        await jsonservers.in_state(casconfigs, where, "Synced")
-        before = await look(casconfigs, namespace, "app-books", JSONSERVERS)
+        await jsonservers.wait_for_state(casconfigs, where, "Synced")
+        before = await get_object(casconfigs, namespace, "app-books", JSONSERVERS)
         include = {"kinds": ["JsonServer", "Deployment"]}
         policy = a_policy(include=include, labels={"tier": "gold"}, annotations={"note": "ours"})
         key = await create(casconfigs, namespace, "servers", policy)
-        config = await applied(casconfigs, key, 1)
+        config = await wait_until_applied(casconfigs, key, 1)
         states = {target.kind: (target.state, target.reason) for target in config.status.targets}
         assert states == {
             "example.com/v1/JsonServer": ("Applied", ""),
             "apps/v1/Deployment": ("Skipped", "Controlled"),
         }
-        seen = await look(casconfigs, namespace, "app-books", JSONSERVERS)
+        seen = await get_object(casconfigs, namespace, "app-books", JSONSERVERS)
         assert seen["metadata"]["labels"]["tier"] == "gold"
-        await remove(casconfigs, key)
-        after = await look(casconfigs, namespace, "app-books", JSONSERVERS)
-        assert plain(after) == plain(before)
+        await delete_and_wait(casconfigs, key)
+        after = await get_object(casconfigs, namespace, "app-books", JSONSERVERS)
+        assert comparable_fields(after) == comparable_fields(before)
 
 
 async def test_later_policy_overrides_values_of_earlier_policy(
     casconfig_operator, casconfigs: Client, namespace
 ):
-    await make(casconfigs, namespace, a_deployment("web"))
+    await create_object(casconfigs, namespace, a_deployment("web"))
     policies = [a_policy("first", envs={"A": "1", "B": "1"}), a_policy("second", envs={"B": "2"})]
     key = await create(casconfigs, namespace, "two", *policies)
-    config = await applied(casconfigs, key, 1)
+    config = await wait_until_applied(casconfigs, key, 1)
     assert config.status.targets[0].policy == "first,second"
-    seen = await look(casconfigs, namespace, "web")
+    seen = await get_object(casconfigs, namespace, "web")
     assert env(template_of(seen), "main") == {"KEPT": "yes", "A": "1", "B": "2"}
 
 
@@ -183,14 +185,16 @@ async def test_policy_without_kinds_selects_every_kind_with_pod_template_that_se
     for resource in (DEPLOYMENTS, CRON_JOBS):
         body = a_workload(resource, "web")
         body["metadata"]["labels"]["team"] = "shop"
-        await make(casconfigs, namespace, body, resource)
+        await create_object(casconfigs, namespace, body, resource)
     configmap = {"metadata": {"name": "web", "labels": {"team": "shop"}}}
-    await make(casconfigs, namespace, {"apiVersion": "v1", "kind": "ConfigMap", **configmap}, CONFIG_MAPS)
+    await create_object(
+        casconfigs, namespace, {"apiVersion": "v1", "kind": "ConfigMap", **configmap}, CONFIG_MAPS
+    )
     policy = a_policy(include={"labels": {"team": "shop"}}, annotations={"note": "ours"})
     key = await create(casconfigs, namespace, "any", policy)
-    config = await applied(casconfigs, key, 2)
+    config = await wait_until_applied(casconfigs, key, 2)
     assert {target.kind for target in config.status.targets} == {"apps/v1/Deployment", "batch/v1/CronJob"}
-    await remove(casconfigs, key)
+    await delete_and_wait(casconfigs, key)
 
 
 async def test_new_matching_target_is_changed_and_no_longer_matching_target_is_restored(
@@ -198,53 +202,53 @@ async def test_new_matching_target_is_changed_and_no_longer_matching_target_is_r
 ):
     policy = a_policy(include={"kinds": ["Deployment"], "labels": {"team": "a"}}, envs={"X": "1"})
     key = await create(casconfigs, namespace, "follow", policy)
-    config = await with_reason(casconfigs, key, "NoTargets")
+    config = await wait_for_reason(casconfigs, key, "NoTargets")
     assert (config.status.summary, config.status.matched) == ("0/0", 0)
-    before = await make(casconfigs, namespace, a_deployment("web", labels={"team": "a"}))
-    await applied(casconfigs, key, 1)
+    before = await create_object(casconfigs, namespace, a_deployment("web", labels={"team": "a"}))
+    await wait_until_applied(casconfigs, key, 1)
     where = ObjectKey(namespace, "web")
     await casconfigs.patch(DEPLOYMENTS, where, {"metadata": {"labels": {"team": "b"}}}, Object)
 
-    async def undone() -> None:
-        after = plain(await look(casconfigs, namespace, "web"))
-        assert after == {**plain(before), "labels": {"app": "web", "team": "b"}}
+    async def assert_undone() -> None:
+        after = comparable_fields(await get_object(casconfigs, namespace, "web"))
+        assert after == {**comparable_fields(before), "labels": {"app": "web", "team": "b"}}
 
-    await eventually(undone)
-    await with_reason(casconfigs, key, "NoTargets")
+    await eventually(assert_undone)
+    await wait_for_reason(casconfigs, key, "NoTargets")
 
 
 async def test_value_removed_from_casconfig_is_removed_from_targets(
     casconfig_operator, casconfigs: Client, namespace
 ):
-    before = await make(casconfigs, namespace, a_deployment("web"))
+    before = await create_object(casconfigs, namespace, a_deployment("web"))
     policies = [a_policy("one", envs={"A": "1", "B": "1"}), a_policy("two", labels={"x": "y"})]
     key = await create(casconfigs, namespace, "shrinks", *policies)
-    await applied(casconfigs, key, 1)
+    await wait_until_applied(casconfigs, key, 1)
     await edit(casconfigs, key, a_policy("one", envs={"B": "2"}))
-    await applied(casconfigs, key, 1)
-    seen = await look(casconfigs, namespace, "web")
+    await wait_until_applied(casconfigs, key, 1)
+    seen = await get_object(casconfigs, namespace, "web")
     assert env(template_of(seen), "main") == {"KEPT": "yes", "B": "2"}
     assert seen["metadata"]["labels"] == {"app": "web"}
-    await remove(casconfigs, key)
-    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+    await delete_and_wait(casconfigs, key)
+    assert comparable_fields(await get_object(casconfigs, namespace, "web")) == comparable_fields(before)
 
 
 async def test_changing_kind_in_policy_restores_targets_of_previous_kind(
     casconfig_operator, casconfigs: Client, namespace
 ):
-    before = await make(casconfigs, namespace, a_deployment("web"))
-    await make(casconfigs, namespace, a_workload(STATEFUL_SETS, "web"), STATEFUL_SETS)
+    before = await create_object(casconfigs, namespace, a_deployment("web"))
+    await create_object(casconfigs, namespace, a_workload(STATEFUL_SETS, "web"), STATEFUL_SETS)
     key = await create(casconfigs, namespace, "moves", a_policy(labels={"x": "y"}))
-    await applied(casconfigs, key, 1)
+    await wait_until_applied(casconfigs, key, 1)
     await edit(casconfigs, key, a_policy(include={"kinds": ["StatefulSet"]}, labels={"x": "y"}))
 
-    async def moved() -> None:
-        assert plain(await look(casconfigs, namespace, "web")) == plain(before)
-        other = await look(casconfigs, namespace, "web", STATEFUL_SETS)
+    async def assert_moved() -> None:
+        assert comparable_fields(await get_object(casconfigs, namespace, "web")) == comparable_fields(before)
+        other = await get_object(casconfigs, namespace, "web", STATEFUL_SETS)
         assert other["metadata"]["labels"]["x"] == "y"
 
-    await eventually(moved)
-    config = await applied(casconfigs, key, 1)
+    await eventually(assert_moved)
+    config = await wait_until_applied(casconfigs, key, 1)
     assert [(each.kind, each.namespaces) for each in config.status.reach] == [
         ("apps/v1/StatefulSet", (namespace,))
     ]
@@ -253,56 +257,56 @@ async def test_changing_kind_in_policy_restores_targets_of_previous_kind(
 async def test_two_casconfigs_on_one_target_can_be_deleted_in_any_order(
     casconfig_operator, casconfigs: Client, namespace
 ):
-    before = await make(casconfigs, namespace, a_deployment("web"))
+    before = await create_object(casconfigs, namespace, a_deployment("web"))
     lower = await create(casconfigs, namespace, "lower", a_policy(envs={"LEVEL": "low", "ONLY": "lower"}))
-    await applied(casconfigs, lower, 1)
+    await wait_until_applied(casconfigs, lower, 1)
     upper = await create(casconfigs, namespace, "upper", a_policy(envs={"LEVEL": "high"}))
-    await applied(casconfigs, upper, 1)
+    await wait_until_applied(casconfigs, upper, 1)
 
     async def level() -> dict[str, str]:
-        return env(template_of(await look(casconfigs, namespace, "web")), "main")
+        return env(template_of(await get_object(casconfigs, namespace, "web")), "main")
 
     assert await level() == {"KEPT": "yes", "LEVEL": "high", "ONLY": "lower"}
-    await remove(casconfigs, lower)
+    await delete_and_wait(casconfigs, lower)
     assert await level() == {"KEPT": "yes", "LEVEL": "high"}
     again = await create(casconfigs, namespace, "lower", a_policy(envs={"OTHER": "x"}))
-    await applied(casconfigs, again, 1)
-    await remove(casconfigs, upper)
+    await wait_until_applied(casconfigs, again, 1)
+    await delete_and_wait(casconfigs, upper)
     assert await level() == {"KEPT": "yes", "OTHER": "x"}
-    await remove(casconfigs, again)
-    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+    await delete_and_wait(casconfigs, again)
+    assert comparable_fields(await get_object(casconfigs, namespace, "web")) == comparable_fields(before)
 
 
 async def test_deletion_keeps_and_reports_values_that_others_changed(
     casconfigs: Client, api: Api, cluster, namespace
 ):
-    await an_account(api, namespace)
-    before = await make(casconfigs, namespace, a_deployment("web"))
+    await create_service_account(api, namespace)
+    before = await create_object(casconfigs, namespace, a_deployment("web"))
     async with operator(cluster.kubeconfig, namespace=namespace):
         policy = a_policy(labels={"a": "ours", "b": "ours"}, envs={"X": "1"})
         key = await create(casconfigs, namespace, "leaves", policy)
-        await applied(casconfigs, key, 1)
-    # While nobody looks, so that it is neither set again nor contested.
+        await wait_until_applied(casconfigs, key, 1)
+    # While no operator runs, so that it is neither restored nor contested.
     where = ObjectKey(namespace, "web")
     await casconfigs.patch(DEPLOYMENTS, where, {"metadata": {"labels": {"a": "theirs"}}}, Object)
     await casconfigs.delete(CASCONFIGS, key)
     async with operator(cluster.kubeconfig, namespace=namespace):
-        await gone(casconfigs, key)
-        after = plain(await look(casconfigs, namespace, "web"))
-        assert after == {**plain(before), "labels": {"app": "web", "a": "theirs"}}
+        await wait_until_gone(casconfigs, key)
+        after = comparable_fields(await get_object(casconfigs, namespace, "web"))
+        assert after == {**comparable_fields(before), "labels": {"app": "web", "a": "theirs"}}
 
-        async def told() -> None:
+        async def assert_reported() -> None:
             found = (await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"))["items"]
             notes = [each["note"] for each in found if each["reason"] == "LeftAsFound"]
             assert notes == [f"CASConfig {key}: changed by somebody else since, and left: labels/a"], found
 
-        await eventually(told)
+        await eventually(assert_reported)
 
 
 async def test_value_from_configmap_is_copied_and_updated_with_its_source(
     casconfig_operator, casconfigs: Client, namespace
 ):
-    await make(casconfigs, namespace, a_deployment("web"))
+    await create_object(casconfigs, namespace, a_deployment("web"))
     source = {
         "kind": "ConfigMap",
         "name": "settings",
@@ -314,9 +318,9 @@ async def test_value_from_configmap_is_copied_and_updated_with_its_source(
     key = await create(
         casconfigs, namespace, "taken", a_policy(**{"from": [source, label]}, envs={"ALSO": "this"})
     )
-    config = await with_reason(casconfigs, key, "WaitingForSource")
+    config = await wait_for_reason(casconfigs, key, "WaitingForSource")
     assert f"there is no ConfigMap {namespace}/settings" in config.status.message
-    assert env(template_of(await look(casconfigs, namespace, "web")), "main") == {"KEPT": "yes"}, (
+    assert env(template_of(await get_object(casconfigs, namespace, "web")), "main") == {"KEPT": "yes"}, (
         "half applied"
     )
     body = {
@@ -325,34 +329,36 @@ async def test_value_from_configmap_is_copied_and_updated_with_its_source(
         "metadata": {"name": "settings"},
         "data": {"level": "low"},
     }
-    await make(casconfigs, namespace, body, CONFIG_MAPS)
-    await applied(casconfigs, key, 1)
+    await create_object(casconfigs, namespace, body, CONFIG_MAPS)
+    await wait_until_applied(casconfigs, key, 1)
     await casconfigs.patch(CONFIG_MAPS, ObjectKey(namespace, "settings"), {"data": {"level": "high"}}, Object)
 
-    async def followed() -> None:
-        seen = await look(casconfigs, namespace, "web")
+    async def assert_followed() -> None:
+        seen = await get_object(casconfigs, namespace, "web")
         assert env(template_of(seen), "main") == {"KEPT": "yes", "ALSO": "this", "LEVEL": "high"}
         assert seen["metadata"]["labels"]["level"] == "high"
 
-    await eventually(followed)
+    await eventually(assert_followed)
     await casconfigs.delete(CONFIG_MAPS, ObjectKey(namespace, "settings"))
-    await with_reason(casconfigs, key, "WaitingForSource")
-    await followed()
+    await wait_for_reason(casconfigs, key, "WaitingForSource")
+    await assert_followed()
 
 
-async def test_value_from_secret_becomes_secret_key_reference(casconfig_operator, casconfigs: Client, namespace):
-    await make(casconfigs, namespace, a_deployment("web"))
+async def test_value_from_secret_becomes_secret_key_reference(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    await create_object(casconfigs, namespace, a_deployment("web"))
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "db"},
         "stringData": {"password": "hunter2"},
     }
-    await make(casconfigs, namespace, secret, Resource("", "v1", "Secret", "secrets"))
+    await create_object(casconfigs, namespace, secret, Resource("", "v1", "Secret", "secrets"))
     source = {"kind": "Secret", "name": "db", "path": ".data.password", "toType": "env", "toKey": "PASSWORD"}
     key = await create(casconfigs, namespace, "secret", a_policy(**{"from": [source]}))
-    await applied(casconfigs, key, 1)
-    main = container(template_of(await look(casconfigs, namespace, "web")), "main")
+    await wait_until_applied(casconfigs, key, 1)
+    main = container(template_of(await get_object(casconfigs, namespace, "web")), "main")
     reference = {"secretKeyRef": {"name": "db", "key": "password"}}
     assert {"name": "PASSWORD", "valueFrom": reference} in main["env"]
 
@@ -364,44 +370,44 @@ async def test_variable_with_value_from_is_reported_and_replaced_only_with_overr
     body["spec"]["template"]["spec"]["containers"][0]["env"] = [
         {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     ]
-    before = await make(casconfigs, namespace, body)
+    before = await create_object(casconfigs, namespace, body)
     key = await create(casconfigs, namespace, "from", a_policy(envs={"NODE": "us"}))
-    config = await applied(casconfigs, key, 1)
+    config = await wait_until_applied(casconfigs, key, 1)
     assert config.status.targets[0].reason == "HasValueFrom"
     conflicted = find_condition(config.status.conditions, "Conflicted")
     assert (conflicted.status, conflicted.reason) == ("True", "ValuesNotSet")
-    main = container(template_of(await look(casconfigs, namespace, "web")), "main")
+    main = container(template_of(await get_object(casconfigs, namespace, "web")), "main")
     assert "valueFrom" in main["env"][0]
     await edit(casconfigs, key, a_policy(envs={"NODE": "us"}, override=True))
-    await applied(casconfigs, key, 1)
-    assert env(template_of(await look(casconfigs, namespace, "web")), "main") == {"NODE": "us"}
-    await remove(casconfigs, key)
-    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+    await wait_until_applied(casconfigs, key, 1)
+    assert env(template_of(await get_object(casconfigs, namespace, "web")), "main") == {"NODE": "us"}
+    await delete_and_wait(casconfigs, key)
+    assert comparable_fields(await get_object(casconfigs, namespace, "web")) == comparable_fields(before)
 
 
-async def test_more_matches_than_max_targets_change_nothing(casconfig_operator, casconfigs: Client, namespace):
-    before = [await make(casconfigs, namespace, a_deployment(f"web-{n}")) for n in range(3)]
-    key = await create(casconfigs, namespace, "wide", a_policy(labels={"x": "y"}), maxTargets=2)
-    config = await with_reason(casconfigs, key, "TooManyTargets")
-    assert "3 objects match and spec.maxTargets is 2" in config.status.message
-    after = [await look(casconfigs, namespace, f"web-{n}") for n in range(3)]
-    assert list(map(plain, after)) == list(map(plain, before))
-    await edit(casconfigs, key, maxTargets=3)
-    await applied(casconfigs, key, 3)
-
-
-async def test_terminating_target_is_skipped(
+async def test_more_matches_than_max_targets_change_nothing(
     casconfig_operator, casconfigs: Client, namespace
 ):
+    before = [await create_object(casconfigs, namespace, a_deployment(f"web-{n}")) for n in range(3)]
+    key = await create(casconfigs, namespace, "wide", a_policy(labels={"x": "y"}), maxTargets=2)
+    config = await wait_for_reason(casconfigs, key, "TooManyTargets")
+    assert "3 objects match and spec.maxTargets is 2" in config.status.message
+    after = [await get_object(casconfigs, namespace, f"web-{n}") for n in range(3)]
+    assert list(map(comparable_fields, after)) == list(map(comparable_fields, before))
+    await edit(casconfigs, key, maxTargets=3)
+    await wait_until_applied(casconfigs, key, 3)
+
+
+async def test_terminating_target_is_skipped(casconfig_operator, casconfigs: Client, namespace):
     body = a_deployment("going")
     body["metadata"]["finalizers"] = ["test.quintet.dev/hold"]
-    await make(casconfigs, namespace, body)
+    await create_object(casconfigs, namespace, body)
     where = ObjectKey(namespace, "going")
     await casconfigs.delete(DEPLOYMENTS, where)
-    await make(casconfigs, namespace, a_deployment("staying"))
+    await create_object(casconfigs, namespace, a_deployment("staying"))
     key = await create(casconfigs, namespace, "some", a_policy(labels={"x": "y"}))
-    await applied(casconfigs, key, 1)
-    assert "x" not in (await look(casconfigs, namespace, "going"))["metadata"]["labels"]
+    await wait_until_applied(casconfigs, key, 1)
+    assert "x" not in (await get_object(casconfigs, namespace, "going"))["metadata"]["labels"]
     await casconfigs.patch(DEPLOYMENTS, where, {"metadata": {"finalizers": []}}, Object)
 
 
@@ -410,32 +416,32 @@ async def test_owned_pod_is_skipped_and_bare_pod_gets_only_metadata(
 ):
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare"},
            "spec": {"containers": [{"name": "main", "image": IMAGE}]}}  # fmt: skip
-    before = await make(casconfigs, namespace, pod, PODS)
-    await make(casconfigs, namespace, a_deployment("web", replicas=1))
+    before = await create_object(casconfigs, namespace, pod, PODS)
+    await create_object(casconfigs, namespace, a_deployment("web", replicas=1))
 
     async def made() -> str:
-        (pod,) = await listed(casconfigs, PODS, namespace, "app=web")
+        (pod,) = await list_objects(casconfigs, PODS, namespace, "app=web")
         return str(pod["metadata"]["name"])
 
     owned = await eventually(made)
     policy = a_policy(include={"kinds": ["Pod"]}, labels={"x": "y"}, envs={"X": "1"})
     key = await create(casconfigs, namespace, "pods", policy)
-    config = await applied(casconfigs, key, 1)
+    config = await wait_until_applied(casconfigs, key, 1)
     states = {target.name: (target.state, target.reason) for target in config.status.targets}
     assert states == {"bare": ("Applied", "PodIsFixed"), owned: ("Skipped", "Controlled")}
-    assert (await look(casconfigs, namespace, "bare", PODS))["metadata"]["labels"] == {"x": "y"}
-    await remove(casconfigs, key)
-    after = await look(casconfigs, namespace, "bare", PODS)
+    assert (await get_object(casconfigs, namespace, "bare", PODS))["metadata"]["labels"] == {"x": "y"}
+    await delete_and_wait(casconfigs, key)
+    after = await get_object(casconfigs, namespace, "bare", PODS)
     assert after["metadata"].get("labels") == before["metadata"].get("labels")
 
 
 async def test_casconfig_in_desired_state_sends_no_request(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
-    await make(casconfigs, namespace, a_deployment("web"))
+    await create_object(casconfigs, namespace, a_deployment("web"))
     key = await create(casconfigs, namespace, "calm", a_policy(envs={"X": "1"}))
-    await applied(casconfigs, key, 1)
-    await proxy.quiet(1.0, anything)  # Events come after the status
+    await wait_until_applied(casconfigs, key, 1)
+    await proxy.quiet(1.0, anything)  # Events follow the status
     start = len(list(proxy.trace))
     await casconfigs.patch(
         DEPLOYMENTS, ObjectKey(namespace, "web"), {"spec": {"replicas": 0, "paused": True}}, Object
@@ -449,16 +455,16 @@ async def test_casconfig_in_desired_state_sends_no_request(
 async def test_events_are_recorded_on_casconfig_and_on_target(
     casconfig_operator, casconfigs: Client, api: Api, namespace
 ):
-    await make(casconfigs, namespace, a_deployment("web"))
+    await create_object(casconfigs, namespace, a_deployment("web"))
     key = await create(casconfigs, namespace, "told", a_policy(labels={"x": "y"}))
-    await applied(casconfigs, key, 1)
-    await remove(casconfigs, key)
+    await wait_until_applied(casconfigs, key, 1)
+    await delete_and_wait(casconfigs, key)
 
-    async def told() -> None:
+    async def assert_reported() -> None:
         found = (await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"))["items"]
         seen = {(each["regarding"]["kind"], each["reason"]) for each in found}
         assert {("CASConfig", "Applied"), ("Deployment", "Injected"), ("Deployment", "Restored")} <= seen, (
             seen
         )
 
-    await eventually(told)
+    await eventually(assert_reported)

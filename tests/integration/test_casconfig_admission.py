@@ -1,7 +1,4 @@
-"""Refusals, aliases and warnings of CASConfigs through `quintet run --webhooks url`, as kubectl shows them.
-
-The operator of these tests is the whole program, as it is run on a developer's machine.
-"""
+"""Rejections, aliases and warnings of CASConfigs through `quintet run --webhooks url`, as kubectl shows them."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,11 +12,11 @@ from kit.kinds.casconfigs import (
     a_config,
     a_deployment,
     a_policy,
-    an_account,
-    applied,
+    comparable_fields,
+    create_service_account,
+    delete_and_wait,
     get,
-    plain,
-    remove,
+    wait_until_applied,
 )
 from kit.process import Program
 from quintet.apis.casconfig import FINALIZER
@@ -33,8 +30,8 @@ async def webhooks(casconfigs: Client, cluster) -> AsyncIterator[Program]:
         yield program
 
 
-def written(*policies: Any, **spec: Any) -> dict[str, Any]:
-    """As a user writes it."""
+def as_manifest(*policies: Any, **spec: Any) -> dict[str, Any]:
+    """Return a CASConfig as a user writes it."""
     body = a_config("asked", *policies, **spec)
     del body["metadata"]["finalizers"]
     return body
@@ -43,8 +40,8 @@ def written(*policies: Any, **spec: Any) -> dict[str, Any]:
 async def test_example_from_design_is_accepted_with_warnings_and_applied(
     webhooks, cluster, casconfigs: Client, api: Api, namespace
 ):
-    """With `maincontainer`, and `from` as a single object, as the design writes them."""
-    await an_account(api, namespace)
+    """With `maincontainer`, and `from` as a single object, as in the design."""
+    await create_service_account(api, namespace)
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     settings = {"metadata": {"name": "settings"}, "data": {"level": "low"}}
     await api.create(f"/api/v1/namespaces/{namespace}/configmaps", settings)
@@ -57,22 +54,22 @@ async def test_example_from_design_is_accepted_with_warnings_and_applied(
         "toKey": "LEVEL",
     }
     main = {"name": "main", "image": "quintet.local/other:2"}
-    done = apply(cluster, namespace, written(a_policy(maincontainer=main, **{"from": source})))
+    done = apply(cluster, namespace, as_manifest(a_policy(maincontainer=main, **{"from": source})))
     assert done.returncode == 0, done.stderr
     assert "Warning: spec.policies[0].values.maincontainer: was rewritten to mainContainer" in done.stderr
     assert "Warning: spec.policies[0].values.from: was rewritten to a list of one" in done.stderr
     key = ObjectKey(namespace, "asked")
     stored = await get(casconfigs, key)
-    assert stored.metadata.finalizers == (FINALIZER,), "held from the first moment"
+    assert stored.metadata.finalizers == (FINALIZER,), "no finalizer"
     assert stored.spec.policies[0].values.main_container is not None
     assert stored.spec.policies[0].values.maincontainer is None
-    await applied(casconfigs, key, 1)
+    await wait_until_applied(casconfigs, key, 1)
     seen = await casconfigs.get(DEPLOYMENTS, ObjectKey(namespace, "web"), dict[str, Any])
     first = seen["spec"]["template"]["spec"]["containers"][0]
     assert (first["image"], first["env"]) == ("quintet.local/other:2", [{"name": "LEVEL", "value": "low"}])
-    await remove(casconfigs, key)
+    await delete_and_wait(casconfigs, key)
     after = await casconfigs.get(DEPLOYMENTS, ObjectKey(namespace, "web"), dict[str, Any])
-    assert plain(after) == plain(before)
+    assert comparable_fields(after) == comparable_fields(before)
 
 
 SECRET = {"kind": "Secret", "name": "db", "path": ".data.password", "toKey": "password"}
@@ -83,21 +80,23 @@ REFUSED = [
     pytest.param(a_policy(include={"kinds": ["RoleBinding"]}, labels={"a": "b"}), "is never a target", id="RBAC"),
     pytest.param(a_policy(**{"from": [{**SECRET, "toType": "label"}]}), "must not become a label", id="a Secret into a label"),
     pytest.param(a_policy(sidecars=[PRIVILEGED]), "a privileged container owns the node", id="a privileged sidecar"),
-    pytest.param(a_policy(sidecars=[{"name": "x", "image": "x", "serviceAccountName": "admin"}]), "serviceAccountName", id="a sidecar with an account"),
+    pytest.param(a_policy(sidecars=[{"name": "x", "image": "x", "serviceAccountName": "admin"}]), "serviceAccountName", id="a sidecar with a ServiceAccount"),
     pytest.param(a_policy(annotations={"casconfig.openebs.io/other": "{}"}), "is not for configs", id="a forged ledger"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("policy", "sentence"), REFUSED)
 async def test_malicious_policy_is_rejected_with_reason(policy, sentence, webhooks, cluster, namespace):
-    done = apply(cluster, namespace, written(policy))
+    done = apply(cluster, namespace, as_manifest(policy))
     assert done.returncode != 0, done.stdout
     assert sentence in done.stderr
 
 
 async def test_container_fields_are_validated(webhooks, cluster, namespace):
     done = apply(
-        cluster, namespace, written(a_policy(sidecars=[{"name": "x", "image": "x", "imagePullPolicy": 5}]))
+        cluster,
+        namespace,
+        as_manifest(a_policy(sidecars=[{"name": "x", "image": "x", "imagePullPolicy": 5}])),
     )
     assert done.returncode != 0
     assert "imagePullPolicy" in done.stderr
@@ -105,14 +104,14 @@ async def test_container_fields_are_validated(webhooks, cluster, namespace):
 
 @pytest.mark.parametrize("most", [0, -1, 100_001])
 async def test_max_targets_out_of_range_is_rejected(most, webhooks, cluster, namespace):
-    done = apply(cluster, namespace, written(a_policy(labels={"a": "b"}), maxTargets=most))
+    done = apply(cluster, namespace, as_manifest(a_policy(labels={"a": "b"}), maxTargets=most))
     assert done.returncode != 0
     assert "maxTargets" in done.stderr
 
 
 async def test_overlapping_policies_cause_warning(webhooks, cluster, namespace):
     done = apply(
-        cluster, namespace, written(a_policy("one", envs={"A": "1"}), a_policy("two", envs={"A": "2"}))
+        cluster, namespace, as_manifest(a_policy("one", envs={"A": "1"}), a_policy("two", envs={"A": "2"}))
     )
     assert done.returncode == 0, done.stderr
     assert "policies one and two may have the same targets and both set variable A: two wins" in done.stderr

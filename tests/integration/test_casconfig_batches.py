@@ -1,4 +1,4 @@
-"""All targets of a config or none: whichever of them refuses, and for whatever reason."""
+"""A CASConfig changes all of its targets or none, whichever target fails and for whatever reason."""
 
 import asyncio
 import base64
@@ -20,14 +20,14 @@ from kit.kinds.casconfigs import (
     a_deployment,
     a_policy,
     a_template,
-    an_account,
-    applied,
+    comparable_fields,
     create,
+    create_service_account,
+    delete_and_wait,
     edit,
     get,
-    plain,
-    remove,
-    with_reason,
+    wait_for_reason,
+    wait_until_applied,
 )
 from kit.kinds.casconfigs import casconfig_operator as operator
 from quintet.apis.casconfig import TargetState
@@ -39,22 +39,22 @@ JOBS = Resource("batch", "v1", "Job", "jobs")
 NAMES = ("a", "b", "c")
 
 
-async def targets(client: Client, namespace: str) -> dict[str, JsonObject]:
-    """Three Deployments, as they are before anything happens to them."""
+async def create_targets(client: Client, namespace: str) -> dict[str, JsonObject]:
+    """Create three Deployments and return their comparable fields."""
     for name in NAMES:
         await client.create(DEPLOYMENTS, a_deployment(name), Object, namespace=namespace)
-    return await looks(client, namespace)
+    return await read_targets(client, namespace)
 
 
-async def looks(client: Client, namespace: str) -> dict[str, JsonObject]:
+async def read_targets(client: Client, namespace: str) -> dict[str, JsonObject]:
     return {
-        name: plain(await client.get(DEPLOYMENTS, ObjectKey(namespace, name), dict[str, Any]))
+        name: comparable_fields(await client.get(DEPLOYMENTS, ObjectKey(namespace, name), dict[str, Any]))
         for name in NAMES
     }
 
 
-async def rolled_back(client: Client, key: ObjectKey, failing: str, why: str) -> None:
-    """The status says which target refused and why, and that nothing was left on the others."""
+async def wait_until_rolled_back(client: Client, key: ObjectKey, failing: str, why: str) -> None:
+    """Wait until the status names the failed target and reason and no target is changed."""
 
     async def probe() -> None:
         status = (await get(client, key)).status
@@ -80,14 +80,14 @@ REFUSALS = {
 
 
 def refusals() -> Iterator[Any]:
-    """Every refusal at every target; in `make test` each refusal and each target once."""
+    """Yield every failure at every target; by default each failure and each target once."""
     for first, (name, (answer, why)) in enumerate(REFUSALS.items()):
         for second, failing in enumerate(NAMES):
             marks = [pytest.mark.exhaustive] if first != second else []
             yield pytest.param(failing, answer, why, id=f"{name}-{failing}", marks=marks)
 
 
-# The first, one in between, and the last: the first and the last are tried with other refusals, too.
+# The first, a middle one and the last; first and last are also tried with other failures.
 each_target = pytest.mark.parametrize(
     "failing", ["b", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("a", "c"))]
 )
@@ -97,22 +97,22 @@ each_target = pytest.mark.parametrize(
 async def test_target_whose_patch_fails_leaves_all_targets_unchanged(
     failing, answer, why, casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
-    before = await targets(casconfigs, namespace)
+    before = await create_targets(casconfigs, namespace)
     fault = proxy.inject(answer, when=matching("patch", "deployments", name=failing), times=None)
     key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
     with casconfig_operator.clock.running_fast():
-        await rolled_back(casconfigs, key, failing, why)
-    assert await looks(casconfigs, namespace) == before
+        await wait_until_rolled_back(casconfigs, key, failing, why)
+    assert await read_targets(casconfigs, namespace) == before
     fault.remove()
     await edit(casconfigs, key, a_policy(envs={"X": "2"}))
-    await applied(casconfigs, key, 3)
-    await remove(casconfigs, key)
-    assert await looks(casconfigs, namespace) == before
+    await wait_until_applied(casconfigs, key, 3)
+    await delete_and_wait(casconfigs, key)
+    assert await read_targets(casconfigs, namespace) == before
 
 
 @asynccontextmanager
 async def a_webhook(api: Api, namespace: str, refused: str, scratch: Path) -> AsyncIterator[None]:
-    """A real validating webhook that refuses every update of one Deployment."""
+    """Run a validating webhook that denies every update of one Deployment."""
 
     async def review(request: web.Request) -> web.Response:
         asked = (await request.json())["request"]
@@ -154,13 +154,13 @@ async def a_webhook(api: Api, namespace: str, refused: str, scratch: Path) -> As
         yield
     finally:
         await api.delete(f"{path}/{namespace}")
-        await eventually(lambda: _is_changed(api, namespace, refused))
+        await eventually(lambda: _assert_changeable(api, namespace, refused))
         await listening.close(listener)
         await runner.cleanup()
 
 
-def _is_changed(api: Api, namespace: str, name: str) -> Awaitable[JsonObject]:
-    """Try whether a Deployment may be changed."""
+def _assert_changeable(api: Api, namespace: str, name: str) -> Awaitable[JsonObject]:
+    """Update a Deployment as a dry run."""
     where = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
     return api.merge(where, {"metadata": {"labels": {"tried": "this"}}}, dryRun="All")
 
@@ -169,25 +169,25 @@ def _is_changed(api: Api, namespace: str, name: str) -> Awaitable[JsonObject]:
 async def test_target_denied_by_webhook_leaves_all_targets_unchanged(
     failing, casconfig_operator, casconfigs: Client, api: Api, namespace, tmp_path
 ):
-    before = await targets(casconfigs, namespace)
+    before = await create_targets(casconfigs, namespace)
     async with a_webhook(api, namespace, failing, tmp_path):
 
-        async def bites() -> None:
+        async def assert_webhook_active() -> None:
             with pytest.raises(RefusedError, match="house rules"):
-                await _is_changed(api, namespace, failing)
+                await _assert_changeable(api, namespace, failing)
 
-        await eventually(bites)
+        await eventually(assert_webhook_active)
         key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
-        await rolled_back(casconfigs, key, failing, "the house rules forbid it")
-        assert await looks(casconfigs, namespace) == before
+        await wait_until_rolled_back(casconfigs, key, failing, "the house rules forbid it")
+        assert await read_targets(casconfigs, namespace) == before
     await edit(casconfigs, key, a_policy(labels={"x": "y"}))
-    await applied(casconfigs, key, 3)
+    await wait_until_applied(casconfigs, key, 3)
 
 
 async def test_target_with_immutable_field_leaves_all_targets_unchanged(
     casconfig_operator, casconfigs: Client, namespace
 ):
-    before = await targets(casconfigs, namespace)
+    before = await create_targets(casconfigs, namespace)
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -198,11 +198,11 @@ async def test_target_with_immutable_field_leaves_all_targets_unchanged(
     key = await create(
         casconfigs, namespace, "batch", a_policy(include={"kinds": ["Job", "Deployment"]}, envs={"X": "1"})
     )
-    config = await with_reason(casconfigs, key, "TargetFailed")
+    config = await wait_for_reason(casconfigs, key, "TargetFailed")
     (failed,) = [target for target in config.status.targets if target.state is TargetState.FAILED]
     assert (failed.kind, failed.name, failed.reason) == ("batch/v1/Job", "fixed", "Invalid")
     assert "field is immutable" in failed.message
-    assert await looks(casconfigs, namespace) == before
+    assert await read_targets(casconfigs, namespace) == before
 
 
 @each_target
@@ -212,93 +212,93 @@ async def test_missing_permission_leaves_all_targets_unchanged_until_it_is_grant
     allowed = [name for name in NAMES if name != failing]
     see = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
     some = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"], "resourceNames": allowed}
-    await an_account(api, namespace, see, some)
-    before = await targets(casconfigs, namespace)
+    await create_service_account(api, namespace, see, some)
+    before = await create_targets(casconfigs, namespace)
     async with operator(cluster.kubeconfig, namespace=namespace) as running:
         key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
-        await rolled_back(casconfigs, key, failing, 'cannot patch resource "deployments"')
-        assert await looks(casconfigs, namespace) == before
+        await wait_until_rolled_back(casconfigs, key, failing, 'cannot patch resource "deployments"')
+        assert await read_targets(casconfigs, namespace) == before
         role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles/casconfig-of-{namespace}"
         every = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": [*VERBS]}
         await api.merge(role, {"rules": [every]})
         with running.clock.running_fast():
-            await applied(casconfigs, key, 3)
+            await wait_until_applied(casconfigs, key, 3)
 
 
 async def test_failed_edit_keeps_values_of_previous_spec(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
-    await targets(casconfigs, namespace)
+    await create_targets(casconfigs, namespace)
     key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
-    await applied(casconfigs, key, 3)
-    good = {name: look["spec"] for name, look in (await looks(casconfigs, namespace)).items()}
+    await wait_until_applied(casconfigs, key, 3)
+    good = {name: look["spec"] for name, look in (await read_targets(casconfigs, namespace)).items()}
     fault = proxy.inject(
         Answer(403, "Forbidden", "not today"), when=matching("patch", "deployments", name="b"), times=None
     )
     await edit(casconfigs, key, a_policy(envs={"X": "2", "Y": "2"}))
-    await with_reason(casconfigs, key, "TargetFailed")
-    assert {name: look["spec"] for name, look in (await looks(casconfigs, namespace)).items()} == good
+    await wait_for_reason(casconfigs, key, "TargetFailed")
+    assert {name: look["spec"] for name, look in (await read_targets(casconfigs, namespace)).items()} == good
     fault.remove()
     await edit(casconfigs, key, a_policy(envs={"X": "3"}))
-    await applied(casconfigs, key, 3)
+    await wait_until_applied(casconfigs, key, 3)
 
 
 async def test_failing_target_is_retried_first_without_writes_to_others(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
-    await targets(casconfigs, namespace)
+    await create_targets(casconfigs, namespace)
     proxy.inject(
         Answer(403, "Forbidden", "not today"), when=matching("patch", "deployments", name="b"), times=None
     )
     key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
-    await rolled_back(casconfigs, key, "b", "not today")
+    await wait_until_rolled_back(casconfigs, key, "b", "not today")
     await proxy.quiet(1.0)
     start = len(list(proxy.trace))
-    # Something that the config watches changes: it is looked at again.
+    # A change of a watched object causes a reconciliation.
     await casconfigs.patch(
         DEPLOYMENTS, ObjectKey(namespace, "a"), {"metadata": {"labels": {"n": "1"}}}, Object
     )
 
-    async def tried_again() -> None:
+    async def assert_retried() -> None:
         later = [each.request for each in list(proxy.trace)[start:] if each.request.verb == "patch"]
         assert "b" in {request.name for request in later}, later
 
-    await eventually(tried_again)
+    await eventually(assert_retried)
     await proxy.quiet(1.0)
     later = [each.request for each in list(proxy.trace)[start:] if each.request.resource == "deployments"]
     assert {request.name for request in later if request.verb == "patch"} == {"b"}, later
-    await rolled_back(casconfigs, key, "b", "not today")
+    await wait_until_rolled_back(casconfigs, key, "b", "not today")
 
 
 async def test_new_target_that_fails_leaves_earlier_targets_changed(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
-    await targets(casconfigs, namespace)
+    await create_targets(casconfigs, namespace)
     key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
-    await applied(casconfigs, key, 3)
-    good = await looks(casconfigs, namespace)
+    await wait_until_applied(casconfigs, key, 3)
+    good = await read_targets(casconfigs, namespace)
     proxy.inject(
         Answer(403, "Forbidden", "not today"), when=matching("patch", "deployments", name="late"), times=None
     )
     await casconfigs.create(DEPLOYMENTS, a_deployment("late"), Object, namespace=namespace)
-    config = await with_reason(casconfigs, key, "TargetFailed")
+    config = await wait_for_reason(casconfigs, key, "TargetFailed")
     assert (config.status.applied, config.status.matched) == (3, 4)
-    assert await looks(casconfigs, namespace) == good
+    assert await read_targets(casconfigs, namespace) == good
 
 
 async def test_failing_target_is_retried_first_although_its_status_was_not_written(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
-    before = await targets(casconfigs, namespace)
+    before = await create_targets(casconfigs, namespace)
     refusal = proxy.inject(
         Answer(403, "Forbidden", "not today"), when=matching("patch", "deployments", name="b"), times=None
     )
-    # The server has the report; neither its answer nor a watch tells the operator of it.
+    # The API server has the status, but neither response nor watch event reaches the operator.
     reports = matching("patch", "casconfigs", subresource="status")
     report = proxy.inject(DropReply(), when=lambda request: reports(request) and bool(refusal.hits))
     news = proxy.hold("casconfigs", when=lambda config: bool(config.get("status", {}).get("failed")))
     key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}))
-    await rolled_back(casconfigs, key, "b", "not today")
+    await wait_until_rolled_back(casconfigs, key, "b", "not today")
     start = list(proxy.trace).index(await report.hit())
 
     def patched() -> list[str]:
@@ -307,7 +307,7 @@ async def test_failing_target_is_retried_first_although_its_status_was_not_writt
 
     await eventually_true(patched)
     await proxy.quiet(1.0)
-    assert set(patched()) == {"b"}, "what refused is tried first, though no status that is known here says so"
-    assert await looks(casconfigs, namespace) == before
+    assert set(patched()) == {"b"}, "the failing target was not tried first"
+    assert await read_targets(casconfigs, namespace) == before
     news.release()
-    await rolled_back(casconfigs, key, "b", "not today")
+    await wait_until_rolled_back(casconfigs, key, "b", "not today")

@@ -1,4 +1,4 @@
-"""One config inside a JsonServer and inside a StatefulCluster, with their own controllers and no other."""
+"""A CASConfig inside a JsonServer and inside a StatefulCluster, applied by their own controllers."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,8 +7,15 @@ import pytest
 
 from kit.eventually import eventually
 from kit.faults.proxy import FaultProxy
-from kit.kinds.jsonservers import a_jsonserver, children, in_state, install, jsonserver_operator
-from kit.kinds.statefulclusters import change, claims, create, pods, revisions, settled
+from kit.kinds.jsonservers import a_jsonserver, children, install, jsonserver_operator, wait_for_state
+from kit.kinds.statefulclusters import (
+    create,
+    list_claims,
+    list_pods,
+    list_revisions,
+    update_spec,
+    wait_until_settled,
+)
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.meta import Object, ObjectKey
@@ -44,12 +51,12 @@ async def operator(servers, proxy: FaultProxy, namespace, tmp_path) -> AsyncIter
 
 @pytest.fixture
 async def app(operator, servers: Client, namespace) -> ObjectKey:
-    """A JsonServer with a config in it, at rest."""
+    """A synced JsonServer with an embedded CASConfig."""
     body = a_jsonserver("app-configured", casConfig=WITH)
     body["metadata"]["finalizers"] = [FINALIZER]
     await servers.create(JSONSERVERS, body, Object, namespace=namespace)
     key = ObjectKey(namespace, "app-configured")
-    await in_state(servers, key, "Synced")
+    await wait_for_state(servers, key, "Synced")
     return key
 
 
@@ -76,16 +83,16 @@ async def test_jsonserver_children_are_created_with_casconfig_values_in_one_writ
 
 async def test_removing_casconfig_from_jsonserver_removes_values_from_children(app, servers: Client):
     await servers.patch(JSONSERVERS, app, {"spec": {"casConfig": None}}, Object)
-    await in_state(servers, app, "Synced")
+    await wait_for_state(servers, app, "Synced")
 
-    async def gone():
+    async def assert_gone():
         seen = await children(servers, app)
         assert list(containers(seen["Deployment"])) == ["json-server"]
         assert "env" not in containers(seen["Deployment"])["json-server"]
         assert "tolerations" not in seen["Deployment"]["spec"]["template"]["spec"]
         assert all("cost-center" not in child["metadata"]["labels"] for child in seen.values())
 
-    await eventually(gone, within=60)
+    await eventually(assert_gone, within=60)
 
 
 async def test_invalid_embedded_casconfig_that_bypassed_webhook_is_reported_and_creates_nothing(
@@ -95,7 +102,7 @@ async def test_invalid_embedded_casconfig_that_bypassed_webhook_is_reported_and_
     body = a_jsonserver("app-broken", casConfig=broken)
     body["metadata"]["finalizers"] = [FINALIZER]
     await servers.create(JSONSERVERS, body, Object, namespace=namespace)
-    server = await in_state(servers, ObjectKey(namespace, "app-broken"), "Error")
+    server = await wait_for_state(servers, ObjectKey(namespace, "app-broken"), "Error")
     assert "spec.casConfig.policies[0].values.mainContainer: Forbidden" in server.status.message
 
 
@@ -103,33 +110,33 @@ async def test_adding_and_removing_casconfig_in_statefulcluster_rolls_out_revisi
     cluster_operator, simulated_node, clusters: Client, namespace
 ):
     key = await create(clusters, namespace, replicas=2)
-    await settled(clusters, key)
-    plain = [each["spec"] for each in await pods(clusters, namespace)]
-    await change(clusters, key, cluster={"casConfig": WITH})
-    await settled(clusters, key)
-    for pod in await pods(clusters, namespace):
+    await wait_until_settled(clusters, key)
+    plain = [each["spec"] for each in await list_pods(clusters, namespace)]
+    await update_spec(clusters, key, cluster={"casConfig": WITH})
+    await wait_until_settled(clusters, key)
+    for pod in await list_pods(clusters, namespace):
         assert [each["name"] for each in pod["spec"]["containers"]][-1] == "proxy"
         assert all({"name": "LEVEL", "value": "debug"} in each["env"] for each in pod["spec"]["containers"])
         assert pod["metadata"]["labels"]["cost-center"] == "4711"
-    assert len(await revisions(clusters, namespace)) == 2
-    await change(clusters, key, cluster=None)
-    await settled(clusters, key)
-    left = await pods(clusters, namespace)
+    assert len(await list_revisions(clusters, namespace)) == 2
+    await update_spec(clusters, key, cluster=None)
+    await wait_until_settled(clusters, key)
+    left = await list_pods(clusters, namespace)
     assert [list(map(name_of, pod["spec"]["containers"])) for pod in left] == [
         list(map(name_of, spec["containers"])) for spec in plain
     ]
     assert all("cost-center" not in pod["metadata"]["labels"] for pod in left)
-    assert len(await revisions(clusters, namespace)) == 2, "the first template is a known revision"
+    assert len(await list_revisions(clusters, namespace)) == 2, "the first template is a known revision"
 
 
 async def test_new_claims_of_statefulcluster_have_casconfig_labels(
     cluster_operator, simulated_node, clusters: Client, namespace
 ):
     key = await create(clusters, namespace, replicas=1, cluster={"casConfig": WITH})
-    await settled(clusters, key)
-    assert [claim["metadata"]["labels"]["cost-center"] for claim in await claims(clusters, namespace)] == [
-        "4711"
-    ]
+    await wait_until_settled(clusters, key)
+    assert [
+        claim["metadata"]["labels"]["cost-center"] for claim in await list_claims(clusters, namespace)
+    ] == ["4711"]
 
 
 def name_of(container):

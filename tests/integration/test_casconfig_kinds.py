@@ -1,4 +1,4 @@
-"""Kinds that change, come and go while configs have something on their objects."""
+"""Target kinds whose CRDs and versions change while CASConfigs are applied to their objects."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,17 +15,17 @@ from kit.kinds.casconfigs import (
     a_deployment,
     a_policy,
     a_workload,
-    an_account,
-    applied,
     bind,
     create,
+    create_service_account,
+    delete_and_wait,
     edit,
-    gone,
-    remove,
-    with_reason,
+    wait_for_reason,
+    wait_until_applied,
+    wait_until_gone,
 )
 from kit.kinds.casconfigs import casconfig_operator as operator
-from kit.kinds.controllers import CRDS, discovered
+from kit.kinds.controllers import CRDS, wait_until_served
 from quintet.apis.casconfig.kinds import as_text
 from quintet.apis.casconfig.types import CASCONFIGS
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
@@ -37,19 +37,19 @@ from quintet.kube.discovery import catalogue
 OLD, NEW = "v1beta1", "v1"
 
 
-def some(**properties: JsonObject) -> JsonObject:
+def an_object_schema(**properties: JsonObject) -> JsonObject:
     return {"type": "object", "properties": properties}
 
 
 def a_version(name: str, served: bool = True) -> JsonObject:
-    container = some(name={"type": "string"}, image={"type": "string"})
-    pod = some(containers={"type": "array", "items": container})
-    schema = {"openAPIV3Schema": some(spec=some(template=some(spec=pod)))}
+    container = an_object_schema(name={"type": "string"}, image={"type": "string"})
+    pod = an_object_schema(containers={"type": "array", "items": container})
+    schema = {"openAPIV3Schema": an_object_schema(spec=an_object_schema(template=an_object_schema(spec=pod)))}
     return {"name": name, "served": served, "storage": name == NEW, "schema": schema}
 
 
 class Rollouts:
-    """A kind of its own for one test, in two versions."""
+    """A separate kind in two versions for one test."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self.client, self.namespace, self.group = client, namespace, f"{namespace}.example.com"
@@ -67,7 +67,7 @@ class Rollouts:
         kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRDS.kind}
         await self.client.create(CRDS, {**kind, "metadata": {"name": self.key.name}, "spec": spec}, Object)
         for each in (self.old, self.new):
-            await discovered(self.client, each)
+            await wait_until_served(self.client, each)
         pod = {"containers": [{"name": "main", "image": "a:1"}]}
         body = {"apiVersion": self.new.api_version, "kind": "Rollout", "metadata": {"name": "web"}}
         body |= {"spec": {"template": {"spec": pod}}}
@@ -78,7 +78,7 @@ class Rollouts:
         await self.client.patch(CRDS, self.key, {"spec": {"versions": versions}}, Object)
 
     async def without(self, *resources: Resource) -> None:
-        """Wait until these are no longer said to be served."""
+        """Wait until discovery no longer lists these resources."""
 
         async def probe() -> None:
             assert not {*resources} & {*await catalogue(self.client)}
@@ -98,9 +98,9 @@ async def rollouts(to_come: Rollouts) -> Rollouts:
 
 @pytest.fixture
 async def to_come(casconfigs: Client, api: Api, namespace: str) -> AsyncIterator[Rollouts]:
-    """A kind that is not there yet."""
+    """A kind whose CRD does not exist yet."""
     made = Rollouts(casconfigs, namespace)
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     rule: dict[str, Any] = {"apiGroups": [made.group], "resources": ["rollouts"], "verbs": [*VERBS]}
     await bind(api, namespace, rule, name="rollouts")
     yield made
@@ -108,7 +108,7 @@ async def to_come(casconfigs: Client, api: Api, namespace: str) -> AsyncIterator
         await casconfigs.delete(CRDS, made.key)
 
 
-def on(resource: Resource) -> JsonObject:
+def a_policy_for(resource: Resource) -> JsonObject:
     return a_policy(include={"kinds": [as_text(resource)]}, labels={"tier": "ours"})
 
 
@@ -117,14 +117,14 @@ async def test_values_set_through_removed_api_version_are_undone_through_another
 ):
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with operator(kubeconfig, namespace=namespace):
-        key = await create(casconfigs, namespace, "old", on(rollouts.old))
-        config = await applied(casconfigs, key, 1)
+        key = await create(casconfigs, namespace, "old", a_policy_for(rollouts.old))
+        config = await wait_until_applied(casconfigs, key, 1)
         assert [each.kind for each in config.status.reach] == [as_text(rollouts.old)]
     await rollouts.end_of_the_old_version()
     await rollouts.without(rollouts.old)
     await casconfigs.delete(CASCONFIGS, key)
     async with operator(kubeconfig, namespace=namespace):
-        await gone(casconfigs, key)
+        await wait_until_gone(casconfigs, key)
     assert await rollouts.labels() == {}
 
 
@@ -132,12 +132,12 @@ async def test_api_version_removed_while_casconfig_runs_is_still_undone(
     rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path
 ):
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as running:
-        key = await create(casconfigs, namespace, "old", on(rollouts.old))
-        await applied(casconfigs, key, 1)
+        key = await create(casconfigs, namespace, "old", a_policy_for(rollouts.old))
+        await wait_until_applied(casconfigs, key, 1)
         await rollouts.end_of_the_old_version()
         await rollouts.without(rollouts.old)
         with running.clock.running_fast():
-            await remove(casconfigs, key)
+            await delete_and_wait(casconfigs, key)
     assert await rollouts.labels() == {}
 
 
@@ -146,12 +146,12 @@ async def test_not_found_for_resource_type_is_not_treated_as_deleted_target(
 ):
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     key = await create(casconfigs, namespace, "held", a_policy(labels={"tier": "ours"}))
-    await applied(casconfigs, key, 1)
-    # The words of an API server that serves no such version.
+    await wait_until_applied(casconfigs, key, 1)
+    # The message of an API server that does not serve the version.
     answer = Answer(404, "NotFound", "the server could not find the requested resource")
     fault = proxy.inject(answer, when=matching("patch", "deployments"), times=1)
     with casconfig_operator.clock.running_fast():
-        await remove(casconfigs, key)
+        await delete_and_wait(casconfigs, key)
     assert fault.hits
     seen = await casconfigs.get(DEPLOYMENTS, ObjectKey(namespace, "web"), Object)
     assert "tier" not in seen.metadata.labels
@@ -166,16 +166,16 @@ async def test_kind_missing_from_discovery_for_a_moment_is_still_undone(
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     async with operator(kubeconfig, namespace=namespace):
-        key = await create(casconfigs, namespace, "held", on(rollouts.new))
-        await applied(casconfigs, key, 1)
+        key = await create(casconfigs, namespace, "held", a_policy_for(rollouts.new))
+        await wait_until_applied(casconfigs, key, 1)
     monkeypatch.setattr(discovery, "catalogue", without_rollouts)
     async with operator(kubeconfig, namespace=namespace) as running:
-        await edit(casconfigs, key, on(DEPLOYMENTS))
-        config = await applied(casconfigs, key, 1)
+        await edit(casconfigs, key, a_policy_for(DEPLOYMENTS))
+        config = await wait_until_applied(casconfigs, key, 1)
         assert [each.kind for each in config.status.reach] == [as_text(DEPLOYMENTS), as_text(rollouts.new)]
         monkeypatch.undo()
         with running.clock.running_fast():
-            await remove(casconfigs, key)
+            await delete_and_wait(casconfigs, key)
     assert await rollouts.labels() == {}
 
 
@@ -183,12 +183,12 @@ async def test_deleted_kind_does_not_block_deletion_of_casconfig(
     rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path
 ):
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as running:
-        key = await create(casconfigs, namespace, "old", on(rollouts.old))
-        await applied(casconfigs, key, 1)
+        key = await create(casconfigs, namespace, "old", a_policy_for(rollouts.old))
+        await wait_until_applied(casconfigs, key, 1)
         await casconfigs.delete(CRDS, rollouts.key)
         await rollouts.without(rollouts.old, rollouts.new)
         with running.clock.running_fast():
-            await remove(casconfigs, key)
+            await delete_and_wait(casconfigs, key)
 
 
 async def test_kind_with_pod_template_that_is_added_later_is_found(
@@ -199,20 +199,20 @@ async def test_kind_with_pod_template_that_is_added_later_is_found(
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as running:
         policy = a_policy(include={"names": ["web"]}, labels={"tier": "ours"})
         key = await create(casconfigs, namespace, "all", policy)
-        await applied(casconfigs, key, 0)
+        await wait_until_applied(casconfigs, key, 0)
         await to_come.define()
-        # Not faster: every look asks for the schemas of all groups.
+        # Not faster: every reconciliation reads the schemas of all groups.
         with running.clock.running_fast(5.0):
-            await applied(casconfigs, key, 1)
+            await wait_until_applied(casconfigs, key, 1)
         assert await to_come.labels() == {"tier": "ours"}
-        await remove(casconfigs, key)
+        await delete_and_wait(casconfigs, key)
 
 
 async def test_failing_list_of_one_kind_is_reported_and_does_not_block_other_kinds(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(watches, "SHOWN_WITHIN", 0.0)
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     for resource in (DEPLOYMENTS, STATEFUL_SETS):
         await casconfigs.create(resource, a_workload(resource, "web"), Object, namespace=namespace)
     answer = Answer(500, "InternalError", "conversion webhook failed")
@@ -220,12 +220,12 @@ async def test_failing_list_of_one_kind_is_reported_and_does_not_block_other_kin
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as running:
         anything = a_policy(include={"names": ["web"]}, labels={"tier": "ours"})
         some = await create(casconfigs, namespace, "some", anything)
-        named = await create(casconfigs, namespace, "named", on(STATEFUL_SETS))
-        config = await with_reason(casconfigs, named, "NotShown")
+        named = await create(casconfigs, namespace, "named", a_policy_for(STATEFUL_SETS))
+        config = await wait_for_reason(casconfigs, named, "NotShown")
         assert "cannot list statefulsets.apps" in config.status.message
         assert "conversion webhook failed" in config.status.message
-        await applied(casconfigs, some, 1)
+        await wait_until_applied(casconfigs, some, 1)
         fault.remove()
         with running.clock.running_fast():
-            await applied(casconfigs, some, 2)
-            await applied(casconfigs, named, 1)
+            await wait_until_applied(casconfigs, some, 2)
+            await wait_until_applied(casconfigs, named, 1)

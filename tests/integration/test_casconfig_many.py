@@ -1,4 +1,4 @@
-"""Many targets in one config: one write each, none when all is as wanted, and memory that stays small."""
+"""Many targets in one CASConfig: one write each, no write when nothing changes, and little memory."""
 
 import asyncio
 import logging
@@ -18,11 +18,11 @@ from kit.kinds.casconfigs import (
     DEPLOYMENTS,
     a_deployment,
     a_policy,
-    an_account,
-    applied,
     create,
+    create_service_account,
+    delete_and_wait,
     edit,
-    remove,
+    wait_until_applied,
 )
 from kit.process import Program
 from quintet.apis.casconfig.types import MOST_LISTED
@@ -32,7 +32,7 @@ from quintet.kube.client import Client
 measured = logging.getLogger("measured")  # seen with -o log_cli=true -o log_cli_level=info
 
 
-async def make(client: Client, namespace: str, count: int) -> None:
+async def create_deployments(client: Client, namespace: str, count: int) -> None:
     waiting = [f"web-{number}" for number in range(count)]
 
     async def work() -> None:
@@ -47,15 +47,15 @@ async def make(client: Client, namespace: str, count: int) -> None:
 
 
 async def assert_observed(client: Client, namespace: str) -> None:
-    """That the Deployment controller has written what it writes about new ones."""
+    """Assert that the Deployment controller has observed all new Deployments."""
     async for page in client.pages(DEPLOYMENTS, namespace=namespace):
         for raw in page.items:
             found = msgspec.json.decode(raw)
             assert found.get("status", {}).get("observedGeneration"), found["metadata"]["name"]
 
 
-async def ledgers(client: Client, namespace: str) -> int:
-    """How many Deployments hold anything of a config."""
+async def count_ledgers(client: Client, namespace: str) -> int:
+    """Return the number of Deployments with a ledger annotation."""
     found = 0
     async for page in client.pages(DEPLOYMENTS, namespace=namespace, metadata_only=True):
         for raw in page.items:
@@ -64,13 +64,13 @@ async def ledgers(client: Client, namespace: str) -> int:
     return found
 
 
-def changed(proxy: FaultProxy) -> int:
-    """How many changes of targets the server has accepted."""
+def count_changes(proxy: FaultProxy) -> int:
+    """Return the number of accepted changes to targets."""
     return sum(each.status == 200 for each in proxy.trace.writes(matching("patch", "deployments")))
 
 
-def resident(program: Program) -> float:
-    """MiB that a process has in memory."""
+def resident_mib(program: Program) -> float:
+    """Return the resident memory of a process in MiB."""
     text = Path(f"/proc/{program.pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024
 
@@ -80,8 +80,8 @@ def resident(program: Program) -> float:
 async def test_many_targets_need_one_write_each_and_none_afterwards(
     count, casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
-    await an_account(api, namespace)
-    await make(casconfigs, namespace, count)
+    await create_service_account(api, namespace)
+    await create_deployments(casconfigs, namespace, count)
     operator = operator_of("casconfig", proxy.write_kubeconfig(tmp_path), CONTEXT, namespace)
     await operator.start()
     loop = asyncio.get_running_loop()
@@ -89,26 +89,26 @@ async def test_many_targets_need_one_write_each_and_none_afterwards(
         policy = a_policy(envs={"LEVEL": "1"}, labels={"x": "1"})
         started = loop.time()
         key = await create(casconfigs, namespace, "many", policy, maxTargets=count)
-        config = await applied(casconfigs, key, count, within=600)
+        config = await wait_until_applied(casconfigs, key, count, within=600)
         measured.info("%.1f seconds for %d targets", loop.time() - started, count)
         await proxy.quiet(1.0)
-        assert changed(proxy) == count, f"{changed(proxy)} writes for {count} targets"
+        assert count_changes(proxy) == count, f"{count_changes(proxy)} writes for {count} targets"
         statuses = proxy.trace.writes(matching("patch", "casconfigs", subresource="status"))
         assert len(statuses) <= 3, [each.body for each in statuses]
-        # Beside those, only what the Deployment controller was faster with: refused, read, and tried again.
+        # Additional requests are only conflicts with the Deployment controller: rejected, read and retried.
         refused = [each for each in proxy.trace.writes() if each.status == 409]
         gets = [each for each in proxy.trace if each.request.verb == "get" and each.request.name]
         measured.info("%d refused because of a change in between", len(refused))
         assert len(gets) == len(refused) < count / 4, f"{len(refused)} refused, {len(gets)} read"
         listed = min(count, MOST_LISTED)
         assert (len(config.status.targets), config.status.targets_not_listed) == (listed, count - listed)
-        measured.info("%.1f MiB with %d targets", resident(operator), count)
-        assert resident(operator) < 200, f"{resident(operator):.0f} MiB"
+        measured.info("%.1f MiB with %d targets", resident_mib(operator), count)
+        assert resident_mib(operator) < 200, f"{resident_mib(operator):.0f} MiB"
 
         before = len(proxy.trace.writes())
         await casconfigs.patch(DEPLOYMENTS, ObjectKey(namespace, "web-7"), {"spec": {"paused": True}}, Object)
         await proxy.quiet(1.0)
-        assert len(proxy.trace.writes()) == before, "something was written though all is as wanted"
+        assert len(proxy.trace.writes()) == before, "writes without a change"
 
         operator.kill()
         await operator.ended()
@@ -116,14 +116,14 @@ async def test_many_targets_need_one_write_each_and_none_afterwards(
         await operator.start()
         await proxy.wait_for(matching("watch", "deployments"), since=mark)
         await proxy.quiet(2.0)
-        assert len(proxy.trace.writes()) == before, "a restart has written something"
+        assert len(proxy.trace.writes()) == before, "writes after a restart"
 
         await edit(casconfigs, key, a_policy(envs={"LEVEL": "2"}))
-        await applied(casconfigs, key, count, within=600)
-        assert changed(proxy) == 2 * count
-        await remove(casconfigs, key, within=600)
-        assert changed(proxy) == 3 * count
-        assert await ledgers(casconfigs, namespace) == 0
+        await wait_until_applied(casconfigs, key, count, within=600)
+        assert count_changes(proxy) == 2 * count
+        await delete_and_wait(casconfigs, key, within=600)
+        assert count_changes(proxy) == 3 * count
+        assert await count_ledgers(casconfigs, namespace) == 0
     finally:
         operator.signal(signal.SIGCONT)
         operator.kill()

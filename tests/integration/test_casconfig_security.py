@@ -1,4 +1,4 @@
-"""What nobody gains through a CASConfig, and what its controller may do: no more than it must."""
+"""No privilege escalation through a CASConfig, and least privilege of its controller."""
 
 import json
 from typing import Any
@@ -17,16 +17,16 @@ from kit.kinds.casconfigs import (
     a_config,
     a_deployment,
     a_policy,
-    an_account,
-    applied,
     bind,
+    comparable_fields,
     create,
-    gone,
-    look,
-    plain,
-    remove,
-    takes_effect,
-    with_reason,
+    create_service_account,
+    delete_and_wait,
+    get_object,
+    wait_for_permissions,
+    wait_for_reason,
+    wait_until_applied,
+    wait_until_gone,
 )
 from kit.kinds.casconfigs import casconfig_operator as operator
 from quintet.apis.casconfig import CASCONFIGS, TargetState
@@ -57,14 +57,14 @@ def test_controller_has_no_permission_on_targets_and_impersonates_one_service_ac
 async def test_declared_permissions_suffice_for_whole_lifecycle(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     before = await casconfigs.create(DEPLOYMENTS, a_deployment("web"), dict[str, Any], namespace=namespace)
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with operator(kubeconfig, namespace=namespace):
         key = await create(casconfigs, namespace, "modest", a_policy(envs={"X": "1"}))
-        await applied(casconfigs, key, 1)
-        await remove(casconfigs, key)
-    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+        await wait_until_applied(casconfigs, key, 1)
+        await delete_and_wait(casconfigs, key)
+    assert comparable_fields(await get_object(casconfigs, namespace, "web")) == comparable_fields(before)
     refused = [str(exchange) for exchange in proxy.trace if exchange.status == 403]
     assert refused == []
 
@@ -75,17 +75,17 @@ async def test_casconfig_without_permissions_of_its_service_account_changes_noth
     before = await casconfigs.create(DEPLOYMENTS, a_deployment("web"), dict[str, Any], namespace=namespace)
     async with operator(cluster.kubeconfig, namespace=namespace) as running:
         key = await create(casconfigs, namespace, "poor", a_policy(labels={"x": "y"}))
-        config = await with_reason(casconfigs, key, "Forbidden")
+        config = await wait_for_reason(casconfigs, key, "Forbidden")
         assert (
             f"ServiceAccount {namespace}/casconfig cannot list and watch deployments.apps"
             in config.status.message
         )
         assert "Bind it to a role" in config.status.message
-        assert plain(await look(casconfigs, namespace, "web")) == plain(before)
-        # The rights come later: the config goes on by itself.
+        assert comparable_fields(await get_object(casconfigs, namespace, "web")) == comparable_fields(before)
+        # Permissions granted later are detected without another change.
         await bind(api, namespace, *EVERYTHING)
         with running.clock.running_fast():
-            await applied(casconfigs, key, 1)
+            await wait_until_applied(casconfigs, key, 1)
 
 
 async def test_other_namespace_is_reached_only_with_binding_in_that_namespace(
@@ -95,22 +95,22 @@ async def test_other_namespace_is_reached_only_with_binding_in_that_namespace(
         before = await casconfigs.create(DEPLOYMENTS, a_deployment("web"), dict[str, Any], namespace=other)
         scope = {"level": "namespace", "namespaces": [other]}
         key = await create(casconfigs, namespace, "reaches", a_policy(labels={"x": "y"}), scope=scope)
-        config = await with_reason(casconfigs, key, "Forbidden")
+        config = await wait_for_reason(casconfigs, key, "Forbidden")
         assert f"in namespace {other}" in config.status.message
-        assert plain(await look(casconfigs, other, "web")) == plain(before)
+        assert comparable_fields(await get_object(casconfigs, other, "web")) == comparable_fields(before)
         await bind(api, other, *EVERYTHING, of=namespace)
         with casconfig_operator.clock.running_fast():
-            await applied(casconfigs, key, 1)
-        seen = await look(casconfigs, other, "web")
+            await wait_until_applied(casconfigs, key, 1)
+        seen = await get_object(casconfigs, other, "web")
         assert seen["metadata"]["labels"]["x"] == "y"
-        # Configs of two namespaces may have one name.
+        # CASConfigs of two namespaces may share a name.
         assert [
             each
             for each in seen["metadata"]["annotations"]
             if each.startswith("casconfig.openebs.io/reaches_")
         ]
-        await remove(casconfigs, key)
-        assert plain(await look(casconfigs, other, "web")) == plain(before)
+        await delete_and_wait(casconfigs, key)
+        assert comparable_fields(await get_object(casconfigs, other, "web")) == comparable_fields(before)
 
 
 async def test_cluster_scope_needs_cluster_role_binding(
@@ -128,7 +128,7 @@ async def test_cluster_scope_needs_cluster_role_binding(
             a_policy(include=where, labels={"x": "y"}),
             scope={"level": "cluster"},
         )
-        config = await with_reason(casconfigs, key, "Forbidden")
+        config = await wait_for_reason(casconfigs, key, "Forbidden")
         assert "in the whole cluster" in config.status.message
         path, name = f"/apis/{RBAC}/v1", f"casconfig-{namespace}"
         rule = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": [*VERBS]}
@@ -140,11 +140,11 @@ async def test_cluster_scope_needs_cluster_role_binding(
         )
         try:
             with casconfig_operator.clock.running_fast():
-                config = await applied(casconfigs, key, 2)
+                config = await wait_until_applied(casconfigs, key, 2)
             assert config.status.reach[0].namespaces == ("*",)
-            await remove(casconfigs, key)
+            await delete_and_wait(casconfigs, key)
             for each in (namespace, other):
-                assert "x" not in (await look(casconfigs, each, "web"))["metadata"]["labels"]
+                assert "x" not in (await get_object(casconfigs, each, "web"))["metadata"]["labels"]
         finally:
             await api.delete(f"{path}/clusterrolebindings/{name}")
             await api.delete(f"{path}/clusterroles/{name}")
@@ -174,10 +174,10 @@ async def test_kinds_that_hold_permissions_or_identities_are_never_targets(
             casconfigs, namespace, f"greedy-{number}", policy, scope={"level": "cluster"}
         )
     for want, key in keys.items():
-        config = await with_reason(casconfigs, key, "InvalidSpec")
+        config = await wait_for_reason(casconfigs, key, "InvalidSpec")
         assert f"a {want} is never a target" in config.status.message
     for key in keys.values():
-        await remove(casconfigs, key)
+        await delete_and_wait(casconfigs, key)
 
 
 async def test_cluster_scoped_kind_needs_scope_level_cluster(
@@ -186,7 +186,7 @@ async def test_cluster_scoped_kind_needs_scope_level_cluster(
     key = await create(
         casconfigs, namespace, "wide", a_policy(include={"kinds": ["PersistentVolume"]}, labels={"x": "y"})
     )
-    config = await with_reason(casconfigs, key, "KindNotUsable")
+    config = await wait_for_reason(casconfigs, key, "KindNotUsable")
     assert "takes spec.scope.level cluster" in config.status.message
 
 
@@ -194,9 +194,9 @@ async def test_operator_and_system_namespaces_are_never_targets(
     casconfigs: Client, api: Api, cluster, namespace
 ):
     async with fresh_namespace(api) as system:
-        await an_account(api, namespace)
+        await create_service_account(api, namespace)
         await bind(api, system, *EVERYTHING, of=namespace)
-        await takes_effect(api, system, of=namespace)
+        await wait_for_permissions(api, system, of=namespace)
         await casconfigs.create(DEPLOYMENTS, a_deployment("quintet"), Object, namespace=system)
         async with operator(cluster.kubeconfig, namespace=namespace, operator=system):
             for level, where, why in (
@@ -206,14 +206,16 @@ async def test_operator_and_system_namespaces_are_never_targets(
             ):
                 scope = {"level": level, "namespaces": [where]}
                 key = await create(casconfigs, namespace, "own", a_policy(labels={"x": "y"}), scope=scope)
-                config = await with_reason(casconfigs, key, "OutOfScope")
+                config = await wait_for_reason(casconfigs, key, "OutOfScope")
                 assert why in config.status.message
-                await remove(casconfigs, key)
-        assert "x" not in (await look(casconfigs, system, "quintet"))["metadata"]["labels"]
+                await delete_and_wait(casconfigs, key)
+        assert "x" not in (await get_object(casconfigs, system, "quintet"))["metadata"]["labels"]
 
 
-async def test_forged_ledger_annotation_changes_no_other_object(casconfig_operator, casconfigs: Client, namespace):
-    """Whoever may write annotations of a Deployment must not make us write what they may not."""
+async def test_forged_ledger_annotation_changes_no_other_object(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    """A user who can annotate a Deployment must not cause writes that the user is not allowed to do."""
     body = a_deployment("web")
     forged = {
         "of": f"{namespace}/real",
@@ -224,12 +226,12 @@ async def test_forged_ledger_annotation_changes_no_other_object(casconfig_operat
     before = await casconfigs.create(DEPLOYMENTS, body, dict[str, Any], namespace=namespace)
     await casconfigs.create(DEPLOYMENTS, a_deployment("other"), Object, namespace=namespace)
     key = await create(casconfigs, namespace, "real", a_policy(labels={"x": "y"}))
-    config = await with_reason(casconfigs, key, "TargetFailed")
+    config = await wait_for_reason(casconfigs, key, "TargetFailed")
     by_name = {target.name: target for target in config.status.targets}
     assert by_name["web"].reason == "LedgerUnreadable"
     assert (by_name["other"].state, config.status.applied) == (TargetState.WAITING, 0)
-    assert "x" not in (await look(casconfigs, namespace, "other"))["metadata"]["labels"]
-    assert plain(await look(casconfigs, namespace, "web")) == plain(before)
+    assert "x" not in (await get_object(casconfigs, namespace, "other"))["metadata"]["labels"]
+    assert comparable_fields(await get_object(casconfigs, namespace, "web")) == comparable_fields(before)
 
 
 async def test_casconfig_does_not_block_namespace_deletion(
@@ -237,20 +239,20 @@ async def test_casconfig_does_not_block_namespace_deletion(
 ):
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     key = await create(casconfigs, namespace, "held", a_policy(labels={"x": "y"}))
-    await applied(casconfigs, key, 1)
+    await wait_until_applied(casconfigs, key, 1)
     await api.delete(f"/api/v1/namespaces/{namespace}")
-    await gone(casconfigs, key, within=120)
+    await wait_until_gone(casconfigs, key, within=120)
 
 
 async def test_failing_list_does_not_block_namespace_deletion(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
 ):
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with operator(kubeconfig, namespace=namespace):
         key = await create(casconfigs, namespace, "held", a_policy(labels={"x": "y"}))
-        await applied(casconfigs, key, 1)
+        await wait_until_applied(casconfigs, key, 1)
     answer = Answer(500, "InternalError", "conversion webhook failed")
     proxy.inject(answer, when=matching("list|watch", "deployments"), times=None)
     async with operator(kubeconfig, namespace=namespace) as running:
@@ -258,12 +260,12 @@ async def test_failing_list_does_not_block_namespace_deletion(
         with running.clock.running_fast():
             await proxy.wait_for(matching("list|watch", "deployments"), since=proxy.trace.mark())
             await api.delete(f"/api/v1/namespaces/{namespace}")
-            await gone(casconfigs, key, within=120)
+            await wait_until_gone(casconfigs, key, within=120)
 
 
 @pytest.fixture
 async def policed(casconfigs: Client, api: Api):
-    """The admission policies, as they are installed."""
+    """The admission policies as they are installed."""
     path, made = "/apis/admissionregistration.k8s.io/v1", []
     for body in policies(USER_REQUIREMENTS):
         kind = "policies" if body["kind"].endswith("Policy") else "policybindings"
@@ -274,7 +276,7 @@ async def policed(casconfigs: Client, api: Api):
         await api.delete(one)
 
 
-@pytest.mark.parametrize("may_create_pods", [True, False], ids=["may create pods", "may not create pods"])
+@pytest.mark.parametrize("may_create_pods", [True, False], ids=["can create pods", "cannot create pods"])
 async def test_user_needs_permission_to_create_pods_to_create_casconfig(
     may_create_pods, policed, cluster, api: Api, namespace
 ):
@@ -290,11 +292,11 @@ async def test_user_needs_permission_to_create_pods_to_create_casconfig(
     )
     body = json.dumps(a_config("asked", a_policy(labels={"x": "y"})))
 
-    async def judged() -> None:
+    async def assert_decision() -> None:
         done = cluster.kubectl(
             "create", "--dry-run=server", "-n", namespace, "--as", "ann", "-f", "-", input=body
         )
         assert (done.returncode == 0) == may_create_pods, done.stderr
         assert may_create_pods or "acts as the ServiceAccount casconfig" in done.stderr, done.stderr
 
-    await eventually(judged)  # a new policy takes a moment to bite
+    await eventually(assert_decision)  # a new policy takes effect with a delay

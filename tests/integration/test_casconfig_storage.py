@@ -1,4 +1,4 @@
-"""What the pure core of CASConfig assumes about the API server, asked of a real one."""
+"""Assumptions of the CASConfig decisions about the API server, checked against a real one."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ from unit.casconfig.objects import a_policy, a_spec
 JSON_PATCH = "application/json-patch+json"
 CONFIG = ObjectKey("shop", "config")
 
-# Everything that the API server fills in, writes another way, or drops.
+# Everything that the API server defaults, normalises or drops.
 CONTAINER: dict[str, Any] = {
     "name": "everything",
     "image": "example.com:5000/everything",
@@ -89,20 +89,20 @@ VALUES: dict[str, Any] = {
 }
 
 
-async def document(api, resource):
+async def fetch_document(api, resource):
     path = f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
     return await api.get(f"/openapi/v3/{path}")
 
 
-async def made(api, namespace, name):
+async def create_object(api, namespace, name):
     resource, spec = KINDS[name]
     body = {"apiVersion": resource.api_version, "kind": name, "metadata": {"name": "it"}, "spec": spec}
     await api.create(resource.path(namespace), body)
-    return resource.path(namespace, "it"), pod_place(await document(api, resource), resource)
+    return resource.path(namespace, "it"), pod_place(await fetch_document(api, resource), resource)
 
 
-async def change(api, path, decide):
-    """Read, decide, patch; again if somebody was faster. Gives what was sent and what is stored then."""
+async def patch_object(api, path, decide):
+    """Read, decide and patch, with retries on conflict; return the patch and the stored object."""
 
     async def once():
         live = await api.get(path)
@@ -119,8 +119,8 @@ def rewrite(live, pod, values=VALUES):
     return patched(live, CONFIG, asked.settings, pod)
 
 
-def ours_to_compare(obj):
-    """Without what controllers of Kubernetes count on their objects."""
+def comparable_fields(obj):
+    """Return the object without fields that controllers of Kubernetes write."""
     metadata = obj["metadata"]
     notes = {
         key: value for key, value in metadata.get("annotations", {}).items() if "kubernetes.io/" not in key
@@ -130,9 +130,9 @@ def ours_to_compare(obj):
 
 @pytest.mark.parametrize("name", KINDS)
 async def test_api_server_stores_written_values_and_undo_restores_previous_object(api, namespace, name):
-    path, pod = await made(api, namespace, name)
+    path, pod = await create_object(api, namespace, name)
     before = await api.get(path)
-    _, after = await change(api, path, lambda live: rewrite(live, pod))
+    _, after = await patch_object(api, path, lambda live: rewrite(live, pod))
     spec = after
     for step in pod:
         spec = spec[step]
@@ -141,12 +141,12 @@ async def test_api_server_stores_written_values_and_undo_restores_previous_objec
     assert same(("containers", "everything"), CONTAINER, added), f"it is stored as {added}"
     assert rewrite(after, pod).patch == (), "a config that is in place writes nothing"
     assert rewrite(after, pod).retaken == ()
-    _, left = await change(api, path, lambda live: undone(live, CONFIG))
-    assert ours_to_compare(left) == ours_to_compare(before)
+    _, left = await patch_object(api, path, lambda live: undone(live, CONFIG))
+    assert comparable_fields(left) == comparable_fields(before)
 
 
 async def test_patch_with_stale_resource_version_conflicts_and_changes_nothing(api, namespace):
-    path, pod = await made(api, namespace, "CronJob")
+    path, pod = await create_object(api, namespace, "CronJob")
     old = await api.get(path)
     await api.merge(path, {"metadata": {"labels": {"theirs": "yes"}}})
     with pytest.raises(RefusedError) as refused:
@@ -172,7 +172,7 @@ async def test_patch_with_stale_resource_version_conflicts_and_changes_nothing(a
 )
 async def test_pod_template_is_found_in_openapi_schema(api, group, version, kind, want):
     resource = Resource(group, version, kind, f"{kind.lower()}s")
-    found = pod_place(await document(api, resource), resource)
+    found = pod_place(await fetch_document(api, resource), resource)
     assert (".".join(found) if found else None) == want
 
 

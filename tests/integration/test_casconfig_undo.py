@@ -1,8 +1,8 @@
-"""Whatever configs and other people do to an object: without the configs it is as the others left it.
+"""After any sequence of edits, removing all CASConfigs leaves an object as other users edited it.
 
-Sequences are drawn at random: configs come, change and go, others edit in between, sometimes before the
-controller has caught up. The same edits are made to a second object that no config touches; in the end
-both must be the same. The pure core is tried the same way, far more often, in tests/unit/casconfig.
+The sequences are random: CASConfigs are created, changed and deleted, and others edit in between, sometimes before the
+controller has caught up. The same edits are made to a second object without CASConfigs; in the end both must be equal.
+`tests/unit/casconfig` tests the decisions in the same way with more examples.
 """
 
 import asyncio
@@ -14,7 +14,16 @@ import pytest
 
 from kit.cluster.api import Api, RefusedError
 from kit.eventually import eventually
-from kit.kinds.casconfigs import DEPLOYMENTS, a_deployment, a_policy, create, edit, get, plain, remove
+from kit.kinds.casconfigs import (
+    DEPLOYMENTS,
+    a_deployment,
+    a_policy,
+    comparable_fields,
+    create,
+    delete_and_wait,
+    edit,
+    get,
+)
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.kube.client import Client
 
@@ -25,7 +34,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def some_values(draw: random.Random, mark: str) -> JsonObject:
-    """What a config sets; never the same as what others set."""
+    """Return values for a CASConfig, never equal to those of other users."""
     values: JsonObject = {}
     if draw.random() < 0.5:
         values["labels"] = {draw.choice(("k0", "k1", "k2")): mark}
@@ -44,7 +53,7 @@ def some_values(draw: random.Random, mark: str) -> JsonObject:
 
 
 def an_edit(draw: random.Random, mark: str) -> JsonObject:
-    """What somebody else does, as a strategic merge patch."""
+    """Return an edit of another user as a strategic merge patch."""
     pod: JsonObject = {}
     match draw.randrange(6):
         case 0:
@@ -64,7 +73,7 @@ def an_edit(draw: random.Random, mark: str) -> JsonObject:
 
 
 class Sequence:
-    """One object with configs, and its twin without."""
+    """One object with CASConfigs and its twin without."""
 
     def __init__(self, client: Client, api: Api, namespace: str, number: int) -> None:
         self.client, self.api, self.namespace, self.number = client, api, namespace, number
@@ -81,7 +90,7 @@ class Sequence:
             if self.draw.random() < 0.7:
                 await self.caught_up()
         for name in self.draw.sample(sorted(self.configs), len(self.configs)):
-            await remove(self.client, self.configs.pop(name))
+            await delete_and_wait(self.client, self.configs.pop(name))
         await self.same_as_its_twin()
         for name in (self.name, self.twin):
             await self.client.delete(DEPLOYMENTS, ObjectKey(self.namespace, name))
@@ -103,7 +112,7 @@ class Sequence:
             await edit(self.client, self.configs[name], self.policy(values))
         else:
             self.told.append(f"{name} goes")
-            await remove(self.client, self.configs.pop(name))
+            await delete_and_wait(self.client, self.configs.pop(name))
 
     def policy(self, values: JsonObject) -> JsonObject:
         return a_policy(include={"kinds": ["Deployment"], "names": [self.name]}, **values)
@@ -133,7 +142,9 @@ class Sequence:
         assert seen == want, f"{self}\nseen {seen}\nwant {want}"
 
     async def look(self, name: str) -> Any:
-        found = plain(await self.client.get(DEPLOYMENTS, ObjectKey(self.namespace, name), dict[str, Any]))
+        found = comparable_fields(
+            await self.client.get(DEPLOYMENTS, ObjectKey(self.namespace, name), dict[str, Any])
+        )
         text = repr(found).replace(self.twin, self.name)
         return text
 

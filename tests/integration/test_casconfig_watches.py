@@ -1,4 +1,4 @@
-"""Watches that come and go with the configs, on the real API server."""
+"""Watches of a CASConfig's targets on a real API server."""
 
 import asyncio
 import contextlib
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kit.cluster.api import Api
-from kit.cluster.client import connected
+from kit.cluster.client import connect
 from kit.cluster.objects import a_configmap
 from kit.eventually import eventually
 from kit.faults.proxy import FaultProxy
-from kit.kinds.casconfigs import CONFIG_MAPS, DEPLOYMENTS, a_deployment, an_account, bind
+from kit.kinds.casconfigs import CONFIG_MAPS, DEPLOYMENTS, a_deployment, bind, create_service_account
 from quintet.apis.meta import ObjectKey, Resource
 from quintet.clock import SystemClock
 from quintet.controllers.casconfig.watches import Place, Watches
@@ -25,7 +25,7 @@ ONE, OTHER = ObjectKey("shop", "one"), ObjectKey("shop", "other")
 
 
 class Stage:
-    """Watches, and who was woken by them."""
+    """Watches and the keys that they enqueued."""
 
     def __init__(self, client, namespace: str) -> None:
         self.queue = WorkQueue("test", SystemClock())
@@ -43,7 +43,7 @@ class Stage:
         return key
 
     async def calm(self) -> None:
-        """Nobody waits, and nobody comes."""
+        """Assert that no key is enqueued."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.3):
                 raise AssertionError(f"{await self.queue.get()} was woken")
@@ -51,11 +51,11 @@ class Stage:
 
 @pytest.fixture
 async def stage(proxy: FaultProxy, api: Api, namespace: str, tmp_path) -> AsyncIterator[Stage]:
-    # Kubernetes puts a ConfigMap of its own into every namespace, at a time of its own: not during a test.
+    # Kubernetes creates a ConfigMap in every namespace at some time; wait for it before the test.
     await eventually(
         lambda: api.get(f"/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt"), within=60
     )
-    async with connected(proxy.write_kubeconfig(tmp_path)) as client:
+    async with connect(proxy.write_kubeconfig(tmp_path)) as client:
         stage = Stage(client, namespace)
         running = asyncio.create_task(stage.watches.run())
         yield stage
@@ -63,14 +63,12 @@ async def stage(proxy: FaultProxy, api: Api, namespace: str, tmp_path) -> AsyncI
         await asyncio.gather(running, return_exceptions=True)
 
 
-def streams(proxy: FaultProxy, resource: str) -> list[Any]:
+def find_watches(proxy: FaultProxy, resource: str) -> list[Any]:
     return [each for each in proxy.trace if (each.request.verb, each.request.resource) == ("watch", resource)]
 
 
-async def test_config_is_enqueued_after_first_list_and_after_every_change(
-    stage: Stage, api, namespace
-):
-    await an_account(api, namespace)
+async def test_config_is_enqueued_after_first_list_and_after_every_change(stage: Stage, api, namespace):
+    await create_service_account(api, namespace)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     await api.create(path, a_configmap("first", a="1"))
     place = stage.place(CONFIG_MAPS)
@@ -85,9 +83,9 @@ async def test_config_is_enqueued_after_first_list_and_after_every_change(
 
 
 async def test_status_change_does_not_enqueue_config(stage: Stage, api, namespace):
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    # One that is paused: its controller writes nothing but its status.
+    # A paused one: its controller writes nothing but its status.
     await api.create(path, a_deployment("web", paused=True))
     place = stage.place(DEPLOYMENTS)
     sight = stage.watches.need(ONE, [place])[place]
@@ -95,22 +93,22 @@ async def test_status_change_does_not_enqueue_config(stage: Stage, api, namespac
     before = sight.store.get(ObjectKey(namespace, "web")).version
     await api.merge(f"{path}/web/status", {"status": {"collisionCount": 3}})
 
-    def seen() -> None:
+    def assert_seen() -> None:
         assert sight.store.get(ObjectKey(namespace, "web")).version > before
 
-    await eventually(seen)
+    await eventually(assert_seen)
     await stage.calm()
 
 
 async def test_two_configs_share_one_watch_that_ends_with_the_last_config(
     stage: Stage, proxy: FaultProxy, api, namespace
 ):
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     place = stage.place(CONFIG_MAPS)
     first = stage.watches.need(ONE, [place])[place]
     await stage.woken()
     assert stage.watches.need(OTHER, [place])[place] is first
-    assert len(streams(proxy, "configmaps")) == 1
+    assert len(find_watches(proxy, "configmaps")) == 1
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     await api.create(path, a_configmap("news", a="1"))
     assert {await stage.woken(), await stage.woken()} == {ONE, OTHER}
@@ -120,17 +118,17 @@ async def test_two_configs_share_one_watch_that_ends_with_the_last_config(
     stage.watches.need(OTHER, ())
     assert len(stage.watches) == 0
 
-    def ended() -> None:
+    def assert_ended() -> None:
         assert first.task is not None
         assert first.task.done()
 
-    await eventually(ended)
+    await eventually(assert_ended)
     await api.create(path, a_configmap("late", a="1"))
     await stage.calm()
 
 
 async def test_metadata_only_watch_receives_partial_objects(stage: Stage, api, namespace):
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     await api.create(f"/api/v1/namespaces/{namespace}/configmaps", a_configmap("big", text="x" * 10_000))
     place = stage.place(CONFIG_MAPS, whole=False)
     sight = stage.watches.need(ONE, [place])[place]
@@ -142,7 +140,7 @@ async def test_metadata_only_watch_receives_partial_objects(stage: Stage, api, n
 
 
 async def test_watch_of_one_name_receives_only_that_object(stage: Stage, api, namespace):
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     place = stage.place(CONFIG_MAPS, name="wanted")
     sight = stage.watches.need(ONE, [place])[place]
@@ -155,9 +153,7 @@ async def test_watch_of_one_name_receives_only_that_object(stage: Stage, api, na
     assert [each.key.name for each in sight.store] == ["wanted"]
 
 
-async def test_forbidden_watch_is_reported_and_starts_after_role_binding(
-    stage: Stage, api, namespace
-):
+async def test_forbidden_watch_is_reported_and_starts_after_role_binding(stage: Stage, api, namespace):
     place = stage.place(CONFIG_MAPS)
     sight = stage.watches.need(ONE, [place])[place]
     assert await stage.woken() == ONE
@@ -166,7 +162,7 @@ async def test_forbidden_watch_is_reported_and_starts_after_role_binding(
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
     await bind(api, namespace, rule)
     assert await stage.woken() == ONE
-    while not sight.ready:  # a binding that is known before its role is another trouble
+    while not sight.ready:  # a binding applied before its role causes another error
         assert await stage.woken() == ONE
 
 
@@ -177,14 +173,14 @@ async def test_watch_of_type_that_is_not_served_is_reported(stage: Stage, api, n
     sight = stage.watches.need(ONE, [place])[place]
     await stage.woken()
 
-    def troubled() -> None:
+    def assert_failed() -> None:
         assert isinstance(sight.trouble, NotFound), sight.trouble
 
-    await eventually(troubled)
+    await eventually(assert_failed)
 
 
 async def test_written_object_is_known_before_its_watch_event(stage: Stage, api, namespace):
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     await api.create(path, a_configmap("mine", a="1"))
     place = stage.place(CONFIG_MAPS)
@@ -200,7 +196,7 @@ async def test_written_object_is_known_before_its_watch_event(stage: Stage, api,
 
 
 async def test_late_write_response_does_not_restore_deleted_object(stage: Stage, api, namespace):
-    await an_account(api, namespace)
+    await create_service_account(api, namespace)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     place = stage.place(CONFIG_MAPS)
     stage.watches.need(ONE, [place])
@@ -210,9 +206,9 @@ async def test_late_write_response_does_not_restore_deleted_object(stage: Stage,
     await api.create(path, a_configmap("after", a="1"))
     key = ObjectKey(namespace, "brief")
 
-    def passed() -> None:
+    def assert_passed() -> None:
         assert stage.watches.known(place, ObjectKey(namespace, "after")) is not None
 
-    await eventually(passed)
+    await eventually(assert_passed)
     stage.watches.learn(place, answer)
     assert stage.watches.known(place, key) is None

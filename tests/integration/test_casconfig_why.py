@@ -1,4 +1,4 @@
-"""`quintet why`: the same answer as the controller's, from the command line."""
+"""`quintet why` reports the same selection as the controller."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ COMMAND = Path(sys.executable).parent / "quintet"
 
 @pytest.fixture
 async def asked(casconfigs, cluster, namespace):
-    """A config and two Deployments, and the command."""
+    """A CASConfig, two Deployments and the command."""
     for name, team in (("books", "shop"), ("orders", "billing")):
         body = a_deployment(name, labels={"team": team})
         await casconfigs.create(DEPLOYMENTS, body, Object, namespace=namespace)
@@ -57,7 +57,7 @@ async def test_why_names_criterion_that_excludes_object(asked, namespace):
         (("logging", "Deployment/nobody"), "nobody"),
         (("nothing", "Deployment/books"), "nothing"),
     ],
-    ids=["no kind", "an unknown kind", "no such object", "no such config"],
+    ids=["no kind", "an unknown kind", "no such object", "no such CASConfig"],
 )
 async def test_why_with_unknown_argument_reports_error_and_next_step(asked, arguments, want):
     answer = asked(*arguments)

@@ -1,7 +1,6 @@
-"""Refusals, aliases and warnings of Checkups through `quintet run --webhooks url`, as kubectl shows them.
+"""Rejections, aliases and warnings of Checkups through `quintet run --webhooks url`, as kubectl shows them.
 
-What happens without the webhooks is in test_checkup_verdicts.py; the bounds of the timeout and the
-immutable spec are kept by the definition itself, with or without them.
+The CRD itself enforces the bounds of the timeout and the immutable spec; see also test_checkup_verdicts.py.
 """
 
 import secrets
@@ -11,7 +10,7 @@ import pytest
 import yaml
 
 from kit.cli.quintet import apply, with_webhooks
-from kit.kinds.checkups import ROOT, a_checkup, an_account, get, passes, with_verdict
+from kit.kinds.checkups import ROOT, a_checkup, create_service_account, get, run_to_success, wait_for_verdict
 from kit.process import Program
 from quintet.apis.checkup.types import FINALIZER
 from quintet.apis.meta import ObjectKey
@@ -24,9 +23,7 @@ async def webhooks(checkups: Client, cluster) -> AsyncIterator[Program]:
         yield program
 
 
-async def test_timeout_alias_is_rewritten_with_warning(
-    webhooks, cluster, checkups: Client, namespace
-):
+async def test_timeout_alias_is_rewritten_with_warning(webhooks, cluster, checkups: Client, namespace):
     body = a_checkup("old")
     body["spec"]["timeout"] = body["spec"].pop("timeoutSeconds")
     for _ in range(2):
@@ -37,7 +34,7 @@ async def test_timeout_alias_is_rewritten_with_warning(
         )
     checkup = await get(checkups, ObjectKey(namespace, "old"))
     assert (checkup.spec.timeout_seconds, checkup.spec.timeout) == (60, None)
-    assert checkup.metadata.finalizers == (FINALIZER,), "held from the first moment"
+    assert checkup.metadata.finalizers == (FINALIZER,), "no finalizer"
 
 
 @pytest.mark.parametrize("timeout", [5, "5", 86400, "86400"])
@@ -56,13 +53,15 @@ async def test_invalid_timeout_is_rejected(timeout, webhooks, cluster, shared_na
 @pytest.mark.parametrize(
     ("params", "sentence"),
     [
-        pytest.param("{", "spec.params: Invalid value", id="no JSON"),
+        pytest.param("{", "spec.params: Invalid value", id="invalid JSON"),
         pytest.param("[]", "must be a JSON object", id="a list"),
         pytest.param('{"a": {"b": "c"}}', "spec.params[a]: Invalid value", id="nested"),
         pytest.param({"a": 5}, "write it as a text, in quotes", id="a number"),
         pytest.param({"a b": "c"}, "is no name for a variable", id="an illegal name"),
-        pytest.param({"message": "1", "Message": "2"}, "are both the variable MESSAGE", id="two of one name"),
-        pytest.param({"checkup_uid": "x"}, "tells the checkup where its results go", id="a name of ours"),
+        pytest.param(
+            {"message": "1", "Message": "2"}, "are both the variable MESSAGE", id="a duplicate name"
+        ),
+        pytest.param({"checkup_uid": "x"}, "tells the checkup where its results go", id="a reserved name"),
     ],
 )
 async def test_invalid_params_are_rejected_before_objects_are_created(
@@ -85,11 +84,11 @@ async def test_template_that_overrides_reserved_fields_is_rejected(webhooks, clu
 
 
 async def test_spec_is_immutable_after_start(webhooks, cluster, checkups: Client, namespace):
-    await an_account(checkups, namespace)
+    await create_service_account(checkups, namespace)
     assert apply(cluster, namespace, a_checkup("fixed", params={"a": "b"})).returncode == 0
     key = ObjectKey(namespace, "fixed")
-    await passes(checkups, key)
-    await with_verdict(checkups, key, "Passed")
+    await run_to_success(checkups, key)
+    await wait_for_verdict(checkups, key, "Passed")
     for spec in (
         {"params": {"a": "c"}},
         {"timeout": 61},
@@ -102,9 +101,9 @@ async def test_spec_is_immutable_after_start(webhooks, cluster, checkups: Client
 
 
 async def test_kubectl_wait_and_columns_show_verdict(webhooks, cluster, checkups: Client, namespace):
-    await an_account(checkups, namespace)
+    await create_service_account(checkups, namespace)
     assert apply(cluster, namespace, a_checkup("read")).returncode == 0
-    await passes(checkups, ObjectKey(namespace, "read"))
+    await run_to_success(checkups, ObjectKey(namespace, "read"))
     done = cluster.kubectl("wait", "-n", namespace, "ckup/read", "--for=condition=Succeeded", "--timeout=60s")
     assert done.returncode == 0, done.stderr
     listed = cluster.kubectl("get", "-n", namespace, "ckup").stdout.splitlines()

@@ -1,7 +1,7 @@
-"""What authors of checkups are given, in shell and in Python, on a real API server.
+"""The shell and Python libraries for checkup authors on a real API server.
 
-The echo checkups of images/checkups run here as plain processes, with the token of a
-ServiceAccount that has the rights of a Checkup's and no others.
+The echo checkups of images/checkups run here as plain processes, with the token of a ServiceAccount that has exactly the
+permissions of a Checkup's.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.cluster.access_reviews import account as account_of
-from kit.cluster.access_reviews import until_may
+from kit.cluster.access_reviews import service_account_user as account_of
+from kit.cluster.access_reviews import wait_until_allowed
 from kit.cluster.kubeconfig import Access
 from kit.eventually import eventually
 from kit.faults.proxy import Answer, DropReply, FaultProxy, Refuse, matching
@@ -26,14 +26,14 @@ ROOT = Path(__file__).parents[2]
 CHECKUPS = ROOT / "images/checkups"
 NAME = "checkup-results"
 SHELL_TOOLS = ("awk", "cat", "date", "printenv", "sh", "sleep", "timeout", "tr", "wc")
-# All that JSON, a shell, awk or HTTP could stumble over.
+# Characters that need escaping in JSON, shell, awk or HTTP.
 AWKWARD = 'a "quoted" \\ back\\slash\tÄ \N{GRINNING FACE} & <b> %s $HOME `id` =\n\nlast line \x01'
 WRITES = matching("patch", "configmaps")
 
 
 @dataclass
 class Scene:
-    """A results ConfigMap, a ServiceAccount that may write it, and the environment of its pod."""
+    """A results ConfigMap, a ServiceAccount that can write it, and the environment of its pod."""
 
     api: object
     path: str
@@ -42,7 +42,7 @@ class Scene:
     commands: dict[str, list[str]] = field(default_factory=dict)
 
     async def run(self, way: str, contract: str = "A", **params: str) -> tuple[int, str]:
-        """Run the echo checkup of that make; exit code and output."""
+        """Run the echo checkup and return exit code and output."""
         environment = dict(self.environment)
         prefix = "RESULT_" if contract == "A" else ""
         environment |= {
@@ -80,8 +80,8 @@ def tools(folder: Path, *names: str) -> None:
         (folder / name).symlink_to(found)
 
 
-def without_pauses(folder: Path) -> Path:
-    """Let `sleep` return at once; the file that it notes its argument in."""
+def skip_pauses(folder: Path) -> Path:
+    """Replace `sleep` by a program that returns at once; return the file in which it records its arguments."""
     (folder / "sleep").unlink()
     (folder / "sleep").write_text(f'#!/bin/sh\necho "$1" >> {folder}/pauses\n')
     (folder / "sleep").chmod(0o755)
@@ -89,7 +89,7 @@ def without_pauses(folder: Path) -> Path:
 
 
 def shell_checkup(folder: Path, body: str) -> list[str]:
-    """A shell program that has the library at hand."""
+    """Write a shell checkup that sources the library."""
     script = folder / "checkup"
     script.write_text(body.replace("/usr/local/lib/kiagnose.sh", str(CHECKUPS / "lib/kiagnose.sh")))
     return ["sh", str(script)]
@@ -115,7 +115,7 @@ async def scene(api, namespace, proxy: FaultProxy, tmp_path) -> Scene:
     }
     await api.create(f"{roles}/rolebindings", binding)
     user = account_of(namespace, "echo")
-    await until_may(api, user, "patch", "configmaps", namespace=namespace, name=NAME)
+    await wait_until_allowed(api, user, "patch", "configmaps", namespace=namespace, name=NAME)
     token = await api.create(f"{base}/serviceaccounts/echo/token", {"spec": {}})
     account = tmp_path / "account"
     account.mkdir()
@@ -151,7 +151,7 @@ WAYS = pytest.mark.parametrize("way", ["openssl", "curl", "python"])
     [
         pytest.param("Hi!", id="plain", marks=pytest.mark.exhaustive),
         pytest.param("", id="empty"),
-        pytest.param(AWKWARD, id="awkward"),
+        pytest.param(AWKWARD, id="special characters"),
     ],
 )
 async def test_echo_checkup_returns_message_byte_for_byte(scene, way, message):
@@ -226,7 +226,7 @@ kiagnose_succeed
 
 @pytest.mark.parametrize("way", ["openssl", "curl"])
 async def test_shell_checkup_supports_configmap_contract(scene, way, tmp_path):
-    # In a shell a final line end does not survive, and NUL and \\x01 are for programs.
+    # A shell strips a final newline and cannot hold NUL and \\x01.
     message = AWKWARD.rstrip("\x01")
     await scene.fill(spec_param_message=message, spec_timeout="1m0s")
     scene.commands[way][-1] = shell_checkup(tmp_path, STRICT)[1]
@@ -243,7 +243,7 @@ FAULTS = {
     "connection lost": Refuse(),
     "answer lost": DropReply(),
 }
-# One library serves both programs of a shell, and takes both answers, and both losses, for the same trouble.
+# Both shell variants use one library, which treats both responses and both losses alike.
 RETRIED = [
     pytest.param(way, fault, id=f"{name}-{way}", marks=[pytest.mark.exhaustive] if again else [])
     for name, fault in FAULTS.items()
@@ -255,11 +255,11 @@ RETRIED = [
 @pytest.mark.parametrize(("way", "fault"), RETRIED)
 async def test_write_that_fails_once_is_retried(scene, way, fault, proxy):
     injection = proxy.inject(fault, when=WRITES)
-    pauses = without_pauses(scene.scratch / way) if way != "python" else None
+    pauses = skip_pauses(scene.scratch / way) if way != "python" else None
     code, output = await scene.run(way, message="Hi!")
     assert code == 0, output
     assert len(injection.hits) == 1
-    assert pauses is None or pauses.read_text() == "1\n", "it did not wait before the second try"
+    assert pauses is None or pauses.read_text() == "1\n", "no pause before the retry"
     assert (await scene.data())["status.result.echo"] == "Hi!"
 
 
@@ -267,7 +267,7 @@ async def test_write_that_fails_once_is_retried(scene, way, fault, proxy):
 @pytest.mark.parametrize("fault", [Refuse(), Answer(403, "Forbidden")], ids=["lost", "refused"])
 async def test_shell_checkup_continues_when_partial_results_cannot_be_sent(scene, way, fault, proxy):
     injection = proxy.inject(fault, when=WRITES)
-    # The script of the echo ends at the first error that nobody looks at.
+    # The echo script exits at the first unhandled error.
     code, output = await scene.run(way, message="Hi!", delay="0")
     assert code == 0, output
     assert len(injection.hits) == 1
@@ -297,14 +297,14 @@ async def test_start_whose_response_was_lost_is_recognised_as_own(scene, proxy):
 async def test_missing_permission_to_write_results_is_reported_without_hanging(scene, way, api, namespace):
     await api.delete(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings/echo")
 
-    async def refused() -> None:
+    async def assert_rejected() -> None:
         code, output = await scene.run(way, message="Hi!")
         assert code == 2, output
         assert "403" in output
         assert "cannot patch resource" in output
 
     # The API server learns of the deletion with a short delay.
-    await eventually(refused, within=120)
+    await eventually(assert_rejected, within=120)
 
 
 @WAYS
@@ -336,16 +336,16 @@ async def test_checkup_stops_at_once_without_verdict_on_sigterm(scene, way):
             *scene.commands[way], env=environment, stdout=output, start_new_session=True
         )
 
-    async def published() -> None:
+    async def assert_published() -> None:
         assert "status.result.waiting" in await scene.data()
 
     try:
-        await eventually(published, within=60)
+        await eventually(assert_published, within=60)
         process.terminate()
         async with asyncio.timeout(30):
             assert await process.wait() == 143
     finally:
-        # What it had started in the background; in a container that ends with it.
+        # Its background processes; in a container they end with it.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     assert log.read_text().splitlines() == [
@@ -393,8 +393,8 @@ async def test_library_outside_checkup_reports_what_is_missing(tmp_path):
         assert b"run this image as a Checkup" in output
 
 
-def shown(language: str) -> str:
-    """The program that the documentation shows in a language."""
+def documented_program(language: str) -> str:
+    """Return the program that the documentation shows in a language."""
     page = (ROOT / "docs/checkup-write-your-own.md").read_text()
     found = re.search(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert found, language
@@ -404,11 +404,11 @@ def shown(language: str) -> str:
 @pytest.mark.parametrize("way", ["openssl", "python"])
 async def test_programs_in_documentation_run_as_shown(scene, way, tmp_path):
     if way == "python":
-        scene.commands[way] = [sys.executable, "-c", shown("python")]
+        scene.commands[way] = [sys.executable, "-c", documented_program("python")]
     else:
         (tmp_path / way / "getent").symlink_to(shutil.which("getent") or "")
-        scene.commands[way][-1] = shell_checkup(tmp_path, shown("sh"))[1]
-    # The API server is something to reach.
+        scene.commands[way][-1] = shell_checkup(tmp_path, documented_program("sh"))[1]
+    # The API server serves as a reachable host.
     host, port = (scene.environment[f"KUBERNETES_SERVICE_{each}"] for each in ("HOST", "PORT"))
     code, output = await scene.run(way, host=host, port=port)
     assert code == 0, output

@@ -1,6 +1,6 @@
-"""Many checkups within a minute: what they cost the controller, and that nothing polls.
+"""Many Checkups within a minute: requests and CPU of the controller, and no polling.
 
-Kubelet and checkups are played (see kit/kinds/checkups.py); the controller is the command `quintet run`.
+Pods are simulated (see kit/kinds/checkups.py); the controller is the command `quintet run`.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from kit.cli.quintet import COMMAND
 from kit.cluster.service_accounts import context
 from kit.eventually import eventually
 from kit.faults.proxy import FaultProxy, anything, matching
-from kit.kinds.checkups import PASSED, PlayedPod, an_account, create, pods
+from kit.kinds.checkups import PASSED, SimulatedPod, create, create_service_account, list_pods
 from kit.process import Program
 from quintet.apis.checkup import CHECKUPS, Checkup
 from quintet.apis.meta import Object, ObjectKey
@@ -37,7 +37,7 @@ def resident_mib(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-async def all_do(work, items) -> None:
+async def run_all(work, items) -> None:
     slots = asyncio.Semaphore(SLOTS)
 
     async def one(item) -> None:
@@ -56,7 +56,7 @@ async def all_do(work, items) -> None:
 async def test_many_checkups_need_bounded_requests_and_no_polling(
     count, quiet, checkups: Client, cluster, namespace, tmp_path, capsys
 ):
-    await an_account(checkups, namespace)
+    await create_service_account(checkups, namespace)
     async with FaultProxy(cluster.kubeconfig) as proxy:
         program = Program(
             str(COMMAND), "run", "--controllers", "checkup", "--namespace", namespace,
@@ -65,19 +65,19 @@ async def test_many_checkups_need_bounded_requests_and_no_polling(
         )  # fmt: skip
         await program.start()
         try:
-            await eventually(lambda: _synced(program), within=60)
+            await eventually(lambda: _assert_synced(program), within=60)
             before, empty = cpu_seconds(program.pid), resident_mib(program.pid)
             started = asyncio.get_running_loop().time()
-            await all_do(lambda n: create(checkups, namespace, f"many-{n}", timeout=600), range(count))
-            await _play(checkups, namespace, count)
-            await eventually(lambda: _all_passed(checkups, namespace, count), within=300.0)
+            await run_all(lambda n: create(checkups, namespace, f"many-{n}", timeout=600), range(count))
+            await _simulate_pods(checkups, namespace, count)
+            await eventually(lambda: _assert_all_passed(checkups, namespace, count), within=300.0)
             elapsed = asyncio.get_running_loop().time() - started
             cpu, memory = cpu_seconds(program.pid) - before, resident_mib(program.pid)
-            # Events are sent at a measured pace, so their last ones come after everything else.
+            # Events are rate limited, so the last ones follow everything else.
             await proxy.quiet(2.0, anything, within=120.0)
             mark = proxy.trace.mark()
             await proxy.quiet(quiet, within=30.0)
-            # On a slow machine a watch may come to its end just now, and is opened again.
+            # On a slow machine a watch may time out now and be reopened.
             polls = [each for each in proxy.trace.requests(since=mark) if each.request.verb != "watch"]
             assert polls == [], "it polls"
         finally:
@@ -90,7 +90,7 @@ async def test_many_checkups_need_bounded_requests_and_no_polling(
         reads = {name: times for name, times in seen.items() if name.split()[0] in ("get", "list")}
         reads.pop("get /version", None)
         reads.pop("list events", None)
-        assert [times for times in _asked_why(proxy).values() if not _ever_less_often(times)] == []
+        assert [times for times in _event_queries(proxy).values() if not _is_backing_off(times)] == []
         assert set(reads) == {"get configmaps"}, reads
         assert reads["get configmaps"] == count, "the results of each, once"
     with capsys.disabled():
@@ -101,47 +101,49 @@ async def test_many_checkups_need_bounded_requests_and_no_polling(
         )
 
 
-def _asked_why(proxy: FaultProxy) -> dict[str, list[float]]:
-    """When the Events of each Job were asked why it has no pod: on a busy machine it waits for one for long."""
+def _event_queries(proxy: FaultProxy) -> dict[str, list[float]]:
+    """Return when the controller listed the Events of each Job without a pod."""
     times: dict[str, list[float]] = {}
     for each in proxy.trace.requests(matching("list", "events")):
         times.setdefault(each.request.query["fieldSelector"], []).append(each.started)
     return times
 
 
-def _ever_less_often(times: list[float]) -> bool:
-    """Whether a Job was asked after when it had waited for 3 s, and again after twice as long each time."""
-    late = 3.0  # a request of a busy machine is on its way for a while
+def _is_backing_off(times: list[float]) -> bool:
+    """Return whether the Events of a Job were listed after 3 s and then after twice as long each time."""
+    late = 3.0  # requests are slow on a busy machine
     least = Limits().no_pod * (2 ** (len(times) - 1) - 1)
     return times[-1] - times[0] + late >= least
 
 
-def _synced(program: Program) -> None:
+def _assert_synced(program: Program) -> None:
     assert program.running, "\n".join(program.log)
     assert any("Caches synced" in line for line in program.log), "\n".join(program.log[-20:])
 
 
-async def _play(client: Client, namespace: str, count: int) -> None:
-    """What node and checkup do, for every pod that the Job controller makes."""
+async def _simulate_pods(client: Client, namespace: str, count: int) -> None:
+    """Do the work of node and checkup for every pod that the Job controller creates."""
     played = set[str]()
 
     async def one(pod: Object) -> None:
-        part = PlayedPod(client, pod.key)
-        await part.runs()
+        part = SimulatedPod(client, pod.key)
+        await part.start()
         job = next(owner.name for owner in pod.metadata.owner_references if owner.controller)
         await client.patch(desired.CONFIG_MAPS, ObjectKey(namespace, job), {"data": PASSED}, Object)
-        await part.ends()
+        await part.terminate()
         played.add(pod.metadata.uid)
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(400.0):
             while len(played) < count:
-                waiting = [pod for pod in await pods(client, namespace) if pod.metadata.uid not in played]
-                await all_do(one, waiting)
+                waiting = [
+                    pod for pod in await list_pods(client, namespace) if pod.metadata.uid not in played
+                ]
+                await run_all(one, waiting)
     assert len(played) == count, f"{len(played)} of {count} pods were made"
 
 
-async def _all_passed(client: Client, namespace: str, count: int) -> None:
+async def _assert_all_passed(client: Client, namespace: str, count: int) -> None:
     verdicts = Counter[str]()
     async for page in client.pages(CHECKUPS, namespace=namespace):
         verdicts.update(str(msgspec.json.decode(raw, type=Checkup).status.verdict) for raw in page.items)

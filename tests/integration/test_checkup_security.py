@@ -1,11 +1,11 @@
-"""What nobody gains through a Checkup: neither its ServiceAccount, nor its author, nor whoever was there first."""
+"""No privilege escalation through a Checkup: by its ServiceAccount, its author or existing foreign objects."""
 
 import json
 from typing import Any
 
 import pytest
 
-from kit.cluster.access_reviews import account, may
+from kit.cluster.access_reviews import is_allowed, service_account_user
 from kit.cluster.api import Api
 from kit.cluster.objects import exists
 from kit.eventually import eventually
@@ -14,15 +14,15 @@ from kit.kinds.checkups import (
     ACCOUNT,
     CHILD_TYPES,
     PATIENT,
-    PlayedPod,
+    SimulatedPod,
     a_checkup,
-    an_account,
     an_operator,
     create,
-    passes,
+    create_service_account,
     run_name,
-    with_reason,
-    with_verdict,
+    run_to_success,
+    wait_for_reason,
+    wait_for_verdict,
 )
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, Resource
@@ -36,22 +36,22 @@ async def test_service_account_can_write_its_results_and_nothing_else(
     checkup_operator, checkups: Client, api: Api, namespace
 ):
     key = await create(checkups, namespace, "modest")
-    await PlayedPod.of(checkups, key)
-    name, user = await run_name(checkups, key), account(namespace, ACCOUNT)
+    await SimulatedPod.wait_for(checkups, key)
+    name, user = await run_name(checkups, key), service_account_user(namespace, ACCOUNT)
     table = {
         (verb, name): verb in ("get", "update", "patch")
         for verb in ("get", "update", "patch", "delete", "list", "watch", "create", "deletecollection")
     }
     table |= {(verb, "other"): False for verb in ("get", "update", "patch", "delete")}
 
-    async def as_wanted() -> None:
+    async def assert_desired() -> None:
         seen = {
-            (verb, which): await may(api, user, verb, "configmaps", namespace=namespace, name=which)
+            (verb, which): await is_allowed(api, user, verb, "configmaps", namespace=namespace, name=which)
             for verb, which in table
         }
         assert seen == table
 
-    await eventually(as_wanted)  # a new right takes a moment to count
+    await eventually(assert_desired)  # a new permission takes effect with a delay
     others = [
         (verb, resource, group)
         for resource, group in (("secrets", ""), ("pods", ""), ("jobs", "batch"), ("checkups", "kiagnose.io"),
@@ -61,7 +61,7 @@ async def test_service_account_can_write_its_results_and_nothing_else(
     gained = [
         (verb, resource)
         for verb, resource, group in others
-        if await may(api, user, verb, resource, group=group, namespace=namespace, name=name)
+        if await is_allowed(api, user, verb, resource, group=group, namespace=namespace, name=name)
     ]
     assert gained == []
 
@@ -91,33 +91,33 @@ def _foreign(resource: Resource, name: str) -> dict[str, Any]:
 async def test_existing_foreign_object_is_never_adopted_changed_or_granted(
     resource, checkups: Client, cluster, api: Api, namespace
 ):
-    await an_account(checkups, namespace)
+    await create_service_account(checkups, namespace)
     key = await create(checkups, namespace, "late", timeout=60)
     name = await run_name(checkups, key)
     await checkups.create(resource, _foreign(resource, name), Object, namespace=namespace)
     where = ObjectKey(namespace, name)
     before = await checkups.get(resource, where, dict[str, Any])
     async with an_operator(cluster.kubeconfig, namespace=namespace) as operator:
-        waiting = await with_reason(checkups, key, "ForeignObject")
+        waiting = await wait_for_reason(checkups, key, "ForeignObject")
         assert f"{resource.kind} {where} exists and is not controlled" in waiting.status.message
         with operator.clock.running_fast():
-            await with_verdict(checkups, key, "InfraError")
+            await wait_for_verdict(checkups, key, "InfraError")
         after = await checkups.get(resource, where, dict[str, Any])
-        if resource != desired.JOBS:  # the Job controller writes into any Job
+        if resource != desired.JOBS:  # the Job controller writes to every Job
             assert after == before
-        user = account(namespace, ACCOUNT)
+        user = service_account_user(namespace, ACCOUNT)
         if resource == desired.CONFIG_MAPS:
-            granted = await may(api, user, "update", "configmaps", namespace=namespace, name=name)
+            granted = await is_allowed(api, user, "update", "configmaps", namespace=namespace, name=name)
             assert not granted, "granted a foreign ConfigMap"
             assert not await exists(checkups, desired.ROLES, where)
-        assert not await may(api, user, "get", "secrets", namespace=namespace, name="any")
+        assert not await is_allowed(api, user, "get", "secrets", namespace=namespace, name="any")
         await checkups.delete(CHECKUPS, key)
 
-        async def gone() -> None:
+        async def assert_gone() -> None:
             assert not await exists(checkups, CHECKUPS, key)
 
-        await eventually(gone)
-        assert await exists(checkups, resource, where), "somebody else's object was deleted"
+        await eventually(assert_gone)
+        assert await exists(checkups, resource, where), "a foreign object was deleted"
 
 
 async def test_changed_role_and_binding_are_restored_before_job_starts(
@@ -132,37 +132,37 @@ async def test_changed_role_and_binding_are_restored_before_job_starts(
     await checkups.patch(desired.ROLES, where, {"rules": everything}, Object)
     await checkups.patch(desired.ROLE_BINDINGS, where, {"subjects": stranger}, Object)
 
-    async def put_right() -> None:
+    async def assert_restored() -> None:
         role = await checkups.get(desired.ROLES, where, dict[str, Any])
         binding = await checkups.get(desired.ROLE_BINDINGS, where, dict[str, Any])
         assert [rule["resources"] for rule in role["rules"]] == [["configmaps"]]
         assert [subject["name"] for subject in binding["subjects"]] == [ACCOUNT]
 
-    # A change of the last moment is seen by nobody: the Job may come once both have been heard of.
-    await eventually(put_right)
+    # Wait until the operator has seen both changes before the Job is created.
+    await eventually(assert_restored)
     assert not await exists(checkups, desired.JOBS, where)
     refusal.remove()
-    await PlayedPod.of(checkups, key)
-    await put_right()
+    await SimulatedPod.wait_for(checkups, key)
+    await assert_restored()
 
 
 async def test_checkup_continues_when_foreign_object_is_deleted(checkups: Client, cluster, namespace):
-    await an_account(checkups, namespace)
+    await create_service_account(checkups, namespace)
     key = await create(checkups, namespace, "late", timeout=300)
     name = await run_name(checkups, key)
     await checkups.create(
         desired.CONFIG_MAPS, _foreign(desired.CONFIG_MAPS, name), Object, namespace=namespace
     )
     async with an_operator(cluster.kubeconfig, namespace=namespace):
-        await with_reason(checkups, key, "ForeignObject")
+        await wait_for_reason(checkups, key, "ForeignObject")
         await checkups.delete(desired.CONFIG_MAPS, ObjectKey(namespace, name))
-        await passes(checkups, key)
-        await with_verdict(checkups, key, "Passed")
+        await run_to_success(checkups, key)
+        await wait_for_verdict(checkups, key, "Passed")
 
 
 @pytest.fixture(scope="module")
 async def policed(checkups: Client, api: Api):
-    """The admission policies, as they are installed: once, for a new one takes a moment to bite."""
+    """The admission policies as they are installed, once per file, because a new policy takes effect with a delay."""
     path = "/apis/admissionregistration.k8s.io/v1"
     made = []
     try:
@@ -203,19 +203,22 @@ OVERLAY = {"spec": {"nodeSelector": {"a": "b"}}}
 @pytest.mark.parametrize(
     ("rules", "spec", "want"),
     [
-        pytest.param([], {}, "you need the right to use that ServiceAccount", id="neither right"),
-        pytest.param([USE], {}, None, id="may use the account"),
+        pytest.param([], {}, "you need the right to use that ServiceAccount", id="no permission"),
+        pytest.param([USE], {}, None, id="permission to use the ServiceAccount"),
         pytest.param(
-            [USE], {"serviceAccountName": "admin"}, "you need the right to use", id="may use another account"
+            [USE],
+            {"serviceAccountName": "admin"},
+            "you need the right to use",
+            id="permission to use another ServiceAccount",
         ),
-        pytest.param([PODS_RIGHT], {}, None, id="may create pods"),
+        pytest.param([PODS_RIGHT], {}, None, id="permission to create pods"),
         pytest.param(
             [USE],
             {"template": OVERLAY},
             "spec.template decides what runs in pods",
-            id="no template by use alone",
+            id="template without permission to create pods",
         ),
-        pytest.param([PODS_RIGHT], {"template": OVERLAY}, None, id="a template with pods"),
+        pytest.param([PODS_RIGHT], {"template": OVERLAY}, None, id="template with permission to create pods"),
     ],
 )
 async def test_user_needs_permission_for_service_account_of_checkup(
@@ -224,7 +227,7 @@ async def test_user_needs_permission_for_service_account_of_checkup(
     await grant(api, namespace, "ann", CHECKUP_RIGHT, *rules)
     await grant(api, namespace, "nobody", CHECKUP_RIGHT)
 
-    async def judged(user: str, want: str | None, **spec: Any) -> None:
+    async def assert_decision(user: str, want: str | None, **spec: Any) -> None:
         body = json.dumps(a_checkup("asked", **spec))
         done = cluster.kubectl(
             "create", "--dry-run=server", "-n", namespace, "--as", user, "-f", "-", input=body
@@ -232,9 +235,11 @@ async def test_user_needs_permission_for_service_account_of_checkup(
         assert (done.returncode == 0) == (want is None), done.stderr
         assert want is None or want in done.stderr, done.stderr
 
-    # Who has neither right is refused once the policies bite: until then everybody is let in.
-    await eventually(lambda: judged("nobody", "you need the right to use that ServiceAccount"))
-    await eventually(lambda: judged("ann", want, **spec))  # a new right takes a moment to count
+    # Without both permissions the user is rejected once the policies take effect; until then everybody is admitted.
+    await eventually(lambda: assert_decision("nobody", "you need the right to use that ServiceAccount"))
+    await eventually(
+        lambda: assert_decision("ann", want, **spec)
+    )  # a new permission takes effect with a delay
 
 
 async def test_controller_has_exactly_the_permissions_that_it_grants():
@@ -245,37 +250,35 @@ async def test_controller_has_exactly_the_permissions_that_it_grants():
     assert all("*" not in right.resources for right in PERMISSIONS)
 
 
-async def test_declared_permissions_suffice_for_whole_lifecycle(
-    checkups: Client, proxy, namespace, tmp_path
-):
-    await an_account(checkups, namespace)
+async def test_declared_permissions_suffice_for_whole_lifecycle(checkups: Client, proxy, namespace, tmp_path):
+    await create_service_account(checkups, namespace)
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     async with an_operator(kubeconfig, namespace=namespace, limits=PATIENT):
         good = await create(checkups, namespace, "good")
-        await passes(checkups, good)
-        await with_verdict(checkups, good, "Passed")
+        await run_to_success(checkups, good)
+        await wait_for_verdict(checkups, good, "Passed")
         bad = await create(checkups, namespace, "bad", timeout=1)
-        await (await PlayedPod.of(checkups, bad)).runs()
-        await with_verdict(checkups, bad, "TimedOut")
+        await (await SimulatedPod.wait_for(checkups, bad)).start()
+        await wait_for_verdict(checkups, bad, "TimedOut")
         await checkups.patch(
             CHECKUPS, good, {"metadata": {"annotations": {"kiagnose.io/rerun": "1"}}}, Object
         )
-        await passes(checkups, good, 2)
-        await with_verdict(checkups, good, "Passed", run=2)
+        await run_to_success(checkups, good, 2)
+        await wait_for_verdict(checkups, good, "Passed", run=2)
         for key in (good, bad):
             await checkups.delete(CHECKUPS, key)
 
-        async def gone() -> None:
+        async def assert_gone() -> None:
             assert not await exists(checkups, CHECKUPS, good)
             assert not await exists(checkups, CHECKUPS, bad)
 
-        await eventually(gone)
+        await eventually(assert_gone)
     refused = [str(exchange) for exchange in proxy.trace if exchange.status == 403]
     assert refused == []
 
 
 async def test_controller_without_patch_permission_cannot_grant_it(checkups: Client, api: Api, namespace):
-    """Why the rights of the design's appendix cannot work: the API server lets nobody grant what they lack."""
+    """The permissions in the design's appendix cannot work: nobody can grant permissions that they lack."""
     await grant(
         api, namespace, "poor",
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "update", "delete"]},
@@ -291,13 +294,13 @@ async def test_controller_without_patch_permission_cannot_grant_it(checkups: Cli
     url = f"{api.server}/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"
     body = {"metadata": {"name": "x"}, "rules": [rule]}
 
-    async def refused() -> None:
+    async def assert_rejected() -> None:
         async with api.session.post(url, json=body, headers=headers) as answer:
             said = await answer.text()
         assert answer.status == 403, said
         assert "attempting to grant RBAC permissions not currently held" in said
 
-    await eventually(refused)  # a new right takes a moment to count
+    await eventually(assert_rejected)  # a new permission takes effect with a delay
 
 
 async def test_results_configmap_is_created_once_and_never_written_by_controller(
@@ -310,14 +313,14 @@ async def test_results_configmap_is_created_once_and_never_written_by_controller
     )
     key = await create(checkups, namespace, "once")
     where = ObjectKey(namespace, await run_name(checkups, key))
-    await PlayedPod.of(checkups, key)
-    # The checkup wrote its own data in place of ours, and nobody has noted yet that its Job is there.
+    await SimulatedPod.wait_for(checkups, key)
+    # The checkup replaced our data, and the status does not list its Job yet.
     await checkups.patch(
         desired.CONFIG_MAPS, where, {"data": {"spec.timeout": None, "status.succeeded": "true"}}, Object
     )
     trouble.remove()
-    await passes(checkups, key)
-    await with_verdict(checkups, key, "Passed")
+    await run_to_success(checkups, key)
+    await wait_for_verdict(checkups, key, "Passed")
     writes = [
         str(exchange.request)
         for exchange in proxy.trace.writes()

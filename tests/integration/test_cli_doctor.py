@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from kit.background import meanwhile
+from kit.background import run_in_background
 from kit.cli.quintet import COMMAND, with_webhooks
 from kit.cluster.api import Api, RefusedError
-from kit.cluster.control_plane import definitions_served
+from kit.cluster.control_plane import wait_for_crds
 from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.kinds.suite import NAMES, a_flavour, register_webhooks, removal_finished, suite_operator_at
+from kit.kinds.suite import NAMES, a_flavour, register_webhooks, suite_operator_at, wait_until_removed
 from quintet import __version__
 from quintet.apis.suite import QUINTET
 from quintet.local.cluster import Cluster
@@ -53,7 +53,7 @@ def failed(checks: Checks) -> list[tuple[str, str]]:
 
 @pytest.fixture(autouse=True)
 async def _removal_finished(bare: Api) -> None:
-    await removal_finished(bare, NAMESPACE)
+    await wait_until_removed(bare, NAMESPACE)
 
 
 @contextlib.asynccontextmanager
@@ -182,11 +182,11 @@ async def test_an_installation_that_works_is_all_good_news_and_what_is_taken_awa
     async with (
         suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, "q:1"), __version__),
         SimulatedNode(bare, namespace=NAMESPACE).running(),
-        meanwhile(register_webhooks(bare)),
+        run_in_background(register_webhooks(bare)),
     ):
         waited = await quintet("wait", "--timeout", "400", "--kubeconfig", own.kubeconfig)
         assert waited.returncode == 0, waited.stderr
-        await definitions_served(own)
+        await wait_for_crds(own)
 
         code, checks = await doctor("--kubeconfig", own.kubeconfig)
         assert (code, failed(checks)) == (1, [("webhooks", "registered")]), checks

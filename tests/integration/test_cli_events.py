@@ -7,7 +7,7 @@ import pytest
 
 from kit.cli.commands import Person
 from kit.eventually import eventually
-from kit.kinds.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
+from kit.kinds.jsonservers import a_jsonserver, install, jsonserver_operator, wait_for_state
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
 from quintet.runtime.events import EVENTS
@@ -19,7 +19,7 @@ async def person(client, api, cluster, namespace):
     await install(client)
     await client.create(JSONSERVERS, a_jsonserver("app-books"), Object, namespace=namespace)
     async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
-        await in_state(client, ObjectKey(namespace, "app-books"), "Synced")
+        await wait_for_state(client, ObjectKey(namespace, "app-books"), "Synced")
 
         async def told():
             """Each program writes its Events when it gets round to it."""

@@ -3,7 +3,7 @@
 import pytest
 
 from kit.cli.invoke import works
-from kit.kinds.controllers import define
+from kit.kinds.controllers import install_crds
 from quintet.apis.suite import QUINTET
 from quintet.components import CUSTOM_RESOURCES
 from quintet.kube.client import Client
@@ -14,7 +14,7 @@ KINDS = [kind.resource.kind for kind in (QUINTET, *CUSTOM_RESOURCES)]
 
 @pytest.fixture(scope="module")
 async def all_kinds(client: Client) -> None:
-    await define(client, QUINTET)
+    await install_crds(client, QUINTET)
 
 
 @pytest.mark.parametrize("options", [(), ("--full",)], ids=["brief", "full"])

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from kit.cli.invoke import works
-from kit.cluster.objects import missing
+from kit.cluster.objects import find_differences
 from kit.eventually import eventually
 from kit.kinds import checkups, eventingbackends, jsonservers, statefulclusters
 from kit.nats.server import NatsServer
@@ -45,7 +45,7 @@ async def assert_made(client: Client, namespace: str, wanted: list[JsonObject]) 
     for body in wanted:
         key = ObjectKey(namespace, body["metadata"]["name"])
         seen = await client.get(TYPES[body["kind"]], key, dict[str, Any])
-        assert missing(body, seen) == [], f"{body['kind']} {key}"
+        assert find_differences(body, seen) == [], f"{body['kind']} {key}"
 
 
 async def test_of_a_jsonserver(client: Client, cluster, namespace: str):
@@ -54,7 +54,7 @@ async def test_of_a_jsonserver(client: Client, cluster, namespace: str):
     wanted = await previewed(body, namespace)
     async with jsonservers.jsonserver_operator(cluster.kubeconfig, namespace=namespace):
         await client.create(jsonservers.JSONSERVERS, body, Object, namespace=namespace)
-        await jsonservers.in_state(client, ObjectKey(namespace, "app-books"), "Synced")
+        await jsonservers.wait_for_state(client, ObjectKey(namespace, "app-books"), "Synced")
     assert len(wanted) == len(jsonservers.CHILD_TYPES)
     await assert_made(client, namespace, wanted)
 
@@ -64,7 +64,7 @@ async def test_of_a_checkup(checkup_operator, checkups_client: Client, namespace
     wanted = await previewed(body, namespace)
     made = await checkups_client.create(checkups.CHECKUPS, body, Object, namespace=namespace)
     uid = made.metadata.uid
-    await checkups.PlayedPod.of(checkups_client, made.key)
+    await checkups.SimulatedPod.wait_for(checkups_client, made.key)
 
     digest = object_name("hello", uid, 1).rpartition("-")[2]
     known = json.loads(json.dumps(wanted).replace("<digest>", digest).replace("<uid>", uid))
@@ -85,12 +85,12 @@ async def test_of_a_statefulcluster(cluster_operator, simulated_node, clusters: 
 
     async def assert_all() -> None:
         text = json.dumps(wanted).replace("<uid>", found.metadata.uid)
-        pods = await statefulclusters.pods(clusters, namespace)
+        pods = await statefulclusters.list_pods(clusters, namespace)
         assert len(pods) == 2, statefulclusters.names(pods)
         for number, pod in enumerate(pods, 1):
             text = text.replace(f"<{number}>", pod["metadata"]["labels"]["enge.me/claim-group"])
         await assert_made(clusters, namespace, json.loads(text))
-        assert len(await statefulclusters.claims(clusters, namespace)) == 2
+        assert len(await statefulclusters.list_claims(clusters, namespace)) == 2
 
     await eventually(assert_all, within=120)
 
@@ -109,7 +109,7 @@ async def test_of_a_backend_with_a_server(
         wanted = [each for each in wanted if each["metadata"]["name"] == "any-nats"]
         assert own < {each["kind"] for each in wanted}
     else:
-        await eventingbackends.ready(client, key)
+        await eventingbackends.wait_until_ready(client, key)
         assert len(wanted) == len(await eventingbackends.children(client, namespace))
     await eventually(lambda: assert_made(client, namespace, wanted), within=120)
 

@@ -11,7 +11,7 @@ from kit.cli.commands import Person
 from kit.cluster.control_plane import fresh_namespace
 from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.kinds.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
+from kit.kinds.jsonservers import a_jsonserver, install, jsonserver_operator, wait_for_state
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
 from quintet.runtime.events import EVENTS
@@ -54,7 +54,7 @@ async def at_work(client, cluster, api, namespace):
     body = a_jsonserver("app-books", config=f'{{"people": [{{"id": 1, "key": "{IN_DATA}"}}]}}')
     await client.create(JSONSERVERS, body, Object, namespace=namespace)
     async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
-        await in_state(client, ObjectKey(namespace, "app-books"), "Synced", within=120.0)
+        await wait_for_state(client, ObjectKey(namespace, "app-books"), "Synced", within=120.0)
 
         async def available() -> None:
             for name in ("quintet", "app-books"):

@@ -8,13 +8,13 @@ from kit.cli.invoke import quintet, works
 from kit.kinds.checkups import (
     CHECKUPS,
     PATIENT,
-    PlayedPod,
-    an_account,
+    SimulatedPod,
     an_operator,
     create,
+    create_service_account,
     get,
-    passes,
-    with_verdict,
+    run_to_success,
+    wait_for_verdict,
 )
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
@@ -24,18 +24,18 @@ from quintet.local.cluster import Cluster
 @pytest.fixture
 async def passed(checkups: Client, cluster: Cluster, namespace: str):
     """A Checkup that has passed, and its controller."""
-    await an_account(checkups, namespace)
+    await create_service_account(checkups, namespace)
     async with an_operator(cluster.kubeconfig, limits=PATIENT, namespace=namespace):
         key = await create(checkups, namespace, "hello")
-        await passes(checkups, key)
-        await with_verdict(checkups, key, "Passed")
+        await run_to_success(checkups, key)
+        await wait_for_verdict(checkups, key, "Passed")
         yield key
 
 
 async def test_it_waits_for_the_verdict_of_the_new_run(passed: ObjectKey, checkups: Client, cluster: Cluster):
     where = ("-n", passed.namespace, "--kubeconfig", cluster.kubeconfig)
     waiting = asyncio.create_task(quintet("rerun", "hello", "-w", "--timeout", 120, *where))
-    await passes(checkups, passed, run=2)
+    await run_to_success(checkups, passed, run=2)
     said = await waiting
     assert said.code == 0, said.shown
     assert said.out.startswith("checkup/hello Passed: run 2: CheckupSucceeded: ")
@@ -45,9 +45,9 @@ async def test_it_waits_for_the_verdict_of_the_new_run(passed: ObjectKey, checku
 async def test_a_run_that_does_not_pass_ends_with_one(passed: ObjectKey, checkups: Client, cluster: Cluster):
     where = ("-n", passed.namespace, "--kubeconfig", cluster.kubeconfig)
     waiting = asyncio.create_task(quintet("rerun", "checkup/hello", "-w", "--timeout", 120, *where))
-    pod = await PlayedPod.of(checkups, passed, 2)
-    await pod.runs()
-    await pod.ends(3)
+    pod = await SimulatedPod.wait_for(checkups, passed, 2)
+    await pod.start()
+    await pod.terminate(3)
     said = await waiting
     assert said.code == 1, said.shown
     assert said.out.startswith("checkup/hello Failed: run 2: ContainerFailed: "), said.shown

@@ -10,7 +10,7 @@ from kit.cli.commands import Person
 from kit.cluster.control_plane import fresh_namespace
 from kit.eventually import eventually
 from kit.kinds.checkups import a_checkup
-from kit.kinds.jsonservers import a_jsonserver, in_state, install, jsonserver_operator
+from kit.kinds.jsonservers import a_jsonserver, install, jsonserver_operator, wait_for_state
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
@@ -41,7 +41,7 @@ async def at_work(client, cluster, namespace):
 
         async def counted():
             """From here on nothing changes by itself: its pod is there, and there is no node for it."""
-            found = await in_state(client, ObjectKey(namespace, "app-books"), "Synced")
+            found = await wait_for_state(client, ObjectKey(namespace, "app-books"), "Synced")
             assert found.status.replicas == 1, found.status
 
         await eventually(counted, within=120.0)

@@ -15,7 +15,7 @@ import pytest
 
 from kit.cli.invoke import quintet, works
 from kit.cluster.api import Api
-from kit.cluster.objects import exists, gone
+from kit.cluster.objects import exists, wait_until_gone
 from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
 from kit.faults.proxy import Exchange, FaultProxy
@@ -103,7 +103,7 @@ async def jsonserver(place: Place) -> AsyncIterator[Story]:
         yield Story(
             JSONSERVERS,
             create,
-            lambda key: jsonservers.in_state(client, key, "Synced"),
+            lambda key: jsonservers.wait_for_state(client, key, "Synced"),
             lambda key: deleted_child(client, DEPLOYMENTS, key),
             lambda key: assert_there(client, DEPLOYMENTS, key),
         )
@@ -113,11 +113,11 @@ async def jsonserver(place: Place) -> AsyncIterator[Story]:
 async def checkup(place: Place) -> AsyncIterator[Story]:
     client = place.client
     await checkups.install(client)
-    await checkups.an_account(client, place.namespace)
+    await checkups.create_service_account(client, place.namespace)
 
     async def passed(key: ObjectKey) -> None:
-        await checkups.passes(client, key)
-        await checkups.with_verdict(client, key, "Passed")
+        await checkups.run_to_success(client, key)
+        await checkups.wait_for_verdict(client, key, "Passed")
 
     async def again(key: ObjectKey) -> None:
         await client.patch(CHECKUPS, key, {"metadata": {"annotations": {RERUN: "again"}}}, Object)
@@ -140,7 +140,7 @@ async def checkup(place: Place) -> AsyncIterator[Story]:
 async def casconfig(place: Place) -> AsyncIterator[Story]:
     client, namespace = place.client, place.namespace
     await casconfigs.install(client)
-    await casconfigs.an_account(place.api, namespace)
+    await casconfigs.create_service_account(place.api, namespace)
 
     async def target(name: str) -> None:
         await client.create(DEPLOYMENTS, casconfigs.a_deployment(name), Object, namespace=namespace)
@@ -159,7 +159,7 @@ async def casconfig(place: Place) -> AsyncIterator[Story]:
         yield Story(
             CASCONFIGS,
             create,
-            lambda key: casconfigs.applied(client, key, 1),
+            lambda key: casconfigs.wait_until_applied(client, key, 1),
             lambda key: target(f"{key.name}-2"),
             injected,
         )
@@ -195,7 +195,7 @@ async def statefulcluster(place: Place) -> AsyncIterator[Story]:
         SimulatedNode(place.api, namespace=namespace).running(),
         statefulclusters.statefulcluster_operator(place.kubeconfig, namespace=namespace),
     ):
-        settled = statefulclusters.settled
+        settled = statefulclusters.wait_until_settled
         yield Story(
             statefulclusters.STATEFULCLUSTERS, create, lambda key: settled(client, key), kill, replaced
         )
@@ -205,7 +205,7 @@ async def statefulcluster(place: Place) -> AsyncIterator[Story]:
 async def eventingbackend(place: Place) -> AsyncIterator[Story]:
     client, namespace = place.client, place.namespace
     await eventingbackends.install(client)
-    await eventingbackends.may_read_secrets(client, namespace)
+    await eventingbackends.allow_reading_secrets(client, namespace)
 
     def publisher(key: ObjectKey) -> ObjectKey:
         return ObjectKey(namespace, f"{key.name}-publisher-proxy")
@@ -220,7 +220,7 @@ async def eventingbackend(place: Place) -> AsyncIterator[Story]:
             lambda name: eventingbackends.create(
                 client, namespace, name, url=nats.url, streamName=name, streamSubjectPrefix=name
             ),
-            lambda key: eventingbackends.ready(client, key),
+            lambda key: eventingbackends.wait_until_ready(client, key),
             lambda key: deleted_child(client, DEPLOYMENTS, publisher(key)),
             lambda key: assert_there(client, DEPLOYMENTS, publisher(key)),
         )
@@ -252,7 +252,7 @@ async def subscription(place: Place) -> AsyncIterator[Story]:
         yield Story(
             SUBSCRIPTIONS,
             create,
-            lambda key: scene.found(key.name, "DispatcherNotPulling"),
+            lambda key: scene.wait_for_reason(key.name, "DispatcherNotPulling"),
             delete,
             back,
         )
@@ -329,7 +329,7 @@ async def test_nothing_is_written_about_a_suspended_object_until_it_is_resumed_o
 
         await suspend(place, story, tended)
         await place.client.delete(story.resource, tended)
-        await gone(place.client, story.resource, tended, within=120)
+        await wait_until_gone(place.client, story.resource, tended, within=120)
 
 
 async def test_an_object_that_is_suspended_from_the_start_is_not_begun(place: Place):
@@ -353,7 +353,7 @@ async def test_reconcile_makes_a_controller_look_at_what_nobody_tells_it(place: 
     """The server of a backend is asked once an hour here, so only who asks for it has a stream put back."""
     client, name = place.client, "app-left"
     await eventingbackends.install(client)
-    await eventingbackends.may_read_secrets(client, place.namespace)
+    await eventingbackends.allow_reading_secrets(client, place.namespace)
     seldom = Timing(while_ready=3600.0, first_retry=0.1, last_retry=0.5)
     async with (
         a_nats_server(place.folder / "nats") as nats,
@@ -361,8 +361,8 @@ async def test_reconcile_makes_a_controller_look_at_what_nobody_tells_it(place: 
         eventingbackends.an_operator(place.kubeconfig, namespace=place.namespace, timing=seldom),
     ):
         key = await eventingbackends.create(client, place.namespace, name, url=nats.url, streamName="events")
-        await eventingbackends.ready(client, key)
-        async with eventingbackends.jetstream_of(nats.url) as jetstream:
+        await eventingbackends.wait_until_ready(client, key)
+        async with eventingbackends.connect_jetstream(nats.url) as jetstream:
             await jetstream.delete_stream("events")
             where = ("--kubeconfig", place.cluster.kubeconfig, "-n", place.namespace)
 
@@ -420,12 +420,12 @@ async def test_a_suspended_installation_is_left_alone_until_it_is_resumed(
     flavour = suite.a_flavour(place.namespace)
     path = DEPLOYMENTS.path(place.namespace)
     async with (
-        suite.prepared(place.api, flavour) as token,
+        suite.installed_operator(place.api, flavour) as token,
         suite.suite_operator(place.proxy, token, place.folder, flavour),
     ):
-        await suite.wanted(place.api, controllers=["checkup"])
-        await suite.settled(place.client)
-        (deployment,) = await suite.owned(place.api, path)
+        await suite.apply_quintet(place.api, controllers=["checkup"])
+        await suite.wait_until_settled(place.client)
+        (deployment,) = await suite.list_owned(place.api, path)
         where = ("--kubeconfig", place.cluster.kubeconfig)
         await works("suspend", "quintet", "quintet", *where)
         await place.proxy.trace.wait_for(heard, since=0, within=120)
@@ -435,11 +435,11 @@ async def test_a_suspended_installation_is_left_alone_until_it_is_resumed(
         await place.proxy.quiet(1.0)
 
         assert [str(each) for each in place.proxy.trace.writes(since=mark)] == []
-        assert await suite.owned(place.api, path) == []
+        assert await suite.list_owned(place.api, path) == []
 
         await works("resume", "quintet", "quintet", *where)
 
         async def back() -> None:
-            assert await suite.owned(place.api, path) == [deployment]
+            assert await suite.list_owned(place.api, path) == [deployment]
 
         await eventually(back, within=120)

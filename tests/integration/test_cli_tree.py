@@ -8,7 +8,7 @@ from kit.cli.commands import Person
 from kit.eventually import eventually
 from kit.kinds import eventingbackends as eventing
 from kit.kinds import statefulclusters
-from kit.kinds.casconfigs import DEPLOYMENTS, a_deployment, a_policy, applied
+from kit.kinds.casconfigs import DEPLOYMENTS, a_deployment, a_policy, wait_until_applied
 from kit.kinds.casconfigs import create as a_config
 from kit.kinds.jsonservers import a_jsonserver, install, jsonserver_operator
 from quintet.apis.jsonserver import JSONSERVERS
@@ -65,7 +65,7 @@ async def test_the_targets_of_a_config_are_shown_from_its_status(
     await casconfigs.create(DEPLOYMENTS, a_deployment("books"), Object, namespace=namespace)
     policy = a_policy("all", include={"kinds": ["Deployment"]}, labels={"x": "y"})
     key = await a_config(casconfigs, namespace, "logging", policy)
-    await applied(casconfigs, key, 1)
+    await wait_until_applied(casconfigs, key, 1)
     shown = await Person(cluster.kubeconfig, namespace).sees("tree", "casc", "logging")
     assert "└── Deployment books (target)  Applied" in shown
 
@@ -87,8 +87,8 @@ async def test_claims_that_outlive_their_owner_are_shown_with_the_pod_that_uses_
 
 async def test_a_backend_is_shown_with_the_subscriptions_that_use_it(backends, cluster, namespace):
     await eventing.create(backends, namespace, "events")
-    await eventing.a_subscription(backends, namespace, "orders", "events")
-    await eventing.a_subscription(backends, namespace, "others", "elsewhere")
+    await eventing.create_subscription(backends, namespace, "orders", "events")
+    await eventing.create_subscription(backends, namespace, "others", "elsewhere")
     shown = await Person(cluster.kubeconfig, namespace).sees("tree", "evb", "events")
     assert shown.splitlines() == [
         "EventingBackend events  not yet ready (NoStatus)",

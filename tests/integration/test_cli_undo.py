@@ -10,10 +10,10 @@ from kit.kinds.casconfigs import (
     DEPLOYMENTS,
     a_deployment,
     a_policy,
-    applied,
+    comparable_fields,
     create,
     get,
-    plain,
+    wait_until_applied,
 )
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
@@ -26,7 +26,7 @@ async def a_target(client: Client, namespace: str) -> dict[str, Any]:
 
 
 async def seen(client: Client, namespace: str) -> dict[str, Any]:
-    return plain(await client.get(DEPLOYMENTS, ObjectKey(namespace, "books"), dict[str, Any]))
+    return comparable_fields(await client.get(DEPLOYMENTS, ObjectKey(namespace, "books"), dict[str, Any]))
 
 
 async def test_it_waits_until_all_is_as_it_was_and_nothing_comes_back_before_it_is_told_so(
@@ -34,7 +34,7 @@ async def test_it_waits_until_all_is_as_it_was_and_nothing_comes_back_before_it_
 ):
     before = await a_target(casconfigs, namespace)
     key = await create(casconfigs, namespace, "gold", a_policy(labels={"tier": "gold"}, envs={"A": "1"}))
-    await applied(casconfigs, key, 1)
+    await wait_until_applied(casconfigs, key, 1)
     injected = await seen(casconfigs, namespace)
     assert injected != before
     where = ("-n", namespace, "--kubeconfig", cluster.kubeconfig)
@@ -55,7 +55,7 @@ async def test_it_waits_until_all_is_as_it_was_and_nothing_comes_back_before_it_
     (step,) = [line for line in said.err.splitlines() if line.startswith("to have it back: ")]
     patch = step.partition("-p ")[2].strip("'")
     cluster.kubectl("patch", "-n", namespace, "casc", "gold", "--type=merge", "-p", patch)
-    await applied(casconfigs, key, 1)
+    await wait_until_applied(casconfigs, key, 1)
     assert (await seen(casconfigs, namespace))["labels"]["tier"] == "gold"
 
 
@@ -64,7 +64,7 @@ async def test_a_dry_run_lists_what_would_be_undone(
 ):
     await a_target(casconfigs, namespace)
     key = await create(casconfigs, namespace, "gold", a_policy(labels={"tier": "gold"}))
-    await applied(casconfigs, key, 1)
+    await wait_until_applied(casconfigs, key, 1)
     said = await works(
         "undo", "casconfig/gold", "--dry-run", "-n", namespace, "--kubeconfig", cluster.kubeconfig
     )

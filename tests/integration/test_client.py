@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kit.cluster.api import Api
-from kit.cluster.client import CONFIG_MAPS, ConfigMap, a_config_map, connected
+from kit.cluster.client import CONFIG_MAPS, ConfigMap, a_config_map, connect
 from kit.eventually import eventually
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.kube.client import JSON, PODS, Client, WatchEvent, decode_watch_event
@@ -41,7 +41,7 @@ class Budget(Object, frozen=True):
 
 @pytest.fixture
 async def client(cluster: Cluster) -> AsyncIterator[Client]:
-    async with connected(cluster.kubeconfig) as ready:
+    async with connect(cluster.kubeconfig) as ready:
         yield ready
 
 
@@ -79,7 +79,9 @@ async def test_pages_contain_every_object_once(client: Client, namespace: str):
     assert [
         msgspec.json.decode(item, type=ConfigMap).key.name for page in pages for item in page.items
     ] == want
-    assert len({page.metadata.resource_version for page in pages}) == 1, "all pages are of one moment"
+    assert len({page.metadata.resource_version for page in pages}) == 1, (
+        "pages have different resource versions"
+    )
 
 
 @pytest.mark.parametrize("metadata_only", [True, False])
@@ -89,14 +91,14 @@ async def test_empty_list_is_one_page_without_items(client: Client, namespace: s
 
 
 async def test_list_accepts_field_selector_and_cached_resource_version(client: Client, basket: ConfigMap):
-    async def narrowed() -> None:
+    async def assert_selected() -> None:
         chosen = client.pages(
             CONFIG_MAPS, namespace=basket.key.namespace, fields="metadata.name=basket", resource_version="0"
         )
         pages = [page async for page in chosen]
         assert [len(page.items) for page in pages] == [1]
 
-    await eventually(narrowed)  # a cache may be a moment behind what was just written
+    await eventually(assert_selected)  # the cache may lag behind the write
 
 
 async def test_replace_overwrites_whole_object(client: Client, basket: ConfigMap):
@@ -114,7 +116,7 @@ async def test_apply_creates_object_and_owns_only_its_fields(client: Client, api
 
     after = await one.apply(CONFIG_MAPS, key, a_config_map("applied", apples="2"), ConfigMap)
 
-    assert after.data == {"apples": "2", "plums": "3"}, "what we dropped is gone, what others have stays"
+    assert after.data == {"apples": "2", "plums": "3"}, "fields of another manager changed"
     seen = await api.get(f"/api/v1/namespaces/{namespace}/configmaps/applied")
     assert {entry["manager"] for entry in seen["metadata"]["managedFields"]} == {"one", "other"}
 
@@ -193,13 +195,13 @@ async def test_delete_with_matching_preconditions_deletes(client: Client, basket
 
 @pytest.fixture
 async def pod(client: Client, api: Api, namespace: str) -> Pod:
-    """A pod that no node runs but that counts as running and ready."""
+    """A pod without a node whose status says running and ready."""
     await eventually(lambda: api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"))
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "basket", "labels": {"app": "basket"}},
-        # No scheduler of that name exists, so nobody but the test changes the pod.
+        # No such scheduler exists, so only the test changes the pod.
         "spec": {"schedulerName": "none", "containers": [{"name": "main", "image": "quintet.local/none:1"}]},
     }
     made = await client.create(PODS, body, Pod, namespace=namespace)
@@ -233,11 +235,11 @@ async def test_eviction_is_rejected_until_disruption_budget_allows_it(client: Cl
     }
     await client.create(BUDGETS, body, Budget, namespace=budget.namespace)
 
-    async def counted() -> None:
+    async def assert_counted() -> None:
         found = await client.get(BUDGETS, budget, Budget)
         assert found.status.current_healthy == 1, found
 
-    await eventually(counted)
+    await eventually(assert_counted)
 
     with pytest.raises(TooManyRequests) as caught:
         await client.evict(pod.key)
@@ -251,7 +253,7 @@ async def test_eviction_is_rejected_until_disruption_budget_allows_it(client: Cl
         await client.get(PODS, pod.key, Pod)
 
 
-async def events(batches: AsyncIterator[list[bytes]]) -> AsyncIterator[WatchEvent]:
+async def decode_events(batches: AsyncIterator[list[bytes]]) -> AsyncIterator[WatchEvent]:
     async for lines in batches:
         for line in lines:
             yield decode_watch_event(line)
@@ -269,7 +271,7 @@ async def test_watch_returns_every_change_since_resource_version(client: Client,
         fields="metadata.name=basket",
         resource_version=basket.metadata.resource_version,
     ) as batches:
-        seen = events(batches)
+        seen = decode_events(batches)
         await client.patch(CONFIG_MAPS, key, {"data": {"apples": "2"}}, ConfigMap)
         await client.delete(CONFIG_MAPS, key)
         assert [named(await anext(seen)) for _ in range(2)] == [("MODIFIED", "basket"), ("DELETED", "basket")]
@@ -284,7 +286,7 @@ async def test_watch_with_initial_events_sends_list_and_bookmark_first(client, n
     async with client.watch(
         CONFIG_MAPS, namespace=namespace, labels="of=watch", initial_events=True
     ) as batches:
-        seen = events(batches)
+        seen = decode_events(batches)
         first = [await anext(seen) for _ in range(3)]
         await client.patch(CONFIG_MAPS, ObjectKey(namespace, "two"), {"data": {"a": "1"}}, ConfigMap)
         later = await anext(seen)
@@ -300,7 +302,7 @@ async def test_watch_ends_after_requested_timeout(client: Client, basket: Config
     async with client.watch(
         CONFIG_MAPS, namespace=basket.key.namespace, resource_version=version, timeout=1.0
     ) as batches:
-        kinds = {event.type async for event in events(batches)}
+        kinds = {event.type async for event in decode_events(batches)}
 
     assert kinds <= {"ADDED", "MODIFIED", "BOOKMARK"}
 
@@ -312,7 +314,7 @@ async def test_watch_line_over_one_mebibyte_arrives_complete(client: Client, nam
     async with client.watch(
         CONFIG_MAPS, namespace=namespace, fields="metadata.name=big", initial_events=True
     ) as batches:
-        event = await anext(events(batches))
+        event = await anext(decode_events(batches))
 
     assert len(event.object) > 1024 * 1024
     assert msgspec.json.decode(event.object, type=ConfigMap) == made

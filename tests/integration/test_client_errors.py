@@ -1,4 +1,4 @@
-"""Every class of error, provoked on a real API server or by the fault proxy in front of it."""
+"""Every class of client error, caused by a real API server or by the fault proxy in front of it."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from kit.cluster.api import Api
-from kit.cluster.client import CONFIG_MAPS, ConfigMap, a_config_map, connected
+from kit.cluster.client import CONFIG_MAPS, ConfigMap, a_config_map, connect
 from kit.eventually import eventually
 from kit.faults.proxy import Answer, DropReply, FaultProxy, Refuse, Stall, changes_state, matching
 from kit.kinds.widgets import CRD, WIDGETS
@@ -45,7 +45,7 @@ NONSENSE = Resource("nowhere.example", "v1", "Nothing", "nothings")
 
 @pytest.fixture
 async def client(cluster: Cluster) -> AsyncIterator[Client]:
-    async with connected(cluster.kubeconfig) as ready:
+    async with connect(cluster.kubeconfig) as ready:
         yield ready
 
 
@@ -86,7 +86,7 @@ async def test_invalid_object_raises_invalid_with_fields(client: Client, namespa
 
 
 async def test_missing_permission_raises_forbidden(cluster: Cluster, namespace: str):
-    async with connected(cluster.client_kubeconfig("alice")) as alice:
+    async with connect(cluster.client_kubeconfig("alice")) as alice:
         with pytest.raises(Forbidden) as caught:
             await alice.get(SECRETS, ObjectKey(namespace, "any"), Object)
 
@@ -113,7 +113,7 @@ async def test_unknown_token_raises_unauthorized(cluster: Cluster):
     stranger = ClusterConfig(
         cluster.server, ca_data=cluster.ca.read_bytes(), credentials=StaticHeader("Bearer nonsense")
     )
-    async with connected(stranger) as client:
+    async with connect(stranger) as client:
         with pytest.raises(Unauthorized) as caught:
             await client.version()
 
@@ -122,15 +122,15 @@ async def test_unknown_token_raises_unauthorized(cluster: Cluster):
 
 async def test_expired_client_certificate_raises_unauthorized_with_expiry(cluster: Cluster):
     late = cluster.client_kubeconfig("late", not_after=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
-    async with connected(late) as client:
+    async with connect(late) as client:
         with pytest.raises(Unauthorized) as caught:
             await client.version()
 
     assert "expired on 2026-01-02 03:04 UTC" in (caught.value.expiry or "")
 
 
-async def compacted(cluster: Cluster, revision: int) -> None:
-    """Have etcd forget everything before a revision."""
+async def compact_etcd(cluster: Cluster, revision: int) -> None:
+    """Compact etcd's history up to a revision."""
     url = f"{cluster.etcd_url}/v3/kv/compaction"
     async with aiohttp.ClientSession() as session, session.post(url, json={"revision": revision}) as answer:
         assert answer.status == 200, await answer.text()
@@ -138,7 +138,7 @@ async def compacted(cluster: Cluster, revision: int) -> None:
 
 @pytest.fixture
 async def late(client: Client, api: Api, cluster: Cluster, basket: ConfigMap) -> Resource:
-    """A type that came late, so that the API server's own memory of it begins late too."""
+    """A type whose CRD was created late, so that the API server's watch cache of it starts late."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD['metadata']['name']}"
     await api.apply(path, CRD, manager="test")
 
@@ -146,7 +146,7 @@ async def late(client: Client, api: Api, cluster: Cluster, basket: ConfigMap) ->
         await anext(client.pages(WIDGETS))
 
     await eventually(served)
-    await compacted(cluster, basket.version)
+    await compact_etcd(cluster, basket.version)
     return WIDGETS
 
 
@@ -186,28 +186,30 @@ async def test_unknown_certificate_authority_raises_untrusted_server(cluster: Cl
     stranger = Authority.create(tmp_path / "pki").directory / "ca.crt"
     other = ClusterConfig(cluster.server, ca_data=stranger.read_bytes())
 
-    async with connected(other) as client:
+    async with connect(other) as client:
         with pytest.raises(UntrustedServer, match=cluster.server.removeprefix("https://")):
             await client.version()
 
 
 @pytest.fixture
 async def through(proxy: FaultProxy, tmp_path: Path) -> AsyncIterator[Client]:
-    async with connected(proxy.write_kubeconfig(tmp_path)) as ready:
+    async with connect(proxy.write_kubeconfig(tmp_path)) as ready:
         yield ready
 
 
 ANSWERS = {
-    "load is shed": (Answer(429, "TooManyRequests", retry_after=7), TooManyRequests, 7.0),
-    "nothing is said of a delay": (Answer(429, "TooManyRequests"), TooManyRequests, None),
-    "the server is starting": (Answer(503, "ServiceUnavailable", retry_after=3), ServerFault, 3.0),
-    "the server crashes": (Answer(500, "InternalError"), ServerFault, None),
-    "etcd is slow": (Answer(504, "Timeout"), ServerFault, None),
+    "overload with Retry-After": (Answer(429, "TooManyRequests", retry_after=7), TooManyRequests, 7.0),
+    "overload without Retry-After": (Answer(429, "TooManyRequests"), TooManyRequests, None),
+    "starting server": (Answer(503, "ServiceUnavailable", retry_after=3), ServerFault, 3.0),
+    "internal error": (Answer(500, "InternalError"), ServerFault, None),
+    "etcd timeout": (Answer(504, "Timeout"), ServerFault, None),
 }
 
 
 @pytest.mark.parametrize(("answer", "want", "want_delay"), ANSWERS.values(), ids=ANSWERS)
-async def test_server_error_raises_matching_class_with_retry_after(through, proxy, namespace, answer, want, want_delay):
+async def test_server_error_raises_matching_class_with_retry_after(
+    through, proxy, namespace, answer, want, want_delay
+):
     proxy.inject(answer)
 
     with pytest.raises(want) as caught:
@@ -227,7 +229,7 @@ async def test_reset_connection_raises_unreachable(through: Client, proxy: Fault
 
 
 async def test_write_with_lost_response_is_not_repeated(through, proxy, client, basket):
-    await through.version()  # so that the write finds a connection that was used before
+    await through.version()  # so that the write uses an existing connection
     proxy.inject(DropReply(), when=changes_state)
     body = a_config_map("basket", apples="1")
 
@@ -241,7 +243,7 @@ async def test_write_with_lost_response_is_not_repeated(through, proxy, client, 
 async def test_missing_response_raises_deadline_exceeded(proxy: FaultProxy, tmp_path: Path, namespace: str):
     stall = Stall()
     proxy.inject(stall)
-    async with connected(proxy.write_kubeconfig(tmp_path), timeout=1.0) as client:
+    async with connect(proxy.write_kubeconfig(tmp_path), timeout=1.0) as client:
         with pytest.raises(DeadlineExceeded):
             await client.get(CONFIG_MAPS, ObjectKey(namespace, "any"), ConfigMap)
     stall.release()

@@ -1,4 +1,4 @@
-"""Each way to say who we are, against a server that checks."""
+"""Each authentication method against a server that checks it."""
 
 import json
 import sys
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from kit.cluster.api import Api
-from kit.cluster.client import CONFIG_MAPS, connected, whoami
+from kit.cluster.client import CONFIG_MAPS, connect, whoami
 from quintet.kube import config
 from quintet.kube.errors import Forbidden, Unauthorized
 from quintet.local.cluster import Cluster
 
 
 async def a_token(api: Api, namespace: str, name: str = "robot") -> str:
-    """A new service account's token, from the TokenRequest API."""
+    """Create a ServiceAccount and return a token from the TokenRequest API."""
     accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     await api.create(accounts, {"metadata": {"name": name}})
     issued = await api.create(
@@ -35,7 +35,7 @@ Mount = Callable[[str], config.ClusterConfig]
 
 @pytest.fixture
 def mount(cluster: Cluster, tmp_path: Path, namespace: str) -> Mount:
-    """Lay out a service account's files as the kubelet does, and load them."""
+    """Write the files of a ServiceAccount as the kubelet does, and load them."""
 
     def lay_out(token: str) -> config.ClusterConfig:
         write(tmp_path / "ca.crt", cluster.ca.read_text())
@@ -50,17 +50,15 @@ def mount(cluster: Cluster, tmp_path: Path, namespace: str) -> Mount:
 async def test_pod_authenticates_as_its_service_account(api: Api, mount: Mount, namespace: str):
     found = mount(await a_token(api, namespace))
 
-    async with connected(found) as client:
+    async with connect(found) as client:
         user = await whoami(client)
 
     assert user.username == f"system:serviceaccount:{namespace}:robot"
     assert found.namespace == namespace
 
 
-async def test_replaced_token_file_is_read_after_unauthorized(
-    api, mount, namespace, tmp_path
-):
-    async with connected(mount("outdated")) as client:
+async def test_replaced_token_file_is_read_after_unauthorized(api, mount, namespace, tmp_path):
+    async with connect(mount("outdated")) as client:
         with pytest.raises(Unauthorized):
             await whoami(client)
         write(tmp_path / "token", await a_token(api, namespace))
@@ -71,12 +69,12 @@ async def test_replaced_token_file_is_read_after_unauthorized(
 
 
 async def test_watch_renews_token_after_unauthorized(api, mount, namespace, tmp_path):
-    async with connected(mount("outdated")) as client:
+    async with connect(mount("outdated")) as client:
         with pytest.raises(Unauthorized):
             await client.version()
         write(tmp_path / "token", await a_token(api, namespace))
 
-        # Known by now, but without a role: the refusal is another one.
+        # The token is valid now but has no role: the error is another one.
         with pytest.raises(Forbidden):
             async with client.watch(CONFIG_MAPS, namespace=namespace):
                 pass
@@ -94,7 +92,9 @@ def with_user(cluster: Cluster, path: Path, user: dict[str, object]) -> Path:
     return write(path, json.dumps(content))
 
 
-async def test_exec_plugin_supplies_token_and_runs_again_after_unauthorized(api, cluster, namespace, tmp_path):
+async def test_exec_plugin_supplies_token_and_runs_again_after_unauthorized(
+    api, cluster, namespace, tmp_path
+):
     write(tmp_path / "token", "outdated")
     code = (
         "import json, pathlib;"
@@ -102,7 +102,7 @@ async def test_exec_plugin_supplies_token_and_runs_again_after_unauthorized(api,
         "print(json.dumps({'kind': 'ExecCredential', 'status': {'token': token}}))"
     )
     user = {"exec": {"command": sys.executable, "args": ["-c", code], "interactiveMode": "Never"}}
-    async with connected(with_user(cluster, tmp_path / "config", user)) as client:
+    async with connect(with_user(cluster, tmp_path / "config", user)) as client:
         with pytest.raises(Unauthorized):
             await whoami(client)
         write(tmp_path / "token", await a_token(api, namespace))
@@ -111,7 +111,7 @@ async def test_exec_plugin_supplies_token_and_runs_again_after_unauthorized(api,
 
 
 async def test_client_certificate_sets_user_and_groups(cluster: Cluster):
-    async with connected(cluster.client_kubeconfig("carol", ("devs", "ops"))) as client:
+    async with connect(cluster.client_kubeconfig("carol", ("devs", "ops"))) as client:
         user = await whoami(client)
 
     assert user.username == "carol"
@@ -122,7 +122,7 @@ async def test_client_certificate_is_read_from_files(cluster: Cluster, tmp_path:
     certificate, key = cluster.certificate("dave")
     user = {"client-certificate": str(certificate), "client-key": str(key)}
 
-    async with connected(with_user(cluster, tmp_path / "config", user)) as client:
+    async with connect(with_user(cluster, tmp_path / "config", user)) as client:
         assert (await whoami(client)).username == "dave"
 
 
@@ -131,5 +131,5 @@ async def test_tls_server_name_overrides_host_name(cluster: Cluster, tmp_path: P
     content = json.loads(path.read_text())
     content["clusters"][0]["cluster"]["tls-server-name"] = "kubernetes.default.svc"
 
-    async with connected(write(tmp_path / "config", json.dumps(content))) as client:
+    async with connect(write(tmp_path / "config", json.dumps(content))) as client:
         assert (await whoami(client)).username == "erin"

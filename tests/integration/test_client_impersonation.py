@@ -1,4 +1,4 @@
-"""Acting as a ServiceAccount: with its rights, not with ours, and only as those that we may act as."""
+"""Impersonation of a ServiceAccount: requests have its permissions, not ours."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kit.cluster.api import Api
-from kit.cluster.client import CONFIG_MAPS, connected, whoami
+from kit.cluster.client import CONFIG_MAPS, connect, whoami
 from kit.cluster.objects import a_configmap
 from kit.eventually import eventually
 from kit.faults.proxy import FaultProxy
@@ -18,7 +18,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 async def bind(api: Api, namespace: str, account: str, *rules: dict[str, Any]) -> None:
-    """Give a ServiceAccount rights in its namespace."""
+    """Grant permissions in its namespace to a ServiceAccount."""
     base = f"{RBAC}/namespaces/{namespace}"
     await api.create(f"{base}/roles", {"metadata": {"name": account}, "rules": list(rules)})
     await api.create(
@@ -50,10 +50,10 @@ async def test_impersonated_verbs_have_only_permissions_of_service_account(
         await acting.get(CONFIG_MAPS, key, Object)
     await bind(api, namespace, "reader", READ)
 
-    async def reads() -> None:
+    async def assert_can_read() -> None:
         assert (await acting.get(CONFIG_MAPS, key, Object)).key == key
 
-    await eventually(reads)  # a new right takes a moment to count
+    await eventually(assert_can_read)  # a new permission takes effect with a delay
     names = [page async for page in acting.pages(CONFIG_MAPS, namespace=namespace)]
     assert len(names) == 1
     async with acting.watch(CONFIG_MAPS, namespace=namespace, initial_events=True) as batches:
@@ -69,9 +69,7 @@ async def test_impersonated_verbs_have_only_permissions_of_service_account(
             pass
 
 
-async def test_dry_run_returns_result_and_changes_nothing(
-    client: Client, api: Api, namespace: str
-):
+async def test_dry_run_returns_result_and_changes_nothing(client: Client, api: Api, namespace: str):
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     before = await api.create(path, a_configmap("one", a="b"))
     key, patch = ObjectKey(namespace, "one"), [{"op": "add", "path": "/data/c", "value": "d"}]
@@ -104,13 +102,13 @@ async def test_permission_to_impersonate_one_name_does_not_cover_another(
         await api.create(accounts, {"metadata": {"name": "operator"}})
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         token = (await api.create(f"{accounts}/operator/token", asked))["status"]["token"]
-        async with connected(proxy.write_kubeconfig(tmp_path, token=token)) as operator:
+        async with connect(proxy.write_kubeconfig(tmp_path, token=token)) as operator:
 
-            async def acts() -> None:
+            async def assert_impersonates() -> None:
                 user = await whoami(operator.acting_as(ObjectKey(namespace, "casconfig")))
                 assert user.username.endswith(":casconfig")
 
-            await eventually(acts)
+            await eventually(assert_impersonates)
             with pytest.raises(Forbidden, match="impersonate"):
                 await whoami(operator.acting_as(ObjectKey(namespace, "default")))
     finally:

@@ -1,4 +1,4 @@
-"""What the schema generator writes is what a real API server enforces, shown with the sample kind."""
+"""A real API server enforces the generated CRDs, shown with the sample kind."""
 
 import copy
 import shutil
@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from kit.cluster.api import RefusedError
-from kit.cluster.objects import gone
+from kit.cluster.objects import wait_until_gone
 from kit.eventually import eventually
-from kit.kinds.controllers import CRDS, discovered
+from kit.kinds.controllers import CRDS, wait_until_served
 from quintet.apis.meta import ObjectKey
 from quintet.kube.discovery import catalogue
 from quintet.manifests.crd import definition
@@ -21,34 +21,34 @@ NAME = LIBRARY.resource.qualified
 
 @pytest.fixture(scope="module")
 async def warnings(api, client, cluster):
-    """The sample kind is installed; gives the warnings that the API server had about it."""
+    """Install the sample kind and return the API server's warnings."""
     async with api.session.post(api.server + DEFINITIONS, json=definition(LIBRARY)) as answer:
         assert answer.status == 201, await answer.text()
         found = answer.headers.getall("Warning", [])
 
-    async def established():
+    async def assert_established():
         conditions = (await api.get(f"{DEFINITIONS}/{NAME}"))["status"]["conditions"]
         states = {condition["type"]: condition["status"] for condition in conditions}
         assert states.get("Established") == "True", conditions
 
-    await eventually(established, within=60)
-    # kubectl looks there first, or remembers what it saw there before.
-    await discovered(client, LIBRARY.resource)
-    forget(cluster)
+    await eventually(assert_established, within=60)
+    # kubectl reads its discovery cache first.
+    await wait_until_served(client, LIBRARY.resource)
+    clear_kubectl_cache(cluster)
     yield found
     await api.delete(f"{DEFINITIONS}/{NAME}")
-    await gone(client, CRDS, ObjectKey("", NAME))
+    await wait_until_gone(client, CRDS, ObjectKey("", NAME))
 
-    async def forgotten() -> None:
+    async def assert_unregistered() -> None:
         assert LIBRARY.resource not in await catalogue(client)
 
-    # A kubectl that remembers it would ask for it with all others of the category, and fail.
-    await eventually(forgotten)
-    forget(cluster)
+    # A kubectl with a cached entry would request the kind with its category, and fail.
+    await eventually(assert_unregistered)
+    clear_kubectl_cache(cluster)
 
 
-def forget(cluster):
-    """Let kubectl remember nothing of what is served."""
+def clear_kubectl_cache(cluster):
+    """Delete kubectl's discovery cache."""
     shutil.rmtree(cluster.environment["KUBECACHEDIR"], ignore_errors=True)
 
 
@@ -119,8 +119,8 @@ SHELF = {"name": "a", "capacity": 10}
 REFUSED = {
     "a required field": ({"owner": None}, "spec.owner"),
     "a pattern": ({"owner": "Town"}, "should match '^[a-z]([-a-z0-9]*[a-z0-9])?$'"),
-    "a shortest length": ({"owner": ""}, "spec.owner in body should be at least 1 chars long"),
-    "a longest length": ({"owner": "a" * 64}, "spec.owner: Too long: may not be more than 63"),
+    "a minimum length": ({"owner": ""}, "spec.owner in body should be at least 1 chars long"),
+    "a maximum length": ({"owner": "a" * 64}, "spec.owner: Too long: may not be more than 63"),
     "a minimum": ({"replicas": -1}, "spec.replicas in body should be greater than or equal to 0"),
     "a maximum": ({"replicas": 101}, "spec.replicas in body should be less than or equal to 100"),
     "a multiple": ({"shelves": [SHELF | {"capacity": 7}]}, "should be a multiple of 5"),
@@ -133,8 +133,11 @@ REFUSED = {
     "the keys of a list map": ({"shelves": [SHELF, SHELF]}, 'spec.shelves[1]: Duplicate value: {"name":"a"}'),
     "a required field of an item": ({"shelves": [{"name": "a"}]}, "spec.shelves[0].capacity: Required value"),
     "the items of a set": ({"tags": ["a", "a"]}, 'spec.tags[1]: Duplicate value: "a"'),
-    "a longest list": ({"tags": list("abcde")}, "spec.tags: Too many: 5: must have at most 4 items"),
-    "a largest map": (
+    "a maximum number of items": (
+        {"tags": list("abcde")},
+        "spec.tags: Too many: 5: must have at most 4 items",
+    ),
+    "a maximum number of properties": (
         {"labels": dict.fromkeys("abcd", "")},
         "spec.labels: Too many: 4: must have at most 3 items",
     ),
@@ -144,7 +147,7 @@ REFUSED = {
         {"open": False, "replicas": 1},
         "spec: Invalid value: a closed library must have no `replicas`",
     ),
-    "a rule with a message of its own making": (
+    "a rule with a message expression": (
         {"shelves": [SHELF | {"used": 11}]},
         "spec.shelves[0].used: Invalid value: must not be more than fits on a",
     ),
@@ -255,7 +258,7 @@ async def test_status_subresource_is_separate_from_spec(api, libraries):
 
 
 async def test_kubectl_explain_shows_description_at_every_level(warnings, cluster):
-    def explained():
+    def assert_explained():
         shown = cluster.kubectl("explain", "library.spec")
         text = " ".join(shown.stdout.split())
         assert "What the library should be like." in text, shown.stderr or shown.stdout
@@ -266,6 +269,6 @@ async def test_kubectl_explain_shows_description_at_every_level(warnings, cluste
             or "The shelves, by name." in text
         )
 
-    await eventually(explained, within=60)
+    await eventually(assert_explained, within=60)
     conditions = " ".join(cluster.kubectl("explain", "library.status.conditions.reason").stdout.split())
     assert "one CamelCase word" in conditions

@@ -1,4 +1,4 @@
-"""Every metric and label that a board or an alert asks for is shown by a real operator, proxy or dispatcher."""
+"""A real operator, proxy or dispatcher exposes every metric and label that dashboards and alerts use."""
 
 import contextlib
 import re
@@ -17,7 +17,7 @@ from kit.http.sink import a_sink
 from kit.kinds.jsonservers import a_jsonserver
 from kit.kinds.jsonservers import install as jsonservers
 from kit.kinds.subscriptions import Scene, a_scene, install, subscription_operator
-from kit.manifests.promql import OF_PROMETHEUS, UP, labels, metrics, queries
+from kit.manifests.promql import OF_PROMETHEUS, UP, all_queries, labels, metrics
 from kit.nats.dispatchers import DispatcherProcess
 from kit.nats.publishers import a_publisher, a_stream, binary, settings
 from kit.nats.server import a_nats_server
@@ -29,7 +29,7 @@ from quintet.local.cluster import Cluster
 
 Shown = dict[str, set[str]]
 """The name of each series → its labels."""
-# Nothing goes wrong here and nobody campaigns, so these are shown without a series: their labels.
+# Metrics without a series here, because there are no errors and no elections: their labels.
 WITHOUT_A_SERIES = {
     "controller_runtime_reconcile_errors_total": {"controller"},
     "controller_runtime_terminal_reconcile_errors_total": {"controller"},
@@ -46,7 +46,7 @@ WITHOUT_A_SERIES = {
 def read(text: str) -> Shown:
     found: Shown = {}
     for family in text_string_to_metric_families(text):
-        # A family without series is declared all the same.
+        # A metric without series is declared nevertheless.
         kind = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
         for ending in kind:
             found.setdefault(f"{family.name}{ending}", set())
@@ -55,7 +55,7 @@ def read(text: str) -> Shown:
     return found
 
 
-async def scraped(port: int) -> str:
+async def scrape(port: int) -> str:
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
         assert answer.status == 200
         return await answer.text()
@@ -63,7 +63,7 @@ async def scraped(port: int) -> str:
 
 @contextlib.asynccontextmanager
 async def an_operator(cluster: Cluster, namespace: str) -> AsyncIterator[int]:
-    """`quintet run` with leader election and webhooks; gives its port for health."""
+    """Run `quintet run` with leader election and webhooks, and yield its health port."""
     health = free_port()
     program = Program(
         str(COMMAND), "run", "--kubeconfig", str(cluster.kubeconfig), "--context", context("jsonserver"),
@@ -82,21 +82,21 @@ async def an_operator(cluster: Cluster, namespace: str) -> AsyncIterator[int]:
 async def of_controllers(client: Client, api: Api, cluster: Cluster, namespace: str) -> Shown:
     await jsonservers(client)
     async with an_operator(cluster, namespace) as port:
-        # Admission answers for all namespaces, so it may be a moment until this one asks us.
-        async def created() -> None:
+        # Webhooks are registered with a delay, so the API server may not call ours at once.
+        async def assert_created() -> None:
             await api.create(JSONSERVERS.path(namespace), a_jsonserver("app-probe"), dryRun="All")
-            text = await scraped(port)
+            text = await scrape(port)
             assert re.search(r"webhook_requests_total\{[^}]*\} [1-9]", text), "nobody has asked yet"
 
-        await eventually(created, within=120)
+        await eventually(assert_created, within=120)
         await client.create(JSONSERVERS, a_jsonserver("app-books"), Object, namespace=namespace)
 
-        async def worked() -> str:
-            text = await scraped(port)
+        async def assert_worked() -> str:
+            text = await scrape(port)
             assert re.search(r'reconcile_total\{[^}]*controller="jsonserver"[^}]*\} [1-9]', text), text
             return text
 
-        return read(await eventually(worked, within=120))
+        return read(await eventually(assert_worked, within=120))
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ async def of_events(client: Client, cluster: Cluster, namespace: str, tmp_path: 
         subscription_operator(cluster.kubeconfig, scene),
         a_sink() as sink,
     ):
-        found |= await _dispatched(scene, cluster, sink.port)
+        found |= await _assert_dispatched(scene, cluster, sink.port)
     async with (
         a_nats_server(tmp_path / "other") as server,
         a_stream(server),
@@ -119,7 +119,7 @@ async def of_events(client: Client, cluster: Cluster, namespace: str, tmp_path: 
         answer = await publisher.ask(binary())
         assert answer.status == 204, answer
         found |= read(await publisher.metrics())
-    # The controller of Subscriptions ran in this very process.
+    # The Subscription controller ran in this process.
     from prometheus_client import generate_latest
 
     return found | {
@@ -128,20 +128,20 @@ async def of_events(client: Client, cluster: Cluster, namespace: str, tmp_path: 
     }  # fmt: skip
 
 
-async def _dispatched(scene: Scene, cluster: Cluster, port: int) -> Shown:
+async def _assert_dispatched(scene: Scene, cluster: Cluster, port: int) -> Shown:
     process = DispatcherProcess(scene.settings, scene.kubeconfig, {scene.host: ("127.0.0.1", port)})
     try:
         await scene.subscribe()
         await process.start()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(1)
 
-        async def delivered() -> str:
-            text = await scraped(process.metrics_port)
+        async def assert_delivered() -> str:
+            text = await scrape(process.metrics_port)
             assert re.search(r"delivery_per_subscription_total\{[^}]*\} [1-9]", text), text
             return text
 
-        return read(await eventually(delivered, within=120))
+        return read(await eventually(assert_delivered, within=120))
     finally:
         await process.end()
 
@@ -150,14 +150,14 @@ async def _dispatched(scene: Scene, cluster: Cluster, port: int) -> Shown:
 async def test_every_metric_and_label_in_dashboards_and_alerts_is_exposed_by_running_process(
     of_controllers: Shown, of_events: Shown
 ):
-    # Kept in one test: what is asked for is looked for in all processes.
+    # One test, because each query is checked against all processes.
     shown: Shown = {UP: set()}
     for source in (WITHOUT_A_SERIES, of_events, of_controllers):
         for name, found in source.items():
             shown.setdefault(name, set()).update(found)
     really = {*of_events, *of_controllers}
     wrong = []
-    for title, query in queries():
+    for title, query in all_queries():
         asked = metrics(query)
         missing = asked - really - {UP}
         wrong += [f"{title}: nobody shows {name}" for name in missing]

@@ -1,4 +1,4 @@
-"""What the real API server says that it serves, and how its types are shaped."""
+"""API discovery and OpenAPI documents of a real API server."""
 
 import pytest
 
@@ -24,18 +24,18 @@ async def served(widgets: Client) -> tuple[Resource, ...]:
 @pytest.mark.parametrize(
     ("name", "want"),
     [
-        pytest.param("Deployment", DEPLOYMENTS, id="a kind that one group has"),
-        pytest.param("Pod", PODS, id="of the core group"),
-        pytest.param("v1/Pod", PODS, id="of the core group by version"),
-        pytest.param("apps/v1/Deployment", DEPLOYMENTS, id="by group and version"),
+        pytest.param("Deployment", DEPLOYMENTS, id="kind of one group"),
+        pytest.param("Pod", PODS, id="core kind"),
+        pytest.param("v1/Pod", PODS, id="core kind with version"),
+        pytest.param("apps/v1/Deployment", DEPLOYMENTS, id="kind with group and version"),
         pytest.param("Widget", WIDGETS, id="a custom resource"),
-        pytest.param("Node", NODES, id="in no namespace"),
-        pytest.param("apps/v2/Deployment", "no kind", id="a version that is not served"),
-        pytest.param("batch/v1/Deployment", "no kind", id="not in that group"),
-        pytest.param("Deployments", "no kind", id="a plural is no kind"),
+        pytest.param("Node", NODES, id="cluster-scoped kind"),
+        pytest.param("apps/v2/Deployment", "no kind", id="version that is not served"),
+        pytest.param("batch/v1/Deployment", "no kind", id="kind with wrong group"),
+        pytest.param("Deployments", "no kind", id="plural instead of kind"),
         pytest.param("a/b/c/Deployment", "neither Kind nor", id="too many parts"),
-        pytest.param("Binding", "no kind", id="what cannot be watched and patched"),
-        pytest.param("Event", "may mean events.k8s.io/v1/Event, v1/Event", id="a kind of several groups"),
+        pytest.param("Binding", "no kind", id="kind without watch and patch"),
+        pytest.param("Event", "may mean events.k8s.io/v1/Event, v1/Event", id="kind of several groups"),
     ],
 )
 async def test_kind_name_is_resolved_with_api_discovery(served, name, want):
@@ -66,9 +66,9 @@ async def test_qualified_kind_name_resolves_to_its_resource(served):
     ids=lambda value: value.kind if isinstance(value, Resource) else "",
 )
 async def test_pod_template_path_is_found_in_openapi_document(widgets, resource, want):
-    async def published() -> None:
+    async def assert_published() -> None:
         found = await document(widgets, resource)
         assert describes(found, resource)
         assert pod_place(found, resource) == want
 
-    await eventually(published)  # the schema of a new kind follows its definition by seconds
+    await eventually(assert_published)  # the schema of a new CRD is published seconds later

@@ -22,7 +22,7 @@ from kit.kinds.subscriptions import (
     Scene,
     a_dispatcher,
     a_scene,
-    a_service,
+    create_service,
     install,
     subscription_operator,
 )
@@ -47,7 +47,7 @@ async def scene(
     client: Client, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Scene]:
     await install(client)
-    # Nobody tells that a dispatcher pulls: the server is asked again and again.
+    # No event reports that a dispatcher pulls, so the server is polled.
     monkeypatch.setattr(controller, "LOOK_AGAIN", 0.5)
     monkeypatch.setattr(controller, "LOOK_SOON", 0.2)
     async with (
@@ -64,29 +64,29 @@ async def sink() -> AsyncIterator[Sink]:
         yield listening
 
 
-def places(scene: Scene, sink: Sink) -> dict[str, tuple[str, int]]:
+def sink_addresses(scene: Scene, sink: Sink) -> dict[str, tuple[str, int]]:
     return {scene.host: ("127.0.0.1", sink.port)}
 
 
-async def all_acknowledged(scene: Scene, subscription: Subscription) -> None:
+async def wait_until_acknowledged(scene: Scene, subscription: Subscription) -> None:
     async def probe() -> None:
         info = await scene.jetstream.consumer_info(STREAM, consumer_name(subscription.metadata))
         assert (info.num_pending, info.num_ack_pending) == (0, 0), info
-        # A consumer may not have noticed yet what the stream keeps already.
+        # A consumer may lag behind its stream.
         kept = (await scene.jetstream.stream_info(STREAM)).state.messages
         assert kept == 0, f"{kept} events are still kept for somebody"
 
-    # An event on its way to a dispatcher that begins anew in that moment comes again after half a minute.
+    # An event sent to a restarting dispatcher is redelivered after half a minute.
     await eventually(probe, within=120)
 
 
 async def test_event_arrives_as_binary_cloudevent_with_tracing_headers(scene: Scene, sink: Sink):
-    async with a_dispatcher(scene, places(scene, sink)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(1, traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b3="0")
 
-        await eventually(lambda: _one(sink))
+        await eventually(lambda: _assert_one(sink))
         got = sink.received[0]
         assert got.path == "/events"
         assert got.body == b'{"n":1}'
@@ -102,21 +102,21 @@ async def test_event_arrives_as_binary_cloudevent_with_tracing_headers(scene: Sc
             "b3": "0",
         }
         assert got.headers == want
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
     assert sink.ids == ["1"]
 
 
-def _one(sink: Sink) -> None:
+def _assert_one(sink: Sink) -> None:
     assert len(sink.received) == 1, sink.ids
 
 
 async def test_event_is_redelivered_until_sink_accepts_it(scene: Scene, sink: Sink):
     sink.answer = lambda request: 204 if len(sink.received) >= 2 else 503
-    async with a_dispatcher(scene, places(scene, sink)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(1)
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
     assert sink.ids == ["1", "1", "1"]
 
 
@@ -124,20 +124,20 @@ async def test_undeliverable_event_becomes_dead_letter_and_is_reported(
     scene: Scene, sink: Sink, client: Client
 ):
     sink.answer = lambda request: 500
-    async with a_dispatcher(scene, places(scene, sink)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(1)
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
         kept = await scene.jetstream.get_message(DEAD_STREAM, 1)
 
-        async def told() -> None:
-            assert await given_up(client, scene.namespace) == [
+        async def assert_reported() -> None:
+            assert await dead_letter_events(client, scene.namespace) == [
                 f"an event could not be delivered to {scene.sink} in 3 tries (last: answer 500); "
                 f"kept on the subject {DEAD_LETTERS}"
             ]
 
-        await eventually(told)
+        await eventually(assert_reported)
     assert sink.ids == ["1", "1", "1"]
     assert kept.subject == DEAD_LETTERS
     assert kept.payload == b'{"n":1}'
@@ -149,8 +149,8 @@ async def test_undeliverable_event_becomes_dead_letter_and_is_reported(
         assert line in head, head
 
 
-async def given_up(client: Client, namespace: str) -> list[str]:
-    """What users hear of events that were given up."""
+async def dead_letter_events(client: Client, namespace: str) -> list[str]:
+    """Return the Events about dead letters."""
     return [
         event["note"]
         async for page in client.pages(EVENTS, namespace=namespace)
@@ -164,20 +164,20 @@ async def test_repeated_dead_letters_are_reported_as_one_event_series(
 ):
     monkeypatch.setattr(deadletters, "QUIET_SECONDS", 0.0)
     sink.answer = lambda request: 500
-    async with a_dispatcher(scene, places(scene, sink)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         for number in (1, 2):
             await scene.publish(number)
-            await all_acknowledged(scene, subscription)
+            await wait_until_acknowledged(scene, subscription)
 
-        async def told() -> None:
+        async def assert_reported() -> None:
             pages = client.pages(EVENTS, namespace=scene.namespace)
             events = [msgspec.json.decode(item) async for page in pages for item in page.items]
             given_up = [event for event in events if event["reason"] == "DeliveryGivenUp"]
             assert [event.get("series", {}).get("count") for event in given_up] == [2], given_up
 
-        await eventually(told)
+        await eventually(assert_reported)
 
 
 async def test_dispatcher_works_without_streaming_lists(
@@ -187,48 +187,47 @@ async def test_dispatcher_works_without_streaming_lists(
     scene.kubeconfig = proxy.write_kubeconfig(tmp_path, token=token)
     refusal = Answer(422, "Invalid")
     proxy.inject(refusal, when=lambda request: "sendInitialEvents" in request.query, times=None)
-    async with a_dispatcher(scene, places(scene, sink)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(1)
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
     assert sink.ids == ["1"]
     assert proxy.trace.requests(matching("list", "subscriptions")), f"\n{proxy.trace}"
 
 
 async def test_message_that_is_no_cloudevent_becomes_dead_letter_at_once(scene: Scene, sink: Sink):
-    async with a_dispatcher(scene, places(scene, sink)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.jetstream.publish(SUBJECT, b"hello")
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
         kept = await scene.jetstream.get_message(DEAD_STREAM, 1)
     assert sink.received == []
     assert "Quintet-Tries: 1" in kept.head.decode()
 
 
-async def test_max_in_flight_holds_across_two_dispatchers(
-    scene: Scene, sink: Sink
-):
+async def test_max_in_flight_holds_across_two_dispatchers(scene: Scene, sink: Sink):
     sink.hold = asyncio.Event()
-    async with a_dispatcher(scene, places(scene, sink)), a_dispatcher(scene, places(scene, sink)):
+    async with (
+        a_dispatcher(scene, sink_addresses(scene, sink)),
+        a_dispatcher(scene, sink_addresses(scene, sink)),
+    ):
         subscription = await scene.subscribe(config={"maxInFlightMessages": 3})
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(*range(20))
-        await eventually(lambda: _under_way(sink, 3))
+        await eventually(lambda: _assert_in_flight(sink, 3))
         sink.hold.set()
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
     assert sink.most_under_way == 3
     assert sorted(map(int, sink.ids)) == list(range(20))
 
 
-def _under_way(sink: Sink, number: int) -> None:
+def _assert_in_flight(sink: Sink, number: int) -> None:
     assert sink.under_way == number
 
 
-async def test_max_in_flight_of_one_keeps_order_when_sink_fails(
-    scene: Scene, sink: Sink
-):
+async def test_max_in_flight_of_one_keeps_order_when_sink_fails(scene: Scene, sink: Sink):
     taken: list[str] = []
     failed: set[str] = set()
 
@@ -240,45 +239,48 @@ async def test_max_in_flight_of_one_keeps_order_when_sink_fails(
         return 204
 
     sink.answer = answer
-    async with a_dispatcher(scene, places(scene, sink)), a_dispatcher(scene, places(scene, sink)):
+    async with (
+        a_dispatcher(scene, sink_addresses(scene, sink)),
+        a_dispatcher(scene, sink_addresses(scene, sink)),
+    ):
         subscription = await scene.subscribe(config={"maxInFlightMessages": 1})
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(*range(30))
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
     assert taken == [str(number) for number in range(30)]
 
 
 async def test_changed_subscription_updates_its_consumer_in_place(scene: Scene, sink: Sink):
-    async with a_dispatcher(scene, places(scene, sink)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         name = consumer_name(subscription.metadata)
         before = await scene.jetstream.consumer_info(STREAM, name)
         await scene.change("orders", types=["order.paid.v1", TYPE], config={"maxInFlightMessages": 77})
 
-        async def changed():
+        async def assert_changed():
             info = await scene.jetstream.consumer_info(STREAM, name)
             assert info.config is not None
             assert info.config.max_ack_pending == 77
             assert info.config.filter_subjects == ("kyma.commerce.order.paid.v1", SUBJECT)
             return info
 
-        after = await eventually(changed)
+        after = await eventually(assert_changed)
         assert after.created == before.created
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(1, subject="kyma.commerce.order.paid.v1")
         await scene.publish(2)
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
     assert sorted(sink.ids) == ["1", "2"]
 
 
 async def test_events_without_dispatcher_are_delivered_after_it_starts(scene: Scene, sink: Sink):
     subscription = await scene.subscribe()
-    await scene.found("orders", "DispatcherNotPulling")
+    await scene.wait_for_reason("orders", "DispatcherNotPulling")
     await scene.publish(1, 2, 3)
-    async with a_dispatcher(scene, places(scene, sink)):
-        await all_acknowledged(scene, subscription)
-        await scene.found("orders", "Delivering")
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
+        await wait_until_acknowledged(scene, subscription)
+        await scene.wait_for_reason("orders", "Delivering")
     assert sorted(sink.ids) == ["1", "2", "3"]
 
 
@@ -286,38 +288,38 @@ async def test_no_event_is_lost_when_nats_server_is_killed(
     scene: Scene, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(consumers, "ACK_SECONDS", 5)
-    # Until it is killed the server hears that all ten are worked on, however long that takes.
+    # Until it is killed the server gets progress acknowledgements for all ten.
     monkeypatch.setattr(courier, "SIGN_OF_LIFE_SECONDS", 0.5)
     sink.hold = asyncio.Event()
-    async with a_dispatcher(scene, places(scene, sink), Patience(first_retry=0.1)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink), Patience(first_retry=0.1)):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(*range(10))
-        await eventually(lambda: _under_way(sink, 10))
+        await eventually(lambda: _assert_in_flight(sink, 10))
         await scene.server.kill()
         sink.hold.set()
-        await eventually(lambda: _all_there(sink, 10))
+        await eventually(lambda: _assert_all_received(sink, 10))
         await scene.server.start()
-        await all_acknowledged(scene, subscription)
-    # What the sink has, it has once: that the server does not know of it is no reason to send it again.
+        await wait_until_acknowledged(scene, subscription)
+    # Events that the sink accepted are not sent again, although the server does not know of them.
     assert sorted(map(int, sink.ids)) == list(range(10))
 
 
-def _all_there(sink: Sink, number: int) -> None:
+def _assert_all_received(sink: Sink, number: int) -> None:
     assert len(set(sink.ids)) == number, sink.ids
 
 
 async def test_stopping_dispatcher_finishes_deliveries_in_flight(scene: Scene, sink: Sink):
     sink.hold = asyncio.Event()
-    async with a_dispatcher(scene, places(scene, sink)) as dispatcher:
+    async with a_dispatcher(scene, sink_addresses(scene, sink)) as dispatcher:
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(*range(5))
-        await eventually(lambda: _under_way(sink, 5))
+        await eventually(lambda: _assert_in_flight(sink, 5))
         dispatcher.stop()
         assert dispatcher.finding() == "shutting down"
         sink.hold.set()
-    await all_acknowledged(scene, subscription)
+    await wait_until_acknowledged(scene, subscription)
     assert sorted(map(int, sink.ids)) == list(range(5))
 
 
@@ -325,68 +327,71 @@ async def test_redirect_from_sink_is_not_followed(scene: Scene, sink: Sink):
     async with a_sink() as elsewhere:
         sink.answer = lambda request: 302
         sink.extra = f"\r\nlocation: http://127.0.0.1:{elsewhere.port}/\r\ncontent-length: 0\r\n\r\n".encode()
-        async with a_dispatcher(scene, places(scene, sink)):
+        async with a_dispatcher(scene, sink_addresses(scene, sink)):
             subscription = await scene.subscribe()
-            await scene.found("orders", "Delivering")
+            await scene.wait_for_reason("orders", "Delivering")
             await scene.publish(1)
-            await all_acknowledged(scene, subscription)
+            await wait_until_acknowledged(scene, subscription)
     assert len(sink.ids) == IMPATIENT.most_tries
     assert elsewhere.received == []
 
 
 async def test_endless_sink_response_costs_only_its_connection(scene: Scene, sink: Sink):
     sink.extra = b"\r\ncontent-length: 10000000\r\n\r\n" + b"x" * 200_000
-    async with a_dispatcher(scene, places(scene, sink)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         sink.answer = lambda request: 200
         await scene.publish(*range(5))
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
     assert sorted(map(int, sink.ids)) == list(range(5))
 
 
 async def test_deleted_subscription_stops_delivery_and_leaves_no_consumer(
     scene: Scene, sink: Sink, client: Client
 ):
-    async with a_dispatcher(scene, places(scene, sink)) as dispatcher:
+    async with a_dispatcher(scene, sink_addresses(scene, sink)) as dispatcher:
         await scene.subscribe()
         await scene.subscribe("others")
-        await scene.found("orders", "Delivering")
-        await scene.found("others", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
+        await scene.wait_for_reason("others", "Delivering")
         await client.delete(SUBSCRIPTIONS, ObjectKey(scene.namespace, "orders"))
 
-        async def gone():
+        async def assert_gone():
             names = [each.name for each in await scene.jetstream.consumers(STREAM)]
             assert len(names) == 1, names
             assert dispatcher.finding() is None, dispatcher.finding()
 
-        await eventually(gone)
+        await eventually(assert_gone)
         await scene.publish(1)
-        await eventually(lambda: _one(sink))
+        await eventually(lambda: _assert_one(sink))
 
 
 async def test_slow_sink_gets_event_once_although_ack_wait_passes(
     scene: Scene, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ):
-    # A machine that stands still for some seconds is no fault here.
+    # Tolerates a machine that stalls for seconds.
     monkeypatch.setattr(consumers, "ACK_SECONDS", 6)
     monkeypatch.setattr(courier, "SIGN_OF_LIFE_SECONDS", 0.5)
     sink.hold = asyncio.Event()
-    async with a_dispatcher(scene, places(scene, sink)), a_dispatcher(scene, places(scene, sink)):
+    async with (
+        a_dispatcher(scene, sink_addresses(scene, sink)),
+        a_dispatcher(scene, sink_addresses(scene, sink)),
+    ):
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(1)
-        await eventually(lambda: _under_way(sink, 1))
-        await _server_has_waited(scene)
+        await eventually(lambda: _assert_in_flight(sink, 1))
+        await _wait_for_ack_timeout(scene)
         info = await scene.jetstream.consumer_info(STREAM, consumer_name(subscription.metadata))
         assert (info.num_ack_pending, info.num_redelivered) == (1, 0), info
         sink.hold.set()
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
     assert sink.ids == ["1"]
 
 
-async def _server_has_waited(scene: Scene) -> None:
-    """Return when the server gives an event again to one who got it now and does not say a word about it."""
+async def _wait_for_ack_timeout(scene: Scene) -> None:
+    """Wait until the server redelivers an event that is never acknowledged."""
     silent: list[Delivery] = []
     config = ConsumerConfig(
         durable_name="silent", filter_subjects=(SUBJECT,), ack_wait=consumers.ACK_SECONDS * SECOND
@@ -394,13 +399,13 @@ async def _server_has_waited(scene: Scene) -> None:
     await scene.jetstream.create_or_update_consumer(STREAM, config)
     pull = scene.jetstream.pull(STREAM, "silent", 2, silent.append)
     try:
-        await eventually(lambda: _given_again(silent))
+        await eventually(lambda: _assert_redelivered(silent))
     finally:
         pull.stop()
         await scene.jetstream.delete_consumer(STREAM, "silent")
 
 
-def _given_again(deliveries: list[Delivery]) -> None:
+def _assert_redelivered(deliveries: list[Delivery]) -> None:
     assert [each.delivered for each in deliveries][:2] == [1, 2], deliveries
 
 
@@ -409,81 +414,77 @@ async def test_events_of_killed_dispatcher_are_delivered_by_another(
 ):
     monkeypatch.setattr(consumers, "ACK_SECONDS", 2)
     sink.hold = asyncio.Event()
-    dying = DispatcherProcess(scene.settings, scene.kubeconfig, places(scene, sink))
+    dying = DispatcherProcess(scene.settings, scene.kubeconfig, sink_addresses(scene, sink))
     try:
         subscription = await scene.subscribe()
         await dying.start()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(1, 2, 3)
-        await eventually(lambda: _in_hand(sink, {"1", "2", "3"}))
+        await eventually(lambda: _assert_held(sink, {"1", "2", "3"}))
     finally:
         await dying.end()
     sink.hold.set()
-    async with a_dispatcher(scene, places(scene, sink)):
-        await all_acknowledged(scene, subscription)
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
+        await wait_until_acknowledged(scene, subscription)
     assert set(sink.ids) == {"1", "2", "3"}
 
 
-def _in_hand(sink: Sink, ids: set[str]) -> None:
-    # Not how many: what takes longer than the server waits is sent once more.
+def _assert_held(sink: Sink, ids: set[str]) -> None:
+    # Not the count: an event that exceeds the ack wait is redelivered.
     assert {each.id for each in sink.waiting} == ids
 
 
 async def test_invalid_subscription_is_not_delivered_until_corrected(scene: Scene, sink: Sink):
-    async with a_dispatcher(scene, places(scene, sink)) as dispatcher:
+    async with a_dispatcher(scene, sink_addresses(scene, sink)) as dispatcher:
         subscription = await scene.subscribe()
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.change("orders", sink="http://elsewhere.example.com")
-        await scene.found("orders", "InvalidSpec")
+        await scene.wait_for_reason("orders", "InvalidSpec")
         await scene.publish(1)
-        assert dispatcher.finding() is None, "nobody else suffers for it"
+        assert dispatcher.finding() is None, "other subscriptions are affected"
         await scene.change("orders", sink=scene.sink)
-        await all_acknowledged(scene, subscription)
+        await wait_until_acknowledged(scene, subscription)
     assert sink.ids == ["1"]
 
 
 async def test_two_subscriptions_to_one_type_both_get_every_event(scene: Scene, sink: Sink):
-    async with a_dispatcher(scene, places(scene, sink)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
         first = await scene.subscribe("first", sink=scene.sink + "/first")
         second = await scene.subscribe("second", sink=scene.sink + "/second")
         for name in ("first", "second"):
-            await scene.found(name, "Delivering")
+            await scene.wait_for_reason(name, "Delivering")
         await scene.publish(1, 2)
-        await all_acknowledged(scene, first)
-        await all_acknowledged(scene, second)
+        await wait_until_acknowledged(scene, first)
+        await wait_until_acknowledged(scene, second)
     assert sorted((each.path, each.id) for each in sink.received) == [
         ("/events/first", "1"), ("/events/first", "2"), ("/events/second", "1"), ("/events/second", "2"),
     ]  # fmt: skip
 
 
-async def test_nothing_is_sent_to_external_name_service(
-    scene: Scene, sink: Sink, client: Client
-):
+async def test_nothing_is_sent_to_external_name_service(scene: Scene, sink: Sink, client: Client):
     host = f"out.{scene.namespace}.svc.cluster.local"
-    await a_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")
-    async with a_dispatcher(scene, {**places(scene, sink), host: ("127.0.0.1", sink.port)}):
+    await create_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")
+    async with a_dispatcher(scene, {**sink_addresses(scene, sink), host: ("127.0.0.1", sink.port)}):
         await scene.subscribe("out", sink=f"http://{host}/out")
         await scene.subscribe()
-        await scene.found("out", "SinkLeavesCluster")
-        await scene.found("orders", "Delivering")
+        await scene.wait_for_reason("out", "SinkLeavesCluster")
+        await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(1)
-        await eventually(lambda: _one(sink))
+        await eventually(lambda: _assert_one(sink))
         await client.delete(SERVICES, scene.key("out"))
-        await a_service(client, scene.namespace, "out")
-        await scene.found("out", "Delivering")
-        await eventually(lambda: _all_paths(sink, ["/events", "/out"]))
+        await create_service(client, scene.namespace, "out")
+        await scene.wait_for_reason("out", "Delivering")
+        await eventually(lambda: _assert_paths(sink, ["/events", "/out"]))
 
 
-def _all_paths(sink: Sink, want: list[str]) -> None:
+def _assert_paths(sink: Sink, want: list[str]) -> None:
     assert [each.path for each in sink.received] == want
 
 
-async def test_dispatcher_exits_for_restart_after_last_reconnect(
-    scene: Scene, sink: Sink, cluster: Cluster
-):
+async def test_dispatcher_exits_for_restart_after_last_reconnect(scene: Scene, sink: Sink, cluster: Cluster):
     nats = msgspec.structs.replace(scene.settings.nats, max_reconnects=2, reconnect_seconds=0.1)
     told = msgspec.structs.replace(scene.settings, nats=nats)
-    process = DispatcherProcess(told, scene.kubeconfig, places(scene, sink))
+    process = DispatcherProcess(told, scene.kubeconfig, sink_addresses(scene, sink))
     try:
         await process.start()
         await scene.server.kill()
@@ -497,16 +498,16 @@ async def test_dispatcher_reports_not_ready_until_nats_server_starts(
     scene: Scene, sink: Sink, cluster: Cluster
 ):
     await scene.server.kill()
-    process = DispatcherProcess(scene.settings, scene.kubeconfig, places(scene, sink))
+    process = DispatcherProcess(scene.settings, scene.kubeconfig, sink_addresses(scene, sink))
     try:
         await process.program.start()
 
-        async def waits() -> None:
+        async def assert_waiting() -> None:
             answer = await process.get("/readyz")
             assert answer.status == 503, answer
             assert b"no connection to NATS" in answer.body, answer
 
-        await eventually(waits, within=60)
+        await eventually(assert_waiting, within=60)
         await scene.server.start()
         await eventually(process.ready, within=60)
     finally:
@@ -519,7 +520,7 @@ async def test_invalid_credentials_end_dispatcher_with_one_line_error(
     (tmp_path / "nkey").write_text("nonsense")
     nats = msgspec.structs.replace(scene.settings.nats, credentials=str(tmp_path))
     told = msgspec.structs.replace(scene.settings, nats=nats)
-    process = DispatcherProcess(told, scene.kubeconfig, places(scene, sink))
+    process = DispatcherProcess(told, scene.kubeconfig, sink_addresses(scene, sink))
     try:
         await process.program.start()
         assert await asyncio.wait_for(process.program.ended(), 60) == 1

@@ -1,4 +1,4 @@
-"""What the documents show to write can be written."""
+"""The API server accepts the manifests in the documentation."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kit.cluster.control_plane import definitions_served
+from kit.cluster.control_plane import wait_for_crds
 
 ROOT = Path(__file__).parent.parent.parent
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -17,7 +17,7 @@ PAGES = [
 ]
 
 
-def objects():
+def documented_manifests():
     for page in PAGES:
         for number, block in enumerate(BLOCK.findall(page.read_text()), 1):
             for document in yaml.safe_load_all(block):
@@ -28,18 +28,18 @@ def objects():
 
 @pytest.fixture(scope="module")
 async def kinds(cluster):
-    """The API server, once it serves all our kinds."""
+    """The API server with all our CRDs."""
     done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "config/crd"))
     assert done.returncode == 0, done.stderr
     own = ROOT / "charts/quintet/crds"
     done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(own))
     assert done.returncode == 0, done.stderr
 
-    await definitions_served(cluster)
+    await wait_for_crds(cluster)
     return cluster
 
 
-@pytest.mark.parametrize("block", list(objects()))
+@pytest.mark.parametrize("block", list(documented_manifests()))
 async def test_every_manifest_in_docs_is_accepted(block, kinds, namespace):
     done = kinds.kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=block)
     assert done.returncode == 0, f"{block}\n{done.stderr}"

@@ -1,4 +1,4 @@
-"""`quintet doctor`, run as a user runs it, on clusters that are well and on ones that are not."""
+"""`quintet doctor` as a user runs it, on healthy and broken clusters."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from quintet.local.controlplane.certificates import Authority, render_kubeconfig
 PROGRAM = Path(sys.executable).with_name("quintet")
 
 
-def doctor(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
+def run_doctor(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
         [PROGRAM, "doctor", *map(str, arguments)],
@@ -29,8 +29,8 @@ def doctor(*arguments: object, **environ: str) -> subprocess.CompletedProcess[st
     )
 
 
-def the_failure(answer: subprocess.CompletedProcess[str]) -> tuple[str, str]:
-    """The one line that says what failed, and the next step below it."""
+def find_failure(answer: subprocess.CompletedProcess[str]) -> tuple[str, str]:
+    """Return the message of the one failed check and its next step."""
     shown = f"exit {answer.returncode}\n{answer.stdout}{answer.stderr}"
     assert answer.returncode == 1, shown
     assert "Traceback" not in shown, shown
@@ -45,10 +45,10 @@ def the_failure(answer: subprocess.CompletedProcess[str]) -> tuple[str, str]:
 
 
 def test_doctor_reports_ok_for_administrator_of_healthy_cluster(cluster: Cluster):
-    answer = doctor("--kubeconfig", cluster.kubeconfig)
+    answer = run_doctor("--kubeconfig", cluster.kubeconfig)
 
     findings = answer.stdout.splitlines()
-    # What is installed is another question: see test_cli_doctor.
+    # test_cli_doctor covers installed components.
     findings = findings[: findings.index("installation")]
     groups = [line for line in findings if not line.startswith(" ")]
     assert groups == ["configuration", "server", "identity", "permissions"]
@@ -59,7 +59,7 @@ def test_doctor_reports_ok_for_administrator_of_healthy_cluster(cluster: Cluster
 
 
 def test_doctor_json_output_has_same_checks(cluster: Cluster):
-    answer = doctor("-o", "json", KUBECONFIG=str(cluster.kubeconfig))
+    answer = run_doctor("-o", "json", KUBECONFIG=str(cluster.kubeconfig))
 
     report = json.loads(answer.stdout)
     assert answer.returncode == (1 if report["status"] == "failed" else 0), report
@@ -74,21 +74,21 @@ def test_doctor_json_output_has_same_checks(cluster: Cluster):
 
 
 def test_doctor_output_without_unicode_shows_status_words(cluster: Cluster):
-    answer = doctor("--kubeconfig", cluster.kubeconfig, PYTHONIOENCODING="ascii")
+    answer = run_doctor("--kubeconfig", cluster.kubeconfig, PYTHONIOENCODING="ascii")
 
     assert not answer.stderr, answer.stdout + answer.stderr
     assert "  ok      connection: " in answer.stdout
 
 
 def test_doctor_reports_unreadable_kubeconfig(tmp_path: Path):
-    message, step = the_failure(doctor("--kubeconfig", tmp_path))
+    message, step = find_failure(run_doctor("--kubeconfig", tmp_path))
 
     assert f"kubeconfig {tmp_path} cannot be read (Is a directory)" in message
     assert "check the path" in step
 
 
 def test_doctor_lists_contexts_when_context_is_unknown(cluster: Cluster):
-    message, step = the_failure(doctor("--kubeconfig", cluster.kubeconfig, "--context", "moon"))
+    message, step = find_failure(run_doctor("--kubeconfig", cluster.kubeconfig, "--context", "moon"))
 
     assert "there is no context 'moon'" in message
     assert "quintet" in step
@@ -97,7 +97,7 @@ def test_doctor_lists_contexts_when_context_is_unknown(cluster: Cluster):
 def test_doctor_reports_expiry_of_client_certificate(cluster: Cluster):
     end = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
-    message, step = the_failure(doctor("--kubeconfig", cluster.client_kubeconfig("late", not_after=end)))
+    message, step = find_failure(run_doctor("--kubeconfig", cluster.client_kubeconfig("late", not_after=end)))
 
     assert "expired on 2026-01-02 03:04 UTC" in message
     assert "new credentials" in step
@@ -109,7 +109,7 @@ def test_doctor_reports_untrusted_server_certificate(cluster: Cluster, tmp_path:
     files = cluster.certificate("admin", ("system:masters",))
     write_kubeconfig(stranger, render_kubeconfig(cluster.server, tmp_path / "pki" / "ca.crt", *files))
 
-    message, step = the_failure(doctor("--kubeconfig", stranger))
+    message, step = find_failure(run_doctor("--kubeconfig", stranger))
 
     assert "not the one that the kubeconfig trusts" in message
     assert "certificate-authority" in step
@@ -121,14 +121,14 @@ def test_doctor_warns_when_server_certificate_is_not_verified(cluster: Cluster, 
     path = tmp_path / "config"
     write_kubeconfig(path, json.dumps(content))
 
-    answer = doctor("--kubeconfig", path)
+    answer = run_doctor("--kubeconfig", path)
 
     assert not answer.stderr, answer.stdout + answer.stderr
     assert "  ! warning connection: " in answer.stdout
 
 
 def test_doctor_fails_for_user_without_permissions(cluster: Cluster):
-    message, step = the_failure(doctor("--kubeconfig", cluster.client_kubeconfig("alice")))
+    message, step = find_failure(run_doctor("--kubeconfig", cluster.client_kubeconfig("alice")))
 
     assert "no permission: alice may neither install Quintet nor use it" in message
     assert "administrator" in step
@@ -136,7 +136,7 @@ def test_doctor_fails_for_user_without_permissions(cluster: Cluster):
 
 @pytest.fixture
 def bob(cluster: Cluster) -> Iterator[Path]:
-    """The kubeconfig of somebody who may create some of what an installation needs."""
+    """The kubeconfig of a user who can create some objects of an installation."""
     role = f"doctor-{secrets.token_hex(3)}"
     for command in (
         ("clusterrole", role, "--verb=create", "--resource=deployments.apps,namespaces"),
@@ -149,15 +149,15 @@ def bob(cluster: Cluster) -> Iterator[Path]:
 
 
 async def test_doctor_warns_user_with_some_permissions(bob: Path):
-    def warned() -> None:
+    def assert_warned() -> None:
         """A role takes a moment to reach the authorizer, also while the doctor is at work."""
-        answer = doctor("--kubeconfig", bob)
+        answer = run_doctor("--kubeconfig", bob)
         assert answer.returncode == 0, answer.stdout + answer.stderr
         warning = next(line for line in answer.stdout.splitlines() if line.startswith("  ! warning"))
         assert "customresourcedefinitions.apiextensions.k8s.io" in warning
         assert "deployments" not in warning
 
-    await eventually(warned)
+    await eventually(assert_warned)
 
 
 def test_doctor_reports_credentials_that_server_rejects(cluster: Cluster, tmp_path: Path):
@@ -166,20 +166,20 @@ def test_doctor_reports_credentials_that_server_rejects(cluster: Cluster, tmp_pa
     path = tmp_path / "config"
     write_kubeconfig(path, render_kubeconfig(cluster.server, cluster.ca, *files))
 
-    message, step = the_failure(doctor("--kubeconfig", path))
+    message, step = find_failure(run_doctor("--kubeconfig", path))
 
     assert "the server refuses us" in message
     assert "new credentials" in step
 
 
 def test_doctor_reports_unreachable_server(cluster: Cluster, tmp_path: Path):
-    with socket.socket() as held:  # bound but not listening: nobody else can take it meanwhile
+    with socket.socket() as held:  # bound but not listening, so that no other process takes the port
         held.bind(("127.0.0.1", 0))
         server = f"https://127.0.0.1:{held.getsockname()[1]}"
         path = tmp_path / "config"
         write_kubeconfig(path, render_kubeconfig(server, cluster.ca, *cluster.certificate("admin")))
 
-        message, step = the_failure(doctor("--kubeconfig", path))
+        message, step = find_failure(run_doctor("--kubeconfig", path))
 
     assert "cannot be reached" in message
     assert "connection refused" in message
@@ -190,7 +190,7 @@ def test_doctor_reports_unreachable_server(cluster: Cluster, tmp_path: Path):
     "arguments", [("--no-such-option",), ("surplus",), ("-o", "xml"), ("--flavour", "x")]
 )
 def test_doctor_usage_error_exits_with_code_two(arguments: tuple[str, ...]):
-    answer = doctor(*arguments)
+    answer = run_doctor(*arguments)
 
     assert answer.returncode == 2, answer.stderr
     assert "Usage: quintet doctor" in answer.stderr

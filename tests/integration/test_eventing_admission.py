@@ -1,6 +1,6 @@
-"""EventingBackends and Subscriptions on a real API server: their definitions, and what the webhooks add.
+"""EventingBackends and Subscriptions on a real API server: CRDs and webhooks.
 
-What the status says about the same mistakes is in test_eventingbackend.py.
+test_eventingbackend.py covers what the status reports about the same validation errors.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ import yaml
 
 from kit.cli.quintet import apply, free_port
 from kit.cluster.api import Api, RefusedError
-from kit.cluster.webhooks import forgotten
+from kit.cluster.webhooks import wait_until_unregistered
 from kit.eventually import eventually
-from kit.kinds.controllers import define
+from kit.kinds.controllers import install_crds
 from quintet.admission import subscription
 from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors, admissions
 from quintet.admission.modes import by_url
@@ -68,24 +68,24 @@ def a_subscription(namespace: str, **spec: object) -> JsonObject:
 
 @pytest.fixture(scope="module")
 async def kinds(client: Client) -> None:
-    await define(client, EVENTINGBACKEND, SUBSCRIPTION)
+    await install_crds(client, EVENTINGBACKEND, SUBSCRIPTION)
 
 
 @pytest.fixture(scope="module")
 async def webhooks(kinds, client: Client, api: Api) -> AsyncIterator[None]:
-    """As `quintet run` has them, served in this process."""
+    """The webhooks of `quintet run`, served in this process."""
     served = [*admissions(ConfigErrors.WARN), subscription.ADMISSION]
     hooks = by_url(
         served, client, SystemClock(), host="127.0.0.1", port=free_port(), name="quintet-eventing-tests"
     )
     async with hooks.running():
-        await eventually(lambda: _asked(api), within=60)
+        await eventually(lambda: _wait_until_called(api), within=60)
         yield
-    await forgotten(api, (EVENTINGBACKENDS, SUBSCRIPTIONS))
+    await wait_until_unregistered(api, (EVENTINGBACKENDS, SUBSCRIPTIONS))
 
 
-async def _asked(api: Api) -> None:
-    """The API server hears of webhooks through watches of its own, one for each sort."""
+async def _wait_until_called(api: Api) -> None:
+    """Wait until the API server calls the webhooks; it learns of each registration through a watch."""
 
     async def tried(resource: Resource, body: JsonObject) -> JsonObject:
         return await api.create(resource.path("default"), body, dryRun="All")
@@ -103,8 +103,8 @@ async def _asked(api: Api) -> None:
 Put = Callable[[JsonObject], Awaitable[tuple[bool, str]]]
 
 
-def putting(cluster: Cluster, namespace: str) -> Put:
-    """`kubectl apply`, in a thread because the webhooks answer in this one; its code, and what it said."""
+def apply_with_kubectl(cluster: Cluster, namespace: str) -> Put:
+    """Run `kubectl apply` in a thread, because the webhooks are served in this one; return success and stderr."""
 
     async def applied(body: JsonObject) -> tuple[bool, str]:
         done = await asyncio.to_thread(apply, cluster, namespace, body)
@@ -115,16 +115,16 @@ def putting(cluster: Cluster, namespace: str) -> Put:
 
 @pytest.fixture
 def put(cluster: Cluster, namespace: str) -> Put:
-    return putting(cluster, namespace)
+    return apply_with_kubectl(cluster, namespace)
 
 
 @pytest.fixture
 def put_together(cluster: Cluster, shared_namespace: str) -> Put:
-    """For what is refused, or has a name of its own."""
-    return putting(cluster, shared_namespace)
+    """Apply to the shared namespace: for objects that are rejected or have a unique name."""
+    return apply_with_kubectl(cluster, shared_namespace)
 
 
-async def stored(client: Client, namespace: str, name: str = "any") -> JsonObject:
+async def get_backend(client: Client, namespace: str, name: str = "any") -> JsonObject:
     return await client.get(EVENTINGBACKENDS, ObjectKey(namespace, name), dict)
 
 
@@ -135,13 +135,13 @@ async def stored(client: Client, namespace: str, name: str = "any") -> JsonObjec
         ("beb", [{"secretRef": "some-secret"}], [{"secretRef": "some-secret"}, REQUIRED[2]]),
         ("nats", None, REQUIRED),
     ],
-    ids=["the published nats backend", "the published beb backend", "nothing but a type"],
+    ids=["nats backend of the design", "beb backend of the design", "type only"],
 )
 async def test_valid_backend_is_stored_with_label_and_complete_config(
     type_, config, want, webhooks, put, client: Client, namespace
 ):
     assert await put(a_backend("any", type_, config)) == (True, "")
-    backend = await stored(client, namespace)
+    backend = await get_backend(client, namespace)
     assert backend["spec"]["config"] == want
     assert backend["metadata"]["labels"][LABEL[0]] == LABEL[1]
 
@@ -149,9 +149,9 @@ async def test_valid_backend_is_stored_with_label_and_complete_config(
 async def test_applying_same_manifest_again_changes_nothing(webhooks, put, client: Client, namespace):
     body = a_backend("any", "nats", [{"maxInFlightMessages": 10}])
     await put(body)
-    first = await stored(client, namespace)
+    first = await get_backend(client, namespace)
     assert await put(body) == (True, "")
-    again = await stored(client, namespace)
+    again = await get_backend(client, namespace)
     assert again["metadata"]["generation"] == first["metadata"]["generation"]
 
 
@@ -159,7 +159,7 @@ async def test_config_errors_cause_exact_warnings_and_are_admitted(webhooks, put
     done, said = await put(a_backend("any", "nats", FAULTY))
     assert done
     assert said.splitlines() == [f"Warning: {fault}" for fault in FAULTS]
-    assert (await stored(client, namespace))["spec"]["config"][:3] == FAULTY
+    assert (await get_backend(client, namespace))["spec"]["config"][:3] == FAULTY
 
 
 async def test_unknown_backend_type_is_rejected_with_supported_values(webhooks, put_together):
@@ -168,7 +168,7 @@ async def test_unknown_backend_type_is_rejected_with_supported_values(webhooks, 
     assert 'spec.type: Unsupported value: "kafka": supported values: "nats", "beb"' in said
 
 
-async def label(client: Client, namespace: str, mode: str | None) -> None:
+async def label_namespace(client: Client, namespace: str, mode: str | None) -> None:
     change = {"metadata": {"labels": {NAMESPACE_LABEL: mode}}}
     await client.patch(NAMESPACES, ObjectKey("", namespace), change, Object)
 
@@ -177,32 +177,32 @@ async def test_namespace_label_turns_config_warnings_into_rejection_and_back(
     webhooks, put, client: Client, namespace
 ):
     faulty = a_backend("any", "nats", FAULTY)
-    await label(client, namespace, "Reject")
+    await label_namespace(client, namespace, "Reject")
 
-    async def refused() -> None:
+    async def assert_rejected() -> None:
         done, said = await put(faulty)
         assert not done, "the API server has not seen the label yet"
         for fault in FAULTS:
             assert fault in said
 
-    await eventually(refused)
+    await eventually(assert_rejected)
     assert await put(a_backend("right", "nats", [{"streamReplicas": 3}])) == (True, "")
 
-    await label(client, namespace, None)
+    await label_namespace(client, namespace, None)
 
-    async def warned() -> None:
+    async def assert_warned() -> None:
         done, said = await put(faulty)
         assert done, said
         assert len(said.splitlines()) == 3, "warned of once, not by two webhooks"
 
-    await eventually(warned)
-    await label(client, namespace, "Reject")
+    await eventually(assert_warned)
+    await label_namespace(client, namespace, "Reject")
 
-    async def refused_again() -> None:
+    async def assert_refused_again() -> None:
         done, said = await put(a_backend("any", "nats", FAULTY[:1]))
         assert not done, said
 
-    await eventually(refused_again)
+    await eventually(assert_refused_again)
     await client.patch(
         EVENTINGBACKENDS, ObjectKey(namespace, "any"), {"metadata": {"labels": {"team": "a"}}}, Object
     )
@@ -236,15 +236,15 @@ async def test_max_in_flight_as_number_or_numeric_string_is_accepted(
 
 
 @pytest.mark.parametrize("given", [0, -1, 10_001, "0", "010", "ten", "", "10001", True])
-async def test_invalid_max_in_flight_is_rejected_by_crd(
-    given, kinds, put_together, shared_namespace
-):
+async def test_invalid_max_in_flight_is_rejected_by_crd(given, kinds, put_together, shared_namespace):
     done, said = await put_together(a_subscription(shared_namespace, config={"maxInFlightMessages": given}))
     assert not done
     assert "must be a number from 1 to 10000" in said or "must be of type" in said
 
 
-async def test_subscription_gets_finalizer_and_default_type_matching(webhooks, put, client: Client, namespace):
+async def test_subscription_gets_finalizer_and_default_type_matching(
+    webhooks, put, client: Client, namespace
+):
     assert await put(a_subscription(namespace)) == (True, "")
     found = await client.get(SUBSCRIPTIONS, ObjectKey(namespace, "orders"), dict)
     assert found["spec"]["typeMatching"] == "standard"

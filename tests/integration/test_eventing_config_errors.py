@@ -1,4 +1,4 @@
-"""An operator that was told to refuse mistakes in spec.config: the whole process, as it is installed."""
+"""An operator that rejects errors in spec.config: the whole process, as it is installed."""
 
 from collections.abc import AsyncIterator
 
@@ -6,7 +6,7 @@ import pytest
 
 from kit.cli.quintet import apply, with_webhooks
 from kit.eventually import eventually
-from kit.kinds.controllers import define
+from kit.kinds.controllers import install_crds
 from kit.process import Program
 from quintet.admission.eventingbackend import NAMESPACE_LABEL
 from quintet.apis.eventingbackend import EVENTINGBACKEND, EVENTINGBACKENDS
@@ -28,25 +28,27 @@ def a_backend(**key: object) -> JsonObject:
 
 @pytest.fixture(scope="module")
 async def rejecting(client: Client, cluster) -> AsyncIterator[Program]:
-    await define(client, EVENTINGBACKEND, SUBSCRIPTION)
+    await install_crds(client, EVENTINGBACKEND, SUBSCRIPTION)
     options = ("--eventing-config-errors", "Reject")
     async with with_webhooks(cluster.kubeconfig, "eventing", options=options) as program:
         yield program
 
 
-async def test_operator_in_reject_mode_rejects_config_errors_except_in_labelled_namespace(rejecting, cluster, namespace):
+async def test_operator_in_reject_mode_rejects_config_errors_except_in_labelled_namespace(
+    rejecting, cluster, namespace
+):
     refused = apply(cluster, namespace, a_backend(streamReplicas=9))
     assert refused.returncode != 0
     assert FAULT in refused.stderr
     done = cluster.kubectl("label", "namespace", namespace, f"{NAMESPACE_LABEL}=Warn")
     assert done.returncode == 0, done.stderr
 
-    def warned() -> None:
+    def assert_warned() -> None:
         done = apply(cluster, namespace, a_backend(streamReplicas=9))
         assert done.returncode == 0, done.stderr
         assert done.stderr == f"Warning: {FAULT}\n"
 
-    await eventually(warned)
+    await eventually(assert_warned)
 
 
 async def test_operator_in_reject_mode_admits_valid_config_silently(rejecting, cluster, namespace):

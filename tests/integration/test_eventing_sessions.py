@@ -1,4 +1,4 @@
-"""Connections of backends: kept, replaced only by better ones, and told of when they go."""
+"""NATS connections of backends: reused, replaced only by working ones, and reported when lost."""
 
 from collections.abc import AsyncIterator
 
@@ -30,50 +30,50 @@ async def sessions() -> AsyncIterator[Sessions]:
     await made.close()
 
 
-def as_user(nats: NatsServer, user: str, password: str) -> Options:
+def options_for_user(nats: NatsServer, user: str, password: str) -> Options:
     credentials = Credentials(user, password)
     return Options(nats.url, credentials=credentials, max_reconnects=0, connect_seconds=60.0)
 
 
 async def test_session_is_reused_while_nothing_changes(nats, sessions: Sessions):
-    first = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
-    assert await sessions.open(BUS, as_user(nats, "a", "1"), "v1") is first
+    first = await sessions.open(BUS, options_for_user(nats, "a", "1"), "v1")
+    assert await sessions.open(BUS, options_for_user(nats, "a", "1"), "v1") is first
     assert sessions.current(BUS, nats.url) is first
     assert sessions.current(ObjectKey("shop", "other"), nats.url) is None
 
 
 async def test_failing_credentials_keep_existing_session(nats, sessions: Sessions):
-    first = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    first = await sessions.open(BUS, options_for_user(nats, "a", "1"), "v1")
     with pytest.raises(LoginRefused):
-        await sessions.open(BUS, as_user(nats, "b", "wrong"), "v2")
+        await sessions.open(BUS, options_for_user(nats, "b", "wrong"), "v2")
     assert sessions.current(BUS, nats.url) is first
-    second = await sessions.open(BUS, as_user(nats, "b", "2"), "v3")
+    second = await sessions.open(BUS, options_for_user(nats, "b", "2"), "v3")
     assert sessions.current(BUS, nats.url) is second
     assert first.closed
 
 
 async def test_lost_connection_is_reported_and_not_reused(nats, sessions: Sessions):
-    await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    await sessions.open(BUS, options_for_user(nats, "a", "1"), "v1")
     told: list[ObjectKey] = []
     sessions.listeners.append(told.append)
     await nats.kill()
 
-    def lost() -> None:
+    def assert_lost() -> None:
         assert told == [BUS]
         assert sessions.lost(BUS)
 
-    await eventually(lost, within=90)
+    await eventually(assert_lost, within=90)
     assert sessions.current(BUS, nats.url) is None
     with pytest.raises(Unreachable):
-        await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+        await sessions.open(BUS, options_for_user(nats, "a", "1"), "v1")
     await nats.start()
-    again = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    again = await sessions.open(BUS, options_for_user(nats, "a", "1"), "v1")
     assert sessions.current(BUS, nats.url) is again
     assert not sessions.lost(BUS)
 
 
 async def test_unneeded_session_is_closed_silently(nats, sessions: Sessions):
-    client = await sessions.open(BUS, as_user(nats, "a", "1"), "v1")
+    client = await sessions.open(BUS, options_for_user(nats, "a", "1"), "v1")
     told: list[ObjectKey] = []
     sessions.listeners.append(told.append)
     await sessions.keep_only(BUS, [nats.url])

@@ -1,25 +1,25 @@
-"""Several backends side by side, in one and in two namespaces; switches from one to another; who may go."""
+"""Several EventingBackends in one and two namespaces, moves between servers, and deletion."""
 
 from kit.cluster.control_plane import fresh_namespace
-from kit.cluster.objects import exists, gone
+from kit.cluster.objects import exists, wait_until_gone
 from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
 from kit.faults.proxy import FaultProxy, matching
 from kit.kinds.eventingbackends import (
     a_mesh,
-    a_secret,
-    a_subscription,
     an_operator,
-    change,
     children,
     condition,
+    connect_jetstream,
     create,
+    create_secret,
+    create_subscription,
     get,
-    jetstream_of,
-    ready,
-    resources,
-    says,
+    kinds_and_names,
     statuses,
+    update_config,
+    wait_for_reason,
+    wait_until_ready,
 )
 from kit.nats.server import a_nats_server
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
@@ -35,7 +35,7 @@ async def test_two_nats_backends_and_one_beb_backend_are_ready_in_one_namespace(
     backend_operator, witness, backends: Client, nats, namespace
 ):
     async with a_mesh() as mesh:
-        await a_secret(backends, namespace, "mesh", **mesh.secret())
+        await create_secret(backends, namespace, "mesh", **mesh.secret())
         keys = [
             await create(
                 backends, namespace, "one", url=nats.url, streamName="one", streamSubjectPrefix="one"
@@ -45,7 +45,7 @@ async def test_two_nats_backends_and_one_beb_backend_are_ready_in_one_namespace(
             ),
             await create(backends, namespace, "mesh", "beb", secretRef="mesh"),
         ]
-        types = [(await ready(backends, key)).status.backend_type for key in keys]
+        types = [(await wait_until_ready(backends, key)).status.backend_type for key in keys]
     assert types == ["nats", "nats", "beb"]
     deployments = {name for kind, name in await children(backends, namespace) if kind == "Deployment"}
     assert deployments == {
@@ -70,7 +70,7 @@ async def test_backends_with_same_name_in_two_namespaces_are_independent(
         a_mesh() as mesh,
     ):
         for number, namespace in enumerate((first, second)):
-            await a_secret(backends, namespace, "mesh", **mesh.secret())
+            await create_secret(backends, namespace, "mesh", **mesh.secret())
             await create(backends, namespace, "mesh", "beb", secretRef="mesh")
             for name in ("one", "two"):
                 stream = f"{name}-{number}"
@@ -79,11 +79,11 @@ async def test_backends_with_same_name_in_two_namespaces_are_independent(
                 )
         for namespace in (first, second):
             for name in ("one", "two", "mesh"):
-                await ready(backends, ObjectKey(namespace, name))
+                await wait_until_ready(backends, ObjectKey(namespace, name))
         await backends.delete(EVENTINGBACKENDS, ObjectKey(first, "one"))
 
-        await gone(backends, EVENTINGBACKENDS, ObjectKey(first, "one"), within=120)
-        await ready(backends, ObjectKey(second, "one"))
+        await wait_until_gone(backends, EVENTINGBACKENDS, ObjectKey(first, "one"), within=120)
+        await wait_until_ready(backends, ObjectKey(second, "one"))
 
 
 async def test_each_stage_of_beb_backend_has_its_own_reason(
@@ -91,17 +91,17 @@ async def test_each_stage_of_beb_backend_has_its_own_reason(
 ):
     async with a_mesh() as mesh:
         key = await create(backends, namespace, "mesh", "beb", secretRef="some-secret")
-        found = await says(backends, key, "Secret not found")
+        found = await wait_for_reason(backends, key, "Secret not found")
         assert found.message == (
             "The specified EventMesh secret is not found. Please provide an existing secret."
         )
-        await a_secret(backends, namespace, "some-secret", messaging="{", namespace="x")
-        found = await says(backends, key, "Secret not usable")
+        await create_secret(backends, namespace, "some-secret", messaging="{", namespace="x")
+        found = await wait_for_reason(backends, key, "Secret not usable")
         assert found.message.startswith("The EventMesh secret data is not formatted properly.")
-        await a_secret(backends, namespace, "some-secret", **mesh.secret("wrong"))
-        await says(backends, key, "EventMesh token refused")
-        await a_secret(backends, namespace, "some-secret", **mesh.secret())
-        status = (await ready(backends, key)).status
+        await create_secret(backends, namespace, "some-secret", **mesh.secret("wrong"))
+        await wait_for_reason(backends, key, "EventMesh token refused")
+        await create_secret(backends, namespace, "some-secret", **mesh.secret())
+        status = (await wait_until_ready(backends, key)).status
     assert condition(await get(backends, key), "Subscription Controller Ready").reason == (
         "Subscription controller started"
     )
@@ -114,22 +114,24 @@ async def test_changed_backend_type_is_not_ready_until_new_backend_is(
 ):
     async with a_mesh() as mesh:
         key = await create(backends, namespace, "any", url=nats.url)
-        await ready(backends, key)
-        await change(backends, key, "beb", secretRef="mesh")
-        await says(backends, key, "Secret not found")
+        await wait_until_ready(backends, key)
+        await update_config(backends, key, "beb", secretRef="mesh")
+        await wait_for_reason(backends, key, "Secret not found")
         waiting = (await get(backends, key)).status
-        assert (waiting.backend_type, waiting.eventing_ready) == ("nats", False), "the old one serves"
+        assert (waiting.backend_type, waiting.eventing_ready) == ("nats", False), (
+            "the old backend does not serve"
+        )
         assert condition(await get(backends, key), "Publisher Proxy Ready").status == "True"
-        await a_secret(backends, namespace, "mesh", **mesh.secret())
-        await ready(backends, key)
+        await create_secret(backends, namespace, "mesh", **mesh.secret())
+        await wait_until_ready(backends, key)
 
-        async def no_dispatcher() -> None:
-            assert "Deployment/any-dispatcher" not in resources(await children(backends, namespace))
+        async def assert_no_dispatcher() -> None:
+            assert "Deployment/any-dispatcher" not in kinds_and_names(await children(backends, namespace))
 
-        await eventually(no_dispatcher, within=90)
+        await eventually(assert_no_dispatcher, within=90)
         assert (await get(backends, key)).status.backend_type == "beb"
-        await change(backends, key, url=nats.url)
-        assert (await ready(backends, key)).status.backend_type == "nats"
+        await update_config(backends, key, url=nats.url)
+        assert (await wait_until_ready(backends, key)).status.backend_type == "nats"
     witness.assert_truth()
     for status in statuses(proxy, key):
         if status["eventingReady"]:
@@ -140,41 +142,41 @@ async def test_changed_backend_type_is_not_ready_until_new_backend_is(
 async def test_move_to_other_server_loses_no_event(
     backend_operator, witness, backends: Client, nats, namespace, tmp_path
 ):
-    """Listen there → publish there → deliver what is left here → deliver there."""
+    """Subscribe there → publish there → deliver the remaining events here → deliver there."""
     key = await create(backends, namespace, "any", url=nats.url)
-    await ready(backends, key)
-    where = await a_subscription(backends, namespace, "orders", "any")
+    await wait_until_ready(backends, key)
+    where = await create_subscription(backends, namespace, "orders", "any")
     subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
-    # The parts of the controller of Subscriptions and of the dispatcher are played here.
+    # The test acts as Subscription controller and dispatcher.
     consumer = consumers.wanted(subscription, await get(backends, key), effective(NATS, {"url": nats.url}))
 
     async def told(part: str) -> str:
         found = (await children(backends, namespace))["Deployment", f"any-{part}"]
         return str(found["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
 
-    async with a_nats_server(tmp_path / "new") as new, jetstream_of(nats.url) as here:
+    async with a_nats_server(tmp_path / "new") as new, connect_jetstream(nats.url) as here:
         await here.create_or_update_consumer("sap", consumer)
         await here.publish("kyma.commerce.order.created.v1", b"{}", timeout=60)
-        await change(backends, key, url=new.url)
+        await update_config(backends, key, url=new.url)
 
-        async def waits_for_subscriptions() -> None:
+        async def assert_waits_for_subscriptions() -> None:
             found = condition(await get(backends, key), "Publisher Proxy Ready")
             assert "1 more Subscriptions listen" in found.message, found
 
-        await eventually(waits_for_subscriptions, within=90)
-        assert nats.url in await told("publisher-proxy"), "publishers went where nobody listens"
-        async with jetstream_of(new.url) as there:
+        await eventually(assert_waits_for_subscriptions, within=90)
+        assert nats.url in await told("publisher-proxy"), "publishers moved before the subscriptions"
+        async with connect_jetstream(new.url) as there:
             await there.create_or_update_consumer("sap", consumer)
 
-        async def publishers_are_there() -> None:
+        async def assert_publishers_ready() -> None:
             assert new.url in await told("publisher-proxy")
             found = condition(await get(backends, key), "Subscription Controller Ready")
             assert "delivers 1 events that are left in stream sap" in found.message, found
 
-        await eventually(publishers_are_there, within=90)
-        assert nats.url in await told("dispatcher"), "dispatchers left an event behind"
-        await here.purge_stream("sap")  # as good as delivered
-        await ready(backends, key)
+        await eventually(assert_publishers_ready, within=90)
+        assert nats.url in await told("dispatcher"), "dispatchers moved before the last event"
+        await here.purge_stream("sap")  # equivalent to delivery
+        await wait_until_ready(backends, key)
         assert new.url in await told("dispatcher")
     witness.assert_truth()
 
@@ -183,33 +185,33 @@ async def test_new_subject_prefix_is_published_only_after_subscriptions_listen(
     backend_operator, witness, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url, streamSubjectPrefix="old")
-    await ready(backends, key)
-    where = await a_subscription(backends, namespace, "orders", "any")
+    await wait_until_ready(backends, key)
+    where = await create_subscription(backends, namespace, "orders", "any")
     subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
     values = {"url": nats.url, "streamSubjectPrefix": "new"}
-    async with jetstream_of(nats.url) as jetstream:
+    async with connect_jetstream(nats.url) as jetstream:
 
         async def subjects() -> tuple[str, ...]:
             return (await jetstream.stream_info("sap")).config.subjects
 
-        await change(backends, key, **values)
+        await update_config(backends, key, **values)
 
-        async def both() -> None:
+        async def assert_both() -> None:
             found = condition(await get(backends, key), "Publisher Proxy Ready")
             assert "1 more Subscriptions listen" in found.message, found
             assert await subjects() == ("new.>", "old.>")
 
-        await eventually(both, within=90)
+        await eventually(assert_both, within=90)
         found = (await children(backends, namespace))["Deployment", "any-publisher-proxy"]
         assert '"subjectPrefix":"old"' in str(found["spec"]["template"]["spec"]["containers"][0]["env"])
         wanted = consumers.wanted(subscription, await get(backends, key), effective(NATS, values))
         await jetstream.create_or_update_consumer("sap", wanted)
-        await ready(backends, key)
+        await wait_until_ready(backends, key)
 
-        async def only_new() -> None:
+        async def assert_only_new() -> None:
             assert await subjects() == ("new.>",)
 
-        await eventually(only_new, within=90)
+        await eventually(assert_only_new, within=90)
     witness.assert_truth()
 
 
@@ -217,20 +219,20 @@ async def test_older_backend_keeps_stream_that_both_claim(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     elder = await create(backends, namespace, "elder", url=nats.url, maxMessages=10)
-    await ready(backends, elder)
+    await wait_until_ready(backends, elder)
     younger = await create(backends, namespace, "younger", url=nats.url, maxMessages=20)
-    found = await says(backends, younger, "Stream claimed by another backend")
+    found = await wait_for_reason(backends, younger, "Stream claimed by another backend")
     assert f"EventingBackend {elder}" in found.message
-    async with jetstream_of(nats.url) as jetstream:
+    async with connect_jetstream(nats.url) as jetstream:
         assert (await jetstream.stream_info("sap")).config.max_msgs == 10
         with backend_operator.clock.running_fast():
             await proxy.quiet(1.0)
-        assert (await jetstream.stream_info("sap")).config.max_msgs == 10, "there is a war over the stream"
+        assert (await jetstream.stream_info("sap")).config.max_msgs == 10, "both backends change the stream"
         same = await create(backends, namespace, "same", url=nats.url, maxMessages=10)
-        await ready(backends, same)
+        await wait_until_ready(backends, same)
         await backends.delete(EVENTINGBACKENDS, elder)
         await backends.delete(EVENTINGBACKENDS, same)
-        await ready(backends, younger)
+        await wait_until_ready(backends, younger)
         assert (await jetstream.stream_info("sap")).config.max_msgs == 20
 
 
@@ -239,22 +241,20 @@ async def test_server_under_two_names_is_recognised_as_one(
 ):
     async with a_nats_server(tmp_path / "everywhere", {"host": "0.0.0.0"}) as server:
         elder = await create(backends, namespace, "elder", url=server.url, maxMessages=10)
-        await ready(backends, elder)
+        await wait_until_ready(backends, elder)
         alias = f"nats://127.0.0.2:{server.port}"
         younger = await create(backends, namespace, "younger", url=alias, maxMessages=20)
-        found = await says(backends, younger, "Stream claimed by another backend")
+        found = await wait_for_reason(backends, younger, "Stream claimed by another backend")
         assert f"belongs to EventingBackend {elder}" in found.message
-        async with jetstream_of(server.url) as jetstream:
+        async with connect_jetstream(server.url) as jetstream:
             assert (await jetstream.stream_info("sap")).config.max_msgs == 10
 
 
-async def test_foreign_stream_is_not_taken_over(
-    backend_operator, backends: Client, nats, namespace
-):
-    async with jetstream_of(nats.url) as jetstream:
+async def test_foreign_stream_is_not_taken_over(backend_operator, backends: Client, nats, namespace):
+    async with connect_jetstream(nats.url) as jetstream:
         await jetstream.create_stream(StreamConfig(name="sap", subjects=("theirs.>",)))
         key = await create(backends, namespace, "any", url=nats.url)
-        found = await says(backends, key, "Stream claimed by another backend")
+        found = await wait_for_reason(backends, key, "Stream claimed by another backend")
         assert "was not made for an EventingBackend" in found.message
         assert (await jetstream.stream_info("sap")).config.subjects == ("theirs.>",)
 
@@ -263,21 +263,23 @@ async def test_backend_in_use_is_kept_and_lists_its_subscriptions(
     backend_operator, backends: Client, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
-    await ready(backends, key)
-    users = [await a_subscription(backends, namespace, name, "any") for name in ("orders", "bills")]
-    other = await a_subscription(backends, namespace, "others", "elsewhere")
+    await wait_until_ready(backends, key)
+    users = [await create_subscription(backends, namespace, name, "any") for name in ("orders", "bills")]
+    other = await create_subscription(backends, namespace, "others", "elsewhere")
     await backends.delete(EVENTINGBACKENDS, key)
-    await says(backends, key, "DeletionWaits", type_="Ready")
+    await wait_for_reason(backends, key, "DeletionWaits", type_="Ready")
 
-    async def named() -> None:
+    async def assert_named() -> None:
         found = condition(await get(backends, key), "Ready")
         assert "Subscriptions that use it: bills, orders; delete" in found.message, found
 
-    await eventually(named)
-    assert "Deployment/any-dispatcher" in resources(await children(backends, namespace)), "events are lost"
+    await eventually(assert_named)
+    assert "Deployment/any-dispatcher" in kinds_and_names(await children(backends, namespace)), (
+        "events are lost"
+    )
     for user in users:
         await backends.delete(SUBSCRIPTIONS, user)
-    await gone(backends, EVENTINGBACKENDS, key, within=120)
+    await wait_until_gone(backends, EVENTINGBACKENDS, key, within=120)
     assert await exists(backends, SUBSCRIPTIONS, other)
 
 
@@ -285,40 +287,42 @@ async def test_subscription_missing_from_cache_still_keeps_its_backend(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
-    await ready(backends, key)
+    await wait_until_ready(backends, key)
     news = proxy.hold("subscriptions")
-    user = await a_subscription(backends, namespace, "orders", "any")
+    user = await create_subscription(backends, namespace, "orders", "any")
     await news.caught()
     await backends.delete(EVENTINGBACKENDS, key)
-    found = await says(backends, key, "DeletionWaits", type_="Ready")
+    found = await wait_for_reason(backends, key, "DeletionWaits", type_="Ready")
     assert "Subscriptions that use it: orders; delete" in found.message
-    assert "Deployment/any-dispatcher" in resources(await children(backends, namespace)), "events are lost"
+    assert "Deployment/any-dispatcher" in kinds_and_names(await children(backends, namespace)), (
+        "events are lost"
+    )
     news.release()
     await backends.delete(SUBSCRIPTIONS, user)
     with backend_operator.clock.running_fast():
-        await gone(backends, EVENTINGBACKENDS, key, within=120)
+        await wait_until_gone(backends, EVENTINGBACKENDS, key, within=120)
 
 
 async def test_namespace_deletion_removes_backend_and_children(
     backend_operator, backends: Client, cluster, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
-    await ready(backends, key)
-    await a_subscription(backends, namespace, "orders", "any")
+    await wait_until_ready(backends, key)
+    await create_subscription(backends, namespace, "orders", "any")
     cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 
-    async def all_gone() -> None:
+    async def assert_all_gone() -> None:
         assert not await exists(backends, EVENTINGBACKENDS, key)
         assert await children(backends, namespace) == {}
 
-    await eventually(all_gone, within=120)
+    await eventually(assert_all_gone, within=120)
 
 
 async def test_replicas_of_autoscaler_are_respected_until_it_is_removed(
     backend_operator, backends: Client, api, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
-    await ready(backends, key)
+    await wait_until_ready(backends, key)
     scaled = f"/apis/apps/v1/namespaces/{namespace}/deployments/any-publisher-proxy"
     scalers = f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
 
@@ -327,34 +331,32 @@ async def test_replicas_of_autoscaler_are_respected_until_it_is_removed(
 
     await api.merge(f"{scaled}/scale", {"spec": {"replicas": 5}})
 
-    async def put_back() -> None:
+    async def assert_restored() -> None:
         assert await replicas() == 2
 
-    await eventually(put_back, within=90)
+    await eventually(assert_restored, within=90)
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "any-publisher-proxy"}
     body = {"metadata": {"name": "any"}, "spec": {"scaleTargetRef": target, "maxReplicas": 9}}
     await api.create(scalers, body)
 
-    async def scaled_to_four() -> None:
+    async def assert_scaled_to_four() -> None:
         """As an autoscaler does: again and again. The operator may not have heard of it at first."""
         await api.merge(f"{scaled}/scale", {"spec": {"replicas": 4}})
         applied = proxy.trace.writes(matching("apply", "deployments", name="any-publisher-proxy"))
         assert any(each.status == 200 and "replicas" not in each.body["spec"] for each in applied)
         assert await replicas() == 4
 
-    await eventually(scaled_to_four, within=90)
-    await change(backends, key, url=nats.url, publisherRequestTimeout="9s")
-    await ready(backends, key)
+    await eventually(assert_scaled_to_four, within=90)
+    await update_config(backends, key, url=nats.url, publisherRequestTimeout="9s")
+    await wait_until_ready(backends, key)
     with backend_operator.clock.running_fast():
         await proxy.quiet(1.0)
     assert await replicas() == 4, "the operator fights with the autoscaler"
     await api.delete(f"{scalers}/any")
-    await eventually(put_back, within=90)
+    await eventually(assert_restored, within=90)
 
 
-async def test_foreign_child_is_skipped_and_named(
-    backend_operator, backends: Client, nats, namespace
-):
+async def test_foreign_child_is_skipped_and_named(backend_operator, backends: Client, nats, namespace):
     theirs = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -364,11 +366,11 @@ async def test_foreign_child_is_skipped_and_named(
     await backends.create(desired.SERVICES, theirs, Object, namespace=namespace)
     key = await create(backends, namespace, "any", url=nats.url)
 
-    async def named() -> None:
+    async def assert_named() -> None:
         found = condition(await get(backends, key), "Publisher Proxy Ready")
         assert "exists and is not controlled by this object" in found.message, found
 
-    await eventually(named, within=90)
+    await eventually(assert_named, within=90)
     seen = await backends.get(desired.SERVICES, ObjectKey(namespace, "any-publisher-proxy"), dict)
     assert [port["port"] for port in seen["spec"]["ports"]] == [1234]
 
@@ -377,11 +379,11 @@ async def test_every_condition_transition_records_event(
     backend_operator, backends: Client, api, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
-    await ready(backends, key)
+    await wait_until_ready(backends, key)
     await nats.kill()
-    await says(backends, key, "Server not reached")
+    await wait_for_reason(backends, key, "Server not reached")
 
-    async def told() -> None:
+    async def assert_reported() -> None:
         listed = await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
         found = {
             (each["type"], each["reason"]) for each in listed["items"] if each["regarding"]["name"] == "any"
@@ -393,18 +395,18 @@ async def test_every_condition_transition_records_event(
             ("Warning", "ServerNotReached"),
         }, found
 
-    await eventually(told, within=90)
+    await eventually(assert_reported, within=90)
 
 
 async def test_backend_without_url_gets_server_with_persistent_volume_claim(
     backend_operator, witness, backends: Client, namespace
 ):
-    """What answers in the pod is tested on a real node; here nothing does, and that is said."""
+    """The server in the pod is tested on a real node; here the status reports that it is not reachable."""
     key = await create(backends, namespace, "any", maxBytes="100Mi")
 
-    async def made() -> None:
+    async def assert_created() -> None:
         found = await children(backends, namespace)
-        assert resources(found) == {
+        assert kinds_and_names(found) == {
             "StatefulSet/any-nats",
             "Service/any-nats",
             "NetworkPolicy/any-nats",
@@ -413,12 +415,12 @@ async def test_backend_without_url_gets_server_with_persistent_volume_claim(
         claim = found["StatefulSet", "any-nats"]["spec"]["volumeClaimTemplates"][0]["spec"]
         assert claim["resources"]["requests"]["storage"] == "381Mi"
 
-    await eventually(made, within=90)
-    await says(backends, key, "Server name not resolved")
-    await change(backends, key, maxBytes="1Gi", streamReplicas=3)
-    found = await says(backends, key, "Server cannot be changed")
+    await eventually(assert_created, within=90)
+    await wait_for_reason(backends, key, "Server name not resolved")
+    await update_config(backends, key, maxBytes="1Gi", streamReplicas=3)
+    found = await wait_for_reason(backends, key, "Server cannot be changed")
     assert "streamReplicas 1" in found.message
-    await change(backends, key, maxBytes="1Gi")
-    await says(backends, key, "Server name not resolved")
+    await update_config(backends, key, maxBytes="1Gi")
+    await wait_for_reason(backends, key, "Server name not resolved")
     claim = (await children(backends, namespace))["StatefulSet", "any-nats"]["spec"]["volumeClaimTemplates"]
     assert claim[0]["spec"]["resources"]["requests"]["storage"] == "381Mi", "a claim cannot be changed"

@@ -1,22 +1,22 @@
-"""EventingBackends when things happen at the same moment, half-way, or while nobody expects them."""
+"""EventingBackends with concurrent changes and interrupted operations."""
 
 import msgspec
 
 from kit.cluster.api import Api
-from kit.cluster.objects import gone
+from kit.cluster.objects import wait_until_gone
 from kit.eventually import eventually
 from kit.faults.proxy import Answer, FaultProxy, matching
 from kit.kinds.eventingbackends import (
-    a_subscription,
     an_operator,
-    change,
     condition,
+    connect_jetstream,
     create,
+    create_subscription,
     get,
-    jetstream_of,
-    ready,
-    says,
     statuses,
+    update_config,
+    wait_for_reason,
+    wait_until_ready,
 )
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
 from quintet.apis.meta import Object, ObjectKey
@@ -30,30 +30,30 @@ from quintet.nats.config import StreamConfig
 from quintet.nats.jetstream import JetStream
 
 
-async def gone_without_a_mark(backends: Client, key: ObjectKey, url: str) -> None:
-    await gone(backends, EVENTINGBACKENDS, key, within=120)
-    async with jetstream_of(url) as jetstream:
+async def wait_until_gone_without_mark(backends: Client, key: ObjectKey, url: str) -> None:
+    await wait_until_gone(backends, EVENTINGBACKENDS, key, within=120)
+    async with connect_jetstream(url) as jetstream:
         for name in ("sap", "sap-dead-letter"):
             found = (await jetstream.stream_info(name)).config
-            assert streams.owner_of(found) is None, "the stream is still claimed"
+            assert streams.owner_of(found) is None, "the stream still has an owner"
 
 
-async def with_an_event_that_waits(backends: Client, namespace: str, **values: str) -> ObjectKey:
-    """A backend that is ready, and an event in its stream that nobody delivers."""
+async def create_with_stored_event(backends: Client, namespace: str, **values: str) -> ObjectKey:
+    """Create a ready backend with an undelivered event in its stream."""
     key = await create(backends, namespace, "any", **values)
-    await ready(backends, key)
-    where = await a_subscription(backends, namespace, "orders", "any")
+    await wait_until_ready(backends, key)
+    where = await create_subscription(backends, namespace, "orders", "any")
     subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
     consumer = consumers.wanted(subscription, await get(backends, key), effective(NATS, values))
-    async with jetstream_of(values["url"]) as jetstream:
+    async with connect_jetstream(values["url"]) as jetstream:
         await jetstream.create_or_update_consumer(values["streamName"], consumer)
         subject = f"{values['streamSubjectPrefix']}.commerce.order.created.v1"
         await jetstream.publish(subject, b"{}", timeout=60)
     return key
 
 
-async def left_behind(api: Api, namespace: str) -> list[tuple[str, int]]:
-    """What was told about events that stay behind, and how often."""
+async def find_leftover_events(api: Api, namespace: str) -> list[tuple[str, int]]:
+    """Return the Event about remaining events and how often it was recorded."""
     listed = await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     return [
         (each["note"], (each.get("series") or {}).get("count", 1))
@@ -68,7 +68,7 @@ async def test_foreign_child_causes_no_frequent_retries(
     often = Timing(while_ready=0.2, first_retry=0.1, last_retry=0.1)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, timing=often):
         key = await create(backends, namespace, "any", url=nats.url)
-        await ready(backends, key)
+        await wait_until_ready(backends, key)
         theirs = {
             "apiVersion": server.NETWORK_POLICIES.api_version,
             "kind": server.NETWORK_POLICIES.kind,
@@ -76,9 +76,9 @@ async def test_foreign_child_causes_no_frequent_retries(
             "spec": {"podSelector": {}},
         }
         await backends.create(server.NETWORK_POLICIES, theirs, Object, namespace=namespace)
-        await change(backends, key)
-        await says(backends, key, "Objects could not be made")
-        # Many times as long as the probe before it holds: each look tries to make the policy.
+        await update_config(backends, key)
+        await wait_for_reason(backends, key, "Objects could not be made")
+        # Much longer than a probe is valid; each reconciliation would try to create the policy.
         await proxy.quiet(1.5)
 
 
@@ -88,25 +88,25 @@ async def test_backend_with_pending_deletion_reconnects_after_connection_loss(
     async with an_operator(cluster.kubeconfig, namespace=namespace) as operator:
         sessions = operator.sessions
         key = await create(backends, namespace, "any", url=nats.url)
-        await ready(backends, key)
-        user = await a_subscription(backends, namespace, "orders", "any")
+        await wait_until_ready(backends, key)
+        user = await create_subscription(backends, namespace, "orders", "any")
         await backends.delete(EVENTINGBACKENDS, key)
-        await says(backends, key, "DeletionWaits", type_="Ready")
+        await wait_for_reason(backends, key, "DeletionWaits", type_="Ready")
         await nats.kill()
 
-        async def lost() -> None:
+        async def assert_lost() -> None:
             assert sessions.current(key, nats.url) is None
 
-        async def connected() -> None:
+        async def assert_connected() -> None:
             assert sessions.current(key, nats.url) is not None
 
-        await eventually(lost, within=90)
+        await eventually(assert_lost, within=90)
         await nats.start()
-        # Nobody probes a backend that goes: its connection is made again at the next look.
+        # A terminating backend is not probed: its connection is restored by the next reconciliation.
         with operator.clock.running_fast():
-            await eventually(connected, within=120)
+            await eventually(assert_connected, within=120)
         await backends.delete(SUBSCRIPTIONS, user)
-        await gone_without_a_mark(backends, key, nats.url)
+        await wait_until_gone_without_mark(backends, key, nats.url)
 
 
 async def test_operator_started_after_deletion_removes_owner_mark_from_stream(
@@ -114,24 +114,24 @@ async def test_operator_started_after_deletion_removes_owner_mark_from_stream(
 ):
     async with an_operator(cluster.kubeconfig, namespace=namespace):
         key = await create(backends, namespace, "any", url=nats.url)
-        await ready(backends, key)
+        await wait_until_ready(backends, key)
     await backends.delete(EVENTINGBACKENDS, key)
     async with an_operator(cluster.kubeconfig, namespace=namespace):
-        await gone_without_a_mark(backends, key, nats.url)
+        await wait_until_gone_without_mark(backends, key, nats.url)
 
 
 async def test_scaled_server_statefulset_is_restored_without_config_error(
     backend_operator, backends: Client, api, proxy: FaultProxy, namespace
 ):
     key = await create(backends, namespace, "any")
-    await says(backends, key, "Server name not resolved")
+    await wait_for_reason(backends, key, "Server name not resolved")
     scaled = f"/apis/apps/v1/namespaces/{namespace}/statefulsets/any-nats"
     await api.merge(f"{scaled}/scale", {"spec": {"replicas": 3}})
 
-    async def put_back() -> None:
+    async def assert_restored() -> None:
         assert (await api.get(scaled))["spec"]["replicas"] == 1
 
-    await eventually(put_back, within=120)
+    await eventually(assert_restored, within=120)
     told = {each["reason"] for status in statuses(proxy, key) for each in status["conditions"]}
     assert "Server cannot be changed" not in told
 
@@ -140,23 +140,23 @@ async def test_subscription_missing_from_cache_delays_move_to_new_subjects(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url, streamSubjectPrefix="old")
-    await ready(backends, key)
+    await wait_until_ready(backends, key)
     news = proxy.hold("subscriptions")
-    where = await a_subscription(backends, namespace, "orders", "any")
+    where = await create_subscription(backends, namespace, "orders", "any")
     await news.caught()
     values = {"url": nats.url, "streamSubjectPrefix": "new"}
-    await change(backends, key, **values)
+    await update_config(backends, key, **values)
 
-    async def waits() -> None:
+    async def assert_waiting() -> None:
         found = condition(await get(backends, key), "Publisher Proxy Ready")
         assert "1 more Subscriptions listen" in found.message, found
 
-    await eventually(waits, within=90)
+    await eventually(assert_waiting, within=90)
     subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
     consumer = consumers.wanted(subscription, await get(backends, key), effective(NATS, values))
-    async with jetstream_of(nats.url) as jetstream:
+    async with connect_jetstream(nats.url) as jetstream:
         await jetstream.create_or_update_consumer("sap", consumer)
-    await ready(backends, key)
+    await wait_until_ready(backends, key)
     news.release()
 
 
@@ -166,22 +166,22 @@ async def test_finished_move_is_not_repeated_after_failed_status_write(
     quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0, longest_drain=2.0)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, timing=quick):
         one = {"url": nats.url, "streamName": "one", "streamSubjectPrefix": "one"}
-        key = await with_an_event_that_waits(backends, namespace, **one)
+        key = await create_with_stored_event(backends, namespace, **one)
         writes = matching("apply", "deployments", name="any-dispatcher")
         proxy.inject(Answer(409, "Conflict"), when=writes)
-        await change(backends, key, url=nats.url, streamName="two", streamSubjectPrefix="two")
-        await ready(backends, key)
+        await update_config(backends, key, url=nats.url, streamName="two", streamSubjectPrefix="two")
+        await wait_until_ready(backends, key)
         (refused,) = [each for each in proxy.trace.requests(writes) if each.status == 409]
         said = matching("patch", "eventingbackends", subresource="status")
         later = proxy.trace.requests(said, since=refused.number)
         assert not [each for each in later if "events that are left" in str(each.body)]
 
-        async def told_once() -> None:
-            ((note, times),) = await left_behind(api, namespace)
+        async def assert_reported_once() -> None:
+            ((note, times),) = await find_leftover_events(api, namespace)
             assert "stream one" in note
             assert times == 1
 
-        await eventually(told_once, within=90)
+        await eventually(assert_reported_once, within=90)
 
 
 async def test_reverted_move_reports_stream_that_keeps_events(
@@ -190,22 +190,22 @@ async def test_reverted_move_reports_stream_that_keeps_events(
     quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0)
     async with an_operator(cluster.kubeconfig, namespace=namespace, timing=quick):
         one = {"url": nats.url, "streamName": "one", "streamSubjectPrefix": "one"}
-        key = await with_an_event_that_waits(backends, namespace, **one)
-        await change(backends, key, url=nats.url, streamName="two", streamSubjectPrefix="two")
+        key = await create_with_stored_event(backends, namespace, **one)
+        await update_config(backends, key, url=nats.url, streamName="two", streamSubjectPrefix="two")
 
-        async def delivers_the_rest() -> None:
+        async def assert_delivers_the_rest() -> None:
             found = condition(await get(backends, key), "Subscription Controller Ready")
             assert "delivers 1 events that are left in stream one" in found.message, found
 
-        await eventually(delivers_the_rest, within=120)
-        await change(backends, key, **one)
-        await ready(backends, key)
+        await eventually(assert_delivers_the_rest, within=120)
+        await update_config(backends, key, **one)
+        await wait_until_ready(backends, key)
 
-        async def told() -> None:
-            ((note, _),) = await left_behind(api, namespace)
+        async def assert_reported() -> None:
+            ((note, _),) = await find_leftover_events(api, namespace)
             assert "stream two" in note
 
-        await eventually(told, within=90)
+        await eventually(assert_reported, within=90)
 
 
 async def test_stream_created_concurrently_by_other_backend_is_not_reported_as_rejected(
@@ -220,7 +220,7 @@ async def test_stream_created_concurrently_by_other_backend_is_not_reported_as_r
 
     monkeypatch.setattr(JetStream, "create_stream", they_were_first)
     key = await create(backends, namespace, "any", url=nats.url)
-    await ready(backends, key)
+    await wait_until_ready(backends, key)
     told = {each["reason"] for status in statuses(proxy, key) for each in status["conditions"]}
     assert "Stream refused by the server" not in told
 
@@ -229,18 +229,18 @@ async def test_write_conflict_is_retried_and_not_reported(
     backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
 ):
     key = await create(backends, namespace, "any", url=nats.url)
-    await ready(backends, key)
+    await wait_until_ready(backends, key)
     late = "somebody else was first"
     writes = matching("apply", "deployments", name="any-publisher-proxy")
     proxy.inject(Answer(409, "Conflict", late), when=writes)
-    await change(backends, key, url=nats.url, publisherRequestTimeout="9s")
-    await ready(backends, key)
+    await update_config(backends, key, url=nats.url, publisherRequestTimeout="9s")
+    await wait_until_ready(backends, key)
     assert [each for each in proxy.trace.requests(writes) if each.status == 409]
     assert late not in str(statuses(proxy, key))
     proxy.inject(Answer(409, "Conflict", late), when=writes, times=None)
-    await change(backends, key, url=nats.url, publisherRequestTimeout="8s")
+    await update_config(backends, key, url=nats.url, publisherRequestTimeout="8s")
 
-    async def told() -> None:
+    async def assert_reported() -> None:
         assert condition(await get(backends, key), "Publisher Proxy Ready").message == late
 
-    await eventually(told, within=120)
+    await eventually(assert_reported, within=120)

@@ -1,4 +1,4 @@
-"""What a user of a namespace must not reach through a backend: Secrets, and addresses inside the cluster."""
+"""What a user must not reach through an EventingBackend: Secrets, and addresses inside the cluster."""
 
 import asyncio
 import secrets
@@ -16,14 +16,14 @@ from kit.faults.proxy import FaultProxy
 from kit.kinds.eventingbackends import (
     a_backend,
     a_mesh,
-    a_secret,
     an_operator,
-    change,
     children,
     create,
+    create_secret,
     get,
-    ready,
-    says,
+    update_config,
+    wait_for_reason,
+    wait_until_ready,
 )
 from kit.nats.server import a_nats_server
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, EventingBackend, addresses
@@ -39,7 +39,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 @pytest.fixture(scope="module")
 async def strict(backends, api: Api, cluster) -> AsyncIterator[str]:
-    """A namespace with an operator that has the limits of an installation, beside an API server elsewhere."""
+    """A namespace with an operator that has the address limits of an installation."""
     limits = addresses.Limits.of(api_server=["10.96.0.1", "203.0.113.7"], refused=["192.0.2.0/24"])
     async with (
         fresh_namespace(api) as namespace,
@@ -51,13 +51,13 @@ async def strict(backends, api: Api, cluster) -> AsyncIterator[str]:
 REFUSED = {
     "loopback": "nats://127.0.0.1:4222",
     "loopback as a number": "nats://2130706433:4222",
-    "loopback by IPv6": "nats://[::1]:4222",
-    "loopback inside IPv6": "nats://[::ffff:127.0.0.1]:4222",
+    "IPv6 loopback": "nats://[::1]:4222",
+    "IPv4-mapped loopback": "nats://[::ffff:127.0.0.1]:4222",
     "this host": "nats://0.0.0.0:4222",
-    "credentials of a cloud": "nats://169.254.169.254:80",
+    "cloud metadata service": "nats://169.254.169.254:80",
     "the API server's Service": "nats://10.96.0.1:443",
     "the API server itself": "tls://203.0.113.7:6443",
-    "what an administrator refused": "nats://192.0.2.77:4222",
+    "address denied by an administrator": "nats://192.0.2.77:4222",
 }
 
 
@@ -65,21 +65,21 @@ REFUSED = {
 async def test_forbidden_server_address_is_rejected_before_connecting(url, strict, backends: Client):
     key = await create(backends, strict, f"any-{secrets.token_hex(4)}", url=url)
 
-    async def refused() -> None:
+    async def assert_rejected() -> None:
         found = await get(backends, key)
         reasons = {each.reason for each in found.status.conditions}
-        # A number is no name of one word for us, so it leads nowhere.
+        # A number is not a single-label host name, so it does not resolve.
         assert reasons & {"Server address refused", "Server name not resolved"}, found.status
 
-    await eventually(refused, within=90)
+    await eventually(assert_rejected, within=90)
     assert await children(backends, strict) == {}
 
 
 async def test_eventmesh_addresses_in_secret_are_checked(strict, backends: Client):
     async with a_mesh() as mesh:
-        await a_secret(backends, strict, "mesh", **mesh.secret())
+        await create_secret(backends, strict, "mesh", **mesh.secret())
         key = await create(backends, strict, "mesh", "beb", secretRef="mesh")
-        found = await says(backends, key, "Server address refused")
+        found = await wait_for_reason(backends, key, "Server address refused")
         assert "127.0.0.1 is a loopback address" in found.message
         assert mesh.logins == 0
 
@@ -96,7 +96,7 @@ async def test_response_of_unknown_server_does_not_appear_in_status(
     port = stranger.sockets[0].getsockname()[1]
     async with stranger, an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace):
         key = await create(backends, namespace, "any", url=f"nats://127.0.0.1:{port}")
-        await says(backends, key, "Server speaks no NATS")
+        await wait_for_reason(backends, key, "Server speaks no NATS")
         whole = await backends.get(EVENTINGBACKENDS, key, dict)
         assert "topsecret" not in str(whole["status"])
 
@@ -116,8 +116,8 @@ async def test_api_server_addresses_are_forbidden_at_startup(backends: Client, a
     assert made.account == "system:quintet"
 
 
-async def _as(api: Api, namespace: str, name: str, *rules: dict[str, object]) -> Api:
-    """A user of the namespace who may do this and nothing else."""
+async def _create_user(api: Api, namespace: str, name: str, *rules: dict[str, object]) -> Api:
+    """Create a user of the namespace with these permissions only."""
     await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
     await api.create(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": name}, "rules": [*rules]})
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
@@ -151,7 +151,7 @@ WRITES = {
 
 @pytest.fixture(scope="module")
 async def policy(backends: Client, cluster) -> AsyncIterator[None]:
-    """The admission policy, as it is installed: once, for the API server forgets one as late as it heeds one."""
+    """The admission policy as it is installed, once per file, because it takes effect and ends with a delay."""
     made = policies(EVENTING.user_requirements)
     for body in made:
         done = apply(cluster, "default", body)
@@ -161,10 +161,10 @@ async def policy(backends: Client, cluster) -> AsyncIterator[None]:
         cluster.kubectl("delete", body["kind"], body["metadata"]["name"])
 
 
-async def in_force(user: Api, path: str) -> None:
-    """A policy takes a moment: until then, what it forbids is admitted."""
+async def wait_for_policy(user: Api, path: str) -> None:
+    """Wait until the policy rejects what it forbids."""
 
-    async def refused() -> None:
+    async def assert_rejected() -> None:
         body = a_backend("", url="nats://evil.example:4222", credentialsSecretRef="theirs")
         body["metadata"] = {"generateName": "attack-"}
         said = "it was admitted"
@@ -175,20 +175,20 @@ async def in_force(user: Api, path: str) -> None:
         assert said.startswith("403"), said
         assert "you need the right to get that Secret" in said
 
-    await eventually(refused, within=90)
+    await eventually(assert_rejected, within=90)
 
 
 async def test_user_without_permission_on_secret_cannot_reference_it(
     policy, backends: Client, api: Api, namespace
 ):
-    await a_secret(backends, namespace, "theirs", username="admin", password="secret")
-    user = await _as(api, namespace, "tenant", WRITES)
+    await create_secret(backends, namespace, "theirs", username="admin", password="secret")
+    user = await _create_user(api, namespace, "tenant", WRITES)
     path = f"/apis/eventing.kyma-project.io/v1alpha1/namespaces/{namespace}/eventingbackends"
     try:
-        await in_force(user, path)
+        await wait_for_policy(user, path)
         with pytest.raises(RefusedError, match="you need the right"):
             await user.create(path, a_backend("attack-beb", "beb", secretRef="theirs"))
-        # Somebody who may has made one: whoever may not must not lead it elsewhere.
+        # A permitted user created it; another user must not redirect it.
         key = await create(
             backends, namespace, "good", url="nats://nats.example:4222", credentialsSecretRef="theirs"
         )
@@ -207,10 +207,10 @@ async def test_user_with_permission_on_named_secret_can_reference_it(
     verb, policy, backends: Client, api: Api, namespace
 ):
     allowed = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": [verb]}
-    user = await _as(api, namespace, "tenant", WRITES, allowed)
+    user = await _create_user(api, namespace, "tenant", WRITES, allowed)
     path = f"/apis/eventing.kyma-project.io/v1alpha1/namespaces/{namespace}/eventingbackends"
     try:
-        await in_force(user, path)
+        await wait_for_policy(user, path)
         body = a_backend("any", url="nats://nats.example:4222", credentialsSecretRef="mine")
         await user.create(path, body)
         with pytest.raises(RefusedError, match="you need the right"):
@@ -223,11 +223,11 @@ async def test_operator_without_permission_on_secrets_reports_the_needed_binding
     backends: Client, api: Api, cluster, proxy: FaultProxy, simulated_node, namespace, tmp_path
 ):
     roles = [body for body in operator_roles([EVENTING]) if body["kind"] == "ClusterRole"]
-    roles[0]["metadata"]["name"] = namespace  # other tests may have one of that name
+    roles[0]["metadata"]["name"] = namespace  # other tests may use the name
     for body in (*roles, *optional_roles([EVENTING])):
         done = apply(cluster, "default", body)
         assert done.returncode == 0, done.stderr
-    operator = await _as(api, namespace, "quintet")
+    operator = await _create_user(api, namespace, "quintet")
     token = operator.session.headers["Authorization"].removeprefix("Bearer ")
     await operator.session.close()
     account = f"{namespace}:quintet"
@@ -245,25 +245,25 @@ async def test_operator_without_permission_on_secrets_reports_the_needed_binding
                 context=None,
             ),
         ):
-            await a_secret(backends, namespace, "login", username="operator", password="right")
+            await create_secret(backends, namespace, "login", username="operator", password="right")
             key = await create(backends, namespace, "any", url=server.url, credentialsSecretRef="login")
-            found = await says(backends, key, "Secret not readable")
+            found = await wait_for_reason(backends, key, "Secret not readable")
             command = found.message.partition("to allow it: kubectl ")[2].split()
             assert command[:2] == ["create", "rolebinding"], found
             allowed = cluster.kubectl(*command)
             assert allowed.returncode == 0, allowed.stderr
-            # From here on the declared rights are all that is needed for everything.
-            await ready(backends, key)
+            # From here on the declared permissions suffice.
+            await wait_until_ready(backends, key)
             assert "Deployment" in {kind for kind, _ in await children(backends, namespace)}
-            await change(backends, key, url=server.url, credentialsSecretRef="login", maxMessages=5)
-            await ready(backends, key)
+            await update_config(backends, key, url=server.url, credentialsSecretRef="login", maxMessages=5)
+            await wait_until_ready(backends, key)
             await backends.delete(EVENTINGBACKENDS, key)
 
-            async def gone() -> None:
+            async def assert_gone() -> None:
                 async for page in backends.pages(EVENTINGBACKENDS, namespace=namespace):
                     assert page.items == ()
 
-            await eventually(gone, within=90)
+            await eventually(assert_gone, within=90)
         asked = [e for e in proxy.trace if e.request.resource == "secrets" and e.request.verb != "get"]
         assert asked == [], "a Secret was listed or watched"
     finally:

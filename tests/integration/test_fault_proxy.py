@@ -1,4 +1,4 @@
-"""The proxy records every request, and each fault does what it says. Watches: test_fault_proxy_watches."""
+"""The fault proxy records every request and applies each fault. Watches: test_fault_proxy_watches."""
 
 import asyncio
 import errno
@@ -32,7 +32,9 @@ def configmaps(namespace):
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
-async def test_fault_proxy_records_verb_and_resource_of_every_request(proxy, proxied, api, configmaps, namespace):
+async def test_fault_proxy_records_verb_and_resource_of_every_request(
+    proxy, proxied, api, configmaps, namespace
+):
     await proxied.create(configmaps, a_configmap("a"))
     await proxied.merge(f"{configmaps}/a", {"data": {"k": "1"}})
     applied = a_configmap("b") | {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -145,7 +147,9 @@ async def test_dropped_response_is_committed_and_retry_conflicts(proxy, proxied,
     ],
     ids=lambda answer: f"{answer.code} {answer.reason}",
 )
-async def test_injected_error_is_a_status_object_and_ends_after_given_times(proxy, proxied, api, configmaps, answer):
+async def test_injected_error_is_a_status_object_and_ends_after_given_times(
+    proxy, proxied, api, configmaps, answer
+):
     injection = proxy.inject(answer, when=changes_state, times=2)
     for _ in range(2):
         async with proxied.session.post(proxied.server + configmaps, json=a_configmap("a")) as reply:
@@ -166,7 +170,7 @@ async def test_refused_request_never_reaches_server(proxy, proxied, api, configm
 
 
 async def test_delayed_request_arrives_after_later_one(proxy, proxied, configmaps):
-    async def overtaken() -> None:
+    async def assert_overtaken() -> None:
         injection = proxy.inject(Delay(0.3), when=matching("create"))
         first, second = (
             a_configmap(f"{name}-{secrets.token_hex(4)}") for name in ("sent-first", "sent-second")
@@ -177,7 +181,7 @@ async def test_delayed_request_arrives_after_later_one(proxy, proxied, configmap
         versions = [int(stored["metadata"]["resourceVersion"]) for stored in (overtaking, await delayed)]
         assert versions == sorted(versions)
 
-    await eventually(overtaken)  # a machine that stands still for as long as the delay shows nothing
+    await eventually(assert_overtaken)  # retried if the machine stalls for as long as the delay
 
 
 async def test_concurrent_write_before_request_causes_real_conflict(proxy, proxied, api, configmaps):

@@ -1,4 +1,4 @@
-"""Watches flow through the proxy unchanged, and each fault does to them what it says."""
+"""The fault proxy relays watches unchanged and applies each fault to them."""
 
 import asyncio
 import json
@@ -7,11 +7,11 @@ import aiohttp
 import pytest
 
 from kit.cluster.objects import a_configmap
-from kit.cluster.watches import Watch, watching
+from kit.cluster.watches import Watch, open_watch
 from kit.eventually import eventually_true
 from kit.faults.proxy import Before, CutMidLine, GoneEvent, Stall, matching
 
-# Kubernetes puts a ConfigMap of its own into every namespace, at a time of its own.
+# Kubernetes creates a ConfigMap in every namespace at some time.
 OURS = {"labelSelector": "made-by=test"}
 WATCH_LIST = {
     "watch": "true",
@@ -29,7 +29,7 @@ def configmaps(namespace):
 async def test_large_objects_pass_through_proxy_in_both_directions(proxied, configmaps):
     text = "x" * 900_000
     await proxied.create(configmaps, a_configmap("large", text=text))
-    async with watching(proxied, configmaps, version="0", **OURS) as watch:
+    async with open_watch(proxied, configmaps, version="0", **OURS) as watch:
         chunks = b""
         while not chunks.endswith(b"\n"):
             chunks += await watch.answer.content.readany()
@@ -49,7 +49,7 @@ async def test_watch_list_is_relayed_line_by_line(proxied, api, configmaps):
 
 
 async def test_stalled_watch_is_silent_and_loses_nothing(proxy, proxied, api, configmaps):
-    async with watching(proxied, configmaps, **OURS) as watch:
+    async with open_watch(proxied, configmaps, **OURS) as watch:
         await api.create(configmaps, a_configmap("before"))
         assert await watch.names(1) == [("ADDED", "before")]
         stall = Stall()
@@ -62,7 +62,7 @@ async def test_stalled_watch_is_silent_and_loses_nothing(proxy, proxied, api, co
 
 
 async def test_gone_event_ends_running_watch_with_410(proxy, proxied, configmaps):
-    async with watching(proxied, configmaps, **OURS) as watch:
+    async with open_watch(proxied, configmaps, **OURS) as watch:
         proxy.disturb(GoneEvent())
         event = await watch.event()
         assert (event["type"], event["object"]["code"], event["object"]["reason"]) == (
@@ -75,7 +75,7 @@ async def test_gone_event_ends_running_watch_with_410(proxy, proxied, configmaps
 
 async def test_gone_event_can_follow_lines_of_next_watch(proxy, proxied, api, configmaps):
     proxy.inject(GoneEvent(after=1), when=matching("watch", "configmaps"))
-    async with watching(proxied, configmaps, **OURS) as watch:
+    async with open_watch(proxied, configmaps, **OURS) as watch:
         await api.create(configmaps, a_configmap("a"))
         assert await watch.names(1) == [("ADDED", "a")]
         assert (await watch.event())["type"] == "ERROR"
@@ -83,10 +83,10 @@ async def test_gone_event_can_follow_lines_of_next_watch(proxy, proxied, api, co
 
 async def test_cut_watch_ends_in_middle_of_line(proxy, proxied, api, configmaps):
     proxy.inject(CutMidLine(after=1), when=matching("watch"))
-    async with watching(proxied, configmaps, **OURS) as watch:
+    async with open_watch(proxied, configmaps, **OURS) as watch:
         await api.create(configmaps, a_configmap("whole"))
         assert await watch.names(1) == [("ADDED", "whole")]
-        # What came before a reset is lost to whoever begins to read after it.
+        # Data sent before a reset is lost to a client that reads later.
         reading = asyncio.create_task(watch.rest())
         await api.create(configmaps, a_configmap("half"))
         seen, error = await reading
@@ -97,7 +97,7 @@ async def test_cut_watch_ends_in_middle_of_line(proxy, proxied, api, configmaps)
 
 async def test_held_lines_are_sent_on_release_and_others_pass(proxy, proxied, api, configmaps):
     hold = proxy.hold("configmaps", name="hidden")
-    async with watching(proxied, configmaps, **OURS) as watch:
+    async with open_watch(proxied, configmaps, **OURS) as watch:
         await api.create(configmaps, a_configmap("hidden", v="1"))
         await api.create(configmaps, a_configmap("open"))
         assert await watch.names(1) == [("ADDED", "open")]
@@ -124,7 +124,7 @@ async def test_bookmarks_do_not_overtake_held_lines(proxy, proxied, api, configm
 async def test_hold_can_release_only_last_state_of_each_object(proxy, proxied, api, configmaps):
     hold = proxy.hold("configmaps")
     await api.create(configmaps, a_configmap("old"))
-    async with watching(proxied, configmaps, **OURS) as watch:
+    async with open_watch(proxied, configmaps, **OURS) as watch:
         await api.create(configmaps, a_configmap("short-lived"))
         await api.delete(f"{configmaps}/short-lived")
         await api.create(configmaps, a_configmap("new", v="1"))
@@ -142,7 +142,7 @@ async def test_hold_can_release_only_last_state_of_each_object(proxy, proxied, a
 
 
 async def test_outage_breaks_watches_and_refuses_requests_until_it_ends(proxy, proxied, api, configmaps):
-    async with watching(proxied, configmaps, **OURS) as watch:
+    async with open_watch(proxied, configmaps, **OURS) as watch:
         async with proxy.outage() as outage:
             with pytest.raises(aiohttp.ClientError):
                 await watch.line()
@@ -158,7 +158,7 @@ async def test_watch_requested_before_outage_does_not_open_during_it(proxy, prox
     asked = proxy.inject(Before(arrives.wait), when=matching("watch"))
 
     async def watched() -> bytes:
-        async with watching(proxied, configmaps, **OURS) as watch:
+        async with open_watch(proxied, configmaps, **OURS) as watch:
             return await watch.line()
 
     opening = asyncio.create_task(watched())
@@ -171,6 +171,6 @@ async def test_watch_requested_before_outage_does_not_open_during_it(proxy, prox
 
 
 async def test_disconnected_client_ends_its_watch(proxy, proxied, configmaps):
-    async with watching(proxied, configmaps, **OURS):
+    async with open_watch(proxied, configmaps, **OURS):
         assert len(proxy.watches) == 1
     await eventually_true(lambda: not proxy.watches)

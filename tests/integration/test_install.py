@@ -1,4 +1,4 @@
-"""The commands install, upgrade and uninstall, on a control plane of their own: they remove definitions."""
+"""The commands install, upgrade and uninstall, on a separate control plane because they delete CRDs."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 import yaml
 
-from kit.background import meanwhile
+from kit.background import run_in_background
 from kit.cli.quintet import COMMAND
 from kit.cluster.api import Api
 from kit.cluster.simulated_node import SimulatedNode
@@ -17,11 +17,11 @@ from kit.eventually import eventually
 from kit.kinds.suite import (
     PATH,
     a_flavour,
-    owned,
+    list_owned,
     register_webhooks,
-    removal_finished,
     remove,
     suite_operator_at,
+    wait_until_removed,
 )
 from quintet import __version__
 from quintet.controllers.suite.decide.parts import OWNED
@@ -39,7 +39,7 @@ SERVER = {
 }
 
 
-async def quintet(own: Cluster, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+async def run_quintet(own: Cluster, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
     argv = [str(COMMAND), *arguments, "--kubeconfig", str(own.kubeconfig), "--timeout", "300"]
     return await asyncio.to_thread(
         subprocess.run, argv, input=answer, text=True, capture_output=True, timeout=400
@@ -48,31 +48,31 @@ async def quintet(own: Cluster, *arguments: str, answer: str = "") -> subprocess
 
 @contextlib.asynccontextmanager
 async def an_operator(own: Cluster, bare: Api, image: str = "q:1") -> AsyncIterator[None]:
-    """What the Deployment of the operator would run, and a node for the controllers."""
+    """Run the operator of the installation in this process, with a simulated node for the controllers."""
     async with (
         suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, image), __version__),
         SimulatedNode(bare, namespace=NAMESPACE).running(),
-        meanwhile(register_webhooks(bare)),
+        run_in_background(register_webhooks(bare)),
     ):
         yield
 
 
 @pytest.fixture(autouse=True)
 async def _removal_finished(bare: Api) -> None:
-    await removal_finished(bare, NAMESPACE)
+    await wait_until_removed(bare, NAMESPACE)
 
 
 @pytest.fixture
 def elsewhere() -> str:
-    """A namespace that nothing was ever installed into."""
+    """A namespace without any installation."""
     return f"quintet-{secrets.token_hex(4)}"
 
 
 async def test_install_dry_run_prints_what_install_applies(own, bare, elsewhere):
-    printed = await quintet(own, "install", "--dry-run", "--image", "q:1", "-n", elsewhere)
+    printed = await run_quintet(own, "install", "--dry-run", "--image", "q:1", "-n", elsewhere)
     assert printed.returncode == 0, printed.stderr
-    assert await bare.exists(f"/api/v1/namespaces/{elsewhere}") is False, "--dry-run did something"
-    done = await quintet(own, "install", "--no-wait", "--image", "q:1", "-n", elsewhere)
+    assert await bare.exists(f"/api/v1/namespaces/{elsewhere}") is False, "--dry-run changed the cluster"
+    done = await run_quintet(own, "install", "--no-wait", "--image", "q:1", "-n", elsewhere)
     assert done.returncode == 0, done.stderr
     bodies = list(yaml.safe_load_all(printed.stdout))
     applied = {line.split()[1:3][0] + " " + line.split()[-1] for line in done.stderr.splitlines() if line}
@@ -86,8 +86,8 @@ async def test_install_dry_run_prints_what_install_applies(own, bare, elsewhere)
 @pytest.mark.parametrize("verb", ["install", "upgrade"])
 async def test_omitted_image_keeps_registry_of_installed_image(own, bare, verb):
     there = "registry.example:5000/mine/quintet"
-    assert (await quintet(own, "install", "--no-wait", "--image", f"{there}:0.0.1")).returncode == 0
-    again = await quintet(own, verb, "--no-wait")
+    assert (await run_quintet(own, "install", "--no-wait", "--image", f"{there}:0.0.1")).returncode == 0
+    again = await run_quintet(own, verb, "--no-wait")
     assert again.returncode == 0, again.stderr
     (container,) = (await bare.get(OPERATOR))["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"{there}:{__version__}"
@@ -96,20 +96,20 @@ async def test_omitted_image_keeps_registry_of_installed_image(own, bare, verb):
 
 @pytest.mark.timeout(900)
 async def test_install_upgrade_and_uninstall_work_in_sequence(own, bare):
-    assert (await quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
+    assert (await run_quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
     async with an_operator(own, bare):
-        again = await quintet(own, "install", "--image", "q:1")
+        again = await run_quintet(own, "install", "--image", "q:1")
         assert again.returncode == 0, again.stderr
         assert f"Quintet {__version__} is installed in {NAMESPACE}" in again.stdout
-        waited = await quintet(own, "wait")
+        waited = await run_quintet(own, "wait")
         assert "controllers are ready" in waited.stdout, waited.stderr
         if not await bare.exists(f"{SERVERS}/app-kept"):
             await bare.create(SERVERS, SERVER)
-        changed = await quintet(own, "upgrade", "--image", "q:1", "--controllers", "jsonserver")
+        changed = await run_quintet(own, "upgrade", "--image", "q:1", "--controllers", "jsonserver")
         assert changed.returncode == 0, changed.stderr
         assert f"It was {__version__} before." in changed.stdout
         assert (await bare.get(f"{PATH}/quintet"))["spec"]["controllers"] == ["jsonserver"]
-        gone = await quintet(own, "uninstall")
+        gone = await run_quintet(own, "uninstall")
         assert gone.returncode == 0, gone.stderr
         assert "JsonServer default/app-kept" in gone.stderr
         assert "1 object of users" in gone.stdout
@@ -117,28 +117,28 @@ async def test_install_upgrade_and_uninstall_work_in_sequence(own, bare):
     assert not await bare.exists(OPERATOR)
     assert not await bare.exists("/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-operator")
 
-    async def nothing() -> None:
-        left = {resource.plural: await owned(bare, resource.path(NAMESPACE)) for resource in OWNED}
+    async def assert_nothing() -> None:
+        left = {resource.plural: await list_owned(bare, resource.path(NAMESPACE)) for resource in OWNED}
         assert not any(left.values()), left
 
-    await eventually(nothing, within=120)
+    await eventually(assert_nothing, within=120)
 
 
 @pytest.mark.timeout(900)
 async def test_uninstall_deletes_data_only_after_confirmation(own, bare):
-    assert (await quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
+    assert (await run_quintet(own, "install", "--no-wait", "--image", "q:1")).returncode == 0
     async with an_operator(own, bare):
-        assert (await quintet(own, "install", "--image", "q:1")).returncode == 0
+        assert (await run_quintet(own, "install", "--image", "q:1")).returncode == 0
         if not await bare.exists(f"{SERVERS}/app-kept"):
             await bare.create(SERVERS, SERVER)
-        tried = await quintet(own, "uninstall", "--delete-data", "--dry-run")
+        tried = await run_quintet(own, "uninstall", "--delete-data", "--dry-run")
         assert "These objects of users will be lost" in tried.stderr
         assert "would delete Namespace quintet-system" in tried.stdout
-        refused = await quintet(own, "uninstall", "--delete-data", answer="n\n")
+        refused = await run_quintet(own, "uninstall", "--delete-data", answer="n\n")
         assert refused.returncode != 0
         assert await bare.exists(f"{SERVERS}/app-kept")
         assert await bare.exists(f"{PATH}/quintet")
-        done = await quintet(own, "uninstall", "--delete-data", "--yes")
+        done = await run_quintet(own, "uninstall", "--delete-data", "--yes")
         assert done.returncode == 0, done.stderr
     left = await bare.get(CRDS)
     assert [
@@ -147,7 +147,7 @@ async def test_uninstall_deletes_data_only_after_confirmation(own, bare):
 
 
 async def test_incompatible_crd_stops_install_before_any_change(own, bare, elsewhere):
-    printed = await quintet(own, "install", "--dry-run")
+    printed = await run_quintet(own, "install", "--dry-run")
     kinds = [body["kind"] for body in yaml.safe_load_all(printed.stdout)]
     assert "Deployment" in kinds
     from quintet.apis.checkup import CHECKUP
@@ -159,7 +159,7 @@ async def test_incompatible_crd_stops_install_before_any_change(own, bare, elsew
     name = body["metadata"]["name"]
 
     await bare.apply(f"{CRDS}/{name}", body, manager="later", force=True)
-    refused = await quintet(own, "install", "--no-wait", "-n", elsewhere)
+    refused = await run_quintet(own, "install", "--no-wait", "-n", elsewhere)
     assert refused.returncode == 1
     assert "spec.ofALaterVersion: the field is removed" in refused.stderr
     assert not await bare.exists(f"/api/v1/namespaces/{elsewhere}")
@@ -168,6 +168,6 @@ async def test_incompatible_crd_stops_install_before_any_change(own, bare, elsew
 
 async def test_upgrade_without_installation_reports_next_step(own, bare):
     await remove(bare, f"{PATH}/quintet")
-    refused = await quintet(own, "upgrade")
+    refused = await run_quintet(own, "upgrade")
     assert refused.returncode == 1
     assert "next: quintet install" in refused.stderr

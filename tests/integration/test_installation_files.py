@@ -1,4 +1,4 @@
-"""The files of every way to install that needs no tool but kubectl: the same objects, and the API server takes them."""
+"""The files of install methods that need only kubectl: the same objects, accepted by the API server."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_kustomize_build_equals_single_file_manifest(cluster, dist, folder, flav
 
 @pytest.mark.parametrize("name", ["install.yaml", "kiagnose-install.yaml"])
 def test_api_server_accepts_every_object_of_single_file_manifest(cluster, dist, name):
-    """Also those of kinds that only Kubernetes itself can check: a dry run on the real one."""
+    """A dry run on the real API server also checks kinds of Kubernetes."""
     bodies = [body for body in yaml.safe_load_all(dist[Path(name)]) if body and body["kind"] != "Namespace"]
     for body in bodies:
         body["metadata"].pop("namespace", None)

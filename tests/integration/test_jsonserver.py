@@ -1,7 +1,6 @@
-"""The test plan of the JsonServer design, by its own names, on a real API server.
+"""The test plan of the JsonServer design, with its test case numbers, on a real API server.
 
-What needs pods is in tests/e2e/test_jsonserver_on_a_node.py; refusals through the webhooks are in
-test_jsonserver_admission.py.
+Tests that need pods are in tests/e2e; rejections through the webhooks are in test_jsonserver_admission.py.
 """
 
 import json
@@ -9,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kit.cluster.objects import exists, missing
+from kit.cluster.objects import exists, find_differences
 from kit.eventually import eventually
 from kit.faults.proxy import Answer, Before, FaultProxy, anything, matching
 from kit.kinds.jsonservers import (
@@ -18,9 +17,9 @@ from kit.kinds.jsonservers import (
     PEOPLE,
     a_jsonserver,
     children,
-    in_state,
     install,
     jsonserver_operator,
+    wait_for_state,
 )
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
@@ -44,7 +43,7 @@ async def operator(servers, proxy: FaultProxy, namespace, tmp_path) -> AsyncIter
 
 
 async def create(client: Client, namespace: str, name: str, *args, **spec) -> ObjectKey:
-    """As the mutating webhook leaves it: held by the finalizer."""
+    """Create a JsonServer as the mutating webhook returns it, with the finalizer."""
     body = a_jsonserver(name, *args, **spec)
     body["metadata"]["finalizers"] = [FINALIZER]
     await client.create(JSONSERVERS, body, Object, namespace=namespace)
@@ -53,9 +52,9 @@ async def create(client: Client, namespace: str, name: str, *args, **spec) -> Ob
 
 @pytest.fixture
 async def app(operator, servers: Client, namespace) -> ObjectKey:
-    """A JsonServer with two replicas that is synced."""
+    """A synced JsonServer with two replicas."""
     key = await create(servers, namespace, "app-my-server", replicas=2)
-    await in_state(servers, key, "Synced")
+    await wait_for_state(servers, key, "Synced")
     return key
 
 
@@ -84,7 +83,7 @@ async def test_tc_01_created_jsonserver_gets_configmap_deployment_and_service(ap
 
 async def test_tc_02_omitted_replicas_default_to_one(operator, servers: Client, namespace):
     key = await create(servers, namespace, "app-default")
-    await in_state(servers, key, "Synced")
+    await wait_for_state(servers, key, "Synced")
     assert (await children(servers, key))["Deployment"]["spec"]["replicas"] == 1
 
 
@@ -96,7 +95,7 @@ async def test_tc_03_invalid_name_is_rejected(servers: Client, cluster, namespac
 
 async def test_tc_05_updated_replicas_reach_deployment(app, servers: Client, cluster):
     await servers.patch(JSONSERVERS, app, {"spec": {"replicas": 5}}, Object)
-    await in_state(servers, app, "Synced")
+    await wait_for_state(servers, app, "Synced")
     assert (await children(servers, app))["Deployment"]["spec"]["replicas"] == 5
 
 
@@ -104,7 +103,7 @@ async def test_tc_06_updated_json_config_restarts_pods(app, servers: Client):
     before = (await children(servers, app))["Deployment"]["spec"]["template"]
     changed = '{"people": []}'
     await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": changed}}, Object)
-    server = await in_state(servers, app, "Synced")
+    server = await wait_for_state(servers, app, "Synced")
     seen = await children(servers, app)
     assert seen["ConfigMap"]["data"] == {"db.json": changed}
     assert seen["Deployment"]["spec"]["template"] != before, "the pods were not restarted"
@@ -114,21 +113,23 @@ async def test_tc_06_updated_json_config_restarts_pods(app, servers: Client):
 async def test_tc_07_deleted_jsonserver_leaves_no_children(app, servers: Client):
     await servers.delete(JSONSERVERS, app)
 
-    async def gone() -> None:
+    async def assert_gone() -> None:
         for resource in (*CHILD_TYPES, JSONSERVERS):
             assert not await exists(servers, resource, app), resource.kind
 
-    await eventually(gone)
+    await eventually(assert_gone)
 
 
-async def test_tc_07_deleted_namespace_removes_jsonserver_and_children(app, servers: Client, cluster, namespace):
+async def test_tc_07_deleted_namespace_removes_jsonserver_and_children(
+    app, servers: Client, cluster, namespace
+):
     cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 
-    async def gone() -> None:
+    async def assert_gone() -> None:
         for resource in (*CHILD_TYPES, JSONSERVERS):
             assert not await exists(servers, resource, app), resource.kind
 
-    await eventually(gone, within=120.0)
+    await eventually(assert_gone, within=120.0)
 
 
 async def test_tc_08_deleted_child_is_recreated(app, servers: Client):
@@ -136,28 +137,28 @@ async def test_tc_08_deleted_child_is_recreated(app, servers: Client):
         before = await servers.get(resource, app, Object)
         await servers.delete(resource, app)
 
-        async def back(resource=resource, before=before) -> None:
+        async def assert_restored(resource=resource, before=before) -> None:
             after = await servers.get(resource, app, Object)
             assert after.metadata.uid != before.metadata.uid
 
-        await eventually(back)
-    await in_state(servers, app, "Synced")
+        await eventually(assert_restored)
+    await wait_for_state(servers, app, "Synced")
 
 
-def _leaves(value, path: str = ""):
-    """Every field of an object that is wanted, as JSON pointers, the innermost values."""
+def _leaf_values(value, path: str = ""):
+    """Yield the JSON pointer of every leaf value of a desired object."""
     if isinstance(value, dict):
         for name, item in value.items():
-            yield from _leaves(item, f"{path}/{name.replace('~', '~0').replace('/', '~1')}")
+            yield from _leaf_values(item, f"{path}/{name.replace('~', '~0').replace('/', '~1')}")
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         for index, item in enumerate(value):
-            yield from _leaves(item, f"{path}/{index}")
+            yield from _leaf_values(item, f"{path}/{index}")
     else:
         yield path, value
 
 
-def _other(pointer: str, value):
-    """A valid value that differs."""
+def _other_value(pointer: str, value):
+    """Return another valid value."""
     special = {
         "/spec/type": "NodePort",
         "/spec/ports/0/protocol": "UDP",
@@ -181,9 +182,9 @@ def _other(pointer: str, value):
     return f"{value}x" if "name" not in pointer.rpartition("/")[2] else "other"
 
 
-# Changing these is refused by the API server, or makes another object: nothing to put back.
+# Changes of these are rejected or create another object: nothing to restore.
 FIXED = {"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/spec/selector/matchLabels/app"}
-# The API server insists that pods match their selector, and mounts and probes their volumes and ports.
+# The API server validates selectors, mounts and probe ports.
 TIED = {
     "/spec/template/metadata/labels/app",
     "/spec/template/spec/volumes/0/name",
@@ -194,7 +195,7 @@ TIED = {
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["ConfigMap", "Service", "Deployment"])
 async def test_tc_09_modified_child_is_restored(kind, app, servers: Client):
-    """Every single field that we send, changed by hand, one after the other, and put back."""
+    """Every field that we send is changed by hand, one after another, and restored."""
     server = await servers.get(JSONSERVERS, app, JsonServer)
     wanted = {
         "ConfigMap": (desired.CONFIG_MAPS, desired.config_map(server)),
@@ -203,30 +204,30 @@ async def test_tc_09_modified_child_is_restored(kind, app, servers: Client):
     }
     resource, body = wanted[kind]
     if resource == desired.DEPLOYMENTS:
-        # Nobody is to roll out each of the many changes.
+        # Prevents a rollout for each of the many changes.
         await servers.patch(resource, app, {"spec": {"paused": True}}, Object)
-    pointers = [(pointer, value) for pointer, value in _leaves(body) if pointer not in FIXED | TIED]
+    pointers = [(pointer, value) for pointer, value in _leaf_values(body) if pointer not in FIXED | TIED]
     changed = 0
     for pointer, value in pointers:
-        change = {"op": "replace", "path": pointer, "value": _other(pointer, value)}
+        change = {"op": "replace", "path": pointer, "value": _other_value(pointer, value)}
         await servers.patch(resource, app, [change], Object, content_type=JSON)
         changed += 1
 
-        async def mended(change=change) -> None:
+        async def assert_restored(change=change) -> None:
             seen = await servers.get(resource, app, dict)
-            assert missing(body, seen) == [], f"after {change}"
+            assert find_differences(body, seen) == [], f"after {change}"
 
-        await eventually(mended, within=60.0)
+        await eventually(assert_restored, within=60.0)
     for gone in ("/metadata/labels", "/metadata/ownerReferences"):
         await servers.patch(resource, app, [{"op": "remove", "path": gone}], Object, content_type=JSON)
 
-        async def restored(gone=gone) -> None:
+        async def assert_restored(gone=gone) -> None:
             seen = await servers.get(resource, app, dict)
-            assert missing(body, seen) == [], f"after the removal of {gone}"
+            assert find_differences(body, seen) == [], f"after the removal of {gone}"
             assert seen["metadata"]["ownerReferences"][0]["uid"] == server.metadata.uid
 
-        await eventually(restored, within=60.0)
-    await in_state(servers, app, "Synced")
+        await eventually(assert_restored, within=60.0)
+    await wait_for_state(servers, app, "Synced")
     assert changed >= 6
 
 
@@ -248,7 +249,7 @@ async def test_tc_09_fields_added_by_others_are_kept(app, servers: Client):
     await servers.patch(desired.DEPLOYMENTS, app, {"spec": {"replicas": 9}}, Object)
     await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": '{"a": []}'}}, Object)
 
-    async def kept() -> None:
+    async def assert_kept() -> None:
         seen = await children(servers, app)
         assert seen["Deployment"]["spec"]["replicas"] == 2
         assert seen["ConfigMap"]["data"] == {"db.json": '{"a": []}', "theirs": "yes"}
@@ -258,7 +259,7 @@ async def test_tc_09_fields_added_by_others_are_kept(app, servers: Client):
         assert seen["Deployment"]["metadata"]["labels"]["theirs"] == "yes"
         assert seen["Deployment"]["metadata"]["annotations"]["theirs"] == "yes"
 
-    await eventually(kept, within=60)
+    await eventually(assert_kept, within=60)
 
 
 async def test_tc_11_invalid_replica_number_is_rejected(servers: Client, cluster, namespace):
@@ -269,9 +270,7 @@ async def test_tc_11_invalid_replica_number_is_rejected(servers: Client, cluster
 
 
 @pytest.mark.parametrize("resource", CHILD_TYPES, ids=lambda resource: resource.kind)
-async def test_foreign_object_with_child_name_is_never_changed(
-    resource, operator, servers, namespace
-):
+async def test_foreign_object_with_child_name_is_never_changed(resource, operator, servers, namespace):
     name = f"app-{resource.plural}"
     key = ObjectKey(namespace, name)
     labels = {"metadata": {"name": name, "labels": {"app": name}}}
@@ -292,7 +291,7 @@ async def test_foreign_object_with_child_name_is_never_changed(
     body = {"apiVersion": resource.api_version, "kind": resource.kind, **labels, **specs[resource.kind]}
     before = await servers.create(resource, body, dict, namespace=namespace)
     await create(servers, namespace, name)
-    server = await in_state(servers, key, "Error")
+    server = await wait_for_state(servers, key, "Error")
     assert f"{resource.kind} {key} exists and is not controlled by this object" in server.status.message
     after = await servers.get(resource, key, dict)
     for part in ("spec", "data"):
@@ -300,27 +299,27 @@ async def test_foreign_object_with_child_name_is_never_changed(
     assert after["metadata"]["labels"] == before["metadata"]["labels"]
     assert "ownerReferences" not in after["metadata"]
     await servers.delete(resource, key)
-    # Nobody tells that a foreign object is gone: it is looked for again after a while.
+    # The deletion of a foreign object causes no event: it is found by a requeue.
     with operator.clock.running_fast():
-        await in_state(servers, key, "Synced")
+        await wait_for_state(servers, key, "Synced")
 
 
 @pytest.mark.parametrize("config", ["null", "[]", "{", '{"a": 1, "a": 2}', '{"a": NaN}'])
-async def test_invalid_config_that_bypassed_webhook_sets_error_status(
-    config, operator, servers, namespace
-):
+async def test_invalid_config_that_bypassed_webhook_sets_error_status(config, operator, servers, namespace):
     key = await create(servers, namespace, "app-bad", config)
-    server = await in_state(servers, key, "Error")
+    server = await wait_for_state(servers, key, "Error")
     assert server.status.message == "Error: spec.jsonConfig is not a valid json object"
-    assert not await exists(servers, desired.CONFIG_MAPS, key), "a half-made set of children"
+    assert not await exists(servers, desired.CONFIG_MAPS, key), "some children were created"
     await servers.patch(JSONSERVERS, key, {"spec": {"jsonConfig": PEOPLE}}, Object)
-    await in_state(servers, key, "Synced")
+    await wait_for_state(servers, key, "Synced")
 
 
-async def test_template_that_bypassed_webhook_cannot_set_service_account(operator, servers: Client, namespace):
+async def test_template_that_bypassed_webhook_cannot_set_service_account(
+    operator, servers: Client, namespace
+):
     overlay = {"spec": {"serviceAccountName": "admin", "automountServiceAccountToken": True}}
     key = await create(servers, namespace, "app-identity", template=overlay)
-    server = await in_state(servers, key, "Error")
+    server = await wait_for_state(servers, key, "Error")
     assert "spec.template.spec.serviceAccountName: Forbidden" in server.status.message
     assert not await exists(servers, desired.DEPLOYMENTS, key)
 
@@ -328,7 +327,7 @@ async def test_template_that_bypassed_webhook_cannot_set_service_account(operato
 async def test_valid_config_stays_served_when_invalid_config_bypasses_webhook(app, servers: Client):
     before = await children(servers, app)
     await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": "nonsense"}}, Object)
-    await in_state(servers, app, "Error")
+    await wait_for_state(servers, app, "Error")
     after = await children(servers, app)
     for kind in before:
         assert after[kind]["metadata"]["uid"] == before[kind]["metadata"]["uid"]
@@ -339,7 +338,7 @@ async def test_valid_config_stays_served_when_invalid_config_bypasses_webhook(ap
 async def test_config_up_to_size_limit_is_stored_completely(extra, operator, servers: Client, namespace):
     config = '{"a":"' + "x" * (MAX_CONFIG_BYTES - 14 + extra) + '"}'
     key = await create(servers, namespace, "app-large", config)
-    await in_state(servers, key, "Synced")
+    await wait_for_state(servers, key, "Synced")
     assert (await children(servers, key))["ConfigMap"]["data"] == {"db.json": config}
 
 
@@ -358,34 +357,32 @@ async def test_creation_needs_four_writes_and_no_read(app, proxy: FaultProxy):
         "jsonservers.example.com/status",
         "services",
     ], f"\n{proxy.trace}"
-    # Afterwards only the Deployment's own progress is passed on.
+    # Later writes only report the progress of the Deployment.
     counts = [exchange.body["status"].get("replicas", 0) for exchange in later]
     assert counts == sorted(set(counts)), f"\n{proxy.trace}"
     assert all(exchange.request.subresource == "status" for exchange in later)
     assert proxy.trace.requests(matching("get")) == [], f"\n{proxy.trace}"
 
 
-async def test_jsonserver_that_bypassed_webhook_gets_finalizer(
-    operator, servers: Client, namespace
-):
+async def test_jsonserver_that_bypassed_webhook_gets_finalizer(operator, servers: Client, namespace):
     await servers.create(JSONSERVERS, a_jsonserver("app-bypass"), Object, namespace=namespace)
-    server = await in_state(servers, ObjectKey(namespace, "app-bypass"), "Synced")
+    server = await wait_for_state(servers, ObjectKey(namespace, "app-bypass"), "Synced")
     assert FINALIZER in server.metadata.finalizers
 
 
 async def test_kubectl_scale_sets_replicas(app, servers: Client, cluster):
     cluster.kubectl("scale", "js", app.name, "-n", app.namespace, "--replicas", "4")
 
-    async def scaled() -> None:
+    async def assert_scaled() -> None:
         assert (await children(servers, app))["Deployment"]["spec"]["replicas"] == 4
 
-    await eventually(scaled)
+    await eventually(assert_scaled)
     cluster.kubectl("scale", "js", app.name, "-n", app.namespace, "--replicas", "0")
 
-    async def none() -> None:
+    async def assert_no_replicas() -> None:
         assert (await children(servers, app))["Deployment"]["spec"]["replicas"] == 0
 
-    await eventually(none)
+    await eventually(assert_no_replicas)
 
 
 async def test_kubectl_get_and_explain_show_columns_and_fields(app, cluster):
@@ -396,12 +393,12 @@ async def test_kubectl_get_and_explain_show_columns_and_fields(app, cluster):
     assert "Synced successfully!" in wide
     assert f"http://{app.name}.{app.namespace}.svc:3000" in wide
 
-    def explained() -> None:
+    def assert_explained() -> None:
         said = cluster.kubectl("explain", "jsonserver.spec").stdout
         for field in ("jsonConfig", "replicas", "image", "storage", "template"):
             assert field in said, said
 
-    await eventually(explained, within=60)  # the schema of a new kind follows its definition by seconds
+    await eventually(assert_explained, within=60)  # the schema of a new CRD is published seconds later
     assert cluster.kubectl("get", "quintet", "-n", app.namespace).stdout.count(app.name) == 1
     described = cluster.kubectl("describe", "js", app.name, "-n", app.namespace).stdout
     assert "Synced successfully!" in described
@@ -409,18 +406,18 @@ async def test_kubectl_get_and_explain_show_columns_and_fields(app, cluster):
 
 async def test_events_report_error_and_recovery(operator, servers: Client, cluster, namespace):
     key = await create(servers, namespace, "app-events", "not json")
-    await in_state(servers, key, "Error")
+    await wait_for_state(servers, key, "Error")
     await servers.patch(JSONSERVERS, key, {"spec": {"jsonConfig": PEOPLE}}, Object)
-    await in_state(servers, key, "Synced")
+    await wait_for_state(servers, key, "Synced")
 
-    async def told() -> None:
+    async def assert_reported() -> None:
         text = cluster.kubectl("describe", "js", key.name, "-n", namespace).stdout.partition("Events:")[2]
         assert "Warning" in text, text
         assert "InvalidConfig" in text, text
         assert "Error: spec.jsonConfig is not a valid json object" in text, text
         assert "Synced successfully!" in text, text
 
-    await eventually(told)
+    await eventually(assert_reported)
 
 
 @pytest.mark.parametrize("another", [False, True], ids=["deleted", "replaced"])
@@ -441,7 +438,7 @@ async def test_child_deleted_during_write_does_not_set_error_state(
     began = proxy.trace.mark()
     await servers.patch(JSONSERVERS, app, {"spec": {"replicas": 5}}, Object)
     await gone.hit()
-    await in_state(servers, app, "Synced")
+    await wait_for_state(servers, app, "Synced")
     after = await servers.get(desired.DEPLOYMENTS, app, dict)
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
     assert after["spec"]["replicas"] == 5
@@ -454,12 +451,14 @@ async def test_child_deleted_during_write_does_not_set_error_state(
     assert proxy.trace.requests(matching("create|patch", "events"), since=began) == [], f"\n{proxy.trace}"
 
 
-async def test_lasting_api_server_error_is_reported_in_status(app, operator, servers: Client, proxy: FaultProxy):
+async def test_lasting_api_server_error_is_reported_in_status(
+    app, operator, servers: Client, proxy: FaultProxy
+):
     trouble = Answer(500, "InternalError", "the store is full")
     lasting = proxy.inject(trouble, when=matching("apply", "deployments"), times=None)
     await servers.patch(JSONSERVERS, app, {"spec": {"replicas": 5}}, Object)
     with operator.clock.running_fast():
-        server = await in_state(servers, app, "Error")
+        server = await wait_for_state(servers, app, "Error")
         assert "the store is full" in server.status.message
         lasting.remove()
-        await in_state(servers, app, "Synced")
+        await wait_for_state(servers, app, "Synced")

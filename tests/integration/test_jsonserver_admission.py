@@ -1,7 +1,7 @@
-"""Refusals, defaults and warnings of JsonServers through `quintet run --webhooks url`, as kubectl shows them.
+"""Rejections, defaults and warnings of JsonServers through `quintet run --webhooks url`, as kubectl shows them.
 
-What happens without the webhooks is in test_jsonserver.py: CEL still refuses names and replicas, and
-bad data ends in the status.
+test_jsonserver.py covers objects that bypass the webhooks: CEL rules still reject names and replicas, and the status
+reports invalid data.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kit.cli.quintet import apply, with_webhooks
-from kit.kinds.jsonservers import PEOPLE, a_jsonserver, in_state, install
+from kit.kinds.jsonservers import PEOPLE, a_jsonserver, install, wait_for_state
 from kit.process import Program
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
@@ -36,7 +36,7 @@ async def test_tc_02_omitted_replicas_default_to_one(webhooks, cluster, client: 
     assert server.metadata.finalizers == (FINALIZER,), (
         "held from the first moment, without a write of its own"
     )
-    await in_state(client, server.key, "Synced")
+    await wait_for_state(client, server.key, "Synced")
 
 
 @pytest.mark.parametrize("config", ["{", "null", "[]", '{"a": 1, "a": 2}', '{"a": NaN}', "text", ""])
@@ -93,7 +93,7 @@ async def test_size_limit_is_exact_and_never_a_server_error(
     body = a_jsonserver("app-large", config)
     if extra <= 0:
         await client.create(JSONSERVERS, body, Object, namespace=namespace)
-        await in_state(client, ObjectKey(namespace, "app-large"), "Synced")
+        await wait_for_state(client, ObjectKey(namespace, "app-large"), "Synced")
         seen = await client.get(CONFIG_MAPS, ObjectKey(namespace, "app-large"), dict)
         assert seen["data"] == {"db.json": config}
     else:

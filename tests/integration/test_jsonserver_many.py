@@ -1,4 +1,4 @@
-"""Many JsonServers at once: what they cost in requests, and that nothing follows."""
+"""Many JsonServers at once: the number of requests, and no requests afterwards."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from quintet.kube.client import Client
 
 @pytest.fixture
 def no_pods(cluster, namespace) -> Iterator[None]:
-    """Nobody acts on Deployments of the test, so that only our own writes are seen."""
+    """No controller acts on Deployments of the test, so that only our own writes are seen."""
     manager = cluster.process("kube-controller-manager")
     manager.send_signal(signal.SIGSTOP)
     yield
@@ -54,10 +54,10 @@ async def test_each_jsonserver_needs_four_writes_no_reads_and_no_later_requests(
         )  # fmt: skip
         await program.start()
         try:
-            await eventually(lambda: _synced(program), within=60)
+            await eventually(lambda: _assert_synced(program), within=60)
             before = cpu_seconds(program.pid)
             await _create_all(client, namespace, count)
-            await eventually(lambda: _reported(proxy, count), within=300)
+            await eventually(lambda: _assert_reported(proxy, count), within=300)
             await proxy.quiet(1.0, within=180.0)
             cpu = (cpu_seconds(program.pid) - before) / count * 1000
             writes = Counter(str(exchange.request).split()[1] for exchange in proxy.trace.writes())
@@ -75,8 +75,8 @@ async def test_each_jsonserver_needs_four_writes_no_reads_and_no_later_requests(
             program.signal(signal.SIGTERM)
             assert await program.ended() == 0
             await program.start()
-            await eventually(lambda: _synced(program, times=2), within=60)
-            await eventually(lambda: _reconciled(health, count), within=60)
+            await eventually(lambda: _assert_synced(program, times=2), within=60)
+            await eventually(lambda: _assert_reconciled(health, count), within=60)
             await proxy.quiet(0.5, within=60.0)
             assert proxy.trace.writes(since=mark) == [], "a restart with everything in place wrote something"
         finally:
@@ -88,13 +88,13 @@ async def test_each_jsonserver_needs_four_writes_no_reads_and_no_later_requests(
         )
 
 
-def _synced(program: Program, times: int = 1) -> None:
+def _assert_synced(program: Program, times: int = 1) -> None:
     assert program.running, "\n".join(program.log)
     assert sum("Caches synced" in line for line in program.log) == times, "\n".join(program.log[-20:])
 
 
-async def _reconciled(health: int, count: int) -> None:
-    """Each has been looked at since the process began."""
+async def _assert_reconciled(health: int, count: int) -> None:
+    """Assert that each object was reconciled since the process started."""
     url = f"http://127.0.0.1:{health}/metrics"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         text = await answer.text()
@@ -107,8 +107,8 @@ async def _reconciled(health: int, count: int) -> None:
     assert float(done[1]) >= count, done
 
 
-def _reported(proxy: FaultProxy, count: int) -> None:
-    """On a busy machine silence may be a pause; all are done when each has a status."""
+def _assert_reported(proxy: FaultProxy, count: int) -> None:
+    """Assert that each object has a status; on a busy machine a quiet moment is not the end."""
     found = len(proxy.trace.writes(matching("patch", "jsonservers", subresource="status")))
     assert found >= count, found
 

@@ -1,4 +1,4 @@
-"""The life of a connection to a real NATS server: lost, stalled, moved, refused, and made again."""
+"""Connections to a real NATS server: lost, stalled, moved, refused and restored."""
 
 import asyncio
 import signal
@@ -189,7 +189,7 @@ async def test_client_with_limited_reconnects_gives_up_and_closes(server):
 
 async def test_reconnect_pauses_grow_to_configured_maximum(server):
     clock = VirtualClock()
-    # With addresses nothing is asked of a resolver, whose thread takes time that does not stand still.
+    # With addresses no resolver thread is needed, which would use real time.
     options = Options(server.url, addresses=(server.host,), connect_seconds=20.0, reconnect_seconds=3.0)
     async with Client(options, clock) as client:
         await server.kill()
@@ -226,15 +226,15 @@ async def test_frozen_server_is_dropped_after_two_pings_and_reconnected(server):
         finally:
             server.thaw()
 
-        async def back() -> None:
+        async def assert_restored() -> None:
             await clock.advance(1)
             assert client.connected
 
-        await eventually(back, within=60)
+        await eventually(assert_restored, within=60)
 
 
 async def test_client_leaves_server_in_lame_duck_mode(tmp_path):
-    """Two servers behind one name: here the other one is asked for by a second address."""
+    """Two servers behind one name, here as two addresses."""
     one, two = (
         NatsServer(tmp_path / name, {"lame_duck_grace_period": "30s", "lame_duck_duration": "60s"})
         for name in "ab"
@@ -251,7 +251,7 @@ async def test_client_leaves_server_in_lame_duck_mode(tmp_path):
             client.on_change.append(changes.append)
             client.subscribe("a", lambda message: seen.append(message.payload))
             await client.flush(20)
-            # Which of the two it has connected to is left to chance.
+            # It connects to either of the two.
             peer = client._wire.transport.get_extra_info("peername")[0]
             (one if peer == one.host else two).signal(signal.SIGUSR2)
             await eventually_true(lambda: client.info.server_id not in ("", first), within=60)

@@ -1,4 +1,4 @@
-"""JetStream on a real server: stored once, refused with a reason, not lost by a kill."""
+"""JetStream on a real server: messages stored once, errors with a reason, no loss by a kill."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ async def server(tmp_path):
 
 @pytest.fixture
 async def stream(server: NatsServer):
-    """JetStream with a stream `events` that listens on `kyma.>`."""
+    """JetStream with a stream `events` on the subjects `kyma.>`."""
     options = Options(server.url, connect_seconds=20.0, reconnect_seconds=0.3)
     async with Client(options, SystemClock()) as client:
         made = JetStream(client, timeout=PATIENCE)
@@ -152,7 +152,7 @@ async def test_foreign_push_consumer_does_not_hide_ours(stream):
 
 
 async def test_no_acknowledged_message_is_lost_when_server_is_killed(stream, server):
-    """Every number is published until acknowledged; a retry after a lost answer is stored once."""
+    """Every number is published until acknowledged; a retry after a lost response is stored once."""
     acknowledged: set[int] = set()
     kills = 0
 

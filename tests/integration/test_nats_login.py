@@ -1,4 +1,4 @@
-"""Who may connect to a real NATS server, by which login, and what each refusal is called."""
+"""Authentication and TLS of connections to a real NATS server, and the error class of each failure."""
 
 import asyncio
 import socket
@@ -32,8 +32,8 @@ def a_client(url: str, secret: dict[str, bytes] | None = None, **options) -> Cli
     return Client(Options(url, credentials, **{"connect_seconds": 20.0, **options}), SystemClock())
 
 
-async def echoes(url: str, secret: dict[str, bytes] | None = None, **options) -> bool:
-    """Whether a message goes out and comes back."""
+async def can_echo(url: str, secret: dict[str, bytes] | None = None, **options) -> bool:
+    """Return whether a message is sent and received."""
     async with a_client(url, secret, **options) as client:
         client.subscribe("echo", lambda message: client.publish(message.reply, message.payload))
         return (await client.request("echo", b"hello", timeout=20)).payload == b"hello"
@@ -54,16 +54,16 @@ LOGINS = [
 @pytest.mark.parametrize(("config", "right", "wrong"), LOGINS)
 async def test_correct_login_is_accepted_and_wrong_login_is_refused(config, right, wrong, tmp_path):
     async with a_nats_server(tmp_path, config) as server:
-        assert await echoes(server.url, right)
+        assert await can_echo(server.url, right)
         for secret in (wrong, None):
             with pytest.raises(LoginRefused, match=r"refused the login"):
-                await echoes(server.url, secret)
+                await can_echo(server.url, secret)
 
 
 async def test_expired_user_token_is_refused(tmp_path):
     async with a_nats_server(tmp_path, OPERATOR.config()) as server:
         with pytest.raises(LoginRefused):
-            await echoes(server.url, {"creds": OPERATOR.creds(exp=1000)})
+            await can_echo(server.url, {"creds": OPERATOR.creds(exp=1000)})
 
 
 async def test_missing_publish_permission_is_reported_and_connection_stays(tmp_path):
@@ -103,19 +103,19 @@ async def test_account_without_jetstream_raises_unavailable(tmp_path):
             assert (await JetStream(client).account_info()).streams == 0
 
 
-# What is no server, or none that answers.
+# Unreachable and wrong servers.
 
 
 async def test_unknown_host_raises_unresolved():
     with pytest.raises(Unresolved, match=r"nowhere\.invalid"):
-        await echoes("nats://nowhere.invalid:4222", connect_seconds=120.0)
+        await can_echo("nats://nowhere.invalid:4222", connect_seconds=120.0)
 
 
 async def test_closed_port_raises_unreachable():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
-        await echoes(f"nats://127.0.0.1:{port}")
+        await can_echo(f"nats://127.0.0.1:{port}")
 
 
 async def test_silent_server_times_out():
@@ -123,7 +123,7 @@ async def test_silent_server_times_out():
         socket.create_server(("127.0.0.1", 0)) as listener,
         pytest.raises(Unreachable, match=r"did not answer within 0\.2 s"),
     ):
-        await echoes(f"nats://127.0.0.1:{listener.getsockname()[1]}", connect_seconds=0.2)
+        await can_echo(f"nats://127.0.0.1:{listener.getsockname()[1]}", connect_seconds=0.2)
 
 
 async def test_server_with_other_protocol_raises_protocol_error():
@@ -135,22 +135,22 @@ async def test_server_with_other_protocol_raises_protocol_error():
     other = await asyncio.start_server(speak, "127.0.0.1", 0)
     async with other:
         with pytest.raises(ProtocolError, match=r"220 mail"):
-            await echoes(f"nats://127.0.0.1:{other.sockets[0].getsockname()[1]}")
+            await can_echo(f"nats://127.0.0.1:{other.sockets[0].getsockname()[1]}")
 
 
 @pytest.mark.parametrize("url", ["http://a:1", "nats://", "nats://a:notaport", "nats://[::1"])
 async def test_invalid_url_is_rejected_without_connecting(url):
     with pytest.raises(Unreachable, match="url"):
-        await echoes(url)
+        await can_echo(url)
 
 
 async def test_client_connects_only_to_given_addresses(tmp_path):
     async with a_nats_server(tmp_path) as server:
         name = f"nats://never.resolved.invalid:{server.port}"
-        assert await echoes(name, addresses=("127.0.0.1",))
-        assert await echoes(name, addresses=("127.99.99.99", "127.0.0.1"))
+        assert await can_echo(name, addresses=("127.0.0.1",))
+        assert await can_echo(name, addresses=("127.99.99.99", "127.0.0.1"))
         with pytest.raises(Unreachable):
-            await echoes(server.url, addresses=("127.99.99.99",))
+            await can_echo(server.url, addresses=("127.99.99.99",))
 
 
 # TLS.
@@ -161,7 +161,7 @@ def authority(tmp_path_factory) -> Authority:
     return Authority.create(tmp_path_factory.mktemp("authority"))
 
 
-def encrypted(authority: Authority, *, hosts=("127.0.0.1",), not_after=None, verify=False) -> dict:
+def tls_config(authority: Authority, *, hosts=("127.0.0.1",), not_after=None, verify=False) -> dict:
     certificate, key = authority.issue("server", "nats", hosts=hosts, not_after=not_after)
     settings = {"cert_file": str(certificate), "key_file": str(key), "timeout": 20}
     return {
@@ -172,72 +172,74 @@ def encrypted(authority: Authority, *, hosts=("127.0.0.1",), not_after=None, ver
     }
 
 
-def trusts(authority: Authority, **more: bytes) -> dict[str, bytes]:
+def trust_secret(authority: Authority, **more: bytes) -> dict[str, bytes]:
     return {"ca.crt": (authority.directory / "ca.crt").read_bytes(), **more}
 
 
 async def test_tls_works_when_requested_by_url_or_by_server(authority, tmp_path):
-    async with a_nats_server(tmp_path, encrypted(authority)) as server:
-        assert await echoes(server.tls_url, trusts(authority))
-        assert await echoes(server.url, trusts(authority))
+    async with a_nats_server(tmp_path, tls_config(authority)) as server:
+        assert await can_echo(server.tls_url, trust_secret(authority))
+        assert await can_echo(server.url, trust_secret(authority))
 
 
 async def test_tls_verifies_host_name_of_url_with_given_address(authority, tmp_path):
-    async with a_nats_server(tmp_path, encrypted(authority, hosts=("nats.shop.svc",))) as server:
+    async with a_nats_server(tmp_path, tls_config(authority, hosts=("nats.shop.svc",))) as server:
         options = {"addresses": ("127.0.0.1",)}
-        assert await echoes(f"tls://nats.shop.svc:{server.port}", trusts(authority), **options)
+        assert await can_echo(f"tls://nats.shop.svc:{server.port}", trust_secret(authority), **options)
         with pytest.raises(TlsFailed, match=r"not valid for 'other\.shop\.svc'"):
-            await echoes(f"tls://other.shop.svc:{server.port}", trusts(authority), **options)
+            await can_echo(f"tls://other.shop.svc:{server.port}", trust_secret(authority), **options)
 
 
 async def test_expired_server_certificate_is_reported(authority, tmp_path):
-    config = encrypted(authority, not_after=datetime.now(UTC) - timedelta(days=1))
+    config = tls_config(authority, not_after=datetime.now(UTC) - timedelta(days=1))
     async with a_nats_server(tmp_path, config) as server:
         with pytest.raises(CertificateExpired, match="expired"):
-            await echoes(server.tls_url, trusts(authority))
+            await can_echo(server.tls_url, trust_secret(authority))
 
 
 async def test_certificate_of_unknown_authority_is_not_trusted(authority, tmp_path):
-    async with a_nats_server(tmp_path, encrypted(authority)) as server:
+    async with a_nats_server(tmp_path, tls_config(authority)) as server:
         with pytest.raises(TlsFailed, match="not accepted"):
-            await echoes(server.tls_url)
+            await can_echo(server.tls_url)
 
 
 async def test_client_that_requires_tls_never_uses_plain_text(authority, tmp_path):
     async with a_nats_server(tmp_path) as server:
-        for url, secret in ((server.tls_url, None), (server.url, trusts(authority))):
+        for url, secret in ((server.tls_url, None), (server.url, trust_secret(authority))):
             with pytest.raises(TlsFailed, match="does not offer TLS"):
-                await echoes(url, secret)
+                await can_echo(url, secret)
 
 
 async def test_server_that_requires_client_certificate_accepts_only_ours(authority, tmp_path):
     certificate, key = authority.issue("client", "somebody")
     mine = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
-    async with a_nats_server(tmp_path, encrypted(authority, verify=True)) as server:
-        assert await echoes(server.tls_url, trusts(authority, **mine))
+    async with a_nats_server(tmp_path, tls_config(authority, verify=True)) as server:
+        assert await can_echo(server.tls_url, trust_secret(authority, **mine))
         with pytest.raises((TlsFailed, Unreachable)):
-            await echoes(server.tls_url, trusts(authority))
+            await can_echo(server.tls_url, trust_secret(authority))
 
 
 async def test_expired_client_certificate_is_reported(authority, tmp_path):
     certificate, key = authority.issue("old", "somebody", not_after=datetime.now(UTC) - timedelta(days=1))
     mine = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
-    async with a_nats_server(tmp_path, encrypted(authority, verify=True)) as server:
+    async with a_nats_server(tmp_path, tls_config(authority, verify=True)) as server:
         with pytest.raises((TlsFailed, Unreachable)):
-            await echoes(server.tls_url, trusts(authority, **mine))
+            await can_echo(server.tls_url, trust_secret(authority, **mine))
 
 
 async def test_key_that_does_not_match_certificate_is_reported(authority, tmp_path):
     certificate, _ = authority.issue("one", "somebody")
     _, key = authority.issue("two", "somebody")
     mine = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
-    async with a_nats_server(tmp_path, encrypted(authority)) as server:
+    async with a_nats_server(tmp_path, tls_config(authority)) as server:
         with pytest.raises(CredentialsError, match=r"tls\.key"):
-            await echoes(server.tls_url, trusts(authority, **mine))
+            await can_echo(server.tls_url, trust_secret(authority, **mine))
 
 
 async def test_login_is_sent_only_after_tls_handshake(authority, tmp_path):
-    async with a_nats_server(tmp_path, encrypted(authority) | USERS) as server:
+    async with a_nats_server(tmp_path, tls_config(authority) | USERS) as server:
         good = {"username": b"ann", "password": b"right"}
-        assert await echoes(server.tls_url, trusts(authority, **good))
-        assert await echoes(server.url, trusts(authority, **good)), "also where only the server asks for TLS"
+        assert await can_echo(server.tls_url, trust_secret(authority, **good))
+        assert await can_echo(server.url, trust_secret(authority, **good)), (
+            "also where only the server asks for TLS"
+        )

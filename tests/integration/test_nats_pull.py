@@ -1,4 +1,4 @@
-"""A standing pull on a real server: nothing lost, nothing beyond the bound, back after every trouble."""
+"""A continuous pull on a real server: no message lost, the limit kept, and recovery from every failure."""
 
 import asyncio
 
@@ -48,7 +48,7 @@ async def publish(stream: JetStream, count: int, first: int = 0) -> None:
 
 
 class Sink:
-    """Collects deliveries, and acknowledges them unless told otherwise."""
+    """Collects deliveries and by default acknowledges them."""
 
     def __init__(self, *, acknowledge: bool = True) -> None:
         self.acknowledge = acknowledge
@@ -81,11 +81,11 @@ async def test_every_message_is_delivered_once_and_in_order(stream):
     assert sorted(sink.numbers) == list(range(2000))
     assert [each.stream_sequence for each in sink.deliveries] == list(range(1, 2001))
     assert {each.delivered for each in sink.deliveries} == {1}
-    await eventually(lambda: _acknowledged(stream, 2000))
+    await eventually(lambda: _assert_acknowledged(stream, 2000))
     pull.stop()
 
 
-async def _acknowledged(stream: JetStream, count: int) -> None:
+async def _assert_acknowledged(stream: JetStream, count: int) -> None:
     info = await stream.consumer_info("events", "c")
     assert (info.ack_floor.stream_seq, info.num_ack_pending) == (count, 0)
 
@@ -133,11 +133,11 @@ async def test_rejected_message_is_redelivered_and_terminated_message_is_not(str
             delivery.term("never again")
         else:
             delivery.ack()
-        delivery.ack()  # the first word counts
+        delivery.ack()  # the first acknowledgement counts
 
     pull = stream.pull("events", "c", 10, handler)
     await eventually_true(lambda: len(seen) >= 6)
-    await eventually(lambda: _acknowledged(stream, 3))
+    await eventually(lambda: _assert_acknowledged(stream, 3))
     assert sorted(seen) == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)]
     assert pull.in_hand == 0
     pull.stop()
@@ -151,11 +151,11 @@ async def test_message_in_progress_is_not_redelivered_and_abandoned_message_is(s
     await eventually_true(lambda: len(kept) >= 2)
     busy = kept[0]
 
-    async def again() -> None:
+    async def assert_repeated() -> None:
         busy.in_progress()
         assert len(kept) >= 3
 
-    await eventually(again, within=60)
+    await eventually(assert_repeated, within=60)
     assert {each.stream_sequence for each in kept[2:]} == {2}
     pull.stop()
 
@@ -187,7 +187,7 @@ async def test_delivery_resumes_after_server_was_killed(stream, server):
 
 
 async def test_expired_pull_requests_are_renewed(server, stream, monkeypatch):
-    """The server's time passes; the client's stands still, so that no late heartbeat is a reason to ask."""
+    """The client's clock stands still, so that no missed heartbeat causes a renewal."""
     async with a_client(server, VirtualClock()) as client:
         asked: list[str] = []
         send = client.publish
@@ -212,7 +212,7 @@ async def test_expired_pull_requests_are_renewed(server, stream, monkeypatch):
 
 
 async def test_pull_request_is_renewed_when_heartbeats_stop(server, stream):
-    """Frozen, the server sends no heartbeat; time of the client's own passes."""
+    """A frozen server sends no heartbeat while the client's clock advances."""
     clock = VirtualClock()
     async with a_client(server, clock) as client:
         sink = Sink()
@@ -248,7 +248,7 @@ async def test_deleted_consumer_is_reported_and_recreated_consumer_is_used(strea
     await publish(stream, 3)
 
     await eventually_true(lambda: len(sink.numbers) == 3, within=60)
-    await eventually_true(lambda: pull.holds)  # the word on the request may come after what it brings
+    await eventually_true(lambda: pull.holds)  # the status of a request may follow its messages
     pull.stop()
 
 
@@ -264,12 +264,12 @@ async def test_pull_on_missing_consumer_fails_without_busy_loop(stream):
 async def test_server_knows_number_of_waiting_pulls(stream):
     pull = stream.pull("events", "c", 10, Sink())
 
-    async def waiting(count: int) -> None:
+    async def assert_waiting(count: int) -> None:
         assert (await stream.consumer_info("events", "c")).num_waiting == count
 
-    await eventually(lambda: waiting(1))
+    await eventually(lambda: assert_waiting(1))
     pull.stop()
-    await eventually(lambda: waiting(0))
+    await eventually(lambda: assert_waiting(0))
 
 
 async def test_drain_waits_for_unacknowledged_messages_and_takes_no_new_ones(stream):
@@ -284,4 +284,4 @@ async def test_drain_waits_for_unacknowledged_messages_and_takes_no_new_ones(str
 
     assert await draining
     assert len(sink.deliveries) == 5
-    await eventually(lambda: _acknowledged(stream, 5))
+    await eventually(lambda: _assert_acknowledged(stream, 5))

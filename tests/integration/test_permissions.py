@@ -1,7 +1,7 @@
-"""Rights that ordinary stories do not need, but installations do; and those of people.
+"""Permissions that only installations need, and those of users.
 
-All other tests run controllers as their accounts too (`kit.cluster.service_accounts`). A control plane of its own, because
-webhooks that lead to a Service without pods would stop the other tests.
+All other tests run controllers with their ServiceAccounts too (`kit.cluster.service_accounts`). The control plane is a
+separate one, because webhooks for a Service without pods would block other tests.
 """
 
 import asyncio
@@ -16,7 +16,13 @@ import pytest
 from kit.cli.quintet import COMMAND, free_port
 from kit.cluster.api import Api, RefusedError
 from kit.cluster.control_plane import fresh_namespace
-from kit.cluster.service_accounts import TESTED, binding, context, offered, shipped
+from kit.cluster.service_accounts import (
+    TESTED,
+    context,
+    optional_role_name,
+    role_binding,
+    shipped_rbac_objects,
+)
 from kit.eventually import eventually
 from kit.faults.proxy import Answer, FaultProxy, matching
 from kit.kinds.casconfigs import (
@@ -26,16 +32,16 @@ from kit.kinds.casconfigs import (
     STATEFUL_SETS,
     a_policy,
     a_workload,
-    applied,
     casconfig_operator,
     create,
+    delete_and_wait,
     edit,
-    remove,
-    with_reason,
+    wait_for_reason,
+    wait_until_applied,
 )
-from kit.kinds.controllers import define, operating
+from kit.kinds.controllers import install_crds, run_controllers
 from kit.kinds.eventingbackends import IMAGE, LOOPBACK, NATS_IMAGE
-from kit.kinds.suite import a_flavour, prepared, suite_operator
+from kit.kinds.suite import a_flavour, installed_operator, suite_operator
 from kit.process import Program
 from quintet.admission.registration import MUTATING, VALIDATING
 from quintet.admission.sources import secret_name
@@ -65,7 +71,7 @@ VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletec
 @pytest.fixture(scope="module")
 async def bare(own: Cluster) -> AsyncIterator[Api]:
     async with Api.connect(own.kubeconfig) as connected, Transport(load(str(own.kubeconfig))) as transport:
-        await define(Client(transport), QUINTET, *CUSTOM_RESOURCES)
+        await install_crds(Client(transport), QUINTET, *CUSTOM_RESOURCES)
         yield connected
 
 
@@ -76,7 +82,7 @@ async def between(own: Cluster) -> AsyncIterator[FaultProxy]:
 
 
 def assert_listed(proxy: FaultProxy) -> None:
-    """That every cache was filled by pages, and nothing was refused."""
+    """Assert that every cache was filled by paged lists and no request was forbidden."""
     watched = {(each.group, each.resource) for each in proxy.watches}
     listed = {(each.request.group, each.request.resource) for each in proxy.trace.requests(matching("list"))}
     assert watched, f"\n{proxy.trace}"
@@ -93,7 +99,7 @@ async def test_controller_can_list_watched_types_without_streaming_lists(
     def build(manager: Manager) -> None:
         COMPONENTS[name].start(manager, SETTINGS)
 
-    async with operating(between.write_kubeconfig(tmp_path), build, context=context(name)):
+    async with run_controllers(between.write_kubeconfig(tmp_path), build, context=context(name)):
         await eventually(lambda: assert_listed(between))
 
 
@@ -103,7 +109,10 @@ async def test_suite_operator_can_list_watched_types_without_streaming_lists(
     between.inject(NO_STREAMING, when=lambda request: "sendInitialEvents" in request.query, times=None)
     async with fresh_namespace(bare) as namespace:
         flavour = a_flavour(namespace)
-        async with prepared(bare, flavour) as token, suite_operator(between, token, tmp_path, flavour):
+        async with (
+            installed_operator(bare, flavour) as token,
+            suite_operator(between, token, tmp_path, flavour),
+        ):
             await eventually(lambda: assert_listed(between))
 
 
@@ -122,21 +131,23 @@ async def test_casconfigs_need_only_role_offered_for_their_service_account(
         client = Client(transport)
         home = f"/api/v1/namespaces/{namespace}"
         await bare.create(f"{home}/serviceaccounts", {"metadata": {"name": SERVICE_ACCOUNT}})
-        allowed = binding(offered("casconfig-workloads"), SERVICE_ACCOUNT, namespace, of=namespace)
+        allowed = role_binding(
+            optional_role_name("casconfig-workloads"), SERVICE_ACCOUNT, namespace, of=namespace
+        )
         await bare.create(f"{RBAC}/namespaces/{namespace}/rolebindings", allowed)
         await bare.create(f"{home}/configmaps", {"metadata": {"name": "some"}, "data": {"x": "y"}})
         for each in workloads:
             await bare.create(each.path(namespace), a_workload(each, "web"))
         policy = a_policy(include=kinds, **{"from": [source]})
         key = await create(client, namespace, "all", policy, mode="Preview")
-        await with_reason(client, key, "Preview")
+        await wait_for_reason(client, key, "Preview")
         await edit(client, key, mode="Apply")
-        await applied(client, key, len(workloads))
-        await remove(client, key)
+        await wait_until_applied(client, key, len(workloads))
+        await delete_and_wait(client, key)
 
 
 def a_process(own: Cluster, name: str, *controllers: str) -> Program:
-    """A controller as the suite operator would have started it, but for the pod."""
+    """A controller process as in the pod that the suite operator creates."""
     return Program(
         str(COMMAND), "run", "--kubeconfig", str(own.kubeconfig), "--context", name, "--instance", name,
         "--controllers", ",".join(controllers), "--system-namespace", SYSTEM, "--leader-elect",
@@ -146,8 +157,8 @@ def a_process(own: Cluster, name: str, *controllers: str) -> Program:
 
 
 @contextlib.asynccontextmanager
-async def empty_configurations(bare: Api, name: str) -> AsyncIterator[None]:
-    """What the suite operator makes for a process to fill in."""
+async def create_empty_configurations(bare: Api, name: str) -> AsyncIterator[None]:
+    """Create the webhook configurations that the suite operator creates for a process."""
     for resource in (MUTATING, VALIDATING):
         await bare.create(resource.path(), {"metadata": {"name": name}})
     try:
@@ -157,8 +168,8 @@ async def empty_configurations(bare: Api, name: str) -> AsyncIterator[None]:
             await bare.delete(resource.path("", name))
 
 
-async def works(bare: Api, program: Program, name: str) -> None:
-    """It leads, keeps its certificates, and has the API server trust them."""
+async def assert_works(bare: Api, program: Program, name: str) -> None:
+    """Assert that the process leads, stores its certificates and registers their CA."""
     assert program.running, "\n".join(program.log)
     lease = await bare.get(f"{LEASES}/{name}")
     assert lease["spec"].get("holderIdentity"), "\n".join(program.log)
@@ -169,33 +180,33 @@ async def works(bare: Api, program: Program, name: str) -> None:
     assert all(hook["clientConfig"].get("caBundle") for hook in hooks), "\n".join(program.log)
 
 
-def processes() -> Iterator[Any]:
-    """Each process of an installation; in `make test` the whole, and one alone: the rules for all are made alike."""
+def list_processes() -> Iterator[Any]:
+    """Return the processes of an installation; by default the combined one and a single controller."""
     yield pytest.param(tuple(COMPONENTS), id="all")
     for number, name in enumerate(COMPONENTS):
         yield pytest.param((name,), id=name, marks=[pytest.mark.exhaustive] if number else [])
 
 
-@pytest.mark.parametrize("controllers", [*processes()])
+@pytest.mark.parametrize("controllers", [*list_processes()])
 async def test_process_can_lead_store_certificates_and_register_webhooks(
     controllers, own: Cluster, bare: Api
 ):
     name = context(*controllers)
-    async with empty_configurations(bare, name):
+    async with create_empty_configurations(bare, name):
         program = a_process(own, name, *controllers)
         try:
             await program.start()
-            await eventually(lambda: works(bare, program, name), within=120)
+            await eventually(lambda: assert_works(bare, program, name), within=120)
             program.signal(signal.SIGTERM)
             assert await program.ended() == 0, "\n".join(program.log)
             released = await bare.get(f"{LEASES}/{name}")
             assert not released["spec"].get("holderIdentity"), released
-            # A certificate that is lost or old is made anew in the same Secret.
+            # A lost or expiring certificate is replaced in the same Secret.
             lost = [{"op": "replace", "path": "/data", "value": {"tls.crt": "", "tls.key": ""}}]
             path = f"{SECRETS}/{secret_name(name)}"
             await bare.send("PATCH", path, lost, "application/json-patch+json", {})
             await program.start()
-            await eventually(lambda: works(bare, program, name), within=120)
+            await eventually(lambda: assert_works(bare, program, name), within=120)
             assert not [line for line in program.log if "forbidden" in line.lower()]
         finally:
             program.kill()
@@ -219,8 +230,8 @@ async def test_controller_can_repeat_event_as_series(name, own: Cluster, bare: A
 
 
 @contextlib.asynccontextmanager
-async def an_account_with(bare: Api, namespace: str, *rules: object) -> AsyncIterator[str]:
-    """The name of a user with these rights in a namespace."""
+async def create_user(bare: Api, namespace: str, *rules: object) -> AsyncIterator[str]:
+    """Create a user with these permissions in a namespace and return its name."""
     user = f"user-{namespace}"
     base = f"{RBAC}/namespaces/{namespace}"
     await bare.create(f"{base}/roles", {"metadata": {"name": "some"}, "rules": list(rules)})
@@ -231,8 +242,8 @@ async def an_account_with(bare: Api, namespace: str, *rules: object) -> AsyncIte
     yield user
 
 
-def owning(name: str) -> list[tuple[str, str]]:
-    """Group and resource of the kinds of which a controller's role has the finalizers."""
+def list_owned_kinds(name: str) -> list[tuple[str, str]]:
+    """Return group and resource of the kinds whose finalizers a controller's role includes."""
     rules = (rule for right in COMPONENTS[name].permissions for rule in [right] if "update" in right.verbs)
     return [
         (right.group, resource.removesuffix("/finalizers"))
@@ -242,14 +253,14 @@ def owning(name: str) -> list[tuple[str, str]]:
     ]
 
 
-OWNING = [(name, *each) for name in COMPONENTS for each in owning(name)]
+OWNING = [(name, *each) for name in COMPONENTS for each in list_owned_kinds(name)]
 
 
 @pytest.mark.parametrize(("name", "group", "plural"), OWNING)
 async def test_blocking_owner_reference_needs_permission_on_finalizers(
     name, group, plural, own: Cluster, bare: Api
 ):
-    """The server asks for it where OwnerReferencesPermissionEnforcement is on, as in OpenShift."""
+    """OwnerReferencesPermissionEnforcement requires it, for example on OpenShift."""
     (kind,) = (each.resource for each in COMPONENTS[name].kinds if each.resource.plural == plural)
     owner = {
         "apiVersion": kind.api_version,
@@ -263,23 +274,23 @@ async def test_blocking_owner_reference_needs_permission_on_finalizers(
     creating = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}
     finalizers = {"apiGroups": [group], "resources": [f"{plural}/finalizers"], "verbs": ["update"]}
     for rules, allowed in (((creating,), False), ((creating, finalizers), True)):
-        async with fresh_namespace(bare) as namespace, an_account_with(bare, namespace, *rules) as user:
+        async with fresh_namespace(bare) as namespace, create_user(bare, namespace, *rules) as user:
             path = f"/api/v1/namespaces/{namespace}/configmaps"
             async with Api.connect(own.client_kubeconfig(user)) as limited:
-                await eventually(lambda: _judged(limited, path, child, allowed=allowed))  # noqa: B023
+                await eventually(lambda: _assert_admitted(limited, path, child, allowed=allowed))  # noqa: B023
 
 
-async def _judged(limited: Api, path: str, child: dict[str, object], *, allowed: bool) -> None:
+async def _assert_admitted(limited: Api, path: str, child: dict[str, object], *, allowed: bool) -> None:
     if allowed:
         await limited.create(path, child, dryRun="All")
         return
-    # The right to create takes a moment to come into force, and is refused with other words.
+    # The create permission takes effect with a delay; until then the message is another one.
     with pytest.raises(RefusedError, match="cannot set blockOwnerDeletion"):
         await limited.create(path, child, dryRun="All")
 
 
-async def may(bare: Api, user: str, verb: str, group: str, resource: str) -> bool:
-    """What `kubectl auth can-i` would say to a user."""
+async def is_allowed(bare: Api, user: str, verb: str, group: str, resource: str) -> bool:
+    """Return what `kubectl auth can-i` would report for a user."""
     kind, _, subresource = resource.partition("/")
     attributes = {"verb": verb, "group": group, "resource": kind, "subresource": subresource}
     asked = {"spec": {"user": user, "resourceAttributes": {**attributes, "namespace": "default"}}}
@@ -289,7 +300,7 @@ async def may(bare: Api, user: str, verb: str, group: str, resource: str) -> boo
 
 @pytest.fixture(scope="module")
 async def roles_of_people(bare: Api) -> dict[str, set[tuple[str, str, str]]]:
-    """Every role for people, bound to a user of its name in the namespace default; what each is to allow."""
+    """Every user role bound to a user of its name in namespace default, with the expected permissions."""
     wanted: dict[str, set[tuple[str, str, str]]] = {}
     for role in people(CUSTOM_RESOURCES):
         name = role["metadata"]["name"]
@@ -317,16 +328,16 @@ async def test_user_role_allows_exactly_its_verbs_on_its_kind(roles_of_people, b
 
         async def seen(name=name, group=group, places=places) -> set[tuple[str, str, str]]:
             asked = [(group, place, verb) for place in places for verb in VERBS]
-            answers = await asyncio.gather(*(may(bare, name, verb, *which) for *which, verb in asked))
+            answers = await asyncio.gather(*(is_allowed(bare, name, verb, *which) for *which, verb in asked))
             return {each for each, allowed in zip(asked, answers, strict=True) if allowed}
 
-        async def as_wanted(seen=seen, wanted=wanted, name=name) -> None:
+        async def assert_desired(seen=seen, wanted=wanted, name=name) -> None:
             assert await seen() == wanted, name
 
-        await eventually(as_wanted, within=60)
+        await eventually(assert_desired, within=60)
         others = [("", "pods", "create"), ("", "secrets", "get"), ("", "configmaps", "list")]
         for other, resource, verb in others:
-            assert not await may(bare, name, verb, other, resource), (name, resource)
+            assert not await is_allowed(bare, name, verb, other, resource), (name, resource)
 
 
 async def test_viewer_role_is_read_only_and_editor_role_cannot_write_status(roles_of_people):
@@ -338,10 +349,8 @@ async def test_viewer_role_is_read_only_and_editor_role_cannot_write_status(role
         assert on_status == {"get"}, name
 
 
-async def test_aggregated_cluster_roles_include_our_kinds_but_not_quintet(
-    roles_of_people, bare: Api
-):
-    async def taken_in() -> None:
+async def test_aggregated_cluster_roles_include_our_kinds_but_not_quintet(roles_of_people, bare: Api):
+    async def assert_aggregated() -> None:
         for target, verb in (("view", "list"), ("edit", "patch"), ("admin", "patch")):
             rules = (await bare.get(f"{RBAC}/clusterroles/{target}"))["rules"]
             held = {
@@ -355,11 +364,11 @@ async def test_aggregated_cluster_roles_include_our_kinds_but_not_quintet(
             if target != "view":
                 assert (QUINTET.resource.group, QUINTET.resource.plural) not in held, target
 
-    await eventually(taken_in, within=60)
+    await eventually(assert_aggregated, within=60)
 
 
 def test_combined_service_account_has_union_of_controller_permissions():
-    bodies = [*shipped()]
+    bodies = [*shipped_rbac_objects()]
     parts = [
         body for body in bodies if body["kind"] == "ClusterRole" and body["metadata"]["name"] != TESTED.whole
     ]

@@ -1,4 +1,4 @@
-"""The publisher proxy as a process, in front of a real NATS server: every request and its answer."""
+"""The publisher proxy as a process in front of a real NATS server: every request and its response."""
 
 import base64
 import contextlib
@@ -65,7 +65,7 @@ async def publisher(shared_publisher: Publisher, stream: Stream) -> Publisher:
     return shared_publisher
 
 
-# What is stored.
+# Stored events.
 
 
 async def test_binary_event_is_stored_unchanged(publisher: Publisher, stream: Stream):
@@ -115,8 +115,8 @@ async def test_binary_data_is_preserved(publisher: Publisher, stream: Stream):
     ("source", "event_type", "want_subject"),
     [
         pytest.param("/default/shop.one/", "order.created.v1", "kyma.defaultshopone.order.created.v1", id="a source with dots and slashes"),
-        pytest.param(r"a b>c*d\e", "order.created", "kyma.abcde.order.created", id="all that a source loses"),
-        pytest.param("/shop", "order*>/.cre ated.v1", "kyma.shop.order.created.v1", id="all that a type loses"),
+        pytest.param(r"a b>c*d\e", "order.created", "kyma.abcde.order.created", id="all characters removed from a source"),
+        pytest.param("/shop", "order*>/.cre ated.v1", "kyma.shop.order.created.v1", id="all characters removed from a type"),
         pytest.param("/shop", "sap.kyma.custom.app.order.created.v1", "kyma.sap.kyma.custom.app.order.created.v1", id="a complete type"),
     ],
 )  # fmt: skip
@@ -160,9 +160,7 @@ async def test_batch_with_invalid_event_stores_nothing(publisher: Publisher, str
     assert await stream.count() == 0
 
 
-async def test_batch_with_type_without_subject_stores_nothing(
-    publisher: Publisher, stream: Stream
-):
+async def test_batch_with_type_without_subject_stores_nothing(publisher: Publisher, stream: Stream):
     answer = await publisher.ask(batch(members(1), members(2, type="a..b"), members(3, type="b.")))
     assert (answer.status, answer.body) == (
         400,
@@ -185,7 +183,7 @@ async def test_batch_over_stream_limit_names_failed_event_and_can_be_resent(
     assert await stream.count() == 4
 
 
-# What is refused.
+# Rejected requests.
 
 
 @pytest.mark.parametrize(
@@ -195,20 +193,20 @@ async def test_batch_over_stream_limit_names_failed_event_and_can_be_resent(
         pytest.param(structured(""), 400, "id: MUST be a non-empty string", id="structured without an id"),
         pytest.param(structured(source=""), 400, "source: MUST be a non-empty URI-reference", id="without a source"),
         pytest.param(structured(type=None), 400, "type: MUST be a non-empty string", id="without a type"),
-        pytest.param(binary(specversion="0.3"), 400, "specversion: MUST be 1.0", id="of another version"),
+        pytest.param(binary(specversion="0.3"), 400, "specversion: MUST be 1.0", id="unsupported specversion"),
         pytest.param(post(b"{}"), 400, "not a CloudEvent: there is neither a header ce-specversion nor the Content-Type application/cloudevents+json", id="no CloudEvent at all"),
-        pytest.param(post(b"{", "Content-Type: application/cloudevents+json"), 400, "the body MUST be a JSON object: Input data was truncated", id="half of a document"),
+        pytest.param(post(b"{", "Content-Type: application/cloudevents+json"), 400, "the body MUST be a JSON object: Input data was truncated", id="truncated JSON"),
         pytest.param(structured(type="order..created"), 400, "type: MUST NOT have empty segments after cleaning: order..created", id="an empty segment"),
-        pytest.param(structured(type="order.>.created"), 400, "type: MUST NOT have empty segments after cleaning: order..created", id="empty once it is cleaned"),
+        pytest.param(structured(type="order.>.created"), 400, "type: MUST NOT have empty segments after cleaning: order..created", id="empty after cleaning"),
         pytest.param(structured(type=".order"), 400, "type: MUST NOT have empty segments after cleaning: .order", id="an empty first segment"),
-        pytest.param(structured(source="/./"), 400, "source: MUST NOT be empty after cleaning: /./", id="nothing left of the source"),
-        pytest.param(structured(type="a" * 2000), 400, "source, type: MUST NOT give a subject of more than 1024 bytes", id="a type without end"),
+        pytest.param(structured(source="/./"), 400, "source: MUST NOT be empty after cleaning: /./", id="source empty after cleaning"),
+        pytest.param(structured(type="a" * 2000), 400, "source, type: MUST NOT give a subject of more than 1024 bytes", id="a trailing dot in the type"),
         pytest.param(binary(7, b"x" * 65_537), 413, "the body is larger than 65536 bytes\n", id="more than 64 KiB"),
         pytest.param(b"GET /publish HTTP/1.1\r\nHost: x\r\n\r\n", 405, "events are taken in by POST /publish", id="GET"),
         pytest.param(binary().replace(b"POST", b"PUT"), 405, "events are taken in by POST /publish", id="PUT"),
         pytest.param(binary().replace(b"/publish", b"/events"), 404, "there is nothing here: events are taken in by POST /publish", id="another path"),
-        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 404, "there is nothing here: events are taken in by POST /publish", id="the root"),
-        pytest.param(b"POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405, "this is read by GET", id="POST to a check"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 404, "there is nothing here: events are taken in by POST /publish", id="root path"),
+        pytest.param(b"POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405, "this is read by GET", id="POST to a health endpoint"),
     ],
 )  # fmt: skip
 async def test_rejected_request_reports_reason(
@@ -235,7 +233,7 @@ async def test_pipelined_requests_are_answered_in_order(publisher: Publisher, st
     assert await stream.count() == 3
 
 
-# What is not there.
+# Missing streams and full streams.
 
 
 async def test_missing_stream_returns_504_until_it_exists(publisher: Publisher, stream: Stream):
@@ -258,9 +256,7 @@ async def test_stream_with_other_name_returns_504(publisher: Publisher, stream: 
         await stream.jetstream.delete_stream("other")
 
 
-async def test_full_stream_returns_507_until_there_is_room(
-    publisher: Publisher, stream: Stream
-):
+async def test_full_stream_returns_507_until_there_is_room(publisher: Publisher, stream: Stream):
     await stream.jetstream.update_stream(msgspec.structs.replace(CONFIG, max_msgs=1))
     assert (await publisher.ask(binary(1))).status == 204
     answer = await publisher.ask(binary(2))
@@ -276,7 +272,7 @@ async def test_event_over_stream_message_size_returns_413(publisher: Publisher, 
     assert answer.status == 413, answer
 
 
-# What it says of itself.
+# Metrics, health and readiness.
 
 
 async def test_metrics_count_requests_events_and_duration(server: NatsServer, stream: Stream):
@@ -284,10 +280,10 @@ async def test_metrics_count_requests_events_and_duration(server: NatsServer, st
         await publisher.ready()
         for request in (binary(1), binary(2), binary(""), batch(members(3), members(4))):
             await publisher.ask(request)
-        await eventually(lambda: _shown(publisher, server.port))
+        await eventually(lambda: _assert_metrics(publisher, server.port))
 
 
-async def _shown(publisher: Publisher, port: int) -> None:
+async def _assert_metrics(publisher: Publisher, port: int) -> None:
     shown = await publisher.metrics()
     for line in (
         'eventing_epp_requests_total{code="204",method="POST",path="/publish"} 3.0',
@@ -346,12 +342,12 @@ async def test_readiness_reports_whether_login_works(
         a_publisher(settings(server.url, credentials=str(tmp_path))) as publisher,
     ):
 
-        async def told() -> None:
+        async def assert_reported() -> None:
             answer = await publisher.get("/readyz")
             assert answer.status == want_status, answer
             assert want_words in answer.body, answer
 
-        await eventually(told)
+        await eventually(assert_reported)
         assert not [line for line in publisher.program.log if password in line.split()]
 
 
@@ -388,9 +384,7 @@ async def test_headers_count_toward_small_server_payload_limit(tmp_path: Path):
         assert not [line for line in publisher.program.log if "lost" in line], publisher.program.log
 
 
-async def test_occupied_port_ends_process_with_reason(
-    publisher: Publisher, server: NatsServer
-):
+async def test_occupied_port_ends_process_with_reason(publisher: Publisher, server: NatsServer):
     second = Program(
         str(COMMAND), "publisher-proxy", "--address", f"127.0.0.1:{publisher.port}",
         environment={VARIABLE: encoded(settings(server.url))},

@@ -1,6 +1,6 @@
-"""The publisher proxy and clients that are broken, slow, greedy or hostile: defined answers, flat memory.
+"""The publisher proxy with broken, slow, greedy and hostile clients: defined responses and constant memory.
 
-The memory of the process is read before and after; what is allowed to stay is far below what was sent.
+The tests compare the memory of the process before and after; the allowed growth is far below what was sent.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nats
 
 
 @contextlib.asynccontextmanager
-async def warm(server: NatsServer) -> AsyncIterator[Publisher]:
-    """A proxy that has loaded what every request uses."""
+async def a_warm_publisher(server: NatsServer) -> AsyncIterator[Publisher]:
+    """Run a proxy that has already served requests."""
     async with a_publisher(settings(server.url)) as running:
         await running.ready()
         for number in range(100):
@@ -33,33 +33,33 @@ async def warm(server: NatsServer) -> AsyncIterator[Publisher]:
         yield running
 
 
-async def serves_on(publisher: Publisher) -> None:
+async def assert_still_serves(publisher: Publisher) -> None:
     assert (await publisher.ask(binary("after"))).status == 204, "it must serve on"
 
 
 @pytest.fixture(scope="module")
 async def shared_publisher(server: NatsServer) -> AsyncIterator[Publisher]:
-    async with warm(server) as running:
+    async with a_warm_publisher(server) as running:
         yield running
 
 
 @pytest.fixture
 async def publisher(shared_publisher: Publisher) -> AsyncIterator[Publisher]:
-    """For what must leave no trace."""
+    """A shared proxy, for tests that leave no trace."""
     yield shared_publisher
-    await serves_on(shared_publisher)
+    await assert_still_serves(shared_publisher)
 
 
 @pytest.fixture
 async def own_publisher(server: NatsServer) -> AsyncIterator[Publisher]:
-    """For what may grow to some bound: nothing of an earlier test hides that."""
-    async with warm(server) as running:
+    """A new proxy, for tests whose memory may grow up to a limit."""
+    async with a_warm_publisher(server) as running:
         yield running
-        await serves_on(running)
+        await assert_still_serves(running)
 
 
-async def sent(publisher: Publisher, data: bytes) -> bytes:
-    """All that comes back to some bytes, until the proxy ends the connection."""
+async def send_raw(publisher: Publisher, data: bytes) -> bytes:
+    """Send bytes and return everything that comes back until the proxy closes the connection."""
     async with publisher.client() as client:
         client.send(data)
         with contextlib.suppress(ConnectionError):
@@ -70,21 +70,21 @@ async def sent(publisher: Publisher, data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "want"),
     [
-        pytest.param(b"nonsense\r\n\r\n", b"HTTP/1.1 400 ", id="no HTTP"),
+        pytest.param(b"nonsense\r\n\r\n", b"HTTP/1.1 400 ", id="not HTTP"),
         pytest.param(b"\x16\x03\x01\x02\x00\x01", b"HTTP/1.1 400 ", id="TLS on a plain port"),
-        pytest.param(b"POST /publish HTTP/9.9\r\n\r\n", b"HTTP/1.1 400 ", id="a version that is none"),
-        pytest.param(post(b"").replace(b"Host: x\r\n", b""), b"HTTP/1.1 400 ", id="no host"),
+        pytest.param(b"POST /publish HTTP/9.9\r\n\r\n", b"HTTP/1.1 400 ", id="invalid HTTP version"),
+        pytest.param(post(b"").replace(b"Host: x\r\n", b""), b"HTTP/1.1 400 ", id="missing Host header"),
         pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: -5"), b"HTTP/1.1 400 ", id="a negative length"),
-        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 0\r\nContent-Length: 9"), b"HTTP/1.1 400 ", id="two lengths"),
-        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 3\r\nTransfer-Encoding: chunked"), b"HTTP/1.1 400 ", id="a length and chunks"),
-        pytest.param(post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + b"zz\r\n", b"HTTP/1.1 400 ", id="a chunk of no size"),
-        pytest.param(b"POST /publish HTTP/1.1\r\nHost: x\r\nce id: 7\r\n\r\n", b"HTTP/1.1 400 ", id="a blank in a name"),
+        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 0\r\nContent-Length: 9"), b"HTTP/1.1 400 ", id="two Content-Length headers"),
+        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 3\r\nTransfer-Encoding: chunked"), b"HTTP/1.1 400 ", id="Content-Length and chunked"),
+        pytest.param(post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + b"zz\r\n", b"HTTP/1.1 400 ", id="chunk without size"),
+        pytest.param(b"POST /publish HTTP/1.1\r\nHost: x\r\nce id: 7\r\n\r\n", b"HTTP/1.1 400 ", id="space in a header name"),
         pytest.param(b"POST /publish HTTP/1.1\r\nHost: x\r\nce-id: a\x00b\r\n\r\n", b"HTTP/1.1 400 ", id="a zero byte"),
-        pytest.param(b"POST /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", b"HTTP/1.1 431 ", id="a path without end"),
+        pytest.param(b"POST /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", b"HTTP/1.1 431 ", id="endless path"),
         pytest.param(b"POST /publish HTTP/1.1\r\nHost: x\r\n" + b"".join(b"ce-x%d: y\r\n" % number for number in range(500)) + b"\r\n", b"HTTP/1.1 431 ", id="500 headers"),
         pytest.param(b"POST /publish HTTP/1.1\r\nHost: x\r\nce-x: " + b"y" * 1_000_000 + b"\r\n\r\n", b"HTTP/1.1 431 ", id="a header of a megabyte"),
         pytest.param(post(b"x" * 10_000_000), b"HTTP/1.1 413 ", id="a body of 10 MB"),
-        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 99999999999999999999"), b"HTTP/1.1 400 ", id="a length beyond numbers"),
+        pytest.param(post(b"").replace(b"Content-Length: 0", b"Content-Length: 99999999999999999999"), b"HTTP/1.1 400 ", id="Content-Length overflow"),
     ],
 )  # fmt: skip
 async def test_malformed_request_is_rejected_without_memory_growth(
@@ -92,8 +92,8 @@ async def test_malformed_request_is_rejected_without_memory_growth(
 ):
     before = publisher.rss_mb
     for _ in range(20):
-        found = await sent(publisher, data)
-        # An end without a word can only be that our own end was still sending when it was refused.
+        found = await send_raw(publisher, data)
+        # An empty response means that the request was rejected while the client was still sending.
         assert found.startswith(want) or (not found and len(data) > 100_000), found[:200]
     assert publisher.rss_mb - before < MAY_STAY_MB
 
@@ -107,7 +107,7 @@ async def test_chunked_body_has_same_size_limit(publisher: Publisher):
     before = publisher.rss_mb
     head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     chunk = b"1000\r\n" + b"x" * 4096 + b"\r\n"
-    found = await sent(publisher, head + chunk * 2500)
+    found = await send_raw(publisher, head + chunk * 2500)
     assert found.startswith(b"HTTP/1.1 413 "), found[:100]
     assert publisher.rss_mb - before < MAY_STAY_MB
 
@@ -198,9 +198,9 @@ async def test_frozen_nats_server_returns_504_with_bounded_waiting_requests(tmp_
         assert statuses <= {504, 503}, statuses
         assert 504 in statuses
         assert publisher.rss_mb - before < 40, "what waits is bounded"
-        await eventually(lambda: _taken(publisher))
+        await eventually(lambda: _assert_stored(publisher))
 
 
-async def _taken(publisher: Publisher) -> None:
+async def _assert_stored(publisher: Publisher) -> None:
     answer = await publisher.ask(binary("again"))
     assert answer.status == 204, answer

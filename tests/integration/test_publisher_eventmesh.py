@@ -1,4 +1,4 @@
-"""The publisher proxy for backends of type beb, against a double of SAP Event Mesh (`kit.nats.eventmesh`)."""
+"""The publisher proxy for backends of type beb, with a fake SAP Event Mesh (`kit.nats.eventmesh`)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from kit.nats.publishers import Publisher, a_publisher, batch, binary, members, 
 from quintet.eventing.settings import BebSettings, PublisherSettings
 
 
-def told(folder: Path, *, seconds: float = 20.0) -> PublisherSettings:
+def publisher_settings(folder: Path, *, seconds: float = 20.0) -> PublisherSettings:
     return PublisherSettings(
         namespace="shop",
         backend="mesh",
@@ -31,7 +31,7 @@ async def mesh() -> AsyncIterator[EventMeshDouble]:
 
 @pytest.fixture
 async def publisher(mesh: EventMeshDouble, tmp_path: Path) -> AsyncIterator[Publisher]:
-    async with a_publisher(told(mesh.secret(tmp_path / "secret"))) as running:
+    async with a_publisher(publisher_settings(mesh.secret(tmp_path / "secret"))) as running:
         await running.ready()
         yield running
 
@@ -47,7 +47,7 @@ class Pair(NamedTuple):
 async def shared_pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pair]:
     async with (
         an_event_mesh() as mesh,
-        a_publisher(told(mesh.secret(tmp_path_factory.mktemp("secret")))) as publisher,
+        a_publisher(publisher_settings(mesh.secret(tmp_path_factory.mktemp("secret")))) as publisher,
     ):
         await publisher.ready()
         yield Pair(publisher, mesh)
@@ -55,7 +55,7 @@ async def shared_pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
 
 @pytest.fixture
 def pair(shared_pair: Pair) -> Pair:
-    """As if nothing had been published yet, but for its token."""
+    """The shared proxy and Event Mesh with all events cleared."""
     shared_pair.mesh.events.clear()
     shared_pair.mesh.status, shared_pair.mesh.words = 204, b""
     return shared_pair
@@ -113,26 +113,26 @@ async def test_revoked_token_is_replaced_once_without_failed_events(
 
 async def test_token_is_renewed_before_expiry(mesh: EventMeshDouble, tmp_path: Path):
     mesh.expires_in = 2
-    async with a_publisher(told(mesh.secret(tmp_path / "secret"))) as publisher:
+    async with a_publisher(publisher_settings(mesh.secret(tmp_path / "secret"))) as publisher:
         await publisher.ready()
 
-        async def renewed() -> None:
+        async def assert_renewed() -> None:
             assert (await publisher.ask(binary())).status == 204
             assert len(mesh.tokens) >= 3, mesh.tokens
 
-        await eventually(renewed, within=60)
+        await eventually(assert_renewed, within=60)
         assert mesh.refused == 0
 
 
 @pytest.mark.parametrize(
     ("status", "words", "want_status", "want_body"),
     [
-        pytest.param(400, b"no such type", 400, b"no such type", id="a refusal that the publisher can mend"),
-        pytest.param(429, b"slow down", 429, b"slow down", id="too many"),
+        pytest.param(400, b"no such type", 400, b"no such type", id="an error that the publisher can fix"),
+        pytest.param(429, b"slow down", 429, b"slow down", id="too many requests"),
         pytest.param(507, b"", 507, b"127.0.0.1 answered 507", id="a full queue"),
         pytest.param(404, b"secret words", 502, b"127.0.0.1 answered 404", id="a wrong address"),
         pytest.param(302, b"", 502, b"127.0.0.1 answered 302", id="a redirect is not followed"),
-        pytest.param(500, b"a trace", 502, b"127.0.0.1 answered 500", id="a failure"),
+        pytest.param(500, b"a trace", 502, b"127.0.0.1 answered 500", id="a server error"),
     ],
 )
 async def test_eventmesh_error_is_mapped_to_publisher_response(
@@ -149,7 +149,7 @@ async def test_unreachable_eventmesh_returns_502(mesh: EventMeshDouble, tmp_path
     folder = mesh.secret(tmp_path / "secret")
     text = (folder / "messaging").read_text().replace(f'"uri": "{mesh.url}"', '"uri": "http://127.0.0.1:1"')
     (folder / "messaging").write_text(text)
-    async with a_publisher(told(folder)) as publisher:
+    async with a_publisher(publisher_settings(folder)) as publisher:
         await publisher.ready()
         answer = await publisher.ask(binary())
         assert answer.status == 502, answer
@@ -159,14 +159,16 @@ async def test_unreachable_eventmesh_returns_502(mesh: EventMeshDouble, tmp_path
 async def test_refused_login_is_reported_by_readiness_and_to_publishers(
     mesh: EventMeshDouble, tmp_path: Path
 ):
-    async with a_publisher(told(mesh.secret(tmp_path / "secret", client_secret="wrong"))) as publisher:
+    async with a_publisher(
+        publisher_settings(mesh.secret(tmp_path / "secret", client_secret="wrong"))
+    ) as publisher:
 
-        async def said() -> None:
+        async def assert_reported() -> None:
             answer = await publisher.get("/readyz")
             assert answer.status == 500, answer
             assert answer.body == b"no token: 127.0.0.1 refused the login (answer 401)", answer
 
-        await eventually(said)
+        await eventually(assert_reported)
         answer = await publisher.ask(binary())
         assert (answer.status, answer.body) == (502, b"no token: 127.0.0.1 refused the login (answer 401)")
         assert not [line for line in publisher.program.log if "wrong" in line or "hush" in line]
@@ -174,7 +176,7 @@ async def test_refused_login_is_reported_by_readiness_and_to_publishers(
 
 async def test_publisher_becomes_ready_when_login_works_later(mesh: EventMeshDouble, tmp_path: Path):
     mesh.token_status = 503
-    async with a_publisher(told(mesh.secret(tmp_path / "secret"))) as publisher:
+    async with a_publisher(publisher_settings(mesh.secret(tmp_path / "secret"))) as publisher:
         assert (await publisher.ask(binary())).status == 502
         mesh.token_status = 200
         await publisher.ready()
@@ -183,7 +185,7 @@ async def test_publisher_becomes_ready_when_login_works_later(mesh: EventMeshDou
 
 async def test_malformed_secret_ends_process_with_reason(tmp_path: Path):
     (tmp_path / "messaging").write_text("[]")
-    publisher = Publisher(told(tmp_path))
+    publisher = Publisher(publisher_settings(tmp_path))
     await publisher.program.start()
     assert await publisher.program.ended() == 1
     assert publisher.program.log[-1] == (

@@ -1,4 +1,4 @@
-"""What a process makes for itself belongs to its ServiceAccount, and goes with it."""
+"""Objects that a process creates for itself are owned by its ServiceAccount and deleted with it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kit.cluster.access_reviews import in_force
+from kit.cluster.access_reviews import wait_for_permissions
 from kit.cluster.api import Api
 from kit.eventually import eventually
 from quintet.admission.sources import SECRETS, LeftBehind, SecretStore, SelfMade
@@ -27,8 +27,8 @@ HOSTS = ("robot.svc",)
 
 @pytest.fixture
 async def robot(cluster, api: Api, namespace: str) -> AsyncIterator[Client]:
-    """A client of an account with exactly the rights that a process has where it lives."""
-    await make_account(api, namespace)
+    """A client with a ServiceAccount that has exactly the permissions of a process in its own namespace."""
+    await create_service_account(api, namespace)
     group = "rbac.authorization.k8s.io"
     roles = f"/apis/{group}/v1/namespaces/{namespace}"
     await api.create(f"{roles}/roles", {"metadata": {"name": NAME}, "rules": process_rules(NAME)})
@@ -38,7 +38,7 @@ async def robot(cluster, api: Api, namespace: str) -> AsyncIterator[Client]:
     await api.create(f"{roles}/rolebindings", body)
     made = {"kind": "Role", "metadata": {"name": NAME, "namespace": namespace}, "rules": process_rules(NAME)}
     bound = {"kind": "RoleBinding", **body, "metadata": {"name": NAME, "namespace": namespace}}
-    await in_force(api, (made, bound))
+    await wait_for_permissions(api, (made, bound))
     token = await api.create(
         f"/api/v1/namespaces/{namespace}/serviceaccounts/{NAME}/token",
         {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"},
@@ -49,7 +49,7 @@ async def robot(cluster, api: Api, namespace: str) -> AsyncIterator[Client]:
         yield Client(transport)
 
 
-async def make_account(api: Api, namespace: str, name: str = NAME) -> JsonObject:
+async def create_service_account(api: Api, namespace: str, name: str = NAME) -> JsonObject:
     return await api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
 
 
@@ -57,7 +57,9 @@ def a_leader(client: Client, namespace: str, owner: OwnerReference | None, ident
     return Leader(client, ObjectKey(namespace, NAME), identity, SystemClock(), Terms(retry=0.2, owner=owner))
 
 
-async def test_only_a_service_account_of_the_namespace_becomes_owner(robot: Client, client: Client, namespace: str):
+async def test_only_a_service_account_of_the_namespace_becomes_owner(
+    robot: Client, client: Client, namespace: str
+):
     owner = await own_account(robot, namespace)
     assert owner is not None
     assert (owner.kind, owner.name, bool(owner.uid)) == ("ServiceAccount", NAME, True)
@@ -65,7 +67,9 @@ async def test_only_a_service_account_of_the_namespace_becomes_owner(robot: Clie
     assert await own_account(client, namespace) is None, "an administrator is no account"
 
 
-async def test_client_that_cannot_identify_itself_creates_lease_without_owner(cluster, client: Client, namespace: str):
+async def test_client_that_cannot_identify_itself_creates_lease_without_owner(
+    cluster, client: Client, namespace: str
+):
     nobody = config.ClusterConfig(cluster.server, ca_data=cluster.ca.read_bytes())
     async with Transport(nobody) as transport:
         assert await own_account(Client(transport), namespace) is None
@@ -86,11 +90,11 @@ async def test_lease_and_certificate_secret_are_deleted_with_service_account(
         assert [each.uid for each in found.metadata.owner_references] == [owner.uid], resource
     await api.delete(f"/api/v1/namespaces/{namespace}/serviceaccounts/{NAME}")
 
-    async def gone() -> None:
+    async def assert_gone() -> None:
         for resource, name in kept:
             assert not await api.exists(resource.path(namespace, name)), resource
 
-    await eventually(gone, within=120)
+    await eventually(assert_gone, within=120)
 
 
 async def test_lease_keeps_owner_after_renewal_release_and_takeover(
@@ -109,12 +113,12 @@ async def test_lease_keeps_owner_after_renewal_release_and_takeover(
 async def test_objects_of_deleted_service_account_are_awaited_and_not_taken_over(
     robot: Client, client: Client, api: Api, namespace: str
 ):
-    """Whoever leads with a Lease that is about to be removed would soon lead beside somebody else."""
+    """A leader with a Lease that is about to be deleted would soon have a rival."""
     owner = await own_account(robot, namespace)
     await a_leader(robot, namespace, owner).acquire()
     store = SecretStore(robot, ObjectKey(namespace, SECRET), owner)
     await SelfMade(store, HOSTS).current(datetime.now(UTC))
-    made = await make_account(api, namespace, "another")
+    made = await create_service_account(api, namespace, "another")
     newer = OwnerReference(owner.api_version, owner.kind, "another", made["metadata"]["uid"])
     leader = a_leader(client, namespace, newer, "two")
     acquiring = asyncio.create_task(leader.acquire())

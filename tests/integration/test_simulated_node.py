@@ -1,4 +1,4 @@
-"""The node that only pretends does to pods what a scheduler and a kubelet would."""
+"""The simulated node treats pods as a scheduler and a kubelet would."""
 
 import pytest
 
@@ -16,8 +16,8 @@ def a_pod(name: str) -> dict:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-async def shown(api: Api, path: str) -> tuple[str, str, str]:
-    """Where the pod is, its phase, and whether it is ready."""
+async def read_pod_state(api: Api, path: str) -> tuple[str, str, str]:
+    """Return node, phase and readiness of a pod."""
     pod = await api.get(path)
     return pod["spec"].get("nodeName", ""), pod["status"]["phase"], condition(pod, "Ready")
 
@@ -37,18 +37,18 @@ async def test_simulated_node_makes_pods_ready_and_removes_deleted_ones(api, nam
         for name in ("a", "b"):
             await api.create(path, a_pod(name))
 
-        async def ready() -> None:
+        async def assert_ready() -> None:
             for name in ("a", "b"):
-                assert await shown(api, f"{path}/{name}") == (NODE, "Running", "True")
+                assert await read_pod_state(api, f"{path}/{name}") == (NODE, "Running", "True")
 
-        await eventually(ready)
+        await eventually(assert_ready)
         await api.delete(f"{path}/a")
 
-        async def gone() -> None:
+        async def assert_gone() -> None:
             assert not await api.exists(f"{path}/a")
 
-        await eventually(gone)
-        # More than once where the scheduler's word about a pod comes in between.
+        await eventually(assert_gone)
+        # Repeated if the scheduler writes in between.
         assert node.requests["POST", "pods/binding"] >= 2
 
 
@@ -59,19 +59,19 @@ async def test_simulated_node_reports_pod_health_chosen_by_test(api, namespace, 
         for name in healths:
             await api.create(path, a_pod(name))
 
-        async def as_told() -> None:
-            assert (await shown(api, f"{path}/waits"))[1] == "Pending"
-            assert await shown(api, f"{path}/slow") == (NODE, "Running", "False")
-            assert await shown(api, f"{path}/broken") == (NODE, "Failed", "False")
+        async def assert_health() -> None:
+            assert (await read_pod_state(api, f"{path}/waits"))[1] == "Pending"
+            assert await read_pod_state(api, f"{path}/slow") == (NODE, "Running", "False")
+            assert await read_pod_state(api, f"{path}/broken") == (NODE, "Failed", "False")
 
-        await eventually(as_told)
+        await eventually(assert_health)
         healths["slow"] = "Ready"
-        node.look_again()
+        node.sync_all()
 
-        async def ready() -> None:
-            assert await shown(api, f"{path}/slow") == (NODE, "Running", "True")
+        async def assert_ready() -> None:
+            assert await read_pod_state(api, f"{path}/slow") == (NODE, "Running", "True")
 
-        await eventually(ready)
+        await eventually(assert_ready)
 
 
 async def test_simulated_node_retries_when_api_server_is_overloaded(api, proxy, proxied, namespace, path):
@@ -84,10 +84,10 @@ async def test_simulated_node_retries_when_api_server_is_overloaded(api, proxy, 
     async with SimulatedNode(proxied, namespace=namespace).running():
         await api.create(path, a_pod("a"))
 
-        async def ready() -> None:
-            assert await shown(api, f"{path}/a") == (NODE, "Running", "True")
+        async def assert_ready() -> None:
+            assert await read_pod_state(api, f"{path}/a") == (NODE, "Running", "True")
 
-        await eventually(ready)
+        await eventually(assert_ready)
     assert [each.left for each in faults] == [0, 0, 0, 0]
 
 
@@ -95,13 +95,13 @@ async def test_simulated_node_overwrites_late_unschedulable_condition(api, names
     async with SimulatedNode(api, namespace=namespace).running():
         await api.create(path, a_pod("a"))
 
-        async def scheduled() -> None:
-            assert await shown(api, f"{path}/a") == (NODE, "Running", "True")
+        async def assert_scheduled() -> None:
+            assert await read_pod_state(api, f"{path}/a") == (NODE, "Running", "True")
             assert condition(await api.get(f"{path}/a"), "PodScheduled") == "True"
 
-        await eventually(scheduled)
+        await eventually(assert_scheduled)
         late = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         pod = await api.get(f"{path}/a")
         others = [each for each in pod["status"]["conditions"] if each["type"] != "PodScheduled"]
         await api.merge(f"{path}/a/status", {"status": {"conditions": [*others, late]}})
-        await eventually(scheduled)
+        await eventually(assert_scheduled)

@@ -1,29 +1,29 @@
 """StatefulClusters on a real API server, with a simulated node where pods must start.
 
-What needs real containers and volumes is in tests/e2e/test_statefulcluster_on_a_node.py.
+Tests that need real containers and volumes are in tests/e2e.
 """
 
 import pytest
 
 from kit.cluster.api import Api
 from kit.cluster.client import CONFIG_MAPS
-from kit.cluster.objects import gone
+from kit.cluster.objects import wait_until_gone
 from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
 from kit.faults.proxy import FaultProxy, anything
 from kit.kinds.statefulclusters import (
     a_claim_template,
     a_cluster,
-    change,
-    claims,
     claims_of,
-    condition,
     create,
     get,
+    list_claims,
+    list_pods,
+    list_revisions,
     names,
-    pods,
-    revisions,
-    settled,
+    update_spec,
+    wait_for_condition,
+    wait_until_settled,
 )
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS, ClaimState
@@ -42,15 +42,15 @@ def with_image(image: str) -> JsonObject:
 
 @pytest.fixture
 async def web(cluster_operator, simulated_node, clusters: Client, namespace) -> ObjectKey:
-    """Three replicas, at rest."""
+    """A settled StatefulCluster with three replicas."""
     key = await create(clusters, namespace, replicas=3)
-    await settled(clusters, key)
+    await wait_until_settled(clusters, key)
     return key
 
 
 async def test_replicas_have_own_names_claims_labels_and_hostname(web, clusters, namespace):
     cluster = await get(clusters, web)
-    found = await pods(clusters, namespace)
+    found = await list_pods(clusters, namespace)
     assert sorted(cluster.status.replica_names) == names(found)
     for pod in found:
         meta, spec = pod["metadata"], pod["spec"]
@@ -69,7 +69,7 @@ async def test_replicas_have_own_names_claims_labels_and_hostname(web, clusters,
         owner = meta["ownerReferences"][0]
         assert (owner["uid"], owner["controller"]) == (cluster.metadata.uid, True)
     mounted = sorted(claim for pod in found for claim in claims_of(pod))
-    assert mounted == names(await claims(clusters, namespace))
+    assert mounted == names(await list_claims(clusters, namespace))
     assert len(set(mounted)) == 3
 
 
@@ -86,7 +86,7 @@ async def test_status_has_statefulset_fields_and_more(web, clusters):
 
 
 async def test_unchanged_statefulcluster_causes_no_requests(web, cluster_operator, proxy: FaultProxy):
-    await proxy.quiet(1.0, anything)  # Events come after the status
+    await proxy.quiet(1.0, anything)  # Events follow the status
     mark = proxy.trace.mark()
     with cluster_operator.clock.running_fast():
         await proxy.quiet(1.0)
@@ -94,87 +94,87 @@ async def test_unchanged_statefulcluster_causes_no_requests(web, cluster_operato
 
 
 async def test_deleted_pod_is_replaced_under_new_name_with_its_claims(web, clusters, namespace):
-    before = await pods(clusters, namespace)
+    before = await list_pods(clusters, namespace)
     lost = before[0]
     await clusters.delete(PODS, ObjectKey(namespace, lost["metadata"]["name"]))
 
-    async def replaced() -> None:
-        after = await pods(clusters, namespace)
+    async def assert_replaced() -> None:
+        after = await list_pods(clusters, namespace)
         assert len(after) == 3
         assert lost["metadata"]["name"] not in names(after)
         (new,) = [pod for pod in after if pod["metadata"]["name"] not in names(before)]
         assert claims_of(new) == claims_of(lost)
 
-    await eventually(replaced)
-    await settled(clusters, web)
-    assert len(await claims(clusters, namespace)) == 3
+    await eventually(assert_replaced)
+    await wait_until_settled(clusters, web)
+    assert len(await list_claims(clusters, namespace)) == 3
 
 
 async def test_failed_pod_is_replaced(web, simulated_node: SimulatedNode, clusters, namespace):
-    lost = names(await pods(clusters, namespace))[0]
+    lost = names(await list_pods(clusters, namespace))[0]
     simulated_node.health = lambda pod: "Failed" if pod["metadata"]["name"] == lost else "Ready"
-    simulated_node.look_again()
+    simulated_node.sync_all()
 
-    async def replaced() -> None:
-        found = names(await pods(clusters, namespace))
+    async def assert_replaced() -> None:
+        found = names(await list_pods(clusters, namespace))
         assert lost not in found
         assert len(found) == 3
 
-    await eventually(replaced)
-    cluster = await settled(clusters, web)
+    await eventually(assert_replaced)
+    cluster = await wait_until_settled(clusters, web)
     assert [entry.count for entry in cluster.status.setbacks] == [1]
 
 
 async def test_scaling_down_and_up_reuses_retained_claims(web, clusters, cluster, namespace):
-    before = names(await claims(clusters, namespace))
+    before = names(await list_claims(clusters, namespace))
     assert cluster.kubectl("scale", "stc/web", "--replicas=1", "-n", namespace).returncode == 0
-    down = await settled(clusters, web)
-    assert len(await pods(clusters, namespace)) == 1
+    down = await wait_until_settled(clusters, web)
+    assert len(await list_pods(clusters, namespace)) == 1
     assert sorted(line.state for line in down.status.claims) == ["Free", "Free", "InUse"]
-    await change(clusters, web, replicas=3)
-    await settled(clusters, web)
-    assert names(await claims(clusters, namespace)) == before
-    assert sorted(c for pod in await pods(clusters, namespace) for c in claims_of(pod)) == before
+    await update_spec(clusters, web, replicas=3)
+    await wait_until_settled(clusters, web)
+    assert names(await list_claims(clusters, namespace)) == before
+    assert sorted(c for pod in await list_pods(clusters, namespace) for c in claims_of(pod)) == before
 
 
 async def test_new_replica_gets_new_claims_when_adoption_is_off(web, clusters, namespace):
     await annotate(clusters, web, claim_adoption="Never")
-    lost = (await pods(clusters, namespace))[0]
+    lost = (await list_pods(clusters, namespace))[0]
     await clusters.delete(PODS, ObjectKey(namespace, lost["metadata"]["name"]))
 
-    async def replaced() -> None:
-        found = await pods(clusters, namespace)
+    async def assert_replaced() -> None:
+        found = await list_pods(clusters, namespace)
         assert len(found) == 3
         assert claims_of(lost)[0] not in [c for pod in found for c in claims_of(pod)]
 
-    await eventually(replaced)
-    assert len(await claims(clusters, namespace)) == 4
+    await eventually(assert_replaced)
+    assert len(await list_claims(clusters, namespace)) == 4
 
 
 async def test_rolling_update_keeps_pod_names_and_claims(web, clusters, namespace):
-    before = {pod["metadata"]["name"]: claims_of(pod) for pod in await pods(clusters, namespace)}
-    await change(clusters, web, template=with_image("web:2"))
-    after = await settled(clusters, web)
-    found = await pods(clusters, namespace)
+    before = {pod["metadata"]["name"]: claims_of(pod) for pod in await list_pods(clusters, namespace)}
+    await update_spec(clusters, web, template=with_image("web:2"))
+    after = await wait_until_settled(clusters, web)
+    found = await list_pods(clusters, namespace)
     assert {pod["metadata"]["name"]: claims_of(pod) for pod in found} == before
     assert {pod["spec"]["containers"][0]["image"] for pod in found} == {"web:2"}
     assert after.status.current_revision == after.status.update_revision
-    assert len(await revisions(clusters, namespace)) == 2
+    assert len(await list_revisions(clusters, namespace)) == 2
 
 
 async def test_rolling_update_has_at_most_one_unavailable_pod(web, clusters, cluster, proxy, namespace):
     lowest = [3]
 
-    async def watch_it() -> None:
-        found = await pods(clusters, namespace)
+    async def assert_updated() -> None:
+        found = await list_pods(clusters, namespace)
         ready = [pod for pod in found if not pod["metadata"].get("deletionTimestamp") and _ready(pod)]
         lowest[0] = min(lowest[0], len(ready))
         done = (await get(clusters, web)).status
         assert (done.updated_replicas, done.ready_replicas) == (3, 3), done
         assert {pod["spec"]["containers"][0]["image"] for pod in found} == {"web:2"}
 
-    await change(clusters, web, template=with_image("web:2"))
-    await eventually(watch_it, within=60.0)
+    await update_spec(clusters, web, template=with_image("web:2"))
+    await eventually(assert_updated, within=60.0)
     assert lowest[0] >= 2
 
 
@@ -188,100 +188,98 @@ async def test_corrected_template_recovers_failed_rollout(web, simulated_node, c
     simulated_node.health = lambda pod: (
         "Pending" if pod["spec"]["containers"][0]["image"] == "bad:1" else "Ready"
     )
-    await change(clusters, web, template=with_image("bad:1"))
+    await update_spec(clusters, web, template=with_image("bad:1"))
 
-    async def stuck() -> None:
-        found = await pods(clusters, namespace)
+    async def assert_stuck() -> None:
+        found = await list_pods(clusters, namespace)
         assert "bad:1" in [pod["spec"]["containers"][0]["image"] for pod in found]
 
-    await eventually(stuck)
-    await change(clusters, web, template=with_image("web:2"))
-    await settled(clusters, web)
-    found = await pods(clusters, namespace)
+    await eventually(assert_stuck)
+    await update_spec(clusters, web, template=with_image("web:2"))
+    await wait_until_settled(clusters, web)
+    found = await list_pods(clusters, namespace)
     assert [pod["spec"]["containers"][0]["image"] for pod in found] == ["web:2"] * 3
 
 
 async def test_reverted_template_reuses_previous_revision(web, clusters, namespace):
     first = (await get(clusters, web)).status.update_revision
-    await change(clusters, web, template=with_image("web:2"))
-    await settled(clusters, web)
-    await change(clusters, web, template=with_image("web:1"))
-    after = await settled(clusters, web)
+    await update_spec(clusters, web, template=with_image("web:2"))
+    await wait_until_settled(clusters, web)
+    await update_spec(clusters, web, template=with_image("web:1"))
+    after = await wait_until_settled(clusters, web)
     assert after.status.update_revision == first
-    assert len(await revisions(clusters, namespace)) == 2
+    assert len(await list_revisions(clusters, namespace)) == 2
 
 
 async def test_revisions_beyond_history_limit_are_deleted(web, clusters, namespace):
-    await change(clusters, web, revisionHistoryLimit=1)
+    await update_spec(clusters, web, revisionHistoryLimit=1)
     for number in range(2, 5):
-        await change(clusters, web, template=with_image(f"web:{number}"))
-        await settled(clusters, web)
+        await update_spec(clusters, web, template=with_image(f"web:{number}"))
+        await wait_until_settled(clusters, web)
 
-    async def trimmed() -> None:
-        assert len(await revisions(clusters, namespace)) == 2
+    async def assert_trimmed() -> None:
+        assert len(await list_revisions(clusters, namespace)) == 2
 
-    await eventually(trimmed)
+    await eventually(assert_trimmed)
 
 
 async def test_partition_keeps_oldest_pods_on_previous_revision(web, clusters, namespace):
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
-    await change(clusters, web, updateStrategy=strategy, template=with_image("web:2"))
-    status = (await settled(clusters, web)).status
+    await update_spec(clusters, web, updateStrategy=strategy, template=with_image("web:2"))
+    status = (await wait_until_settled(clusters, web)).status
     assert (status.updated_replicas, status.current_replicas) == (1, 2)
-    old = [p for p in await pods(clusters, namespace) if p["spec"]["containers"][0]["image"] == "web:1"]
+    old = [p for p in await list_pods(clusters, namespace) if p["spec"]["containers"][0]["image"] == "web:1"]
     lost = ObjectKey(namespace, old[0]["metadata"]["name"])
     await clusters.delete(PODS, lost)
-    await gone(clusters, PODS, lost)
+    await wait_until_gone(clusters, PODS, lost)
 
-    async def back() -> None:
-        images = sorted(p["spec"]["containers"][0]["image"] for p in await pods(clusters, namespace))
+    async def assert_restored() -> None:
+        images = sorted(p["spec"]["containers"][0]["image"] for p in await list_pods(clusters, namespace))
         assert images == ["web:1", "web:1", "web:2"]
 
-    await eventually(back)
-    await settled(clusters, web)
+    await eventually(assert_restored)
+    await wait_until_settled(clusters, web)
 
 
 async def test_on_delete_strategy_updates_only_deleted_pods(web, clusters, namespace):
     strategy = {"type": "OnDelete", "rollingUpdate": None}
-    await change(clusters, web, updateStrategy=strategy, template=with_image("web:2"))
-    await settled(clusters, web)
-    found = await pods(clusters, namespace)
+    await update_spec(clusters, web, updateStrategy=strategy, template=with_image("web:2"))
+    await wait_until_settled(clusters, web)
+    found = await list_pods(clusters, namespace)
     assert {pod["spec"]["containers"][0]["image"] for pod in found} == {"web:1"}
     await clusters.delete(PODS, ObjectKey(namespace, found[0]["metadata"]["name"]))
 
-    async def updated() -> None:
-        images = sorted(p["spec"]["containers"][0]["image"] for p in await pods(clusters, namespace))
+    async def assert_updated() -> None:
+        images = sorted(p["spec"]["containers"][0]["image"] for p in await list_pods(clusters, namespace))
         assert images == ["web:1", "web:1", "web:2"]
 
-    await eventually(updated)
+    await eventually(assert_updated)
 
 
 async def test_parallel_policy_creates_all_pods_at_once(cluster_operator, clusters, namespace):
-    """No node at all: every pod stays pending."""
+    """Without a node every pod stays pending."""
     await create(clusters, namespace, replicas=5, podManagementPolicy="Parallel")
 
-    async def all_there() -> None:
-        assert len(await pods(clusters, namespace)) == 5
+    async def assert_all_present() -> None:
+        assert len(await list_pods(clusters, namespace)) == 5
 
-    await eventually(all_there)
+    await eventually(assert_all_present)
 
 
 async def test_ordered_policy_waits_for_first_pod(cluster_operator, clusters, proxy, namespace):
-    """No node at all: the first pod stays pending."""
+    """Without a node the first pod stays pending."""
     key = await create(clusters, namespace, replicas=3)
 
-    async def waiting() -> None:
+    async def assert_waiting() -> None:
         cluster = await get(clusters, key)
         assert [step.reason for step in cluster.status.plan] == ["PodPending"], cluster.status
 
-    await eventually(waiting)
+    await eventually(assert_waiting)
     await proxy.quiet(1.0)
-    assert len(await pods(clusters, namespace)) == 1
+    assert len(await list_pods(clusters, namespace)) == 1
 
 
-async def test_disruption_budget_blocks_removal_and_is_named(
-    web, cluster_operator, clusters, api, namespace
-):
+async def test_disruption_budget_blocks_removal_and_is_named(web, cluster_operator, clusters, api, namespace):
     budget = {
         "metadata": {"name": "keep-three"},
         "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
@@ -289,19 +287,19 @@ async def test_disruption_budget_blocks_removal_and_is_named(
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     await api.create(path, budget)
 
-    async def known() -> None:
+    async def assert_known() -> None:
         assert (await api.get(f"{path}/keep-three"))["status"].get("currentHealthy") == 3
 
-    await eventually(known)
-    await change(clusters, web, replicas=2)
-    blocked = await condition(clusters, web, "Blocked", "True")
+    await eventually(assert_known)
+    await update_spec(clusters, web, replicas=2)
+    blocked = await wait_for_condition(clusters, web, "Blocked", "True")
     assert blocked.reason == "DisruptionBudget"
     assert "keep-three" in blocked.message
-    assert len(await pods(clusters, namespace)) == 3
+    assert len(await list_pods(clusters, namespace)) == 3
     await api.delete(f"{path}/keep-three")
     with cluster_operator.clock.running_fast():
-        await settled(clusters, web)
-    assert (await condition(clusters, web, "Blocked", "False")).reason == "NotBlocked"
+        await wait_until_settled(clusters, web)
+    assert (await wait_for_condition(clusters, web, "Blocked", "False")).reason == "NotBlocked"
 
 
 async def test_when_scaled_delete_removes_claims_of_removed_replicas(
@@ -309,20 +307,20 @@ async def test_when_scaled_delete_removes_claims_of_removed_replicas(
 ):
     policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
     key = await create(clusters, namespace, replicas=3, persistentVolumeClaimRetentionPolicy=policy)
-    await settled(clusters, key)
-    await change(clusters, key, replicas=1)
+    await wait_until_settled(clusters, key)
+    await update_spec(clusters, key, replicas=1)
 
-    async def gone() -> None:
-        kept = [claim for pod in await pods(clusters, namespace) for claim in claims_of(pod)]
-        assert names(await claims(clusters, namespace)) == kept
+    async def assert_gone() -> None:
+        kept = [claim for pod in await list_pods(clusters, namespace) for claim in claims_of(pod)]
+        assert names(await list_claims(clusters, namespace)) == kept
         assert len(kept) == 1
 
-    await eventually(gone)
+    await eventually(assert_gone)
 
-    async def forgotten() -> None:
-        assert (await settled(clusters, key)).status.retiring == ()
+    async def assert_unregistered() -> None:
+        assert (await wait_until_settled(clusters, key)).status.retiring == ()
 
-    await eventually(forgotten)
+    await eventually(assert_unregistered)
 
 
 @pytest.mark.parametrize(("policy", "want"), [("Retain", 2), ("Delete", 0)])
@@ -331,18 +329,20 @@ async def test_when_deleted_policy_keeps_or_deletes_claims(
 ):
     both = {"whenScaled": "Retain", "whenDeleted": policy}
     key = await create(clusters, namespace, replicas=2, persistentVolumeClaimRetentionPolicy=both)
-    await settled(clusters, key)
+    await wait_until_settled(clusters, key)
     await clusters.delete(STATEFULCLUSTERS, key)
 
-    async def gone() -> None:
-        assert await pods(clusters, namespace) == []
-        assert len(await claims(clusters, namespace)) == want
+    async def assert_gone() -> None:
+        assert await list_pods(clusters, namespace) == []
+        assert len(await list_claims(clusters, namespace)) == want
 
-    await eventually(gone, within=120.0)
+    await eventually(assert_gone, within=120.0)
 
 
-async def test_owner_references_of_claims_follow_retention_policy_and_keep_foreign_owners(web, clusters, namespace):
-    found = await claims(clusters, namespace)
+async def test_owner_references_of_claims_follow_retention_policy_and_keep_foreign_owners(
+    web, clusters, namespace
+):
+    found = await list_claims(clusters, namespace)
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}}
     made = await clusters.create(CONFIG_MAPS, config, Object, namespace=namespace)
     stranger = {
@@ -354,31 +354,31 @@ async def test_owner_references_of_claims_follow_retention_policy_and_keep_forei
     uid = (await get(clusters, web)).metadata.uid
     for policy, want in (("Delete", [made.metadata.uid, uid]), ("Retain", [made.metadata.uid])):
         both = {"whenScaled": "Retain", "whenDeleted": policy}
-        await change(clusters, web, persistentVolumeClaimRetentionPolicy=both)
-        await settled(clusters, web)
-        for claim in await claims(clusters, namespace):
+        await update_spec(clusters, web, persistentVolumeClaimRetentionPolicy=both)
+        await wait_until_settled(clusters, web)
+        for claim in await list_claims(clusters, namespace):
             assert [owner["uid"] for owner in claim["metadata"]["ownerReferences"]] == want
 
 
 async def test_recreated_statefulcluster_uses_retained_claims(web, clusters, namespace):
-    before = names(await claims(clusters, namespace))
+    before = names(await list_claims(clusters, namespace))
     await clusters.delete(STATEFULCLUSTERS, web)
 
-    async def gone() -> None:
-        assert await pods(clusters, namespace) == []
+    async def assert_gone() -> None:
+        assert await list_pods(clusters, namespace) == []
 
-    await eventually(gone, within=120.0)
+    await eventually(assert_gone, within=120.0)
     await create(clusters, namespace, replicas=3)
-    await settled(clusters, web)
-    assert names(await claims(clusters, namespace)) == before
+    await wait_until_settled(clusters, web)
+    assert names(await list_claims(clusters, namespace)) == before
 
 
 async def test_orphaned_pods_are_adopted_by_recreated_statefulcluster(web, clusters, cluster, namespace):
-    before = await pods(clusters, namespace)
+    before = await list_pods(clusters, namespace)
     assert cluster.kubectl("delete", "stc/web", "--cascade=orphan", "-n", namespace).returncode == 0
     await create(clusters, namespace, replicas=3)
-    again = await settled(clusters, web)
-    after = await pods(clusters, namespace)
+    again = await wait_until_settled(clusters, web)
+    after = await list_pods(clusters, namespace)
     assert [pod["metadata"]["uid"] for pod in after] == [pod["metadata"]["uid"] for pod in before]
     assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in after} == {again.metadata.uid}
 
@@ -390,36 +390,36 @@ async def test_foreign_pod_is_reported_but_not_counted_or_removed(web, clusters,
     }
     await api.create(f"/api/v1/namespaces/{namespace}/pods", body)
 
-    async def reported() -> None:
+    async def assert_reported() -> None:
         status = (await get(clusters, web)).status
         assert [(step.target, step.reason) for step in status.plan[1:]] == [("stranger", "ForeignPod")]
         assert status.replicas == 3
 
-    await eventually(reported)
-    await change(clusters, web, replicas=1)
-    await settled(clusters, web)
-    found = names(await pods(clusters, namespace))
+    await eventually(assert_reported)
+    await update_spec(clusters, web, replicas=1)
+    await wait_until_settled(clusters, web)
+    found = names(await list_pods(clusters, namespace))
     assert len(found) == 2
     assert "stranger" in found
 
 
 async def test_plan_only_reports_actions_and_changes_nothing(web, clusters, proxy, namespace):
-    before = await pods(clusters, namespace)
+    before = await list_pods(clusters, namespace)
     await annotate(clusters, web, plan_only="true")
-    await change(clusters, web, replicas=5, template=with_image("web:2"))
+    await update_spec(clusters, web, replicas=5, template=with_image("web:2"))
 
-    async def planned() -> None:
+    async def assert_planned() -> None:
         cluster = await get(clusters, web)
         assert cluster.status.observed_generation == cluster.metadata.generation
         assert [step.action for step in cluster.status.plan] == ["CreateReplica"], cluster.status
 
-    await eventually(planned)
+    await eventually(assert_planned)
     await proxy.quiet(1.0)
-    assert names(await pods(clusters, namespace)) == names(before)
-    assert len(await revisions(clusters, namespace)) == 1
+    assert names(await list_pods(clusters, namespace)) == names(before)
+    assert len(await list_revisions(clusters, namespace)) == 1
     await annotate(clusters, web, plan_only="false")
-    await settled(clusters, web)
-    assert len(await pods(clusters, namespace)) == 5
+    await wait_until_settled(clusters, web)
+    assert len(await list_pods(clusters, namespace)) == 5
 
 
 async def test_replicas_become_available_after_min_ready_seconds(
@@ -427,7 +427,7 @@ async def test_replicas_become_available_after_min_ready_seconds(
 ):
     key = await create(clusters, namespace, replicas=2, minReadySeconds=2)
     with cluster_operator.clock.running_fast(5.0):
-        cluster = await settled(clusters, key)
+        cluster = await wait_until_settled(clusters, key)
     assert cluster.status.available_replicas == 2
 
 
@@ -437,35 +437,35 @@ async def test_rejected_pod_is_reported_and_created_after_correction(
     template = with_image("web:1")
     template["spec"]["containers"][0]["volumeMounts"] = [{"name": "nowhere", "mountPath": "/x"}]
     key = await create(clusters, namespace, replicas=1, template=template)
-    # A new namespace has no account for pods at first, which is a refusal too.
-    refused = await condition(clusters, key, "Degraded", "True", says="nowhere")
+    # A new namespace has no default ServiceAccount at first, which also rejects pods.
+    refused = await wait_for_condition(clusters, key, "Degraded", "True", says="nowhere")
     assert refused.reason == "Refused"
-    await change(clusters, key, template=a_cluster()["spec"]["template"])
+    await update_spec(clusters, key, template=a_cluster()["spec"]["template"])
     await clusters.patch(
         STATEFULCLUSTERS, key, [{"op": "replace", "path": "/spec/template", "value": with_image("web:1")}],
         Object, content_type=JSON,
     )  # fmt: skip
-    await settled(clusters, key)
-    await condition(clusters, key, "Degraded", "False")
-    assert len(await claims(clusters, namespace)) == 1
+    await wait_until_settled(clusters, key)
+    await wait_for_condition(clusters, key, "Degraded", "False")
+    assert len(await list_claims(clusters, namespace)) == 1
 
 
 async def test_claim_that_cannot_grow_is_reported_and_tried_once(web, clusters, api, proxy, namespace):
-    for claim in await claims(clusters, namespace):
-        await bind(api, namespace, claim)
-    await change(clusters, web, volumeClaimTemplates=[a_claim_template("data", "2Mi")])
+    for claim in await list_claims(clusters, namespace):
+        await bind_claim(api, namespace, claim)
+    await update_spec(clusters, web, volumeClaimTemplates=[a_claim_template("data", "2Mi")])
 
-    async def reported() -> None:
+    async def assert_reported() -> None:
         status = (await get(clusters, web)).status
         assert all("cannot grow to 2Mi" in line.next_step for line in status.claims), status.claims
 
-    await eventually(reported)
+    await eventually(assert_reported)
     mark = proxy.trace.mark()
     await proxy.quiet(1.0)
     assert proxy.trace.writes(since=mark) == [], f"\n{proxy.trace}"
 
 
-async def bind(api: Api, namespace: str, claim: JsonObject) -> None:
+async def bind_claim(api: Api, namespace: str, claim: JsonObject) -> None:
     path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim['metadata']['name']}"
     status = {"phase": "Bound", "capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"]}
     await api.merge(f"{path}/status", {"status": status})
@@ -477,23 +477,23 @@ async def test_lost_claim_of_pending_pod_is_set_aside_and_replaced(
     simulated_node.health = lambda pod: "Pending"
     key = await create(clusters, namespace, replicas=1)
 
-    async def made() -> JsonObject:
-        (claim,) = await claims(clusters, namespace)
-        assert await pods(clusters, namespace)
+    async def assert_created() -> JsonObject:
+        (claim,) = await list_claims(clusters, namespace)
+        assert await list_pods(clusters, namespace)
         return claim
 
-    lost = await eventually(made)
+    lost = await eventually(assert_created)
     name = lost["metadata"]["name"]
     path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}/status"
     await api.merge(path, {"status": {"phase": "Lost"}})
 
-    async def replaced() -> None:
+    async def assert_replaced() -> None:
         cluster = await get(clusters, key)
         states = {line.name: line.state for line in cluster.status.claims}
         assert states.pop(name) is ClaimState.UNUSABLE, cluster.status
         assert list(states.values()) == [ClaimState.IN_USE], cluster.status
 
-    await eventually(replaced)
+    await eventually(assert_replaced)
     assert (await clusters.get(CLAIMS, ObjectKey(namespace, name), Object)).metadata.annotations[
         "enge.me/unusable"
     ]
@@ -506,12 +506,12 @@ async def test_horizontal_pod_autoscaler_reads_scale_subresource(web, clusters, 
     )
     assert made.returncode == 0, made.stderr
 
-    async def read() -> None:
+    async def assert_read() -> None:
         shown = cluster.kubectl("get", "hpa/web", "-n", namespace, "-o", "jsonpath={.status}")
         assert '"currentReplicas":3' in shown.stdout, shown.stdout
         assert "AbleToScale" in shown.stdout
 
-    await eventually(read, within=120.0)
+    await eventually(assert_read, within=120.0)
 
 
 async def test_kubectl_wait_and_columns_show_readiness(web, cluster, namespace):

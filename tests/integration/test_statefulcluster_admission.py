@@ -1,7 +1,7 @@
-"""Refusals and warnings of StatefulClusters through `quintet run --webhooks url`, as kubectl shows them.
+"""Rejections and warnings of StatefulClusters through `quintet run --webhooks url`, as kubectl shows them.
 
-And what nobody gains by writing one: the admission policies. What the API server refuses without any
-of them is in test_statefulcluster_crd.py.
+The admission policies prevent privilege escalation. test_statefulcluster_crd.py covers what the API server rejects
+without webhooks and policies.
 """
 
 import json
@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kit.cli.quintet import apply, with_webhooks
-from kit.cluster.access_reviews import until_may
+from kit.cluster.access_reviews import wait_until_allowed
 from kit.eventually import eventually
-from kit.kinds.statefulcluster_manifests import WEB, a_cluster, changed
+from kit.kinds.statefulcluster_manifests import WEB, a_cluster, with_value
 from kit.kinds.statefulclusters import install
 from kit.process import Program
 from quintet.apis.statefulcluster import PLAN_ONLY, STATEFULCLUSTERS
@@ -21,7 +21,7 @@ from quintet.kube.client import Client
 from quintet.manifests.policy import policies
 
 STORAGE = "spec.volumeClaimTemplates.0.spec.resources.requests.storage"
-# Nothing is to be made here: it is about what may be written.
+# No pods are needed: the tests are about admission.
 IDLE = {PLAN_ONLY: "true"}
 
 
@@ -38,7 +38,9 @@ def test_example_from_documentation_is_accepted_without_warning(webhooks, cluste
 
 
 def test_selector_that_does_not_match_template_is_rejected(webhooks, cluster, namespace):
-    done = apply(cluster, namespace, changed(a_cluster(), "spec.template.metadata.labels", {"app": "other"}))
+    done = apply(
+        cluster, namespace, with_value(a_cluster(), "spec.template.metadata.labels", {"app": "other"})
+    )
     assert done.returncode != 0
     assert "spec.template.metadata.labels: Invalid value: " in done.stderr
     assert "spec.selector does not match these labels" in done.stderr
@@ -58,9 +60,9 @@ def test_ordinals_are_accepted_with_warning(webhooks, cluster, namespace):
 
 def test_claim_size_can_grow_but_not_shrink(webhooks, cluster, namespace):
     assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
-    larger = apply(cluster, namespace, changed(a_cluster(annotations=IDLE), STORAGE, "2Gi"))
+    larger = apply(cluster, namespace, with_value(a_cluster(annotations=IDLE), STORAGE, "2Gi"))
     assert larger.returncode == 0, larger.stderr
-    smaller = apply(cluster, namespace, changed(a_cluster(annotations=IDLE), STORAGE, "1Gi"))
+    smaller = apply(cluster, namespace, with_value(a_cluster(annotations=IDLE), STORAGE, "1Gi"))
     assert smaller.returncode != 0
     assert "must not shrink (volumes only grow)" in smaller.stderr
 
@@ -68,7 +70,7 @@ def test_claim_size_can_grow_but_not_shrink(webhooks, cluster, namespace):
 def test_changed_storage_class_is_rejected(webhooks, cluster, namespace):
     assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
     path = "spec.volumeClaimTemplates.0.spec.storageClassName"
-    done = apply(cluster, namespace, changed(a_cluster(annotations=IDLE), path, "other"))
+    done = apply(cluster, namespace, with_value(a_cluster(annotations=IDLE), path, "other"))
     assert done.returncode != 0
     assert "only spec.resources.requests.storage can change" in done.stderr
 
@@ -100,7 +102,7 @@ DELETE_CLAIMS = right("persistentvolumeclaims", "delete")
 
 @pytest.fixture(scope="module")
 async def policed(client: Client, api):
-    """The admission policies of the kind, as they are installed."""
+    """The admission policies of the kind as they are installed."""
     await install(client)
     made = []
     for body in policies(USER_REQUIREMENTS):
@@ -112,7 +114,7 @@ async def policed(client: Client, api):
 
 
 async def grant(api, namespace, *rules):
-    """A user with some rights in a namespace."""
+    """Grant permissions in a namespace to a user."""
     base = f"/apis/{RBAC}/v1/namespaces/{namespace}"
     await api.create(f"{base}/roles", {"metadata": {"name": "eve"}, "rules": list(rules)})
     subjects = [{"kind": "User", "name": "eve", "apiGroup": RBAC}]
@@ -122,13 +124,13 @@ async def grant(api, namespace, *rules):
     )
 
 
-def as_eve(cluster, namespace, *arguments, body=None):
+def kubectl_as_eve(cluster, namespace, *arguments, body=None):
     text = json.dumps(body) if body is not None else None
     return cluster.kubectl(*arguments, "-n", namespace, "--as=eve", input=text)
 
 
 DELETING = {"whenDeleted": "Retain", "whenScaled": "Delete"}
-WITHOUT_CLAIMS = changed(
+WITHOUT_CLAIMS = with_value(
     a_cluster(annotations=IDLE, volumeClaimTemplates=None), "spec.template.spec.containers.0.volumeMounts", []
 )
 
@@ -136,26 +138,33 @@ WITHOUT_CLAIMS = changed(
 @pytest.mark.parametrize(
     ("rules", "body", "want"),
     [
-        pytest.param([], WITHOUT_CLAIMS, "you need the right to create pods here", id="no pods"),
+        pytest.param(
+            [], WITHOUT_CLAIMS, "you need the right to create pods here", id="no permission for pods"
+        ),
         pytest.param([CREATE_PODS], WITHOUT_CLAIMS, None, id="pods without claims"),
         pytest.param(
             [CREATE_PODS],
             a_cluster(annotations=IDLE),
             "the right to create persistentvolumeclaims",
-            id="no claims",
+            id="no permission for claims",
         ),
-        pytest.param([CREATE_PODS, CREATE_CLAIMS], a_cluster(annotations=IDLE), None, id="pods and claims"),
+        pytest.param(
+            [CREATE_PODS, CREATE_CLAIMS],
+            a_cluster(annotations=IDLE),
+            None,
+            id="permission for pods and claims",
+        ),
         pytest.param(
             [CREATE_PODS, CREATE_CLAIMS],
             a_cluster(annotations=IDLE, persistentVolumeClaimRetentionPolicy=DELETING),
             "the right to delete persistentvolumeclaims",
-            id="deletes claims without the right to",
+            id="deletes claims without permission",
         ),
         pytest.param(
             [CREATE_PODS, CREATE_CLAIMS, DELETE_CLAIMS],
             a_cluster(annotations=IDLE, persistentVolumeClaimRetentionPolicy=DELETING),
             None,
-            id="deletes claims with the right to",
+            id="deletes claims with permission",
         ),
     ],
 )
@@ -164,12 +173,12 @@ async def test_user_needs_permissions_for_pods_and_claims(
 ):
     await grant(api, namespace, WRITE, *rules)
 
-    async def judged() -> None:
-        done = as_eve(cluster, namespace, "create", "--dry-run=server", "-f", "-", body=body)
+    async def assert_decision() -> None:
+        done = kubectl_as_eve(cluster, namespace, "create", "--dry-run=server", "-f", "-", body=body)
         assert (done.returncode == 0) == (want is None), done.stderr
         assert want is None or want in done.stderr, done.stderr
 
-    await eventually(judged)  # a new role or policy takes a moment to bite
+    await eventually(assert_decision)  # a new role or policy takes effect with a delay
 
 
 async def test_user_without_permission_to_create_pods_can_scale_and_label(
@@ -177,22 +186,24 @@ async def test_user_without_permission_to_create_pods_can_scale_and_label(
 ):
     await grant(api, namespace, WRITE, SCALE)
     group = STATEFULCLUSTERS.group
-    await until_may(api, "eve", "patch", "statefulclusters/scale", group=group, namespace=namespace)
+    await wait_until_allowed(api, "eve", "patch", "statefulclusters/scale", group=group, namespace=namespace)
     assert apply(cluster, namespace, a_cluster(annotations=IDLE)).returncode == 0
     for arguments in (
         ("scale", "stc/web", "--replicas=5"),
         ("label", "stc/web", "team=a"),
         ("patch", "stc/web", "--type=merge", "-p", '{"spec":{"replicas":2}}'),
     ):
-        done = as_eve(cluster, namespace, *arguments)
+        done = kubectl_as_eve(cluster, namespace, *arguments)
         assert done.returncode == 0, (arguments, done.stderr)
     image = {"name": "nginx", "image": "evil"}
     patch = json.dumps(
         {"spec": {"template": {"spec": {"containers": [WEB["template"]["spec"]["containers"][0] | image]}}}}
     )
 
-    async def refused() -> None:
-        done = as_eve(cluster, namespace, "patch", "stc/web", "--type=merge", "-p", patch, "--dry-run=server")
+    async def assert_rejected() -> None:
+        done = kubectl_as_eve(
+            cluster, namespace, "patch", "stc/web", "--type=merge", "-p", patch, "--dry-run=server"
+        )
         assert "you need the right to create pods here" in done.stderr, done.stderr
 
-    await eventually(refused)
+    await eventually(assert_rejected)

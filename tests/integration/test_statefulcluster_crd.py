@@ -1,4 +1,4 @@
-"""The schema of a StatefulCluster is that of a StatefulSet, as a real API server has and enforces it."""
+"""The schema of a StatefulCluster is that of a StatefulSet, as a real API server enforces it."""
 
 import asyncio
 import copy
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kit.cluster.api import RefusedError
 from kit.eventually import eventually
 from kit.kinds.jsonservers import ROOT
-from kit.kinds.statefulcluster_manifests import WEB, a_cluster, changed
+from kit.kinds.statefulcluster_manifests import WEB, a_cluster, with_value
 from quintet.apis.statefulcluster import LONGEST_NAME, STATEFULCLUSTERS
 from quintet.controllers.suite.decide.schemas import incompatible
 from quintet.local.build import versions
@@ -24,7 +24,7 @@ POD = "spec.template.spec"
 
 @pytest.fixture(scope="module")
 async def definition(cluster, api):
-    """The committed definition, installed by plain `kubectl apply`; gives what kubectl said."""
+    """Install the committed CRD with plain `kubectl apply` and return kubectl's output."""
     done = await asyncio.to_thread(cluster.kubectl, "apply", "-f", str(DEFINITION))
     assert done.returncode == 0, done.stderr
 
@@ -41,7 +41,7 @@ def clusters(definition, namespace):
 
 
 async def test_kubectl_apply_accepts_crd_without_warning(definition, api):
-    # Where another test has put it there by server-side apply before, kubectl says that it has no copy.
+    # If another test installed it by server-side apply, kubectl warns about the missing annotation.
     assert [line for line in definition.stderr.splitlines() if "last-applied-configuration" not in line] == []
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/statefulclusters.enge.me"
     found = await api.get(path)
@@ -68,11 +68,9 @@ async def test_crd_accepts_every_statefulset_that_api_server_accepts(api):
     assert [*incompatible(theirs, ours, "")] == []
 
 
-async def test_documented_statefulset_is_accepted_with_changed_api_version_and_kind(
-    api, clusters, namespace
-):
+async def test_documented_statefulset_is_accepted_with_changed_api_version_and_kind(api, clusters, namespace):
     stored = await api.create(clusters, a_cluster())
-    assert without_additions(WEB, stored["spec"]) == WEB
+    assert written_part(WEB, stored["spec"]) == WEB
     statefulset = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"}, "spec": WEB}
     twin = await api.create(f"/apis/apps/v1/namespaces/{namespace}/statefulsets", statefulset)
     ours, theirs = stored["spec"], twin["spec"]
@@ -83,12 +81,12 @@ async def test_documented_statefulset_is_accepted_with_changed_api_version_and_k
     assert ours["updateStrategy"]["type"] == theirs["updateStrategy"]["type"]
 
 
-def without_additions(written, stored):
-    """What of a stored value was written, with everything that was lost or changed missing or changed."""
+def written_part(written, stored):
+    """Return the part of a stored value that was written."""
     if isinstance(written, dict) and isinstance(stored, dict):
-        return {key: without_additions(value, stored[key]) for key, value in written.items() if key in stored}
+        return {key: written_part(value, stored[key]) for key, value in written.items() if key in stored}
     if isinstance(written, list) and isinstance(stored, list) and len(written) == len(stored):
-        return [without_additions(*pair) for pair in zip(written, stored, strict=True)]
+        return [written_part(*pair) for pair in zip(written, stored, strict=True)]
     return stored
 
 
@@ -99,22 +97,22 @@ async def test_statefulset_as_shown_by_kubectl_is_accepted(api, clusters, namesp
     )
     assert shown["spec"]["volumeClaimTemplates"][0]["status"] == {"phase": "Pending"}
     stored = await api.create(clusters, a_cluster() | {"spec": shown["spec"]})
-    assert without_additions(shown["spec"], stored["spec"]) == shown["spec"]
+    assert written_part(shown["spec"], stored["spec"]) == shown["spec"]
 
 
-def values(schema, path=()):
-    """Any value that fits a structural schema, with every field of an object given."""
+def values_of_schema(schema, path=()):
+    """Generate values that a structural schema allows, with every field set."""
     if schema.get("x-kubernetes-int-or-string"):
         return st.sampled_from([3, "3", "30%"])
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if "properties" in schema:
         return st.fixed_dictionaries(
-            {name: values(child, (*path, name)) for name, child in schema["properties"].items()}
+            {name: values_of_schema(child, (*path, name)) for name, child in schema["properties"].items()}
         )
     if "additionalProperties" in schema:
         return st.dictionaries(
-            st.sampled_from(["a", "b"]), values(schema["additionalProperties"]), min_size=1
+            st.sampled_from(["a", "b"]), values_of_schema(schema["additionalProperties"]), min_size=1
         )
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         return (
@@ -124,8 +122,8 @@ def values(schema, path=()):
         )
     match schema["type"]:
         case "array":
-            # One item: a list by key must not hold two of the same.
-            return st.lists(values(schema["items"], path), min_size=1, max_size=1)
+            # One item: list keys must be unique.
+            return st.lists(values_of_schema(schema["items"], path), min_size=1, max_size=1)
         case "integer":
             return st.integers(min_value=0, max_value=2**31 - 1)
         case "boolean":
@@ -143,14 +141,14 @@ async def test_every_statefulset_spec_field_is_stored_without_pruning(examples, 
     names = iter(range(10**6))
     loop = asyncio.get_running_loop()
 
-    # A counterexample of five hundred fields says most as it is; to make it small takes minutes.
+    # Shrinking a counterexample of five hundred fields takes minutes.
     @settings(
         max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None
     )
-    @given(values(schema))
+    @given(values_of_schema(schema))
     def kept(spec):
         spec = copy.deepcopy(spec)
-        # What our own rules say about single fields is tested below.
+        # Our own CEL rules are tested below.
         spec["updateStrategy"] = {
             "type": "RollingUpdate",
             "rollingUpdate": {"partition": 1, "maxUnavailable": "30%"},
@@ -169,7 +167,7 @@ async def test_every_statefulset_spec_field_is_stored_without_pruning(examples, 
 
 
 async def test_null_and_empty_values_are_treated_as_in_statefulset(api, clusters):
-    body = changed(a_cluster(), "spec.template.metadata.creationTimestamp", "x")
+    body = with_value(a_cluster(), "spec.template.metadata.creationTimestamp", "x")
     body["spec"]["template"]["metadata"] |= {"creationTimestamp": None, "annotations": None}
     body["spec"]["template"]["spec"] |= {"volumes": None, "restartPolicy": ""}
     body["spec"]["template"]["spec"]["containers"][0] |= {"imagePullPolicy": "", "env": None}
@@ -182,21 +180,21 @@ async def test_null_and_empty_values_are_treated_as_in_statefulset(api, clusters
 
 
 REFUSED = {
-    "a name that leaves no room for those of pods": (
+    "a name too long for pod names": (
         a_cluster("w" * (LONGEST_NAME + 1)),
         f"must be at most {LONGEST_NAME} lower-case letters",
     ),
     "a name with a dot": (a_cluster("web.site"), "must be at most"),
     "a negative number of replicas": (a_cluster(replicas=-1), "spec.replicas"),
-    "a restart policy of jobs": (
-        changed(a_cluster(), f"{POD}.restartPolicy", "Never"),
+    "restartPolicy of Jobs": (
+        with_value(a_cluster(), f"{POD}.restartPolicy", "Never"),
         "spec.restartPolicy must be Always",
     ),
     "a deadline": (
-        changed(a_cluster(), f"{POD}.activeDeadlineSeconds", 5),
+        with_value(a_cluster(), f"{POD}.activeDeadlineSeconds", 5),
         "spec.activeDeadlineSeconds must not be set",
     ),
-    "an update strategy that there is not": (
+    "an unknown update strategy": (
         a_cluster(updateStrategy={"type": "Recreate"}),
         'Unsupported value: "Recreate": supported values: "RollingUpdate", "OnDelete"',
     ),
@@ -204,29 +202,29 @@ REFUSED = {
         a_cluster(updateStrategy={"type": "OnDelete", "rollingUpdate": {"partition": 1}}),
         "rollingUpdate is for RollingUpdate only",
     ),
-    "an update that may take nothing": (
+    "maxUnavailable of zero": (
         a_cluster(updateStrategy={"rollingUpdate": {"maxUnavailable": 0}}),
         "must be a number above 0, or a percentage",
     ),
-    "an update that may take more than all": (
+    "maxUnavailable over 100%": (
         a_cluster(updateStrategy={"rollingUpdate": {"maxUnavailable": "101%"}}),
         "must be a number above 0, or a percentage",
     ),
     "a misspelt value deep in the template": (
-        changed(a_cluster(), f"{POD}.containers.0.imagePullPolicy", "Allways"),
+        with_value(a_cluster(), f"{POD}.containers.0.imagePullPolicy", "Allways"),
         "spec.template.spec.containers[0].imagePullPolicy: Unsupported value",
     ),
     "a container without a name": (
-        changed(a_cluster(), f"{POD}.containers.0.name", None),
+        with_value(a_cluster(), f"{POD}.containers.0.name", None),
         "spec.template.spec.containers[0].name: Required value",
     ),
     "an empty selector": (a_cluster(selector={}), "selector must select something"),
     "a claim template without a name": (
-        changed(a_cluster(), "spec.volumeClaimTemplates.0.metadata", {}),
+        with_value(a_cluster(), "spec.volumeClaimTemplates.0.metadata", {}),
         "every claim template needs a metadata.name",
     ),
-    "a claim template that cannot name a volume": (
-        changed(a_cluster(), "spec.volumeClaimTemplates.0.metadata.name", "a.b"),
+    "an invalid claim template name": (
+        with_value(a_cluster(), "spec.volumeClaimTemplates.0.metadata.name", "a.b"),
         "spec.volumeClaimTemplates[0].metadata.name",
     ),
     "no selector": (a_cluster(selector=None), "spec.selector: Required value"),
@@ -257,18 +255,16 @@ async def test_api_server_rejects_invalid_object_without_webhook(body, want, api
         ),
     ],
 )
-async def test_api_server_rejects_immutable_change_without_webhook(
-    path, value, want, api, clusters
-):
+async def test_api_server_rejects_immutable_change_without_webhook(path, value, want, api, clusters):
     stored = await api.create(clusters, a_cluster())
     with pytest.raises(RefusedError) as refusal:
-        await api.update(f"{clusters}/web", changed(stored, path, value))
+        await api.update(f"{clusters}/web", with_value(stored, path, value))
     assert want in str(refusal.value)
 
 
 async def test_claim_template_can_grow(api, clusters):
     stored = await api.create(clusters, a_cluster())
-    larger = changed(stored, "spec.volumeClaimTemplates.0.spec.resources.requests.storage", "2Gi")
+    larger = with_value(stored, "spec.volumeClaimTemplates.0.spec.resources.requests.storage", "2Gi")
     assert (await api.update(f"{clusters}/web", larger))["metadata"]["generation"] == 2
 
 
@@ -298,7 +294,7 @@ async def test_samples_are_accepted_without_pruning(sample, api, clusters):
     for body in yaml.safe_load_all(sample.read_text()):
         if body["kind"] == "StatefulCluster":
             stored = await api.create(clusters, body)
-            assert without_additions(body["spec"], stored["spec"]) == body["spec"]
+            assert written_part(body["spec"], stored["spec"]) == body["spec"]
             assert json.dumps(body)
 
 

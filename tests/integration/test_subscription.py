@@ -1,4 +1,4 @@
-"""Subscriptions: what their status says, and what becomes of their consumers."""
+"""The status of Subscriptions and their NATS consumers."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kit.cluster.objects import gone
+from kit.cluster.objects import wait_until_gone
 from kit.eventually import eventually
 from kit.kinds.subscriptions import (
     BACKEND,
@@ -15,7 +15,7 @@ from kit.kinds.subscriptions import (
     Scene,
     a_backend,
     a_scene,
-    a_service,
+    create_service,
     install,
     subscription_operator,
 )
@@ -54,15 +54,15 @@ async def scene(
         yield made
 
 
-async def consumers(scene: Scene) -> list[str]:
+async def list_consumers(scene: Scene) -> list[str]:
     return [each.name for each in await scene.jetstream.consumers(STREAM)]
 
 
 async def test_subscription_gets_consumer_and_reports_it(scene: Scene):
     await scene.subscribe(types=["order created.v1", TYPE])
-    found = await scene.found("orders", "DispatcherNotPulling")
+    found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
     name = consumer_name(found.metadata)
-    assert await consumers(scene) == [name]
+    assert await list_consumers(scene) == [name]
     assert found.status.ready is False
     assert found.status.types == (EventType("order created.v1", "ordercreated.v1"), EventType(TYPE, TYPE))
     assert (found.status.backend.name, found.status.backend.type) == (BACKEND, "nats")
@@ -76,85 +76,83 @@ async def test_subscription_gets_consumer_and_reports_it(scene: Scene):
 
 async def test_all_validation_errors_are_reported_and_types_are_shown(scene: Scene):
     await scene.subscribe(source="", sink="http://orders.elsewhere.svc.cluster.local")
-    found = await scene.found("orders", "InvalidSpec")
+    found = await scene.wait_for_reason("orders", "InvalidSpec")
     message = found.status.conditions[0].message
     assert "spec.source" in message
     assert "must have the same namespace as the subscriber" in message
     assert found.status.types == (EventType(TYPE, TYPE),)
-    assert await consumers(scene) == []
+    assert await list_consumers(scene) == []
 
 
 async def test_later_validation_error_keeps_consumer(scene: Scene):
     await scene.subscribe()
-    await scene.found("orders", "DispatcherNotPulling")
+    await scene.wait_for_reason("orders", "DispatcherNotPulling")
     await scene.change("orders", sink="http://wrong")
-    await scene.found("orders", "InvalidSpec")
-    assert len(await consumers(scene)) == 1
+    await scene.wait_for_reason("orders", "InvalidSpec")
+    assert len(await list_consumers(scene)) == 1
 
 
-async def test_backend_is_chosen_by_name_label_or_as_only_one(
-    scene: Scene, client: Client
-):
+async def test_backend_is_chosen_by_name_label_or_as_only_one(scene: Scene, client: Client):
     await scene.subscribe("named", backend="second")
-    await scene.found("named", "BackendNotFound")
+    await scene.wait_for_reason("named", "BackendNotFound")
     await a_backend(client, scene.namespace, "nats://127.0.0.1:1", "second")
-    await scene.found("named", "BackendNotReady")
+    await scene.wait_for_reason("named", "BackendNotReady")
     await scene.subscribe("unclear")
-    found = await scene.found("unclear", "BackendUnclear")
+    found = await scene.wait_for_reason("unclear", "BackendUnclear")
     assert "main, second" in found.status.conditions[0].message
     labels = {"metadata": {"labels": dict([DEFAULT])}}
     await client.patch(EVENTINGBACKENDS, scene.key(BACKEND), labels, Object)
-    found = await scene.found("unclear", "DispatcherNotPulling")
+    found = await scene.wait_for_reason("unclear", "DispatcherNotPulling")
     assert found.status.backend.name == BACKEND
 
 
 async def test_eventmesh_backend_reports_delivery_by_eventmesh(scene: Scene, client: Client):
     await a_backend(client, scene.namespace, "", "mesh", "beb")
     await scene.subscribe(backend="mesh")
-    await scene.found("orders", "DeliveryByEventMesh")
+    await scene.wait_for_reason("orders", "DeliveryByEventMesh")
     await client.delete(SUBSCRIPTIONS, scene.key("orders"))
-    await gone(client, SUBSCRIPTIONS, scene.key("orders"))
+    await wait_until_gone(client, SUBSCRIPTIONS, scene.key("orders"))
 
 
 async def test_missing_sink_service_is_reported_until_it_exists(scene: Scene, client: Client):
     await scene.subscribe(sink=f"http://late.{scene.namespace}.svc.cluster.local")
-    found = await scene.found("orders", "SinkNotFound")
+    found = await scene.wait_for_reason("orders", "SinkNotFound")
     assert "'late'" in found.status.conditions[0].message
-    await a_service(client, scene.namespace, "late")
-    await scene.found("orders", "DispatcherNotPulling")
+    await create_service(client, scene.namespace, "late")
+    await scene.wait_for_reason("orders", "DispatcherNotPulling")
 
 
 async def test_external_name_service_is_rejected_as_sink(scene: Scene, client: Client):
-    await a_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")
+    await create_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")
     await scene.subscribe(sink=f"http://out.{scene.namespace}.svc.cluster.local")
-    await scene.found("orders", "SinkLeavesCluster")
-    # Whatever else is wrong: dispatchers go by this reason.
+    await scene.wait_for_reason("orders", "SinkLeavesCluster")
+    # Dispatchers rely on this reason, whatever else is wrong.
     await scene.server.kill()
-    await eventually(lambda: _disconnected(scene))
+    await eventually(lambda: _assert_disconnected(scene))
     await scene.change("orders", config={"maxInFlightMessages": 5})
-    await scene.found("orders", "SinkLeavesCluster")
+    await scene.wait_for_reason("orders", "SinkLeavesCluster")
 
 
-def _disconnected(scene: Scene) -> None:
+def _assert_disconnected(scene: Scene) -> None:
     assert not scene.nats.connected
 
 
 async def test_deleted_consumer_is_recreated(scene: Scene):
     await scene.subscribe()
-    await scene.found("orders", "DispatcherNotPulling")
-    name = (await consumers(scene))[0]
+    await scene.wait_for_reason("orders", "DispatcherNotPulling")
+    name = (await list_consumers(scene))[0]
     await scene.jetstream.delete_consumer(STREAM, name)
 
-    async def back():
-        assert await consumers(scene) == [name]
+    async def assert_restored():
+        assert await list_consumers(scene) == [name]
 
-    await eventually(back)
+    await eventually(assert_restored)
 
 
 async def test_changed_consumer_is_restored(scene: Scene):
     await scene.subscribe()
-    await scene.found("orders", "DispatcherNotPulling")
-    name = (await consumers(scene))[0]
+    await scene.wait_for_reason("orders", "DispatcherNotPulling")
+    name = (await list_consumers(scene))[0]
     info = await scene.jetstream.consumer_info(STREAM, name)
     assert info.config is not None
     wrong = ConsumerConfig(
@@ -162,38 +160,38 @@ async def test_changed_consumer_is_restored(scene: Scene):
     )
     await scene.jetstream.create_or_update_consumer(STREAM, wrong)
 
-    async def right():
+    async def assert_restored():
         now = await scene.jetstream.consumer_info(STREAM, name)
         assert now.config == info.config
 
-    await eventually(right)
+    await eventually(assert_restored)
 
 
 async def test_deletion_waits_for_nats_server_and_reports_it(scene: Scene, client: Client):
     await scene.subscribe()
-    found = await scene.found("orders", "DispatcherNotPulling")
+    found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
     await scene.server.kill()
     await client.delete(SUBSCRIPTIONS, found.key)
 
-    async def says():
+    async def assert_reported():
         now = await client.get(SUBSCRIPTIONS, found.key, type(found))
         assert [each.reason for each in now.status.conditions] == ["ConsumerNotRemoved"], now.status
         assert "has no connection to its server" in now.status.conditions[0].message
 
-    await eventually(says)
+    await eventually(assert_reported)
     await scene.server.start()
-    await eventually(lambda: _opened(scene), within=60)
-    await gone(client, SUBSCRIPTIONS, found.key)
-    await eventually(lambda: _none(scene))
+    await eventually(lambda: _reconnect(scene), within=60)
+    await wait_until_gone(client, SUBSCRIPTIONS, found.key)
+    await eventually(lambda: _assert_no_consumers(scene))
 
 
-async def _opened(scene: Scene) -> None:
+async def _reconnect(scene: Scene) -> None:
     await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
     assert scene.nats.connected
 
 
-async def _none(scene: Scene) -> None:
-    assert await consumers(scene) == []
+async def _assert_no_consumers(scene: Scene) -> None:
+    assert await list_consumers(scene) == []
 
 
 async def test_deletion_ends_without_server_and_consumer_is_removed_later(
@@ -203,18 +201,18 @@ async def test_deletion_ends_without_server_and_consumer_is_removed_later(
     monkeypatch.setattr(hands, "SWEEP_SECONDS", 0.0)
     await scene.subscribe("stays")
     await scene.subscribe()
-    found = await scene.found("orders", "DispatcherNotPulling")
-    stays = await scene.found("stays", "DispatcherNotPulling")
+    found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
+    stays = await scene.wait_for_reason("stays", "DispatcherNotPulling")
     await scene.sessions.keep_only(scene.key(BACKEND), ())
     await client.delete(SUBSCRIPTIONS, found.key)
-    await gone(client, SUBSCRIPTIONS, found.key)
-    assert len(await consumers(scene)) == 2
-    await _opened(scene)
+    await wait_until_gone(client, SUBSCRIPTIONS, found.key)
+    assert len(await list_consumers(scene)) == 2
+    await _reconnect(scene)
 
-    async def swept():
-        assert await consumers(scene) == [consumer_name(stays.metadata)]
+    async def assert_removed():
+        assert await list_consumers(scene) == [consumer_name(stays.metadata)]
 
-    await eventually(swept)
+    await eventually(assert_removed)
 
 
 async def test_foreign_consumers_on_stream_are_kept(
@@ -224,19 +222,19 @@ async def test_foreign_consumers_on_stream_are_kept(
     foreign = ConsumerConfig(durable_name="somebody-elses", filter_subjects=("kyma.x.y.z",))
     await scene.jetstream.create_or_update_consumer(STREAM, foreign)
     await scene.subscribe()
-    found = await scene.found("orders", "DispatcherNotPulling")
+    found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
     await client.delete(SUBSCRIPTIONS, found.key)
-    await gone(client, SUBSCRIPTIONS, found.key)
-    assert await consumers(scene) == ["somebody-elses"]
+    await wait_until_gone(client, SUBSCRIPTIONS, found.key)
+    assert await list_consumers(scene) == ["somebody-elses"]
 
 
 async def test_subscription_of_deleted_backend_can_be_deleted(scene: Scene, client: Client):
     await scene.subscribe()
-    found = await scene.found("orders", "DispatcherNotPulling")
+    found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
     await client.delete(EVENTINGBACKENDS, scene.key(BACKEND))
-    await scene.found("orders", "BackendNotFound")
+    await scene.wait_for_reason("orders", "BackendNotFound")
     await client.delete(SUBSCRIPTIONS, found.key)
-    await gone(client, SUBSCRIPTIONS, found.key)
+    await wait_until_gone(client, SUBSCRIPTIONS, found.key)
 
 
 async def test_namespace_can_be_deleted_without_nats_server(
@@ -244,27 +242,27 @@ async def test_namespace_can_be_deleted_without_nats_server(
 ):
     monkeypatch.setattr(controller, "SHORT_FAREWELL", 0.0)
     await scene.subscribe()
-    found = await scene.found("orders", "DispatcherNotPulling")
-    # As the controller of backends does, while Subscriptions use it.
+    found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
+    # As the EventingBackend controller does while Subscriptions use the backend.
     held = {"metadata": {"finalizers": ["example.com/held"]}}
     await client.patch(EVENTINGBACKENDS, scene.key(BACKEND), held, Object)
     await scene.sessions.keep_only(scene.key(BACKEND), ())
     await client.delete(NAMESPACES, ObjectKey("", scene.namespace))
-    # Its controller begins seconds later, and has the namespaces of other tests to clear as well.
-    await gone(client, SUBSCRIPTIONS, found.key, within=120)
+    # The namespace controller starts seconds later and also has other tests' namespaces to clear.
+    await wait_until_gone(client, SUBSCRIPTIONS, found.key, within=120)
     free = {"metadata": {"finalizers": None}}
     await client.patch(EVENTINGBACKENDS, scene.key(BACKEND), free, Object)
 
 
 async def test_subscription_moved_to_other_backend_leaves_no_consumer(scene: Scene, client: Client):
     await scene.subscribe()
-    found = await scene.found("orders", "DispatcherNotPulling")
+    found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
     second = scene.key("second")
     await a_backend(client, scene.namespace, "nats://127.0.0.1:1", "second")
     await scene.change("orders", backend="second")
-    waits = await scene.found("orders", "BackendNotReady")
+    waits = await scene.wait_for_reason("orders", "BackendNotReady")
     assert waits.status.backend.name == BACKEND, "until the new one has a consumer, the old one delivers"
-    assert len(await consumers(scene)) == 1
+    assert len(await list_consumers(scene)) == 1
 
     async with (
         a_nats_server(scene.server.store.parent / "second") as server,
@@ -276,28 +274,28 @@ async def test_subscription_moved_to_other_backend_leaves_no_consumer(scene: Sce
         await a_backend(client, scene.namespace, server.url, "second")
         await scene.sessions.open(second, Options(server.url), "1")
 
-        async def moved():
+        async def assert_moved():
             now = await client.get(SUBSCRIPTIONS, found.key, Subscription)
             assert now.status.backend.name == "second", now.status
             assert [each.name for each in await JetStream(other).consumers(STREAM)] == [
                 consumer_name(found.metadata)
             ]
-            assert await consumers(scene) == []
+            assert await list_consumers(scene) == []
 
-        await eventually(moved, within=60)
+        await eventually(assert_moved, within=60)
 
-    async def told():
-        notes = [note for reason, note in await said(client, scene) if reason == "EventsLeftBehind"]
+    async def assert_reported():
+        notes = [note for reason, note in await list_events(client, scene) if reason == "EventsLeftBehind"]
         assert notes == [
             "2 events that still waited in EventingBackend 'main' are not delivered: "
             "this Subscription now uses 'second'"
         ]
 
-    await eventually(told)
+    await eventually(assert_reported)
 
 
-async def said(client: Client, scene: Scene) -> list[tuple[str, str]]:
-    """Reason and note of every Event in the namespace."""
+async def list_events(client: Client, scene: Scene) -> list[tuple[str, str]]:
+    """Return reason and note of every Event in the namespace."""
     return [
         (event["reason"], event["note"])
         async for page in client.pages(EVENTS, namespace=scene.namespace)
@@ -309,21 +307,21 @@ async def test_backends_that_share_stream_share_consumer_when_subscription_moves
     scene: Scene, client: Client
 ):
     await scene.subscribe()
-    found = await scene.found("orders", "DispatcherNotPulling")
+    found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
     name, second = consumer_name(found.metadata), scene.key("second")
     before = await scene.jetstream.consumer_info(STREAM, name)
     await a_backend(client, scene.namespace, scene.server.url, "second")
     await scene.sessions.open(second, Options(scene.server.url), "1")
     await scene.change("orders", backend="second")
 
-    async def moved():
+    async def assert_moved():
         now = await client.get(SUBSCRIPTIONS, found.key, Subscription)
         assert now.status.backend.name == "second", now.status
         info = await scene.jetstream.consumer_info(STREAM, name)
         assert owner(info) == await _uid(client, second)
         return info
 
-    assert (await eventually(moved)).created == before.created
+    assert (await eventually(assert_moved)).created == before.created
 
 
 async def _uid(client: Client, key: ObjectKey) -> str:
@@ -334,11 +332,11 @@ async def test_operator_restart_with_unchanged_subscription_writes_nothing(
     scene: Scene, client: Client, cluster: Cluster
 ):
     await scene.subscribe()
-    before = await scene.found("orders", "DispatcherNotPulling")
+    before = await scene.wait_for_reason("orders", "DispatcherNotPulling")
     made = await scene.jetstream.consumer_info(STREAM, consumer_name(before.metadata))
     async with subscription_operator(cluster.kubeconfig, scene):
         await scene.change("orders", config={"maxInFlightMessages": 5})
-        after = await scene.found("orders", "DispatcherNotPulling")
+        after = await scene.wait_for_reason("orders", "DispatcherNotPulling")
     again = await scene.jetstream.consumer_info(STREAM, consumer_name(before.metadata))
     assert made.created == again.created
     assert after.metadata.finalizers == before.metadata.finalizers
@@ -346,8 +344,8 @@ async def test_operator_restart_with_unchanged_subscription_writes_nothing(
 
 async def test_subscription_without_backend_never_had_consumer(scene: Scene, client: Client):
     await scene.subscribe(backend="none")
-    found = await scene.found("orders", "BackendNotFound")
+    found = await scene.wait_for_reason("orders", "BackendNotFound")
     await client.delete(SUBSCRIPTIONS, found.key)
-    await gone(client, SUBSCRIPTIONS, found.key)
+    await wait_until_gone(client, SUBSCRIPTIONS, found.key)
     with pytest.raises(ConsumerNotFound):
         await scene.jetstream.consumer_info(STREAM, consumer_name(found.metadata))

@@ -1,4 +1,4 @@
-"""Consumers that nobody needs any more are removed, and only those."""
+"""Unneeded consumers are removed, and no others."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kit.cluster.objects import gone
+from kit.cluster.objects import wait_until_gone
 from kit.eventually import eventually
 from kit.faults.proxy import Answer, FaultProxy, matching
 from kit.kinds.subscriptions import BACKEND, STREAM, Scene, a_backend, a_scene, install, subscription_operator
@@ -31,7 +31,7 @@ from quintet.runtime.events import EVENTS
 async def scene(
     client: Client, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Scene]:
-    """Without an operator: each test starts its own."""
+    """A scene without an operator: each test starts its own."""
     await install(client)
     monkeypatch.setattr(controller, "LOOK_AGAIN", 0.5)
     monkeypatch.setattr(controller, "LOOK_SOON", 0.5)
@@ -43,7 +43,7 @@ async def scene(
         yield made
 
 
-async def consumers(scene: Scene) -> list[str]:
+async def list_consumers(scene: Scene) -> list[str]:
     return [each.name for each in await scene.jetstream.consumers(STREAM)]
 
 
@@ -56,28 +56,28 @@ async def test_consumer_of_subscription_missing_from_cache_is_kept(
         hold = proxy.hold("subscriptions", name="unseen")
         async with subscription_operator(proxy.write_kubeconfig(tmp_path), scene):
             unseen = await scene.subscribe("unseen")
-            # As the leader before us did.
+            # As the previous leader did.
             await scene.jetstream.create_or_update_consumer(STREAM, wanted(unseen, backend, config))
             await hold.caught()
-            # A consumer of nobody is swept up in the same rounds, so these rounds have been.
+            # An orphaned consumer is removed in the same rounds, which shows that they took place.
             gone = await scene.subscribe("gone", backend="none")
             await scene.jetstream.create_or_update_consumer(STREAM, wanted(gone, backend, config))
             await client.delete(SUBSCRIPTIONS, gone.key)
             await scene.subscribe("seen")
 
-            async def swept():
-                found = await consumers(scene)
+            async def assert_removed():
+                found = await list_consumers(scene)
                 assert consumer_name(gone.metadata) not in found, f"{found}\n{proxy.trace}"
 
-            await eventually(swept, within=60)
-            assert consumer_name(unseen.metadata) in await consumers(scene)
+            await eventually(assert_removed, within=60)
+            assert consumer_name(unseen.metadata) in await list_consumers(scene)
             hold.release()
-            await scene.found("unseen", "DispatcherNotPulling")
+            await scene.wait_for_reason("unseen", "DispatcherNotPulling")
 
 
 @asynccontextmanager
 async def a_second_backend(scene: Scene) -> AsyncIterator[JetStream]:
-    """One with a server of its own, and a connection."""
+    """Create a second backend with its own server and a connection."""
     async with (
         a_nats_server(scene.server.store.parent / "second") as server,
         NatsClient(Options(server.url), SystemClock()) as nats,
@@ -93,30 +93,30 @@ async def test_consumer_on_unreachable_old_backend_is_removed_when_it_returns(
 ):
     async with subscription_operator(cluster.kubeconfig, scene), a_second_backend(scene) as second:
         await scene.subscribe(backend=BACKEND)
-        found = await scene.found("orders", "DispatcherNotPulling")
+        found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
         name = consumer_name(found.metadata)
         await scene.publish(1, 2)
         await scene.sessions.keep_only(scene.key(BACKEND), ())
         await scene.change("orders", backend="second")
 
-        async def moved():
+        async def assert_moved():
             now = await client.get(SUBSCRIPTIONS, found.key, Subscription)
             assert now.status.backend.name == "second", now.status
 
-        await eventually(moved, within=60)
+        await eventually(assert_moved, within=60)
         assert [each.name for each in await second.consumers(STREAM)] == [name]
-        assert await consumers(scene) == [name]
+        assert await list_consumers(scene) == [name]
         await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
-        await eventually(lambda: none_left(scene), within=60)
+        await eventually(lambda: assert_no_consumers(scene), within=60)
         assert [each.name for each in await second.consumers(STREAM)] == [name]
-        await eventually(lambda: told(scene, "2 events that still waited in EventingBackend 'main'"))
+        await eventually(lambda: assert_event(scene, "2 events that still waited in EventingBackend 'main'"))
 
 
-async def none_left(scene: Scene) -> None:
-    assert await consumers(scene) == []
+async def assert_no_consumers(scene: Scene) -> None:
+    assert await list_consumers(scene) == []
 
 
-async def told(scene: Scene, start: str) -> None:
+async def assert_event(scene: Scene, start: str) -> None:
     notes = [
         msgspec.json.decode(raw)["note"]
         async for page in scene.client.pages(EVENTS, namespace=scene.namespace)
@@ -130,35 +130,35 @@ async def test_unresponsive_server_does_not_block_move_to_other_backend(
 ):
     async with subscription_operator(cluster.kubeconfig, scene), a_second_backend(scene):
         await scene.subscribe(backend=BACKEND)
-        await scene.found("orders", "DispatcherNotPulling")
+        await scene.wait_for_reason("orders", "DispatcherNotPulling")
         await scene.server.freeze()
         await scene.change("orders", backend="second")
-        found = await scene.found("orders", "DispatcherNotPulling", within=120)
+        found = await scene.wait_for_reason("orders", "DispatcherNotPulling", within=120)
         assert found.status.backend.name == "second"
         scene.server.thaw()
-        await eventually(lambda: opened(scene), within=60)
-        await eventually(lambda: none_left(scene), within=60)
+        await eventually(lambda: reconnect(scene), within=60)
+        await eventually(lambda: assert_no_consumers(scene), within=60)
 
 
-async def opened(scene: Scene) -> None:
+async def reconnect(scene: Scene) -> None:
     await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
 
 
 async def test_consumer_left_by_last_subscription_is_removed_when_server_returns(
     scene: Scene, client: Client, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    # That the server is back is reason enough to look.
+    # The reconnection causes a reconciliation.
     monkeypatch.setattr(hands, "SWEEP_SECONDS", 1e6)
     monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
     async with subscription_operator(cluster.kubeconfig, scene):
         await scene.subscribe()
-        found = await scene.found("orders", "DispatcherNotPulling")
+        found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
         await scene.sessions.keep_only(scene.key(BACKEND), ())
         await client.delete(SUBSCRIPTIONS, found.key)
-        await eventually(lambda: told(scene, "The consumer"), within=60)
-        assert await consumers(scene) == [consumer_name(found.metadata)]
-        await opened(scene)
-        await eventually(lambda: none_left(scene), within=60)
+        await eventually(lambda: assert_event(scene, "The consumer"), within=60)
+        assert await list_consumers(scene) == [consumer_name(found.metadata)]
+        await reconnect(scene)
+        await eventually(lambda: assert_no_consumers(scene), within=60)
 
 
 async def test_leftover_consumer_is_removed_although_api_server_fails_once(
@@ -168,20 +168,20 @@ async def test_leftover_consumer_is_removed_although_api_server_fails_once(
     monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
     async with subscription_operator(proxy.write_kubeconfig(tmp_path), scene):
         await scene.subscribe()
-        found = await scene.found("orders", "DispatcherNotPulling")
+        found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
         await scene.sessions.keep_only(scene.key(BACKEND), ())
         await client.delete(SUBSCRIPTIONS, found.key)
-        await gone(client, SUBSCRIPTIONS, found.key)
+        await wait_until_gone(client, SUBSCRIPTIONS, found.key)
         refused = proxy.inject(Answer(503, "ServiceUnavailable"), when=matching("list", "subscriptions"))
-        await opened(scene)
+        await reconnect(scene)
         await refused.hit()
-        await eventually(lambda: none_left(scene), within=60)
+        await eventually(lambda: assert_no_consumers(scene), within=60)
 
 
 async def test_consumer_not_in_status_yet_is_removed_with_its_subscription(
     scene: Scene, client: Client, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    # Nobody but the Subscription itself is to remove it.
+    # Only the Subscription itself may remove it.
     monkeypatch.setattr(hands.Hands, "sweeps", lambda self, place: False)
     async with FaultProxy(cluster.kubeconfig) as proxy:
         statuses = matching("patch", "subscriptions", subresource="status")
@@ -189,9 +189,9 @@ async def test_consumer_not_in_status_yet_is_removed_with_its_subscription(
         async with subscription_operator(proxy.write_kubeconfig(tmp_path), scene):
             made = await scene.subscribe()
             await proxy.wait_for(statuses)
-            assert await consumers(scene) == [consumer_name(made.metadata)]
+            assert await list_consumers(scene) == [consumer_name(made.metadata)]
             await client.delete(SUBSCRIPTIONS, made.key)
-            await eventually(lambda: none_left(scene), within=60)
+            await eventually(lambda: assert_no_consumers(scene), within=60)
 
 
 HELD = {"metadata": {"finalizers": ["example.com/held"]}}
@@ -199,12 +199,12 @@ FREE = {"metadata": {"finalizers": None}}
 
 
 @asynccontextmanager
-async def a_backend_on_its_way_out(scene: Scene, cluster: Cluster) -> AsyncIterator[Subscription]:
-    """One without a connection to its server, which stays; and a Subscription that goes too."""
+async def a_terminating_backend(scene: Scene, cluster: Cluster) -> AsyncIterator[Subscription]:
+    """Create a terminating backend without a connection to its running server, and a terminating Subscription."""
     backend = scene.key(BACKEND)
     async with subscription_operator(cluster.kubeconfig, scene):
         await scene.subscribe()
-        found = await scene.found("orders", "DispatcherNotPulling")
+        found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
         await scene.sessions.keep_only(backend, ())
         await scene.client.patch(EVENTINGBACKENDS, backend, HELD, Object)
         await scene.client.delete(EVENTINGBACKENDS, backend)
@@ -221,14 +221,14 @@ async def test_subscription_waits_for_deleted_backend_while_its_server_runs(
     monkeypatch.setattr(controller, "SHORT_FAREWELL", 1e6)
     monkeypatch.setattr(controller, "LONGEST_FAREWELL", 1e6)
     monkeypatch.setattr(hands.Hands, "sweeps", lambda self, place: False)
-    async with a_backend_on_its_way_out(scene, cluster) as found:
-        await waiting_to_go(scene, found)
-        assert await consumers(scene) == [consumer_name(found.metadata)]
-        await opened(scene)
-        await eventually(lambda: none_left(scene), within=60)
+    async with a_terminating_backend(scene, cluster) as found:
+        await wait_for_blocked_deletion(scene, found)
+        assert await list_consumers(scene) == [consumer_name(found.metadata)]
+        await reconnect(scene)
+        await eventually(lambda: assert_no_consumers(scene), within=60)
 
 
-async def waiting_to_go(scene: Scene, found: Subscription) -> None:
+async def wait_for_blocked_deletion(scene: Scene, found: Subscription) -> None:
     async def probe():
         now = await scene.client.get(SUBSCRIPTIONS, found.key, Subscription)
         assert [each.reason for each in now.status.conditions] == ["ConsumerNotRemoved"], now.status
@@ -240,6 +240,6 @@ async def test_consumer_left_on_server_of_deleted_backend_is_reported(
     scene: Scene, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(controller, "SHORT_FAREWELL", 0.0)
-    async with a_backend_on_its_way_out(scene, cluster) as found:
+    async with a_terminating_backend(scene, cluster) as found:
         name = consumer_name(found.metadata)
-        await eventually(lambda: told(scene, f"The consumer {name} could not be removed"), within=60)
+        await eventually(lambda: assert_event(scene, f"The consumer {name} could not be removed"), within=60)

@@ -1,10 +1,10 @@
-"""The suite operator on a real API server, with the rights that it is installed with."""
+"""The suite operator on a real API server, with its shipped permissions."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from kit.background import meanwhile
+from kit.background import run_in_background
 from kit.cluster.api import Api, RefusedError
 from kit.eventually import eventually
 from kit.faults.proxy import Before, FaultProxy, anything, matching
@@ -13,15 +13,15 @@ from kit.kinds.suite import (
     NAMES,
     PATH,
     a_flavour,
-    owned,
+    apply_quintet,
+    installed_operator,
+    list_owned,
     path_of,
-    prepared,
-    put_definition,
     register_webhooks,
-    settled,
     suite_operator,
-    wanted,
-    with_condition,
+    update_crd,
+    wait_for_condition,
+    wait_until_settled,
 )
 from quintet.controllers.suite.decide.parts import OWNED, key_of
 from quintet.kube.client import Client
@@ -40,12 +40,12 @@ def flavour(namespace) -> Flavour:
 async def operator(
     api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
 ) -> AsyncIterator[None]:
-    """The operator, as its own account; afterwards nothing of it is left."""
-    async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
+    """The operator with its own ServiceAccount; its objects are removed afterwards."""
+    async with installed_operator(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
         yield
 
 
-async def there(api: Api, path: str) -> bool:
+async def exists(api: Api, path: str) -> bool:
     return await api.exists(path)
 
 
@@ -56,8 +56,8 @@ def deployments(namespace: str) -> str:
 async def test_all_components_of_quintet_become_ready(operator, api: Api, client: Client, flavour):
     from quintet.apis.suite import QuintetSpec
 
-    await wanted(api)
-    quintet = await settled(client)
+    await apply_quintet(api)
+    quintet = await wait_until_settled(client)
     assert [each.name for each in quintet.status.components] == NAMES
     assert {each.version for each in quintet.status.components} == {"1"}
     assert quintet.status.version == "1.2.3"
@@ -73,24 +73,24 @@ async def test_component_is_available_when_api_server_calls_its_webhooks(
     api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
 ):
     async with (
-        prepared(api, flavour, register=False) as token,
+        installed_operator(api, flavour, register=False) as token,
         suite_operator(proxy, token, tmp_path, flavour),
     ):
-        await wanted(api, controllers=["checkup"])
-        quintet = await with_condition(client, "Progressing", "True", "WaitingForWebhooks")
+        await apply_quintet(api, controllers=["checkup"])
+        quintet = await wait_for_condition(client, "Progressing", "True", "WaitingForWebhooks")
         assert quintet.status.ready == "0/1", quintet.status
-        await with_condition(client, "Available", "False", "ControllersNotServing")
-        async with meanwhile(register_webhooks(api)):
-            await settled(client, ready="1/1")
-            await with_condition(client, "Available", "True")
+        await wait_for_condition(client, "Available", "False", "ControllersNotServing")
+        async with run_in_background(register_webhooks(api)):
+            await wait_until_settled(client, ready="1/1")
+            await wait_for_condition(client, "Available", "True")
 
 
 async def test_changed_owned_object_of_every_kind_is_restored(operator, api: Api, client: Client, flavour):
     from quintet.apis.suite import QuintetSpec
 
-    await wanted(api, controllers=["checkup"])
-    await settled(client)
-    spec = QuintetSpec(controllers=("checkup",))  # type: ignore[arg-type]  # names as users write them
+    await apply_quintet(api, controllers=["checkup"])
+    await wait_until_settled(client)
+    spec = QuintetSpec(controllers=("checkup",))  # type: ignore[arg-type]  # component names as in a manifest
     made = {body["kind"]: body for body in objects(installer(ALL, flavour)(spec, {}))}
     # Definitions have no other label than the one they are found by, and their fields have tests of their own;
     # what is in the configurations of webhooks is up to the controllers.
@@ -100,34 +100,34 @@ async def test_changed_owned_object_of_every_kind_is_restored(operator, api: Api
     for body in changed:
         await api.merge(path_of(body), {"metadata": {"labels": {label: "something-else"}}})
 
-    async def back() -> None:
+    async def assert_restored() -> None:
         for body in changed:
             seen = await api.get(path_of(body))
             assert seen["metadata"]["labels"][label] == body["metadata"]["labels"][label], body["kind"]
 
-    await eventually(back, within=120)
+    await eventually(assert_restored, within=120)
 
 
 async def test_deleted_or_changed_owned_object_is_restored(operator, api: Api, client: Client, namespace):
-    await wanted(api, controllers=["checkup"])
-    await settled(client)
+    await apply_quintet(api, controllers=["checkup"])
+    await wait_until_settled(client)
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-checkup"
     before = (await api.get(role))["rules"]
     await api.delete(role)
     await api.merge(f"{deployments(namespace)}/quintet-checkup", {"spec": {"replicas": 4}})
 
-    async def back() -> None:
+    async def assert_restored() -> None:
         assert (await api.get(role))["rules"] == before
         assert (await api.get(f"{deployments(namespace)}/quintet-checkup"))["spec"]["replicas"] == 2
 
-    await eventually(back, within=60)
+    await eventually(assert_restored, within=60)
 
 
 async def test_object_deleted_during_write_is_recreated_without_error_status(
     operator, api: Api, client: Client, proxy: FaultProxy
 ):
-    await wanted(api, controllers=["checkup"])
-    await settled(client)
+    await apply_quintet(api, controllers=["checkup"])
+    await wait_until_settled(client)
     await proxy.quiet(1.0, anything)
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/quintet-checkup"
     before = await api.get(role)
@@ -136,12 +136,12 @@ async def test_object_deleted_during_write_is_recreated_without_error_status(
     await api.merge(role, {"rules": []})
     await gone.hit()
 
-    async def back() -> None:
+    async def assert_restored() -> None:
         after = await api.get(role)
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert after["rules"] == before["rules"]
 
-    await eventually(back, within=60)
+    await eventually(assert_restored, within=60)
     await proxy.quiet(1.0, anything)
     said = proxy.trace.requests(matching("create|patch", "events"), since=began)
     said += proxy.trace.requests(matching("patch", "quintets"), since=began)
@@ -151,8 +151,8 @@ async def test_object_deleted_during_write_is_recreated_without_error_status(
 async def test_removed_controller_loses_workload_and_permissions_but_no_user_object(
     operator, api: Api, client: Client, namespace
 ):
-    await wanted(api, controllers=["checkup", "jsonserver"])
-    await settled(client)
+    await apply_quintet(api, controllers=["checkup", "jsonserver"])
+    await wait_until_settled(client)
     servers = f"/apis/example.com/v1/namespaces/{namespace}/jsonservers"
     body = {
         "apiVersion": "example.com/v1",
@@ -161,62 +161,62 @@ async def test_removed_controller_loses_workload_and_permissions_but_no_user_obj
         "spec": {"jsonConfig": "{}"},
     }
     await api.create(servers, body)
-    await wanted(api, controllers=["checkup"])
-    await settled(client, ready="1/1")
+    await apply_quintet(api, controllers=["checkup"])
+    await wait_until_settled(client, ready="1/1")
 
-    async def gone() -> None:
-        left = {resource.plural: await owned(api, resource.path(namespace)) for resource in OWNED}
+    async def assert_gone() -> None:
+        left = {resource.plural: await list_owned(api, resource.path(namespace)) for resource in OWNED}
         assert not [name for names in left.values() for name in names if "jsonserver" in name], left
 
-    await eventually(gone, within=60)
-    assert await there(api, f"{servers}/app-kept")
-    assert await there(api, f"{CRDS}/jsonservers.example.com")
+    await eventually(assert_gone, within=60)
+    assert await exists(api, f"{servers}/app-kept")
+    assert await exists(api, f"{CRDS}/jsonservers.example.com")
 
 
 async def test_deleting_quintet_deletes_its_owned_objects_and_keeps_crds(
     operator, api: Api, client: Client, namespace
 ):
-    await wanted(api, controllers=["checkup"])
-    await settled(client)
+    await apply_quintet(api, controllers=["checkup"])
+    await wait_until_settled(client)
     await api.delete(f"{PATH}/quintet")
 
-    async def gone() -> None:
-        left = {resource.plural: await owned(api, resource.path(namespace)) for resource in OWNED}
+    async def assert_gone() -> None:
+        left = {resource.plural: await list_owned(api, resource.path(namespace)) for resource in OWNED}
         assert not any(left.values()), left
 
-    await eventually(gone, within=120)
-    assert await there(api, f"{CRDS}/checkups.kiagnose.io")
-    assert await there(api, f"{CRDS}/quintets.quintet.dev")
+    await eventually(assert_gone, within=120)
+    assert await exists(api, f"{CRDS}/checkups.kiagnose.io")
+    assert await exists(api, f"{CRDS}/quintets.quintet.dev")
 
 
 async def test_crd_is_not_changed_when_stored_objects_could_break(operator, api: Api, client: Client):
-    await wanted(api, controllers=["checkup"])
-    await settled(client)
+    await apply_quintet(api, controllers=["checkup"])
+    await wait_until_settled(client)
     path = f"{CRDS}/checkups.kiagnose.io"
     spec = (await api.get(path))["spec"]
     schema = spec["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["ofALaterVersion"] = {"type": "string"}
-    await put_definition(api, path, spec)
-    quintet = await with_condition(client, "Degraded", "True", "UnsafeDefinition")
+    await update_crd(api, path, spec)
+    quintet = await wait_for_condition(client, "Degraded", "True", "UnsafeDefinition")
     (said,) = [each.message for each in quintet.status.conditions if each.type == "Degraded"]
     assert "spec.ofALaterVersion: the field is removed" in said
     after = await api.get(path)
     kept = after["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert "ofALaterVersion" in kept
     del schema["properties"]["spec"]["properties"]["ofALaterVersion"]
-    await put_definition(api, path, spec)
-    await with_condition(client, "Degraded", "False")
+    await update_crd(api, path, spec)
+    await wait_for_condition(client, "Degraded", "False")
 
 
-async def test_existing_foreign_object_is_not_taken_over(
-    operator, api: Api, client: Client, namespace
-):
+async def test_existing_foreign_object_is_not_taken_over(operator, api: Api, client: Client, namespace):
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     await api.create(account, {"metadata": {"name": "quintet-checkup"}})
-    await wanted(api, controllers=["checkup"])
-    quintet = await with_condition(client, "Degraded", "True", "ForeignObject")
+    await apply_quintet(api, controllers=["checkup"])
+    quintet = await wait_for_condition(client, "Degraded", "True", "ForeignObject")
     assert quintet.status.components[0].message == "not started yet"
-    assert await owned(api, deployments(namespace)) == [], "nothing runs while its rights are not as wanted"
+    assert await list_owned(api, deployments(namespace)) == [], (
+        "a Deployment was created without its permissions"
+    )
 
 
 async def test_second_quintet_is_rejected(operator, api: Api):
@@ -231,14 +231,14 @@ async def test_unchanged_quintet_causes_no_writes_even_after_restart(
     def written() -> list[str]:
         return [str(exchange) for exchange in proxy.trace if exchange.request.mutating]
 
-    async with prepared(api, flavour) as token:
+    async with installed_operator(api, flavour) as token:
         async with suite_operator(proxy, token, tmp_path, flavour):
-            await wanted(api)
-            await settled(client)
-            await proxy.quiet(1.0, anything)  # Events come after the status
+            await apply_quintet(api)
+            await wait_until_settled(client)
+            await proxy.quiet(1.0, anything)  # Events follow the status
             before = written()
             assert before, "the operator does not write through the proxy"
-            # A label of the Quintet brings it back without asking for anything.
+            # A label change causes a reconciliation without a spec change.
             await api.merge(f"{PATH}/quintet", {"metadata": {"labels": {"looked": "at"}}})
             await proxy.quiet(1.0)
             assert written() == before
@@ -251,11 +251,11 @@ async def test_kiagnose_flavour_installs_checkup_controller_under_its_own_names(
     api: Api, client: Client, proxy: FaultProxy, namespace, tmp_path, simulated_node
 ):
     flavour = in_namespace(KIAGNOSE, namespace, "q:1")
-    async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
+    async with installed_operator(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
         await api.create(PATH, a_quintet(flavour))
-        quintet = await settled(client)
+        quintet = await wait_until_settled(client)
         assert [each.name for each in quintet.status.components] == ["checkup"]
-        assert await owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]
-        await wanted(api, controllers=["checkup", "jsonserver"])
-        await with_condition(client, "Degraded", "True", "UnknownController")
-        assert await owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]
+        assert await list_owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]
+        await apply_quintet(api, controllers=["checkup", "jsonserver"])
+        await wait_for_condition(client, "Degraded", "True", "UnknownController")
+        assert await list_owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]

@@ -1,4 +1,4 @@
-"""Definitions on a real API server: which change the operator refuses, how it says so, what it keeps."""
+"""CRDs on a real API server: which changes the operator rejects, what it reports and what it keeps."""
 
 import copy
 from collections.abc import AsyncIterator
@@ -13,14 +13,14 @@ from kit.faults.proxy import FaultProxy
 from kit.kinds.jsonservers import ROOT
 from kit.kinds.suite import (
     a_flavour,
-    prepared,
-    put_definition,
-    settled,
+    apply_quintet,
+    installed_operator,
     suite_operator,
-    wanted,
-    with_condition,
+    update_crd,
+    wait_for_condition,
+    wait_until_settled,
 )
-from kit.manifests.released_crds import released
+from kit.manifests.released_crds import released_crds
 from quintet.kube.client import Client
 from quintet.manifests.installation import Flavour
 
@@ -38,112 +38,113 @@ def flavour(namespace) -> Flavour:
 async def operator(
     api: Api, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
 ) -> AsyncIterator[None]:
-    async with prepared(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
+    async with installed_operator(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
         yield
 
 
 @pytest.fixture
 async def spec(operator, api: Api, client: Client):
-    """What the operator made of the definition of Checkups; it is so again afterwards."""
-    await wanted(api, controllers=["checkup"])
-    await settled(client)
+    """The spec of the Checkup CRD as the operator applied it, restored afterwards."""
+    await apply_quintet(api, controllers=["checkup"])
+    await wait_until_settled(client)
     made = (await api.get(CHECKUPS))["spec"]
     yield copy.deepcopy(made)
-    await put_definition(api, CHECKUPS, made)
+    await update_crd(api, CHECKUPS, made)
 
 
-def of_spec(spec):
+def spec_schema(spec):
     return spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
-def longer_image(spec) -> None:
-    of_spec(spec)["properties"]["image"]["maxLength"] = 1024
+def allow_longer_image(spec) -> None:
+    spec_schema(spec)["properties"]["image"]["maxLength"] = 1024
 
 
-def an_optional_account(spec) -> None:
-    of_spec(spec)["required"].remove("serviceAccountName")
+def make_account_optional(spec) -> None:
+    spec_schema(spec)["required"].remove("serviceAccountName")
 
 
-def a_newer_version(spec) -> None:
+def add_newer_version(spec) -> None:
     spec["versions"].append({**copy.deepcopy(spec["versions"][0]), "name": "v1beta1", "storage": False})
 
 
-def free_parts(spec) -> None:
-    of_spec(spec)["x-kubernetes-preserve-unknown-fields"] = True
+def preserve_unknown_fields(spec) -> None:
+    spec_schema(spec)["x-kubernetes-preserve-unknown-fields"] = True
 
 
 UNSAFE = [
-    (longer_image, "versions[v1alpha1].schema.spec.image: maxLength is tightened from 1024 to 512"),
-    (an_optional_account, "versions[v1alpha1].schema.spec.serviceAccountName: the field is now required"),
-    (a_newer_version, "versions[v1beta1]: is removed"),
-    (free_parts, "versions[v1alpha1].schema.spec: fields that it does not name are no longer kept"),
+    (allow_longer_image, "versions[v1alpha1].schema.spec.image: maxLength is tightened from 1024 to 512"),
+    (make_account_optional, "versions[v1alpha1].schema.spec.serviceAccountName: the field is now required"),
+    (add_newer_version, "versions[v1beta1]: is removed"),
+    (
+        preserve_unknown_fields,
+        "versions[v1alpha1].schema.spec: fields that it does not name are no longer kept",
+    ),
 ]
 
 
-async def test_crd_that_allows_more_than_ours_is_kept_with_reason(
-    spec, api: Api, client: Client
-):
+async def test_crd_that_allows_more_than_ours_is_kept_with_reason(spec, api: Api, client: Client):
     for change, want in UNSAFE:
         changed = copy.deepcopy(spec)
         change(changed)
-        await put_definition(api, CHECKUPS, changed)
+        await update_crd(api, CHECKUPS, changed)
         before = (await api.get(CHECKUPS))["spec"]
 
-        async def said(want=want) -> None:
-            quintet = await with_condition(client, "Degraded", "True", "UnsafeDefinition", within=5)
+        async def assert_reported(want=want) -> None:
+            quintet = await wait_for_condition(client, "Degraded", "True", "UnsafeDefinition", within=5)
             (found,) = [each.message for each in quintet.status.conditions if each.type == "Degraded"]
             assert found == (
                 "the definition of checkups.kiagnose.io is not changed, because objects could break: "
                 f"{want}. {NEXT_STEP}"
             )
 
-        # Until then it may speak of the change before.
-        await eventually(said, within=120)
+        # Until then the status may describe the previous change.
+        await eventually(assert_reported, within=120)
         assert (await api.get(CHECKUPS))["spec"] == before
 
 
 async def test_crd_that_allows_less_than_ours_is_replaced(spec, api: Api, client: Client):
-    of_spec(spec)["properties"]["image"]["maxLength"] = 100
-    await put_definition(api, CHECKUPS, spec)
+    spec_schema(spec)["properties"]["image"]["maxLength"] = 100
+    await update_crd(api, CHECKUPS, spec)
 
-    async def replaced() -> None:
+    async def assert_replaced() -> None:
         live = await api.get(CHECKUPS)
-        assert of_spec(live["spec"])["properties"]["image"]["maxLength"] == 512
+        assert spec_schema(live["spec"])["properties"]["image"]["maxLength"] == 512
 
-    await eventually(replaced, within=120)
-    await with_condition(client, "Degraded", "False")
+    await eventually(assert_replaced, within=120)
+    await wait_for_condition(client, "Degraded", "False")
 
 
 async def test_crd_version_with_stored_objects_is_not_removed(spec, api: Api, client: Client):
-    a_newer_version(spec)
+    add_newer_version(spec)
     old, new = spec["versions"]
     old["storage"], new["storage"] = False, True
-    await put_definition(api, CHECKUPS, spec)
+    await update_crd(api, CHECKUPS, spec)
     old["storage"], new["storage"] = True, False
     new["served"] = False
-    await put_definition(api, CHECKUPS, spec)
+    await update_crd(api, CHECKUPS, spec)
 
-    async def said() -> None:
-        quintet = await with_condition(client, "Degraded", "True", "UnsafeDefinition", within=5)
+    async def assert_reported() -> None:
+        quintet = await wait_for_condition(client, "Degraded", "True", "UnsafeDefinition", within=5)
         (found,) = [each.message for each in quintet.status.conditions if each.type == "Degraded"]
         want = (
             "versions[v1beta1]: is removed, and status.storedVersions says that objects may be stored in it"
         )
         assert want in found
 
-    await eventually(said, within=120)
-    # As an administrator does once no object is stored so any more.
+    await eventually(assert_reported, within=120)
+    # As an administrator does after storage migration.
     await api.merge(f"{CHECKUPS}/status", {"status": {"storedVersions": ["v1alpha1"]}})
 
-    async def gone() -> None:
+    async def assert_gone() -> None:
         names = [version["name"] for version in (await api.get(CHECKUPS))["spec"]["versions"]]
         assert names == ["v1alpha1"]
 
-    await eventually(gone, within=120)
-    await with_condition(client, "Degraded", "False")
+    await eventually(assert_gone, within=120)
+    await wait_for_condition(client, "Degraded", "False")
 
 
-@pytest.mark.parametrize("version", released())
+@pytest.mark.parametrize("version", released_crds())
 async def test_crds_of_release_are_upgraded_and_objects_stay_valid(
     api: Api,
     client: Client,
@@ -154,28 +155,28 @@ async def test_crds_of_release_are_upgraded_and_objects_stay_valid(
     namespace,
     version,
 ):
-    """Descriptions are not in the record, so every definition differs and is applied."""
-    async with prepared(api, flavour) as token:
-        definitions = released()[version]
+    """The record has no descriptions, so every CRD differs and is applied."""
+    async with installed_operator(api, flavour) as token:
+        definitions = released_crds()[version]
         for name, body in definitions.items():
             await api.apply(f"{CRDS}/{name}", body, manager="quintet", force=True)
         stored = {}
-        for path, body in samples(definitions, namespace):
+        for path, body in sample_objects(definitions, namespace):
             create = partial(api.create, path, body, fieldValidation="Strict")
             stored[f"{path}/{body['metadata']['name']}"] = await eventually(create, within=60)
         assert len({body["kind"] for body in stored.values()}) >= 6, stored
         async with suite_operator(proxy, token, tmp_path, flavour):
-            await wanted(api)
-            await settled(client)
-            await with_condition(client, "Degraded", "False")
+            await apply_quintet(api)
+            await wait_until_settled(client)
+            await wait_for_condition(client, "Degraded", "False")
             for path, before in stored.items():
                 after = await api.get(path)
                 assert after["spec"] == before["spec"], path
                 await api.update(path, after, dryRun="All", fieldValidation="Strict")
 
 
-def samples(definitions, namespace: str):
-    """The samples of our kinds, each with the path of its collection."""
+def sample_objects(definitions, namespace: str):
+    """Return the samples of our kinds with the path of their collection."""
     plurals = {
         (each["spec"]["group"], each["spec"]["names"]["kind"]): each["spec"]["names"]["plural"]
         for each in definitions.values()

@@ -1,7 +1,6 @@
-"""`quintet validate` against a real API server: what it passes is stored, what it refuses is refused.
+"""`quintet validate` accepts and rejects the same objects as a real API server.
 
-Objects are samples with some value changed at random. The webhooks are not asked here: they and `validate`
-share their functions.
+The objects are samples with random changes. Webhooks are not called: they share their functions with `validate`.
 """
 
 import copy
@@ -14,7 +13,7 @@ import pytest
 import yaml
 
 from kit.cluster.api import Api, RefusedError
-from kit.cluster.control_plane import definitions_served
+from kit.cluster.control_plane import wait_for_crds
 from quintet.apis.structural import mistakes
 from quintet.cli.documents import Document
 from quintet.cli.rules import RULES
@@ -28,7 +27,7 @@ VALUES: tuple[Any, ...] = (
 FEW, MANY = 40, 200
 
 
-def samples() -> Iterator[Any]:
+def sample_objects() -> Iterator[Any]:
     files = sorted((ROOT / "config/samples").glob("*.yaml"))
     for file in files:
         for number, body in enumerate(filter(None, yaml.safe_load_all(file.read_text()))):
@@ -37,21 +36,21 @@ def samples() -> Iterator[Any]:
                 yield pytest.param(body, id=f"{file.stem}-{number}")
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where something can be changed: every value, and a new field beside it."""
+def changeable_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value and of a new field in each object."""
     yield path
     if isinstance(value, dict):
         yield (*path, "another")
         for name, child in value.items():
-            yield from places(child, (*path, name))
+            yield from changeable_paths(child, (*path, name))
     elif isinstance(value, list):
         for index, child in enumerate(value):
-            yield from places(child, (*path, index))
+            yield from changeable_paths(child, (*path, index))
 
 
-def changed(body: Any, chance: random.Random) -> Any:
+def with_change(body: Any, chance: random.Random) -> Any:
     made = copy.deepcopy(body)
-    *way, last = chance.choice([path for path in places(made["spec"], ("spec",)) if len(path) > 1])
+    *way, last = chance.choice([path for path in changeable_paths(made["spec"], ("spec",)) if len(path) > 1])
     target = made
     for step in way:
         target = target[step]
@@ -67,11 +66,11 @@ async def kinds(cluster):
     done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "config/crd"))
     assert done.returncode == 0, done.stderr
 
-    await definitions_served(cluster)
+    await wait_for_crds(cluster)
 
 
-async def refusal(api: Api, path: str, body: Any) -> str:
-    """What the API server says against an object; empty if it would store it."""
+async def find_rejection(api: Api, path: str, body: Any) -> str:
+    """Return the API server's rejection of an object, or nothing."""
     try:
         await api.create(path, body, dryRun="All", fieldValidation="Strict")
     except RefusedError as error:
@@ -79,7 +78,7 @@ async def refusal(api: Api, path: str, body: Any) -> str:
     return ""
 
 
-@pytest.mark.parametrize("body", list(samples()))
+@pytest.mark.parametrize("body", list(sample_objects()))
 @pytest.mark.parametrize(
     "changes",
     [pytest.param(FEW, id="some"), pytest.param(MANY, id="many", marks=pytest.mark.exhaustive)],
@@ -88,12 +87,12 @@ async def test_validate_command_and_api_server_reject_same_objects(body, changes
     kind = body["apiVersion"], body["kind"]
     schema, admission = parts(*kind)
     path = admission.resource.path(namespace)
-    assert await refusal(api, path, body) == ""
+    assert await find_rejection(api, path, body) == ""
     chance = random.Random(str(kind))
     disagreements = []
     for _ in range(changes):
-        made = changed(body, chance)
-        said = await refusal(api, path, made)
+        made = with_change(body, chance)
+        said = await find_rejection(api, path, made)
         ours = judged(Document("f", 1, made), namespace).errors
         if said and not ours:
             disagreements.append(f"refused by the server alone: {made['spec']}: {said}")

@@ -1,4 +1,4 @@
-"""What `runtime.watch` promises, on the real API server, with the fault proxy in between."""
+"""`runtime.watch` on a real API server behind the fault proxy."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from kit.clock import FastClock
-from kit.cluster.client import a_config_map, connected
+from kit.cluster.client import a_config_map, connect
 from kit.eventually import eventually
 from kit.faults.proxy import Answer, CutMidLine, FaultProxy, GoneEvent, Refuse, Request, Stall, matching
 from kit.kinds.widgets import CONFIG_MAPS, WIDGETS, Widget, a_widget, widget_operator
@@ -26,7 +26,7 @@ IMPATIENT = Patience(stall=1.5, first_retry=0.05, last_retry=0.5)
 
 
 class Watched:
-    """A store that a watch keeps up to date, and all the changes that it told of."""
+    """A store that a watch keeps up to date, and all of its notifications."""
 
     def __init__(self, store: Store[Object], watch: Watch[Object]) -> None:
         self.store = store
@@ -50,7 +50,7 @@ class Watched:
 
 
 @contextlib.asynccontextmanager
-async def watching(
+async def run_watch(
     client: Client,
     namespace: str,
     patience: Patience = PATIENT,
@@ -74,20 +74,20 @@ async def watching(
 
 @pytest.fixture
 async def through_proxy(proxy: FaultProxy, tmp_path) -> AsyncIterator[Client]:
-    async with connected(proxy.write_kubeconfig(tmp_path)) as client:
+    async with connect(proxy.write_kubeconfig(tmp_path)) as client:
         yield client
 
 
-async def make(client: Client, namespace: str, *names: str) -> None:
+async def create_configmaps(client: Client, namespace: str, *names: str) -> None:
     for name in names:
         await client.create(CONFIG_MAPS, a_config_map(name), Object, namespace=namespace)
 
 
 async def test_one_request_lists_and_watches(client, through_proxy, proxy, namespace):
-    await make(client, namespace, "a", "b")
-    async with watching(through_proxy, namespace, labels="!theirs") as watched:
+    await create_configmaps(client, namespace, "a", "b")
+    async with run_watch(through_proxy, namespace, labels="!theirs") as watched:
         await watched.shows("a", "b")
-        await make(client, namespace, "c")
+        await create_configmaps(client, namespace, "c")
         await watched.shows("a", "b", "c")
     requests = proxy.trace.requests()
     assert [exchange.request.verb for exchange in requests] == ["watch"], f"\n{proxy.trace}"
@@ -99,17 +99,15 @@ async def test_one_request_lists_and_watches(client, through_proxy, proxy, names
     [
         pytest.param(Answer(422, "Invalid"), id="the feature is off"),
         pytest.param(Answer(400, "BadRequest"), id="the parameter is unknown"),
-        pytest.param(Answer(500, "InternalError"), id="etcd is too old for it"),
+        pytest.param(Answer(500, "InternalError"), id="etcd does not support it"),
     ],
 )
-async def test_server_without_watch_list_is_listed_in_pages(
-    client, through_proxy, proxy, namespace, refusal
-):
+async def test_server_without_watch_list_is_listed_in_pages(client, through_proxy, proxy, namespace, refusal):
     proxy.inject(refusal, when=lambda request: "sendInitialEvents" in request.query, times=None)
-    await make(client, namespace, "a", "b")
-    async with watching(through_proxy, namespace) as watched:
+    await create_configmaps(client, namespace, "a", "b")
+    async with run_watch(through_proxy, namespace) as watched:
         await watched.shows("a", "b")
-        await make(client, namespace, "c")
+        await create_configmaps(client, namespace, "c")
         await watched.shows("a", "b", "c")
     assert proxy.trace.requests(matching("list", "configmaps")), f"\n{proxy.trace}"
 
@@ -119,22 +117,20 @@ async def test_server_without_watch_list_is_listed_in_pages(
     [
         pytest.param(Refuse(), id="the connection is reset"),
         pytest.param(CutMidLine(), id="the connection is cut in the middle of a line"),
-        pytest.param(Stall(), id="the connection falls silent without a word"),
+        pytest.param(Stall(), id="the connection stalls"),
         pytest.param(GoneEvent(), id="the version is too old"),
     ],
 )
-async def test_no_change_is_missed_when_connection_fails(
-    client, through_proxy, proxy, namespace, fault
-):
-    await make(client, namespace, "stays", "goes", "changes")
+async def test_no_change_is_missed_when_connection_fails(client, through_proxy, proxy, namespace, fault):
+    await create_configmaps(client, namespace, "stays", "goes", "changes")
     patience = IMPATIENT if isinstance(fault, Stall) else PATIENT
-    async with watching(through_proxy, namespace, patience) as watched:
+    async with run_watch(through_proxy, namespace, patience) as watched:
         await watched.shows("stays", "goes", "changes")
         already = len(watched.changes)
         proxy.disturb(fault, matching("watch", "configmaps"))
         await client.delete(CONFIG_MAPS, ObjectKey(namespace, "goes"))
         await client.patch(CONFIG_MAPS, ObjectKey(namespace, "changes"), {"data": {"x": "y"}}, Object)
-        await make(client, namespace, "comes")
+        await create_configmaps(client, namespace, "comes")
         await watched.shows("stays", "changes", "comes")
         if isinstance(fault, Stall):
             fault.release()
@@ -143,12 +139,12 @@ async def test_no_change_is_missed_when_connection_fails(
 
 
 async def test_broken_watch_resumes_without_new_list(client, through_proxy, proxy, namespace):
-    await make(client, namespace, "a")
-    async with watching(through_proxy, namespace) as watched:
+    await create_configmaps(client, namespace, "a")
+    async with run_watch(through_proxy, namespace) as watched:
         await watched.shows("a")
         mark = proxy.trace.mark()
         proxy.disturb(Refuse(), matching("watch", "configmaps"))
-        await make(client, namespace, "b")
+        await create_configmaps(client, namespace, "b")
         await watched.shows("a", "b")
     again = proxy.trace.requests(since=mark)
     assert [exchange.request.verb for exchange in again] == ["watch"], f"\n{proxy.trace}"
@@ -157,10 +153,10 @@ async def test_broken_watch_resumes_without_new_list(client, through_proxy, prox
 
 
 async def test_incomplete_list_does_not_count_as_synced(client, through_proxy, proxy, namespace):
-    """Otherwise a key would be decided on although the cache still lacks our own last write for it."""
-    await make(client, namespace, "early", "late")
-    # What Kubernetes puts into every namespace, at a time of its own, would be seen as well.
-    async with watching(through_proxy, namespace, fields="metadata.name!=kube-root-ca.crt") as watched:
+    """Otherwise an object could be reconciled while the cache lacks our own last write."""
+    await create_configmaps(client, namespace, "early", "late")
+    # Excludes the ConfigMap that Kubernetes creates in every namespace at some time.
+    async with run_watch(through_proxy, namespace, fields="metadata.name!=kube-root-ca.crt") as watched:
         before = watched.store.version
         held = proxy.hold("configmaps", name="late")
         proxy.inject(Answer(410, "Expired"), when=lambda request: "sendInitialEvents" not in request.query)
@@ -168,61 +164,59 @@ async def test_incomplete_list_does_not_count_as_synced(client, through_proxy, p
         await client.patch(CONFIG_MAPS, ObjectKey(namespace, "late"), {"data": {"x": "y"}}, Object)
         changed = await client.patch(CONFIG_MAPS, ObjectKey(namespace, "early"), {"data": {"x": "y"}}, Object)
 
-        def half() -> None:
+        def assert_incomplete() -> None:
             early = watched.store.get(ObjectKey(namespace, "early"))
             assert early is not None
             assert early.version == changed.version
 
-        await eventually(half)
+        await eventually(assert_incomplete)
         assert watched.store.version == before, "a part of a list was taken for the whole"
         held.release()
 
-        def whole() -> None:
+        def assert_complete() -> None:
             assert watched.store.version >= changed.version
 
-        await eventually(whole)
+        await eventually(assert_complete)
 
 
-async def test_bookmarks_advance_resume_version(
-    client, through_proxy, proxy, namespace
-):
-    # The server ends a watch of a few seconds with a bookmark two seconds before.
+async def test_bookmarks_advance_resume_version(client, through_proxy, proxy, namespace):
+    # The server sends a bookmark two seconds before it ends a short watch.
     patience = Patience(server_timeout=4.0, stall=60.0, first_retry=0.05)
-    async with watching(through_proxy, namespace, patience, labels="mine=yes"):
+    async with run_watch(through_proxy, namespace, patience, labels="mine=yes"):
         for number in range(5):
-            await make(client, namespace, f"other-{number}")
+            await create_configmaps(client, namespace, f"other-{number}")
         last = (await client.get(CONFIG_MAPS, ObjectKey(namespace, "other-4"), Object)).version
 
         def past_it(request: Request) -> bool:
             return "sendInitialEvents" not in request.query and int(request.query["resourceVersion"]) >= last
 
-        # A bookmark from before the last of them leads to a watch that ends with another one.
+        # A bookmark older than the last change leads to a watch that ends with another one.
         await proxy.wait_for(past_it, within=60)
 
 
 async def test_watch_is_dead_only_after_long_silence(through_proxy, proxy, namespace):
     patience = Patience(stall=1.0, first_retry=0.05, last_retry=0.1, dead=30.0)
     clock = FastClock()
-    async with watching(through_proxy, namespace, patience, clock) as watched:
+    async with run_watch(through_proxy, namespace, patience, clock) as watched:
 
-        def alive() -> None:
+        def assert_alive() -> None:
             assert watched.watch.alive
 
-        await eventually(alive)
+        await eventually(assert_alive)
         async with proxy.outage() as outage:
             await outage.hit()
             assert watched.watch.alive, "not after the first refusal"
 
-            def dead() -> None:
+            def assert_dead() -> None:
                 assert not watched.watch.alive
 
             with clock.running_fast():
-                await eventually(dead)
-        await eventually(alive)
+                await eventually(assert_dead)
+        await eventually(assert_alive)
 
 
-class NotedSleeps(SystemClock):
-    """Real time, except that nobody waits: what was asked for is written down."""
+class RecordedSleeps(SystemClock):
+    """A clock whose sleeps return at once and are recorded."""
 
     def __init__(self) -> None:
         self.sleeps: list[float] = []
@@ -232,16 +226,14 @@ class NotedSleeps(SystemClock):
         await asyncio.sleep(0.001)
 
 
-async def test_retries_during_outage_slow_down_to_a_few_seconds(
-    through_proxy, proxy, namespace
-):
-    clock = NotedSleeps()
-    async with watching(through_proxy, namespace, Patience(), clock=clock), proxy.outage():
+async def test_retries_during_outage_slow_down_to_a_few_seconds(through_proxy, proxy, namespace):
+    clock = RecordedSleeps()
+    async with run_watch(through_proxy, namespace, Patience(), clock=clock), proxy.outage():
 
-        def enough() -> None:
+        def assert_enough() -> None:
             assert len(clock.sleeps) >= 10
 
-        await eventually(enough)
+        await eventually(assert_enough)
     for number, pause in enumerate(clock.sleeps[:10]):
         want = min(Patience().unreachable_retry, 2**number)
         assert want / 2 <= pause <= want, clock.sleeps
@@ -255,25 +247,25 @@ async def test_object_that_cannot_be_decoded_is_reported_and_others_are_served(
     async with widget_operator(cluster.kubeconfig, namespace=namespace):
         await widgets.create(WIDGETS, a_widget("good"), Object, namespace=namespace)
 
-        async def served(key: ObjectKey = good) -> None:
+        async def assert_served(key: ObjectKey = good) -> None:
             assert (await widgets.get(WIDGETS, key, Widget)).status.message == "as wanted"
 
-        await eventually(served)
+        await eventually(assert_served)
 
-        async def told() -> None:
+        async def assert_reported() -> None:
             text = cluster.kubectl("describe", "widget", "bad", "-n", namespace).stdout
             assert "DecodeFailed" in text, text
             assert "Expected `int`, got `str` - at `$.spec.replicas`" in text, text
 
-        await eventually(told)
+        await eventually(assert_reported)
         await widgets.patch(WIDGETS, bad, {"spec": {"replicas": 3}}, Object)
-        await eventually(lambda: served(bad))
+        await eventually(lambda: assert_served(bad))
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.exhaustive)])
 async def test_cached_object_uses_less_than_1500_bytes(count, client, namespace, cluster):
-    """Listed, then watched: the memory of the cache alone, counted by the allocator."""
+    """The memory of the cache alone, after a list and a watch."""
     gate = asyncio.Semaphore(16)
 
     async def make_one(number: int) -> None:
@@ -286,19 +278,19 @@ async def test_cached_object_uses_less_than_1500_bytes(count, client, namespace,
     gc.collect()
     tracemalloc.start()
     try:
-        # What is loaded only once is not counted, nor is the connection with its buffers.
-        async with connected(cluster.kubeconfig) as own, watching(own, f"{namespace}-none"):
+        # Excludes one-time imports and the connection's buffers.
+        async with connect(cluster.kubeconfig) as own, run_watch(own, f"{namespace}-none"):
             pass
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
-        async with connected(cluster.kubeconfig) as own, watching(own, namespace) as watched:
+        async with connect(cluster.kubeconfig) as own, run_watch(own, namespace) as watched:
             assert len(watched.store) >= count
-            await make(client, namespace, "one-more")
+            await create_configmaps(client, namespace, "one-more")
 
-            def seen() -> None:
+            def assert_seen() -> None:
                 assert "one-more" in watched.names()
 
-            await eventually(seen)
+            await eventually(assert_seen)
         gc.collect()
         each = (tracemalloc.get_traced_memory()[0] - before) / count
     finally:

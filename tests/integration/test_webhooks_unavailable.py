@@ -1,4 +1,4 @@
-"""What a process on a developer's machine leaves behind when it dies, and that a new one heals it."""
+"""Webhooks of a process on a developer's machine that died, and their repair by a new process."""
 
 from kit.cli.quintet import apply, run_with_webhooks, with_webhooks
 from kit.kinds.jsonservers import a_jsonserver, install
@@ -19,7 +19,7 @@ async def test_webhooks_of_dead_process_block_only_jsonservers_until_restart(
         unrelated = apply(cluster, namespace, other)
         deleted = cluster.kubectl("delete", "js", "app-before", "-n", namespace, "--wait=false")
     finally:
-        # Also takes away what the first one left: otherwise no later test could make a JsonServer.
+        # Also removes the registration of the first process, which would block later tests.
         program.kill()
         async with with_webhooks(cluster.kubeconfig, "jsonserver"):
             after = apply(cluster, namespace, a_jsonserver("app-after"))

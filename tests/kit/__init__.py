@@ -1,1 +1,1 @@
-"""What the tests are made of: a real control plane, patience, and a proxy that causes trouble."""
+"""Shared test code: a real control plane, builders, wait functions and a fault proxy."""

@@ -1,4 +1,4 @@
-"""Something that goes on beside a test for as long as the test needs it."""
+"""Work that runs in the background of a test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -7,8 +7,8 @@ from typing import Any
 
 
 @asynccontextmanager
-async def meanwhile(*works: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
-    """Let these go on while inside, and end them; how they end says nothing about the test."""
+async def run_in_background(*works: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """Run coroutines while inside, then cancel them; their results and errors are ignored."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         yield

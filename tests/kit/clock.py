@@ -1,4 +1,4 @@
-"""Clocks for tests: one that stands still until a test moves it, one that can be in a hurry."""
+"""Clocks for tests: one that a test moves, and one that can run fast."""
 
 import asyncio
 import heapq
@@ -19,7 +19,7 @@ class _Timer:
 
 
 class VirtualClock:
-    """A `quintet.clock.Clock` moved by hand; everything due on the way happens in order."""
+    """A `quintet.clock.Clock` that a test moves; timers that become due fire in order."""
 
     def __init__(self) -> None:
         self.elapsed = 0.0
@@ -43,7 +43,7 @@ class VirtualClock:
         await future
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and everybody act on it."""
+        """Move the clock forward and let tasks run after every timer."""
         target = self.elapsed + seconds
         await settle()
         while self._timers and self._timers[0][0] <= target:
@@ -56,15 +56,15 @@ class VirtualClock:
 
 
 async def settle() -> None:
-    """Let every task that can go on do so."""
+    """Let every runnable task run."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class FastClock(SystemClock):
-    """Real time, which a test can let pass many times as fast: requeues and back-off then take no time.
+    """The system clock, which a test can speed up so that requeues and back-off take no real time.
 
-    Only what takes its time from this clock is in a hurry; servers and kubelets are not.
+    Only code that uses this clock runs fast; API servers and kubelets do not.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class FastClock(SystemClock):
 
     @contextmanager
     def running_fast(self, speed: float = 30.0) -> Iterator[None]:
-        """Let time pass so many times as fast inside, also for those who wait already."""
+        """Multiply the clock's speed while inside, also for timers that are already set."""
         self._set_speed(speed)
         try:
             yield

@@ -1,8 +1,7 @@
-"""Waiting for a state instead of for a time.
+"""Wait functions that poll until a state is reached.
 
-Every test that waits does it here. `eventually` polls a probe that asserts or returns
-a value; `eventually_true` polls one that returns a truth value. When time runs out the
-failure shows what was seen last, not only that time ran out.
+`eventually` polls a probe that asserts or returns a value; `eventually_true` polls one that returns a truth value.
+A timeout error shows the last state.
 """
 
 import asyncio
@@ -17,12 +16,12 @@ T = TypeVar("T")
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
 
-# `pytest.raises` that met no error raises what is no Exception: within a probe it means "not yet" all the same.
+# `pytest.raises` without an error raises no Exception; in a probe it means "not yet".
 NOT_YET = (Exception, pytest.fail.Exception)
 
 
 class NotInTimeError(AssertionError):
-    """The state did not come; says what was there instead."""
+    """The expected state was not reached in time; the message shows the last state."""
 
 
 @overload
@@ -68,7 +67,7 @@ async def eventually_true(probe: Callable[[], T], *, within: float = 60.0) -> T:
 
 
 async def eventually_true(probe: Callable[[], Any], *, within: float = 60.0) -> Any:
-    """Call `probe` until what it returns is true, and give that back."""
+    """Call `probe` until it returns a true value, and return that value."""
 
     async def assert_true() -> Any:
         seen = await _call(probe)

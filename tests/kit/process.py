@@ -1,4 +1,4 @@
-"""Programs of their own, that can be killed, frozen and started again."""
+"""Processes that tests start, kill and freeze."""
 
 import asyncio
 import ctypes
@@ -11,13 +11,13 @@ _libc = ctypes.CDLL(None)
 
 
 def end_with_parent() -> None:
-    """Have the kernel kill this process when the test process dies, where it can (Linux)."""
+    """Ask the kernel to kill this process when the test process dies (Linux only)."""
     if hasattr(_libc, "prctl"):
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Program:
-    """A program and what it logs; `start` again after it was killed."""
+    """A process and its log; it can be started again after it was killed."""
 
     def __init__(self, *argv: str, environment: Mapping[str, str] | None = None) -> None:
         self._argv = argv
@@ -27,7 +27,7 @@ class Program:
         self._reader: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin, or begin again."""
+        """Start or restart the process."""
         await self.ended()
         self._process = await asyncio.create_subprocess_exec(
             *self._argv,
@@ -47,7 +47,7 @@ class Program:
         return self._process.pid
 
     def signal(self, number: int) -> None:
-        """Send a signal to this very process."""
+        """Send a signal to the process."""
         if self._process is not None and self.running:
             self._process.send_signal(number)
 
@@ -55,11 +55,11 @@ class Program:
         self.signal(signal.SIGKILL)
 
     async def ended(self) -> int | None:
-        """Wait for the end of the process; its exit code."""
+        """Wait for the process to end and return its exit code."""
         if self._process is None or self._reader is None:
             return None
         await self._process.wait()
-        # Whoever stops waiting must not stop the reader with it: somebody else may wait as well.
+        # A cancelled waiter must not cancel the reader: others may wait too.
         await asyncio.wait([self._reader])
         return self._process.returncode
 

@@ -1,6 +1,6 @@
 """Fixtures of the packaging tests: real tools, built once per user from the modules in `tools`.
 
-Where there is no Go, or a module cannot be had, the tests that need the tool are skipped and say why.
+Tests whose tool cannot be built, for example without Go, are skipped with the reason.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ TOOLS = Path(__file__).parent / "tools"
 TAGS = {
     "olm": "containers_image_openpgp",
     "opm": "containers_image_openpgp",
-    # Where Prometheus finds its targets does not matter here, and is most of what there is to build.
+    # Service discovery is not needed here and is most of the build.
     "promtool": "remove_all_sd",
 }
-# Tool → the module whose definitions it needs beside it, and where they are in there.
+# Tool → the module with the CRDs that it needs, and their folder.
 DEFINITIONS = {"olm": ("github.com/operator-framework/api", "crds")}
 IS_ROOT = platform.system() == "Linux" and os.geteuid() == 0
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -39,7 +39,7 @@ _missing: dict[str, str] = {}
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Build before the first test: a cold build takes longer than any test may."""
+    """Build the tools before the first test: a cold build takes longer than a test may."""
     if session.config.option.collectonly:
         return
     for folder in sorted(TOOLS.iterdir()):
@@ -49,7 +49,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build what a node needs, if one is needed; where none can run, skip with the reason."""
+    """Build the node's programs if a test needs a node; skip these tests where no node can run."""
     for_node = [item for item in session.items if item.get_closest_marker("node")]
     if not IS_ROOT:
         for item in for_node:
@@ -102,7 +102,7 @@ def _compile(go: str, name: str, target: Path) -> None:
 
 @pytest.fixture(scope="session")
 def program() -> Callable[[str], Path]:
-    """Where a tool is, by its name."""
+    """Return the path of a tool by its name."""
 
     def of(name: str) -> Path:
         if name in _missing:
@@ -114,7 +114,7 @@ def program() -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def tool(program: Callable[[str], Path]) -> Callable[[str], Run]:
-    """Call a tool by its name."""
+    """Run a tool by its name."""
 
     def of(name: str) -> Run:
         path = str(program(name))
@@ -129,7 +129,7 @@ def tool(program: Callable[[str], Path]) -> Callable[[str], Run]:
 
 @pytest.fixture(scope="session")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release."""
+    """A folder with a release."""
     from quintet import __version__
 
     folder = tmp_path_factory.mktemp("dist")
@@ -139,7 +139,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def helm(tool: Callable[[str], Run], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Helm, which keeps what it remembers out of the home directory."""
+    """Helm with its cache and configuration in a temporary folder."""
     run, home = tool("helm"), tmp_path_factory.mktemp("helm")
     environment = {f"HELM_{name}_HOME": str(home / name) for name in ("CACHE", "CONFIG", "DATA")}
 

@@ -1,6 +1,6 @@
-"""Every object that we ship, make or show has only fields that Kubernetes knows; kube-score looks at them too.
+"""Every object that we ship, create or document has only known fields; kube-score checks them too.
 
-The schemas are those of the running API server and of the definitions in the repository (`kit.manifests.json_schemas`).
+The schemas are those of the running API server and of the CRDs in the repository (`kit.manifests.json_schemas`).
 """
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kit.manifests.json_schemas import LOCATION, of_definition, of_server
+from kit.manifests.json_schemas import LOCATION, schemas_from_crd, schemas_from_openapi
 from quintet import __version__
 from quintet.apis.suite.types import QuintetSpec, Topology
 from quintet.components import COMPONENTS
@@ -21,7 +21,7 @@ ALL = tuple(COMPONENTS.values())
 # Read by kubectl and by Helm, never sent to a server; and kinds of Prometheus' operator, which no server here
 # has a schema of: see test_monitoring.
 LOCAL = ("kustomization.yaml", "Chart.yaml", "values.yaml", "servicemonitor.yaml", "prometheusrule.yaml")
-# What kube-score holds against us, and why it stays so.
+# Findings of kube-score that we accept, with the reason.
 KNOWN = {
     "CPU limit is not set": "a leader that is throttled loses its lease",
     "Ephemeral Storage limit is not set": "only /tmp can be written, and that has a limit of 16 MiB",
@@ -32,8 +32,8 @@ KNOWN = {
 }
 
 
-def shown():
-    """The files in the repository that hold objects."""
+def list_manifests():
+    """Return the manifest files of the repository."""
     folders = ("config", "examples", "bundle/manifests")
     found = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.yaml"))]
     return [path for path in found if path.name not in LOCAL]
@@ -41,7 +41,7 @@ def shown():
 
 @pytest.fixture(scope="session")
 async def schemas(api, tmp_path_factory):
-    """A folder with a schema for every kind of the server, of ours, and of OLM where its tool is here."""
+    """A folder with a schema for every kind of the API server, of ours, and of OLM if its tool is available."""
     folder = tmp_path_factory.mktemp("schemas")
 
     def keep(named):
@@ -50,7 +50,7 @@ async def schemas(api, tmp_path_factory):
 
     for place in (await api.get("/openapi/v3"))["paths"].values():
         path, _, query = place["serverRelativeURL"].partition("?")
-        keep(of_server(await api.get(path, **dict([query.split("=", 1)]))))
+        keep(schemas_from_openapi(await api.get(path, **dict([query.split("=", 1)]))))
     ours = [
         *sorted((ROOT / "config/crd").glob("*.yaml")),
         *sorted((ROOT / "charts/quintet/crds").glob("*.yaml")),
@@ -58,14 +58,14 @@ async def schemas(api, tmp_path_factory):
     for path in ours:
         for body in yaml.safe_load_all(path.read_text()):
             if body["kind"] == "CustomResourceDefinition":
-                keep(of_definition(body))
+                keep(schemas_from_crd(body))
     return folder
 
 
 @pytest.fixture(scope="session")
 def conform(tool, program, schemas):
     for path in sorted((program("olm").parent / "crds").glob("*.yaml")):
-        for name, schema in of_definition(yaml.safe_load(path.read_text())):
+        for name, schema in schemas_from_crd(yaml.safe_load(path.read_text())):
             (schemas / name).write_text(json.dumps(schema))
 
     def check(*paths):
@@ -84,9 +84,9 @@ def conform(tool, program, schemas):
 
 
 def test_every_manifest_in_repository_conforms_to_schema(conform):
-    valid, others = conform(*shown())
+    valid, others = conform(*list_manifests())
     assert others == []
-    assert valid >= len(shown())
+    assert valid >= len(list_manifests())
 
 
 def test_every_manifest_of_release_conforms_to_schema(conform, dist):
@@ -103,7 +103,7 @@ def test_every_manifest_of_release_conforms_to_schema(conform, dist):
 @pytest.mark.parametrize(
     "options",
     [(), ("--set=networkPolicy.enabled=false,operator.replicas=3,image.digest=sha256:abc",)],
-    ids=["as it comes", "with other values"],
+    ids=["default values", "with other values"],
 )
 def test_rendered_chart_conforms_to_schema(conform, helm, tmp_path, options):
     done = helm("template", "quintet", str(ROOT / "charts/quintet"), "--include-crds", *options)
@@ -117,13 +117,13 @@ def test_rendered_chart_conforms_to_schema(conform, helm, tmp_path, options):
 @pytest.mark.parametrize("topology", list(Topology))
 @pytest.mark.parametrize("flavour", [QUINTET, KIAGNOSE], ids=lambda flavour: flavour.name)
 def test_objects_created_by_operator_conform_to_schema(conform, tmp_path, topology, flavour):
-    (tmp_path / "made.yaml").write_text(as_yaml(*made(topology, flavour)))
+    (tmp_path / "made.yaml").write_text(as_yaml(*created_objects(topology, flavour)))
     valid, others = conform(tmp_path / "made.yaml")
     assert others == []
     assert valid > 10
 
 
-def made(topology, flavour=QUINTET):
+def created_objects(topology, flavour=QUINTET):
     return objects(installer(ALL, flavour)(QuintetSpec(topology=topology), {}))
 
 
@@ -139,7 +139,7 @@ def made(topology, flavour=QUINTET):
     ids=lambda each: ".".join(map(str, each)) if isinstance(each, tuple) else "",
 )
 def test_conformance_check_finds_invalid_deployment(conform, tmp_path, place, value):
-    deployment = next(body for body in made(Topology.COMBINED) if body["kind"] == "Deployment")
+    deployment = next(body for body in created_objects(Topology.COMBINED) if body["kind"] == "Deployment")
     *above, last = place
     below = deployment
     for step in above:
@@ -157,8 +157,8 @@ def test_conformance_check_finds_invalid_custom_resource(conform, tmp_path):
     assert conform(tmp_path / "wrong.yaml")[0] == 0
 
 
-def scored(tool, *paths):
-    """What kube-score has to say of files."""
+def run_kube_score(tool, *paths):
+    """Return the findings of kube-score."""
     argv = ("score", "--output-format", "json", "--kubernetes-version", "v1.35", *map(str, paths))
     done = tool("kube-score")(*argv)
     assert done.stdout, done.stderr
@@ -173,10 +173,10 @@ def scored(tool, *paths):
 
 @pytest.mark.parametrize("topology", list(Topology))
 def test_kube_score_finds_only_known_exceptions(tool, dist, tmp_path, topology):
-    (tmp_path / "made.yaml").write_text(as_yaml(*made(topology)))
-    assert scored(tool, tmp_path / "made.yaml", dist / "install.yaml") == set(KNOWN)
+    (tmp_path / "made.yaml").write_text(as_yaml(*created_objects(topology)))
+    assert run_kube_score(tool, tmp_path / "made.yaml", dist / "install.yaml") == set(KNOWN)
 
 
 def test_manager_manifest_without_operator_lacks_only_network_policy(tool):
-    found = scored(tool, ROOT / "config/default/manager.yaml")
+    found = run_kube_score(tool, ROOT / "config/default/manager.yaml")
     assert found - set(KNOWN) == {"The pod does not have a matching NetworkPolicy"}

@@ -1,7 +1,7 @@
-"""Every way to install, on a real node: it installs, works, is upgraded while it is used, and goes again.
+"""Every install method on a real node: install, use, upgrade under load, uninstall.
 
-One way after the other on one cluster. For each of them the states come in the order of the fixtures
-`installed`, `used`, `upgraded`, `removed`; each test looks at one of them. OLM has a file of its own.
+The methods run one after another on one cluster. For each of them the states come in the order of the fixtures
+`installed`, `used`, `upgraded`, `removed`; each test checks one of them. OLM has its own file.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -15,13 +15,21 @@ import pytest
 from e2e.checkups import a_checkup, furnish
 from e2e.place import Place, a_condition
 from e2e.statefulclusters import a_cluster, a_headless_service
-from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, reviewing
+from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, send_reviews
 from kit.cluster.api import Api
 from kit.cluster.control_plane import cluster_with_a_node
 from kit.cluster.inventory import inventory
-from kit.cluster.node_processes import Questions, asking
+from kit.cluster.node_processes import ResponseCounts, send_requests
 from kit.eventually import eventually, eventually_true
-from kit.install.methods import ByCommand, ByCommandWithData, ByFiles, ByHelm, ByKustomize, Way, situation
+from kit.install.methods import (
+    ByCommand,
+    ByCommandWithData,
+    ByFiles,
+    ByHelm,
+    ByKustomize,
+    InstallMethod,
+    describe_cluster,
+)
 from kit.install.versions import NEW_FIELD, Version, next_version, this_version
 from kit.kinds.eventingbackends import a_backend
 from kit.kinds.jsonservers import a_jsonserver
@@ -34,28 +42,28 @@ pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(1800)]
 SHOP = "shop"
 BOOKS = '{"books": [{"id": 1, "title": "One"}]}'
 PATIENCE = 500
-# On a machine that is busy with the upgrade, an answer may come late: that is no gap.
+# Responses may be late on a machine that is busy with the upgrade; that is not a failure.
 PATIENT = {
     "name": "json-server",
     "readinessProbe": {"timeoutSeconds": 30},
     "livenessProbe": {"timeoutSeconds": 30},
 }
 ALL = tuple(COMPONENTS)
-WAYS: dict[str, Callable[[Place, Any], Way]] = {
-    "the command": lambda place, helm: ByCommand(place),
+WAYS: dict[str, Callable[[Place, Any], InstallMethod]] = {
+    "quintet install": lambda place, helm: ByCommand(place),
     "kustomize": lambda place, helm: ByKustomize(place, controllers=ALL),
-    "the files of a release": lambda place, helm: ByFiles(place),
+    "release files": lambda place, helm: ByFiles(place),
     "Helm": lambda place, helm: ByHelm(place, helm=helm()),
-    "the flavour Kiagnose": lambda place, helm: ByKustomize(
+    "Kiagnose flavour": lambda place, helm: ByKustomize(
         place.at(KIAGNOSE.namespace), flavour=KIAGNOSE, controllers=KIAGNOSE.controllers
     ),
-    "the command, with all data": lambda place, helm: ByCommandWithData(place),
+    "quintet uninstall with data": lambda place, helm: ByCommandWithData(place),
 }
 
 
 @dataclass
 class Upgrade:
-    """What was seen while the next version came."""
+    """Observations during the upgrade."""
 
     pods: dict[str, int]
     answers: dict[str, int] = field(default_factory=dict)
@@ -66,10 +74,10 @@ class Upgrade:
 
 
 @dataclass
-class Story:
-    """One way from its beginning to its end."""
+class Installation:
+    """One install method from installation to removal."""
 
-    way: Way
+    way: InstallMethod
     api: Api
     before: Version
     after: Version
@@ -99,7 +107,7 @@ class Story:
         try:
             return await eventually(probe, within=PATIENCE)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{situation(self.way.system)}") from error
+            raise AssertionError(f"{error}\n{describe_cluster(self.way.system)}") from error
 
     def pods(self) -> dict[str, int]:
         """Each pod of users, by name and uid → how often its containers were started again.
@@ -124,7 +132,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def after(own: Cluster) -> Version:
-    """The next version, its image on the node."""
+    """The next version with its image on the node."""
     version = next_version()
     version.load(own)
     return version
@@ -143,22 +151,22 @@ async def installed(
     after: Version,
     dist: Path,
     administrator: Api,
-) -> AsyncIterator[Story]:
-    """Every controller of this version serves."""
+) -> AsyncIterator[Installation]:
+    """Every controller of this version is ready."""
     way = request.param(Place(own, QUINTET.namespace), lambda: request.getfixturevalue("helm"))
-    story = Story(way, administrator, this_version(dist), after, way.system.at(SHOP))
+    story = Installation(way, administrator, this_version(dist), after, way.system.at(SHOP))
     story.found = await inventory(administrator)
     try:
         way.install(story.before)
         await story.settled(story.before.version)
         yield story
     finally:
-        await free(story)  # the next way begins with nothing of this one
+        await remove_everything(story)  # the next method starts without any of its objects
 
 
 @pytest.fixture(scope="module")
-async def used(installed: Story) -> Story:
-    """A user has a JsonServer and a Checkup that work, in a namespace of the strictest kind."""
+async def used(installed: Installation) -> Installation:
+    """A user has a working JsonServer and Checkup in a namespace with restricted pod security."""
     shop = furnish(installed.way.system, SHOP)
     if installed.serves_json:
 
@@ -168,13 +176,13 @@ async def used(installed: Story) -> Story:
         await installed.in_time(accepted)
         shop.wait_for("app-books", "Ready", PATIENCE)
     if "statefulcluster" in installed.way.controllers:
-        await furnish_with_other_kinds(installed)
-    await checked(installed, "before")
+        await create_objects_of_other_kinds(installed)
+    await run_checkup(installed, "before")
     return installed
 
 
-async def furnish_with_other_kinds(story: Story) -> None:
-    """A replica with a volume, a backend with its own server, and a value in somebody's Deployment."""
+async def create_objects_of_other_kinds(story: Installation) -> None:
+    """Create a StatefulCluster with a volume, a backend with its own server, and a CASConfig with a target."""
     shop = story.shop
     policy = {
         "name": "team",
@@ -212,7 +220,7 @@ async def furnish_with_other_kinds(story: Story) -> None:
 
 
 def a_deployment(name: str, labels: dict[str, str]) -> dict[str, Any]:
-    """Without pods: what matters is what is written in it."""
+    """A Deployment without replicas."""
     container = {"name": "main", "image": "quintet.local/json-server:0.17.4"}
     return {
         "apiVersion": "apps/v1",
@@ -226,8 +234,8 @@ def a_deployment(name: str, labels: dict[str, str]) -> dict[str, Any]:
     }
 
 
-async def checked(story: Story, name: str) -> None:
-    """A new Checkup succeeds."""
+async def run_checkup(story: Installation, name: str) -> None:
+    """Create a Checkup and wait until it succeeds."""
 
     def accepted() -> None:
         story.shop.apply(a_checkup(name))
@@ -237,14 +245,14 @@ async def checked(story: Story, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-async def upgraded(used: Story) -> Upgrade:
-    """The next version has come, while somebody asked the JsonServer and somebody else sent objects."""
+async def upgraded(used: Installation) -> Upgrade:
+    """The next version is installed while clients send requests and objects."""
     seen = Upgrade(used.pods())
     with ExitStack() as clients:
-        reviews, questions = await clients_of(used, clients)
+        reviews, questions = await start_clients(used, clients)
         used.way.upgrade(used.after)
         await used.settled(used.after.version)
-        await all_new(used)
+        await wait_for_new_pods(used)
     seen.events = used.shop.kubectl("get", "events")
     if reviews is not None and questions is not None:
         seen.answers, seen.right, seen.wrong = (
@@ -255,8 +263,10 @@ async def upgraded(used: Story) -> Upgrade:
     return seen
 
 
-async def clients_of(story: Story, clients: ExitStack) -> tuple[Reviews | None, Questions | None]:
-    """Those who must not notice anything, once all is well."""
+async def start_clients(
+    story: Installation, clients: ExitStack
+) -> tuple[Reviews | None, ResponseCounts | None]:
+    """Start the clients that must not see an error, and wait until they succeed."""
     if not story.serves_json:
         return None, None
 
@@ -270,14 +280,14 @@ async def clients_of(story: Story, clients: ExitStack) -> tuple[Reviews | None, 
     service = story.shop.get("service", "app-books")["spec"]
     cluster = story.shop.cluster
     address = service["clusterIP"], service["ports"][0]["port"]
-    questions = clients.enter_context(asking(cluster, *address, "/books/1"))
-    reviews = clients.enter_context(reviewing(cluster.kubeconfig, SHOP))
+    questions = clients.enter_context(send_requests(cluster, *address, "/books/1"))
+    reviews = clients.enter_context(send_reviews(cluster.kubeconfig, SHOP))
     await eventually_true(lambda: questions.answers["200"] and reviews.wrong[REFUSED], within=PATIENCE)
     return reviews, questions
 
 
-async def all_new(story: Story) -> None:
-    """Wait until no pod of the version before is left, also none that is on its way out."""
+async def wait_for_new_pods(story: Installation) -> None:
+    """Wait until no pod of the previous version is left, not even a terminating one."""
 
     def probe() -> None:
         pods = story.way.system.get("pods", "", "-l", "app.kubernetes.io/part-of=quintet")["items"]
@@ -288,14 +298,14 @@ async def all_new(story: Story) -> None:
 
 
 @pytest.fixture(scope="module")
-async def removed(used: Story, upgraded: Upgrade) -> Story:
-    """It was uninstalled in the way that belongs to it."""
+async def removed(used: Installation, upgraded: Upgrade) -> Installation:
+    """Quintet was uninstalled with the same method."""
     used.way.uninstall(used.after)
     return used
 
 
-async def free(story: Story) -> None:
-    """Let everything go that is left, also what users made and nobody looks after any more."""
+async def remove_everything(story: Installation) -> None:
+    """Delete everything that is left, including user objects."""
     place = story.way.system
     place.run("delete", "quintets", "quintet", "--ignore-not-found", "--timeout=120s")
     for kind in ("jsonservers", "checkups", "statefulclusters", "eventingbackends", "casconfigs"):
@@ -310,7 +320,7 @@ async def free(story: Story) -> None:
             place.run("delete", kind, key.removeprefix("/"), "--ignore-not-found", "--timeout=120s")
 
 
-async def test_user_objects_work_under_restricted_pod_security(used: Story):
+async def test_user_objects_work_under_restricted_pod_security(used: Installation):
     for namespace in (SHOP, used.way.flavour.namespace):
         labels = used.way.system.get("namespace", namespace)["metadata"]["labels"]
         assert labels["pod-security.kubernetes.io/enforce"] == "restricted", namespace
@@ -318,11 +328,11 @@ async def test_user_objects_work_under_restricted_pod_security(used: Story):
     assert len(used.pods()) == len(kinds), used.pods()
 
 
-async def test_no_request_is_forbidden_after_install(used: Story):
-    assert refusals(used) == []
+async def test_no_request_is_forbidden_after_install(used: Installation):
+    assert forbidden_requests(used) == []
 
 
-async def test_upgrade_reaches_crds_and_workloads(used: Story, upgraded: Upgrade):
+async def test_upgrade_reaches_crds_and_workloads(used: Installation, upgraded: Upgrade):
     if used.serves_json:
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jsonservers.example.com"
         definition = await used.api.get(path)
@@ -332,36 +342,34 @@ async def test_upgrade_reaches_crds_and_workloads(used: Story, upgraded: Upgrade
         (container,) = used.shop.get("deployment", "orders")["spec"]["template"]["spec"]["containers"]
         assert container["env"] == [{"name": "LOG_LEVEL", "value": "debug"}]
         used.shop.kubectl("wait", "evb/bus", "--for=condition=Ready", f"--timeout={PATIENCE}s")
-    await checked(used, "after")
+    await run_checkup(used, "after")
 
 
-async def test_upgrade_causes_no_failed_request_and_no_pod_restart(used: Story, upgraded: Upgrade):
+async def test_upgrade_causes_no_failed_request_and_no_pod_restart(used: Installation, upgraded: Upgrade):
     want = {"200"} if used.serves_json else set()
     assert set(upgraded.answers) == want, f"{upgraded.answers}\n{upgraded.events}"
     assert used.pods() == upgraded.pods, "the same pods, none of them started again"
 
 
-async def test_admission_stays_available_during_upgrade(used: Story, upgraded: Upgrade):
+async def test_admission_stays_available_during_upgrade(used: Installation, upgraded: Upgrade):
     assert set(upgraded.right) == ({TAKEN} if used.serves_json else set()), upgraded.right
     assert set(upgraded.wrong) == ({REFUSED} if used.serves_json else set()), upgraded.wrong
 
 
-async def test_no_request_is_forbidden_after_upgrade(used: Story, upgraded: Upgrade):
-    assert refusals(used) == []
+async def test_no_request_is_forbidden_after_upgrade(used: Installation, upgraded: Upgrade):
+    assert forbidden_requests(used) == []
 
 
-def refusals(story: Story) -> list[str]:
-    """Lines in our logs in which the API server names an account, as it does when it refuses a right."""
+def forbidden_requests(story: Installation) -> list[str]:
+    """Return the log lines in which the API server reports a forbidden request."""
     log = story.way.system.kubectl(
         "logs", "-l", "app.kubernetes.io/part-of=quintet", "--tail=-1", "--prefix", "--max-log-requests=30"
     )
     return [line for line in log.splitlines() if "system:serviceaccount:" in line]
 
 
-async def test_uninstall_leaves_only_crds_and_user_objects(
-    upgraded: Upgrade, removed: Story
-):
-    """Whatever is there afterwards was there before, is a user's, or stays on purpose."""
+async def test_uninstall_leaves_only_crds_and_user_objects(upgraded: Upgrade, removed: Installation):
+    """Each remaining object existed before, belongs to a user or stays on purpose."""
     with_data = isinstance(removed.way, ByCommandWithData)
     kinds = [kind for name in removed.way.controllers for kind in COMPONENTS[name].kinds]
     definitions = {
@@ -376,8 +384,8 @@ async def test_uninstall_leaves_only_crds_and_user_objects(
             for each in there - removed.found
             if f" {SHOP}/" not in each and each != f"namespaces /{SHOP}"
         }
-        assert left - want - OPTIONAL == set(), "left behind"
-        assert want - left == set(), "taken along"
+        assert left - want - OPTIONAL == set(), "unexpected objects left"
+        assert want - left == set(), "expected objects missing"
 
     await removed.in_time(probe)
     if not with_data:
@@ -389,5 +397,5 @@ async def test_uninstall_leaves_only_crds_and_user_objects(
         removed.shop.kubectl("annotate", "jsonserver", "app-books", "seen=yes")
 
 
-# Helm and the command leave the definition of the Quintet, so that the next installation finds it.
+# Helm and `quintet uninstall` keep the Quintet CRD, so that the next installation finds it.
 OPTIONAL = {"customresourcedefinitions.apiextensions.k8s.io /quintets.quintet.dev"}

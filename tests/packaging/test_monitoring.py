@@ -1,6 +1,6 @@
-"""What Prometheus itself says of our alerts and boards: they parse, and alerts come when they should.
+"""Our alerts and dashboards in Prometheus: they parse, and alerts fire when they should.
 
-`promtool` is built from the modules of Prometheus; the series of each test are what processes of ours show.
+`promtool` is built from the modules of Prometheus; the series of each test are those that our processes expose.
 """
 
 import json
@@ -9,7 +9,7 @@ import re
 import pytest
 import yaml
 
-from kit.manifests.promql import BOARDS, of_board, plain
+from kit.manifests.promql import BOARDS, dashboard_queries, substitute_variables
 from quintet.manifests.helm import CHART
 from quintet.manifests.installation import QUINTET
 from quintet.manifests.monitoring import ALERTS, rule_groups
@@ -35,8 +35,8 @@ def test_promtool_accepts_every_alert(tool, rules):
 @pytest.mark.parametrize("path", BOARDS, ids=lambda path: path.stem)
 def test_promtool_accepts_every_dashboard_query(tool, tmp_path, path):
     recorded = [
-        {"record": f"board:panel_{number}", "expr": plain(query)}
-        for number, (_, query) in enumerate(of_board(path))
+        {"record": f"board:panel_{number}", "expr": substitute_variables(query)}
+        for number, (_, query) in enumerate(dashboard_queries(path))
     ]
     file = tmp_path / "board.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": recorded}]}))
@@ -50,7 +50,7 @@ def _leads(pod: str = "", value: int = 1) -> dict[str, str]:
 
 
 def _queue(pod: str, depth: int) -> dict[str, str]:
-    """A queue that nobody works on."""
+    """Return series of a queue that is not processed."""
     labels = f"{OURS},controller='checkup',name='checkup',instance='{pod}:8081'"
     return {
         f"workqueue_depth{{{labels}}}": f"{depth}x60",
@@ -58,14 +58,14 @@ def _queue(pod: str, depth: int) -> dict[str, str]:
     }
 
 
-# Alert → series at every minute, when to look, and the labels of the alert; None: it must not come.
+# Alert → series per minute, the minute to check, and the alert's labels; None: it must not fire.
 CASES = {
-    "no pod answers": (
+    "no pod responds": (
         "QuintetProcessDown", {f"up{{{OURS},pod='a'}}": "0x30", f"up{{{OURS},pod='b'}}": "0x30"}, 10,
         {"job": "quintet-checkup-metrics", "namespace": "quintet-system"},
     ),
-    "one of two pods answers": ("QuintetProcessDown", {f"up{{{OURS},pod='a'}}": "0x30", f"up{{{OURS},pod='b'}}": "1x30"}, 10, None),
-    "a process of somebody else is down": ("QuintetProcessDown", {"up{job='other',namespace='x'}": "0x30"}, 10, None),
+    "one of two pods responds": ("QuintetProcessDown", {f"up{{{OURS},pod='a'}}": "0x30", f"up{{{OURS},pod='b'}}": "1x30"}, 10, None),
+    "a foreign process is down": ("QuintetProcessDown", {"up{job='other',namespace='x'}": "0x30"}, 10, None),
     "nobody leads": (
         "QuintetNoLeader", {f"leader_election_master_status{{{OURS},name='quintet-checkup',pod='{pod}'}}": "0x30" for pod in "ab"}, 10,
         {"name": "quintet-checkup", "namespace": "quintet-system"},
@@ -74,8 +74,8 @@ CASES = {
         "QuintetNoLeader", {f"leader_election_master_status{{{OURS},name='quintet-checkup',pod='{pod}'}}": f"{value}x30" for pod, value in (("a", 0), ("b", 1))}, 10,
         None,
     ),
-    "nothing is seen at all": ("QuintetNotSeen", {"leader_election_master_status{job='other'}": "1x40"}, 20, {}),
-    "a third of the reconciliations fails": (
+    "no metrics at all": ("QuintetNotSeen", {"leader_election_master_status{job='other'}": "1x40"}, 20, {}),
+    "a third of reconciliations fails": (
         "QuintetReconcileErrors",
         {f"controller_runtime_reconcile_errors_total{{{OURS},controller='checkup'}}": "0+10x60",
          f"controller_runtime_reconcile_total{{{OURS},controller='checkup',result='error'}}": "0+10x60",
@@ -88,13 +88,13 @@ CASES = {
          f"controller_runtime_reconcile_total{{{OURS},controller='checkup',result='success'}}": "0+20x60"}, 40,
         None,
     ),
-    "objects wait and none is worked on": (
+    "objects wait and none is reconciled": (
         "QuintetQueueStuck",
         {f"workqueue_depth{{{OURS},controller='checkup',name='checkup'}}": "3x60",
          f"workqueue_work_duration_seconds_count{{{OURS},controller='checkup',name='checkup'}}": "7x60", **_leads()}, 40,
         {"controller": "checkup", "namespace": "quintet-system"},
     ),
-    "objects wait while others are worked on": (
+    "objects wait while others are reconciled": (
         "QuintetQueueStuck",
         {f"workqueue_depth{{{OURS},controller='checkup',name='checkup'}}": "3x60",
          f"workqueue_work_duration_seconds_count{{{OURS},controller='checkup',name='checkup'}}": "0+5x60", **_leads()}, 40,
@@ -120,30 +120,30 @@ CASES = {
         "QuintetWebhookFailures", {f"controller_runtime_webhook_requests_total{{{OURS},webhook='/validate/x',code='500'}}": "0+3x60"}, 30,
         {"webhook": "/validate/x", "namespace": "quintet-system"},
     ),
-    "reviews are answered": (
+    "reviews succeed": (
         "QuintetWebhookFailures", {f"controller_runtime_webhook_requests_total{{{OURS},webhook='/validate/x',code='200'}}": "0+3x60"}, 30, None,
     ),
-    "the certificate ends tonight": (
+    "the certificate expires today": (
         "QuintetCertificateEnds", {f"quintet_webhook_certificate_end_timestamp_seconds{{{OURS}}}": "40000x30"}, 10,
         {"job": "quintet-checkup-metrics", "namespace": "quintet-system"},
     ),
-    "the certificate is good for days": ("QuintetCertificateEnds", {f"quintet_webhook_certificate_end_timestamp_seconds{{{OURS}}}": "400000x30"}, 10, None),
+    "the certificate is valid for days": ("QuintetCertificateEnds", {f"quintet_webhook_certificate_end_timestamp_seconds{{{OURS}}}": "400000x30"}, 10, None),
     "a process has no webhooks": ("QuintetCertificateEnds", {f"quintet_webhook_certificate_end_timestamp_seconds{{{OURS}}}": "0x30"}, 10, None),
     "the proxies have no backend": (
         "QuintetPublisherNotReady", {f"eventing_epp_health{{{OF_EVENTS},pod='a'}}": "0x30"}, 10,
         {"job": "orders-publisher-proxy", "namespace": "shop"},
     ),
-    "a tenth of the events is refused": (
+    "a tenth of events is rejected": (
         "QuintetPublisherRefuses",
         {f"eventing_epp_requests_total{{{OF_EVENTS},code='502'}}": "0+1x60", f"eventing_epp_requests_total{{{OF_EVENTS},code='204'}}": "0+9x60"}, 30,
         {"job": "orders-publisher-proxy", "namespace": "shop"},
     ),
-    "publishers make mistakes": (
+    "publishers send invalid events": (
         "QuintetPublisherRefuses",
         {f"eventing_epp_requests_total{{{OF_EVENTS},code='400'}}": "0+5x60", f"eventing_epp_requests_total{{{OF_EVENTS},code='204'}}": "0+9x60"}, 30,
         None,
     ),
-    "events are given up": (
+    "events become dead letters": (
         "QuintetDeadLetters", {f"eventing_ec_dead_letters_total{{{SUBSCRIPTION}}}": "0x5 1x20"}, 10,
         {"subscription_namespace": "shop", "subscription_name": "orders"},
     ),
@@ -172,7 +172,7 @@ def test_alert_fires_exactly_when_expected(tool, rules, tmp_path, alert, series,
     bare = rule_groups()
     for group in bare["groups"]:
         for rule in group["rules"]:
-            # What an alert says is compared elsewhere; here only whether it comes, and about whom.
+            # Alert texts are tested elsewhere; here only whether the alert fires and with which labels.
             del rule["annotations"]
     rules.write_text(yaml.safe_dump(bare))
     file.write_text(

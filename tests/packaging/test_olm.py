@@ -1,7 +1,7 @@
 """A real OLM installs Quintet from our catalog, upgrades it while it is in use, and removes it.
 
-The commands are those of docs/suite.md, word for word. The states come in the order of the fixtures
-`installed`, `used`, `upgraded`, `removed`; each test looks at one of them.
+The commands are those of docs/suite.md, unchanged. The states come in the order of the fixtures `installed`, `used`,
+`upgraded`, `removed`; each test checks one of them.
 """
 
 import json
@@ -14,11 +14,11 @@ import pytest
 from e2e.checkups import a_checkup, furnish
 from e2e.place import SYSTEM, Place
 from kit.cli.shell import Shell
-from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, reviewing
+from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, send_reviews
 from kit.cluster.api import Api
 from kit.cluster.control_plane import cluster_with_a_node
 from kit.cluster.inventory import inventory
-from kit.cluster.node_processes import asking
+from kit.cluster.node_processes import send_requests
 from kit.eventually import NotInTimeError, eventually, eventually_true
 from kit.install.olm import ADDRESS, Olm, Programs, an_olm
 from kit.install.versions import NEW_FIELD, Version, next_version
@@ -45,7 +45,7 @@ OURS = "app.kubernetes.io/part-of=quintet"
 
 @dataclass(frozen=True)
 class Administrator:
-    """Somebody who follows the documentation."""
+    """An administrator who follows the documentation."""
 
     olm: Olm
     api: Api
@@ -137,10 +137,10 @@ def olm(
 async def installed(
     olm: Olm, own: Cluster, dist: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Administrator]:
-    """OLM has installed the operator, and nobody has asked for controllers yet."""
+    """OLM has installed the operator; there is no Quintet yet."""
     shell = Shell(own, "default", PAGE, tmp_path_factory.mktemp("shell"), CATALOG=ADDRESS)
     async with Api.connect(own.kubeconfig) as api:
-        # A type that was defined just now cannot be listed at once.
+        # A new CRD is served with a delay.
         found = await eventually(lambda: inventory(api), within=PATIENCE)
         administrator = Administrator(olm, api, Place(own, SYSTEM), shell, found)
         await olm.serve(dist / "catalog")
@@ -154,7 +154,7 @@ async def used(installed: Administrator) -> Place:
     """Every controller runs, and a user has a JsonServer and a Checkup."""
     (version,) = installed.system.get("clusterserviceversions")["items"]
     (example,) = json.loads(version["metadata"]["annotations"]["alm-examples"])
-    # One pod each is enough here, and the machine may be small.
+    # One replica each suffices on a small machine.
     installed.system.apply({**example, "spec": {**example["spec"], "replicas": 1}})
     await installed.settled(__version__)
     shop = furnish(installed.system, "shop")
@@ -171,7 +171,7 @@ async def used(installed: Administrator) -> Place:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What was seen while OLM brought the next version."""
+    """Observations during the upgrade by OLM."""
 
     after: Version
     answers: dict[str, int]
@@ -180,8 +180,8 @@ class Upgrade:
     shop: Place
 
 
-def restarts(shop: Place) -> dict[str, int]:
-    """Pod of the JsonServer, by its uid → how often its containers were started again."""
+def count_restarts(shop: Place) -> dict[str, int]:
+    """Return container restarts of each JsonServer pod by uid."""
     return {
         pod["metadata"]["uid"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
         for pod in shop.pods("app-books")
@@ -190,15 +190,15 @@ def restarts(shop: Place) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 async def upgraded(installed: Administrator, used: Place) -> Upgrade:
-    """OLM has found the next version in the catalog, and every controller is of it."""
+    """OLM has installed the next version, and every controller runs it."""
     after = next_version()
     after.load(installed.system.cluster)
-    pods = restarts(used)
+    pods = count_restarts(used)
     service = used.get("service", "app-books")["spec"]
     address = service["clusterIP"], service["ports"][0]["port"]
     with (
-        asking(used.cluster, *address, "/books/1") as questions,
-        reviewing(used.cluster.kubeconfig, used.namespace) as reviews,
+        send_requests(used.cluster, *address, "/books/1") as questions,
+        send_reviews(used.cluster.kubeconfig, used.namespace) as reviews,
     ):
         await eventually_true(lambda: questions.answers["200"] and reviews.wrong[REFUSED], within=PATIENCE)
         await installed.olm.serve(after.dist / "catalog")
@@ -210,7 +210,7 @@ async def upgraded(installed: Administrator, used: Place) -> Upgrade:
 
 @pytest.fixture(scope="module")
 async def removed(installed: Administrator, upgraded: Upgrade) -> Administrator:
-    """The Quintet, the Subscription and the version are deleted, as the documentation says."""
+    """Quintet, Subscription and ClusterServiceVersion are deleted as the documentation says."""
     await installed.shell.run("olm-remove")
     return installed
 
@@ -267,7 +267,7 @@ async def test_next_version_replaces_first_with_olm(installed: Administrator, up
 
 async def test_olm_upgrade_causes_no_failed_request_and_no_pod_restart(upgraded: Upgrade):
     assert set(upgraded.answers) == {"200"}, upgraded.answers
-    assert restarts(upgraded.shop) == upgraded.pods_before, "the same pods, none of them started again"
+    assert count_restarts(upgraded.shop) == upgraded.pods_before, "the same pods, none of them started again"
 
 
 async def test_admission_stays_available_during_olm_upgrade(upgraded: Upgrade):
@@ -293,14 +293,14 @@ async def test_every_olm_install_plan_completed(installed: Administrator, upgrad
 async def test_olm_removal_keeps_user_objects(removed: Administrator, upgraded: Upgrade):
     shop = upgraded.shop
     assert shop.get("jsonserver", "app-books")["spec"]["jsonConfig"] == BOOKS
-    assert restarts(shop) == upgraded.pods_before, "it serves on without a controller"
+    assert count_restarts(shop) == upgraded.pods_before, "it serves on without a controller"
     shop.kubectl("annotate", "jsonserver", "app-books", "seen=yes")
 
 
 async def test_olm_removal_keeps_only_crds_and_user_roles(removed: Administrator):
     kinds = [KIND, *(kind for component in ALL for kind in component.kinds)]
     roles = [body["metadata"]["name"] for body in beside(ALL) if body["kind"] == "ClusterRole"]
-    # OLM makes these for every definition that an operator brings, and keeps them as long as that is there.
+    # OLM creates these for every CRD of an operator and keeps them as long as the CRD exists.
     roles += [
         f"{KIND.resource.qualified}-v1alpha1-{suffix}" for suffix in ("admin", "crdview", "edit", "view")
     ]

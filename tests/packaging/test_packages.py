@@ -1,6 +1,6 @@
-"""The tools of each way to install have nothing to say against ours, and Helm gives the same objects.
+"""The tools of each install method accept our packages, and Helm renders the same objects.
 
-What needs no such tool is in `integration/test_installation_files.py`.
+Tests that need no such tool are in `integration/test_installation_files.py`.
 """
 
 import base64
@@ -88,7 +88,7 @@ def test_chart_values_are_applied(helm):
 
 
 def test_bundle_validators_find_no_error(tool):
-    # That the operator makes the definitions of its controllers is what the design asks for (docs/adr/0017).
+    # The design requires that the operator creates the CRDs of its controllers (docs/adr/0017).
     allowed = "CSV contains permissions to create CRD"
     done = tool("bundle-validate")("-allow", allowed, str(ROOT / "bundle"))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -109,7 +109,7 @@ def _plain(entry):
 
 
 def test_opm_renders_bundle_equal_to_catalog(tool, tmp_path):
-    """The bundle in the catalog is what opm itself makes of the folder."""
+    """The bundle in the catalog equals what opm renders from the folder."""
     shutil.copytree(ROOT / "bundle", tmp_path / "bundle")
     done = tool("opm")("render", "-o", "json", str(tmp_path / "bundle"))
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
-"""A release made twice has the same bytes, says of each image what is in it, and its package works.
+"""A release built twice is byte-identical, lists the content of each image, and its package works.
 
-The whole of it is made twice: from two copies of the source at different places, in two empty caches, and
-with different settings of the user. What is shared are Go's compiler cache and the caches of downloads.
+It is built from two copies of the source in different folders, with two empty caches and different user settings. Go's
+compiler cache and the download caches are shared.
 """
 
 import io
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.install.checkout import ROOT, copy_of
+from kit.install.checkout import ROOT, copy_source
 from quintet import __version__
 from quintet.local.build.toolchain import find_go
 from quintet.local.images import catalog
@@ -38,13 +38,13 @@ SHARED = {
     "GOCACHE": str(cache_directory().parent / "go-build"),
     "PIP_CACHE_DIR": str(cache_directory().parent / "pip"),
 }
-# Settings of a user that must not show in what is made: mask of new files, time zone, language.
+# User settings that must not affect the result: umask, time zone, language.
 USERS = ((0o022, "UTC", "C"), (0o077, "Asia/Tokyo", "de_DE.UTF-8"))
 
 
 @dataclass(frozen=True)
 class Made:
-    """A release and where it was made."""
+    """A release and the folder in which it was built."""
 
     dist: Path
 
@@ -73,11 +73,11 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    source = copy_of(ROOT, tmp_path_factory.mktemp("source") / "quintet")
+    source = copy_source(ROOT, tmp_path_factory.mktemp("source") / "quintet")
     releases = []
     for number, (mask, zone, language) in enumerate(USERS):
         place = tmp_path_factory.mktemp(f"release{number}")
-        copy = copy_of(source, place / f"copy{number}")
+        copy = copy_source(source, place / f"copy{number}")
         own = {
             "XDG_CACHE_HOME": str(place / "cache"),
             "TZ": zone,
@@ -133,7 +133,7 @@ def test_listed_digest_equals_that_of_archive(release, reference):
 
 @pytest.mark.parametrize("reference", NAMES)
 def test_sbom_lists_all_debian_packages(release, reference):
-    """Every package of Debian brings a folder below /usr/share/doc, some also those of packages they stand for."""
+    """Every Debian package has a folder below /usr/share/doc; some also have those of packages they replace."""
     folders, provided = set(), set()
     with open_archive(release.archive(reference)) as archive:
         for member in archive.members():
@@ -185,7 +185,7 @@ def test_sbom_lists_go_modules_of_programs(release, reference, tmp_path):
 
 
 def modules_in(said):
-    """What `go version -m` prints: the version of Go, then a line for each module."""
+    """Parse the output of `go version -m`: the Go version, then one line per module."""
     if not said:
         return set()
     head, *lines = said.splitlines()
@@ -207,7 +207,7 @@ def test_sbom_of_every_debian_image_names_debian(release):
 
 @pytest.mark.parametrize("reference", NAMES)
 def test_image_contains_nothing_of_build_machine(release, reference):
-    """Builders leave empty files where a container gets its own."""
+    """Builders leave empty files where a container mounts its own."""
     ours = (
         "etc/hostname",
         "etc/hosts",
@@ -225,7 +225,7 @@ def test_image_contains_nothing_of_build_machine(release, reference):
 
 
 def test_source_package_builds_same_wheel(release, tmp_path):
-    """Whoever builds from the source package, and not from a checkout, gets the very same bytes."""
+    """A wheel built from the source package equals the wheel of the release."""
     packed = release.dist / f"python/quintet-{__version__}.tar.gz"
     with tarfile.open(fileobj=io.BytesIO(packed.read_bytes())) as files:
         files.extractall(tmp_path, filter="data")
@@ -241,7 +241,7 @@ def test_source_package_builds_same_wheel(release, tmp_path):
 
 @pytest.fixture(scope="module")
 def installed(release, tmp_path_factory):
-    """The command `quintet` of a wheel in a new environment, far from any checkout."""
+    """The command `quintet` of a wheel installed in a new environment outside any checkout."""
     place = tmp_path_factory.mktemp("installed")
     venv.create(place / "venv", with_pip=True)
     pip = [place / "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check"]

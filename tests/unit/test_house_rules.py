@@ -1,4 +1,4 @@
-"""Rules of the house that no linter knows."""
+"""Repository rules that no linter checks."""
 
 import ast
 import io
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-# Written so that this file does not break its own rule.
+# Split so that this file does not match its own pattern.
 FORBIDDEN = re.compile(
     r"pyp[i]\.org|pythonh[o]sted|proxy\.g[o]lang|sum\.g[o]lang|npm[j]s\.org|deb\.deb[i]an|static\.crat[e]s\.io"
     r"|(^|[^A-Za-z0-9_.-])/(w[o]rk|r[o]ot)/"
@@ -33,7 +33,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def code_lines(path: Path) -> int:
-    """Lines that do something: neither blank nor comment nor docstring."""
+    """Count the lines that are neither blank nor comment nor docstring."""
     source = path.read_text()
     docs: set[int] = set()
     for node in ast.walk(parsed(path)):
@@ -93,7 +93,7 @@ def test_every_module_has_docstring_of_at_most_twelve_lines():
     assert silent == []
 
 
-# Their docstring is the table that the module is about.
+# Their docstring is the table that the module implements.
 LONG = {"errors.py", "reconcile.py"}
 
 

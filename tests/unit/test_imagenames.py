@@ -1,4 +1,4 @@
-"""Where images come from that nobody names."""
+"""The default image of another version."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from quintet.imagenames import beside
     ("known", "want"),
     [
         pytest.param("quintet.local/quintet:0.1.0", "quintet.local/quintet:2", id="the default"),
-        pytest.param("example.com/mine/q:0.1.0", "example.com/mine/q:2", id="a registry of one's own"),
-        pytest.param("example.com:5000/q", "example.com:5000/q:2", id="a port is no version"),
+        pytest.param("example.com/mine/q:0.1.0", "example.com/mine/q:2", id="a private registry"),
+        pytest.param("example.com:5000/q", "example.com:5000/q:2", id="a port and no version"),
         pytest.param("example.com:5000/q:1@sha256:ab", "example.com:5000/q:2", id="by digest"),
         pytest.param("q:1", "q:2", id="no registry"),
     ],

@@ -1,4 +1,4 @@
-"""Which failures of children are told at once, and which only if they last."""
+"""Which errors of children are reported at once, and which only if they last."""
 
 import pytest
 

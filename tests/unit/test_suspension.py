@@ -1,4 +1,4 @@
-"""Suspended objects: whom it leaves alone, and what it says; on an API server in integration/test_cli_suspension."""
+"""Suspended objects are skipped and reported; on an API server in integration/test_cli_suspension."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ CONTROLLERS = Path(__file__).parent.parent.parent / "src/quintet/controllers"
 
 
 class Scene:
-    """A store, what was said, and how often the kind was called."""
+    """A store, recorded Events and the number of reconciliations."""
 
     def __init__(self) -> None:
         self.store: Store[Object] = Store()

@@ -1,4 +1,4 @@
-"""The command `quintet` as a person calls it in a namespace: once, or followed while it goes on."""
+"""The command `quintet` as a user runs it in a namespace: once, or followed while it runs."""
 
 import asyncio
 import codecs
@@ -17,7 +17,7 @@ COMMAND = Path(sys.executable).parent / "quintet"
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with a kubeconfig, at work in one namespace."""
+    """A user with a kubeconfig who works in one namespace."""
 
     kubeconfig: Path
     namespace: str
@@ -29,7 +29,7 @@ class Person:
         return [str(COMMAND), arguments[0], *where, *arguments[1:]]
 
     async def asks(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end, while whatever this process serves goes on."""
+        """Run a command to its end without blocking the event loop."""
         process = await asyncio.create_subprocess_exec(
             *self._argv(arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
@@ -38,14 +38,14 @@ class Person:
         return subprocess.CompletedProcess(arguments, process.returncode, out.decode(), err.decode())
 
     async def sees(self, *arguments: str) -> str:
-        """What a command shows, if it works."""
+        """Return the output of a command that must succeed."""
         answer = await self.asks(*arguments)
         assert answer.returncode == 0, f"exit {answer.returncode}\n{answer.stdout}{answer.stderr}"
         return answer.stdout
 
     @contextlib.asynccontextmanager
     async def follows(self, *arguments: str) -> AsyncIterator["Followed"]:
-        """A command that goes on; interrupted on the way out, as by Ctrl-C."""
+        """Run a command that keeps printing; it is interrupted on exit, as by Ctrl-C."""
         process = await asyncio.create_subprocess_exec(
             *self._argv(arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
@@ -61,7 +61,7 @@ class Person:
 
 
 class Followed:
-    """A command that goes on, and what it has shown so far."""
+    """A running command and its output so far."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -69,13 +69,13 @@ class Followed:
 
     async def read(self) -> None:
         assert self._process.stdout is not None
-        # A piece may end in the middle of a character.
+        # A chunk may end in the middle of a character.
         decoder = codecs.getincrementaldecoder("utf-8")()
         while piece := await self._process.stdout.read(65536):
             self.shown += decoder.decode(piece)
 
     async def shows(self, text: str, within: float = 120.0) -> None:
-        """Wait until it has shown a text."""
+        """Wait until the output contains a text."""
 
         def there() -> None:
             assert text in self.shown, f"no {text!r} in\n{self.shown}"
@@ -83,5 +83,5 @@ class Followed:
         await eventually(there, within=within)
 
     async def ends(self) -> int:
-        """Wait for its end; its exit code."""
+        """Wait for the command to end and return its exit code."""
         return await self._process.wait()

@@ -1,4 +1,4 @@
-"""`quintet …` as a person calls it, while controllers run in the process of the test."""
+"""The command `quintet` as a user runs it, while controllers run in the process of the test."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from kit.cli.quintet import COMMAND
 
 
 class Said(NamedTuple):
-    """How a command ended, and what it printed."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -16,7 +16,7 @@ class Said(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """All of it, for a failure."""
+        """Exit code and all output, for assertion messages."""
         return f"exit {self.code}\n{self.out}{self.err}"
 
 
@@ -38,7 +38,7 @@ async def quintet(*arguments: object, input: str | None = None) -> Said:
 
 
 async def works(*arguments: object, input: str | None = None) -> str:
-    """What it prints, if it ends well."""
+    """Return the output of a command that must succeed."""
     said = await quintet(*arguments, input=input)
     assert said.code == 0, said.shown
     return said.out

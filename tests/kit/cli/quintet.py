@@ -1,4 +1,4 @@
-"""The command `quintet` as a user runs it, and kubectl beside it."""
+"""`quintet run` with webhooks, `kubectl apply`, and free ports."""
 
 import asyncio
 import json
@@ -26,9 +26,9 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nobody listens on, that was not given away before, and that no outgoing connection gets.
+    """Return a port that is free, was not returned before and is no ephemeral port.
 
-    A server that a test has stopped for a while still has its port, so workers choose from different ports.
+    A stopped server still needs its port, so each pytest worker chooses from different ports.
     """
     port = next(each for each in free_ports(40) if each not in _given and _is_ours(each))
     _given.add(port)
@@ -41,12 +41,12 @@ def _is_ours(port: int) -> bool:
 
 
 def kinds(*controllers: str) -> list[Resource]:
-    """What some controllers have webhooks for."""
+    """Return the kinds that these controllers have webhooks for."""
     return [kind.resource for name in controllers for kind in COMPONENTS[name].kinds]
 
 
 async def run_with_webhooks(kubeconfig: Path, *controllers: str, options: tuple[str, ...] = ()) -> Program:
-    """`quintet run --webhooks url` with some controllers, once it is ready and the API server asks it."""
+    """Start `quintet run --webhooks url` and wait until the API server calls its webhooks."""
     health = free_port()
     program = Program(
         str(COMMAND), "run", "--kubeconfig", str(kubeconfig), "--context", context(*controllers),
@@ -66,7 +66,7 @@ async def run_with_webhooks(kubeconfig: Path, *controllers: str, options: tuple[
     try:
         await eventually(ready, within=60)
         async with Api.connect(kubeconfig) as api:
-            await webhooks.asked(api, health, kinds(*controllers))
+            await webhooks.wait_until_called(api, health, kinds(*controllers))
     except BaseException:
         program.kill()
         raise
@@ -74,18 +74,18 @@ async def run_with_webhooks(kubeconfig: Path, *controllers: str, options: tuple[
 
 
 async def stop_with_webhooks(program: Program, kubeconfig: Path, *controllers: str) -> None:
-    """Ask it to end, and wait until the API server asks it no more."""
+    """Stop the process and wait until the API server no longer calls its webhooks."""
     program.signal(signal.SIGTERM)
     assert await program.ended() == 0, "\n".join(program.log)
     async with Api.connect(kubeconfig) as api:
-        await webhooks.forgotten(api, kinds(*controllers))
+        await webhooks.wait_until_unregistered(api, kinds(*controllers))
 
 
 @asynccontextmanager
 async def with_webhooks(
     kubeconfig: Path, *controllers: str, options: tuple[str, ...] = ()
 ) -> AsyncIterator[Program]:
-    """`quintet run --webhooks url`; neither it nor its webhooks are there afterwards."""
+    """Run `quintet run --webhooks url` while inside; its webhooks are removed afterwards."""
     program = await run_with_webhooks(kubeconfig, *controllers, options=options)
     try:
         yield program
@@ -94,5 +94,5 @@ async def with_webhooks(
 
 
 def apply(cluster: Cluster, namespace: str, body: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    """`kubectl apply` of one object."""
+    """Apply one object with `kubectl apply`."""
     return cluster.kubectl("apply", "-n", namespace, "-f", "-", input=json.dumps(body))

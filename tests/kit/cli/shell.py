@@ -1,4 +1,4 @@
-"""Runs the commands that a document shows, word for word, as a user of one namespace."""
+"""Runs the shell blocks of a documentation page unchanged, as a user of one namespace."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from quintet.local.cluster import Cluster
 BLOCK = re.compile(r"^```sh ([a-z-]+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-# Some blocks call kubectl some dozen times, and wait in between for what controllers do.
+# Some blocks call kubectl dozens of times and wait for controllers in between.
 LONGEST = 600
 
 
@@ -35,7 +35,7 @@ class Shell:
         }
 
     async def run(self, block: str) -> str:
-        """What a block says, once it has ended well."""
+        """Run a block, which must succeed, and return its output."""
         program = await asyncio.create_subprocess_exec(
             "sh", "-e", "-c", self.blocks[block],
             cwd=self._folder, env=self._environment,

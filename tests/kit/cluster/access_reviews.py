@@ -1,6 +1,7 @@
-"""Whether somebody may do something by now: the API server hears of new rights through a watch, and so later.
+"""Access reviews: whether a user has a permission, and waiting until the API server applies RBAC changes.
 
-A test that makes rights waits here until they count: `until_may` for one right, `in_force` for whole roles.
+The API server learns of roles and bindings through a watch. Tests that create them wait with `wait_until_allowed`
+for one permission or `wait_for_permissions` for whole roles.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,15 +13,15 @@ from quintet.apis.meta import JsonObject
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-def account(namespace: str, name: str) -> str:
-    """The name of a ServiceAccount as a user."""
+def service_account_user(namespace: str, name: str) -> str:
+    """Return the user name of a ServiceAccount."""
     return f"system:serviceaccount:{namespace}:{name}"
 
 
-def review(
+def access_review(
     user: str, verb: str, resource: str, *, group: str = "", namespace: str = "", name: str = ""
 ) -> JsonObject:
-    """The question whether a user may do something; `resource` may have a subresource behind a slash."""
+    """Return a SubjectAccessReview; `resource` may include a subresource, such as `pods/log`."""
     plural, _, subresource = resource.partition("/")
     asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
     spec = {
@@ -31,24 +32,24 @@ def review(
     return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
 
 
-async def may(api: Api, user: str, verb: str, resource: str, **which: str) -> bool:
-    """What `kubectl auth can-i` would say to a user."""
-    return await _allowed(api, review(user, verb, resource, **which))
+async def is_allowed(api: Api, user: str, verb: str, resource: str, **which: str) -> bool:
+    """Return what `kubectl auth can-i` would report for a user."""
+    return await _send_review(api, access_review(user, verb, resource, **which))
 
 
-async def until_may(api: Api, user: str, verb: str, resource: str, **which: str) -> None:
-    """Return once the API server knows of a right."""
-    await eventually(lambda: _assert_allowed(api, review(user, verb, resource, **which)), within=60)
+async def wait_until_allowed(api: Api, user: str, verb: str, resource: str, **which: str) -> None:
+    """Wait until the API server grants a permission."""
+    await eventually(lambda: _assert_allowed(api, access_review(user, verb, resource, **which)), within=60)
 
 
-async def in_force(api: Api, bodies: Iterable[JsonObject]) -> None:
-    """Return once the API server knows of all roles and bindings among these objects."""
-    for question in questions(bodies):
+async def wait_for_permissions(api: Api, bodies: Iterable[JsonObject]) -> None:
+    """Wait until the API server applies all roles and bindings among these objects."""
+    for question in reviews_of_bindings(bodies):
         await eventually(lambda question=question: _assert_allowed(api, question), within=60)  # type: ignore[misc]
 
 
-def questions(bodies: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """For each binding of an account, a review that is allowed as soon as it and its role count."""
+def reviews_of_bindings(bodies: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Yield one review per binding of a ServiceAccount, allowed once the binding and its role are applied."""
     found = list(bodies)
     rules = {_key(body): body["rules"] for body in found if body["kind"] in ("Role", "ClusterRole")}
     for binding in found:
@@ -59,13 +60,15 @@ def questions(bodies: Iterable[JsonObject]) -> Iterator[JsonObject]:
             each for each in rules.get((role.get("kind"), where, role.get("name")), ()) if "resources" in each
         ]
         for subject in binding.get("subjects", ()) if named else ():
-            yield _about(named[-1], account(subject["namespace"], subject["name"]), namespace)
+            yield _review_of_rule(
+                named[-1], service_account_user(subject["namespace"], subject["name"]), namespace
+            )
 
 
-def _about(rule: JsonObject, user: str, namespace: str) -> JsonObject:
+def _review_of_rule(rule: JsonObject, user: str, namespace: str) -> JsonObject:
     (group, *_), (resource, *_), (verb, *_) = rule["apiGroups"], rule["resources"], rule["verbs"]
     name = rule.get("resourceNames", [""])[0]
-    return review(user, verb, resource, group=group, namespace=namespace, name=name)
+    return access_review(user, verb, resource, group=group, namespace=namespace, name=name)
 
 
 def _key(body: JsonObject) -> tuple[str, str, str]:
@@ -73,9 +76,9 @@ def _key(body: JsonObject) -> tuple[str, str, str]:
     return body["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
-async def _allowed(api: Api, question: JsonObject) -> bool:
+async def _send_review(api: Api, question: JsonObject) -> bool:
     return bool((await api.create(REVIEWS, question))["status"]["allowed"])
 
 
 async def _assert_allowed(api: Api, question: JsonObject) -> None:
-    assert await _allowed(api, question), f"not yet: {question['spec']}"
+    assert await _send_review(api, question), f"not yet: {question['spec']}"

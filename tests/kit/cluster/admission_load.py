@@ -1,7 +1,7 @@
-"""Somebody who sends objects to the API server all the time, to see whether admission is ever away.
+"""Sends objects to the API server continuously, to detect moments without admission.
 
-Every round is a right JsonServer and a wrong one, as dry runs: the first must be taken, the second refused in
-our own words. Anything else is kept word for word.
+Every round sends a valid and an invalid JsonServer as dry runs. The first must be accepted, the second rejected with
+our message. Any other result is counted by its text.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ WORDS = "Invalid JSON configuration."
 
 
 class Reviews:
-    """What became of every object, over the whole time."""
+    """The results of all objects sent so far."""
 
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
         self.right: Counter[str] = Counter()
         self.wrong: Counter[str] = Counter()
         self._path = f"/apis/example.com/v1/namespaces/{namespace}/jsonservers"
         self._enough = Event()
-        # A thread, because a test that waits in another program would hold up everything on its loop.
+        # A thread, because a test that waits for another process blocks its event loop.
         self._thread = Thread(target=lambda: asyncio.run(self._ask(kubeconfig)), daemon=True)
         self._thread.start()
 
     async def once(self, api: Api) -> tuple[str, str]:
-        """One round."""
+        """Send one valid and one invalid object."""
         right = await self._send(api, a_jsonserver("app-right", "{}"))
         return right, await self._send(api, a_jsonserver("app-wrong", "no json"))
 
@@ -52,14 +52,14 @@ class Reviews:
         return TAKEN
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop sending and wait for the thread."""
         self._enough.set()
         self._thread.join()
 
 
 @contextmanager
-def reviewing(kubeconfig: Path, namespace: str) -> Iterator[Reviews]:
-    """Send objects of that namespace while inside."""
+def send_reviews(kubeconfig: Path, namespace: str) -> Iterator[Reviews]:
+    """Send objects to this namespace while inside."""
     reviews = Reviews(kubeconfig, namespace)
     try:
         yield reviews

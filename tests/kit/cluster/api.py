@@ -1,8 +1,4 @@
-"""A bare client for tests: paths in, JSON out, and what the server refused as an error.
-
-For setting a scene and for looking at it from outside, with nothing of ours in between.
-Fixtures `api` (as administrator) and whoever needs another identity.
-"""
+"""A plain API client for tests that shares no code with `quintet.kube`: paths in, JSON out."""
 
 import json
 from collections.abc import AsyncIterator
@@ -20,7 +16,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 class RefusedError(Exception):
-    """The API server said no; `status` holds its `Status` object."""
+    """The API server rejected a request; `status` holds its `Status` object."""
 
     def __init__(self, code: int, status: Any) -> None:
         self.code = code
@@ -29,7 +25,7 @@ class RefusedError(Exception):
 
 
 class Api:
-    """One identity on one API server."""
+    """A connection to one API server with one identity."""
 
     def __init__(self, session: aiohttp.ClientSession, server: str) -> None:
         self.session = session
@@ -38,7 +34,7 @@ class Api:
     @classmethod
     @asynccontextmanager
     async def connect(cls, kubeconfig: Path) -> AsyncIterator["Api"]:
-        """Speak as the user of a kubeconfig."""
+        """Connect as the user of a kubeconfig."""
         access = Access.read(kubeconfig)
         async with access.session() as session:
             yield cls(session, access.server)
@@ -48,7 +44,7 @@ class Api:
         return await self.send("GET", path, None, "", query)
 
     async def exists(self, path: str) -> bool:
-        """Whether there is an object."""
+        """Return whether an object exists."""
         try:
             await self.get(path)
         except RefusedError as error:
@@ -81,7 +77,7 @@ class Api:
     async def send(
         self, method: str, path: str, body: Any, content_type: str, query: dict[str, str]
     ) -> JsonObject:
-        """Send anything; raises `RefusedError` for an answer of 400 or more."""
+        """Send a request; raise `RefusedError` for a response status of 400 or more."""
         headers = {"Content-Type": content_type} if body is not None else {}
         data = json.dumps(body).encode() if body is not None else None
         async with self.session.request(

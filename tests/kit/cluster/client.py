@@ -1,4 +1,4 @@
-"""Our own client on the cluster under test, and what the tests of it look at."""
+"""`quintet.kube.Client` on the cluster under test."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,8 +35,8 @@ class _SelfReview(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def connected(source: ClusterConfig | Path | str, **options: Any) -> AsyncIterator[Client]:
-    """A client for a configuration or a kubeconfig; `options` are those of `Transport`."""
+async def connect(source: ClusterConfig | Path | str, **options: Any) -> AsyncIterator[Client]:
+    """Connect a client with a configuration or a kubeconfig; `options` are those of `Transport`."""
     found = source if isinstance(source, ClusterConfig) else config.load(str(source))
     async with Transport(found, **options) as transport:
         yield Client(transport)
@@ -47,6 +47,6 @@ def a_config_map(name: str, **data: str) -> JsonObject:
 
 
 async def whoami(client: Client) -> _User:
-    """Who the server takes us for."""
+    """Return the user that the API server sees."""
     body = {"apiVersion": SELF_REVIEWS.api_version, "kind": SELF_REVIEWS.kind}
     return (await client.create(SELF_REVIEWS, body, _SelfReview)).status.user_info

@@ -1,7 +1,6 @@
-"""One control plane for a whole test run, and a namespace for each test.
+"""One control plane per test run and one namespace per test.
 
-Used by the fixtures in `conftest`. The state of the cluster lies in a folder of this run alone,
-so a test run neither sees nor disturbs clusters that a person has started.
+The state of the cluster is in a folder of the test run, so that a run never touches clusters that a user started.
 """
 
 import os
@@ -16,7 +15,7 @@ from kit.cluster import service_accounts
 from kit.cluster.api import Api, RefusedError
 from kit.cluster.namespaces import OVER
 from kit.eventually import eventually
-from kit.permissions.audit_logs import keep, recording
+from kit.permissions.audit_logs import copy_audit_log, is_recording
 from quintet.local.cluster import Cluster, down, down_all, up
 
 GONE_OR_GOING = (404, 409)
@@ -24,21 +23,21 @@ GONE_OR_GOING = (404, 409)
 
 @contextmanager
 def control_plane(state: Path) -> Iterator[Cluster]:
-    """A control plane that is gone afterwards, whatever happens inside."""
+    """Run a control plane while inside."""
     name = f"test-{os.getpid()}"
     with _state_in(state):
-        cluster = up(name, audited=recording())
+        cluster = up(name, audited=is_recording())
     try:
         service_accounts.install(cluster)
         yield cluster
     finally:
-        keep(cluster)
+        copy_audit_log(cluster)
         with _state_in(state):
             down(name)
 
 
 def stop_clusters_of_workers(base: Path) -> None:
-    """Stop the clusters that killed workers left behind; `base` is the temporary folder of the run."""
+    """Stop the clusters of killed pytest workers; `base` is the temporary folder of the run."""
     for clusters in base.glob("popen-*/*/quintet/clusters"):
         with _state_in(clusters.parents[1]):
             down_all()
@@ -46,23 +45,23 @@ def stop_clusters_of_workers(base: Path) -> None:
 
 @contextmanager
 def cluster_with_a_node(name: str, state: Path) -> Iterator[Cluster]:
-    """A cluster of one's own, for tests that change all of it."""
+    """Run a cluster with a real node while inside."""
     with _state_in(state):
-        cluster = up(name, node=True, audited=recording())
+        cluster = up(name, node=True, audited=is_recording())
         try:
             yield cluster
         finally:
-            keep(cluster)
+            copy_audit_log(cluster)
             down(name)
 
 
 @asynccontextmanager
 async def fresh_namespace(api: Api, prefix: str = "test") -> AsyncIterator[str]:
-    """A namespace of one's own; `kit.cluster.namespaces` clears it afterwards, unless the test has deleted it."""
+    """Create a namespace; `kit.cluster.namespaces` clears it afterwards unless the test deleted it."""
     name = f"{prefix}-{secrets.token_hex(4)}"
     await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     try:
-        # Made by a controller: until it is there, pods without an account of their own are refused.
+        # A controller creates it; until then pods without a ServiceAccount are rejected.
         await eventually(lambda: api.get(f"/api/v1/namespaces/{name}/serviceaccounts/default"), within=120)
         yield name
     finally:
@@ -73,8 +72,8 @@ async def fresh_namespace(api: Api, prefix: str = "test") -> AsyncIterator[str]:
                 raise
 
 
-async def definitions_served(cluster: Cluster) -> None:
-    """Wait until the API server serves every kind that it has a definition of."""
+async def wait_for_crds(cluster: Cluster) -> None:
+    """Wait until the API server serves every kind that has a CRD."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
     async def served(api: Api) -> None:

@@ -1,10 +1,10 @@
-"""Everything that a cluster holds, of every type that can be listed: to compare before and after."""
+"""A list of all objects of a cluster, to compare before and after."""
 
 from typing import Any
 
 from kit.cluster.api import Api, RefusedError
 
-# They come and go by themselves, or with others that are looked at.
+# Types whose objects change by themselves or with other objects.
 _FLEETING = {
     "apiservices",
     "componentstatuses",
@@ -17,7 +17,7 @@ _FLEETING = {
 
 
 async def inventory(api: Api) -> set[str]:
-    """Each object as `type namespace/name`."""
+    """Return each object as `type namespace/name`."""
     found: set[str] = set()
     looked_at: set[str] = set()
     for path, group in await _groups(api):
@@ -32,7 +32,7 @@ async def inventory(api: Api) -> set[str]:
 
 
 async def _get(api: Api, path: str, field: str) -> list[dict[str, Any]]:
-    """What is listed there; nothing, if a definition has gone since its group was listed."""
+    """Return the listed items, or nothing if the CRD was deleted in the meantime."""
     try:
         return (await api.get(path))[field] or []
     except RefusedError as error:
@@ -42,7 +42,7 @@ async def _get(api: Api, path: str, field: str) -> list[dict[str, Any]]:
 
 
 async def _groups(api: Api) -> list[tuple[str, str]]:
-    """Every version of every group: some types are in one of them alone."""
+    """Return path and name of every version of every API group."""
     groups = (await api.get("/apis"))["groups"]
     versions = [(each, version) for each in groups for version in each["versions"]]
     return [

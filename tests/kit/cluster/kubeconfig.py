@@ -1,7 +1,4 @@
-"""What a kubeconfig says: where the API server is, and as whom to speak.
-
-Used by `api` and by the proxy; deliberately not `quintet.kube`, which is under test.
-"""
+"""Reads a kubeconfig without `quintet.kube`, which is under test."""
 
 import base64
 import ssl
@@ -26,42 +23,42 @@ class Access:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a kubeconfig; files that it names are looked up beside it."""
+        """Read a kubeconfig; relative file names are resolved against its folder."""
         config = yaml.safe_load(path.read_text())
-        context = _named(config["contexts"], config["current-context"])["context"]
-        cluster = _named(config["clusters"], context["cluster"])["cluster"]
-        user = _named(config["users"], context["user"])["user"]
+        context = _find_entry(config["contexts"], config["current-context"])["context"]
+        cluster = _find_entry(config["clusters"], context["cluster"])["cluster"]
+        user = _find_entry(config["users"], context["user"])["user"]
         return cls(
             server=cluster["server"].rstrip("/"),
-            authority=_pem(cluster, "certificate-authority", path),
-            certificate=_pem(user, "client-certificate", path),
-            key=_pem(user, "client-key", path),
+            authority=_read_pem(cluster, "certificate-authority", path),
+            certificate=_read_pem(user, "client-certificate", path),
+            key=_read_pem(user, "client-key", path),
             token=user.get("token"),
         )
 
     def session(self, *, identified: bool = True, **options: Any) -> aiohttp.ClientSession:
-        """A session that speaks as the kubeconfig's user, or as nobody in particular."""
+        """Return an HTTP session as the kubeconfig's user, or without credentials."""
         tls = ssl.create_default_context(cadata=self.authority.decode() if self.authority else None)
         if identified and self.certificate and self.key:
-            _load(tls, self.certificate, self.key)
+            _load_certificate(tls, self.certificate, self.key)
         headers = {"Authorization": f"Bearer {self.token}"} if identified and self.token else {}
         connector = aiohttp.TCPConnector(ssl=tls, limit=0)
         return aiohttp.ClientSession(connector=connector, headers=headers, **options)
 
 
-def _load(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # `ssl` reads certificates from files only; they are needed for this moment.
+def _load_certificate(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    # `ssl` reads certificates from files only, so a temporary file is needed.
     with tempfile.NamedTemporaryFile() as both:
         both.write(certificate + b"\n" + key)
         both.flush()
         tls.load_cert_chain(both.name)
 
 
-def _pem(entry: dict[str, Any], key: str, path: Path) -> bytes | None:
+def _read_pem(entry: dict[str, Any], key: str, path: Path) -> bytes | None:
     if f"{key}-data" in entry:
         return base64.b64decode(entry[f"{key}-data"])
     return (path.parent / entry[key]).read_bytes() if key in entry else None
 
 
-def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def _find_entry(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return next(entry for entry in entries if entry["name"] == name)

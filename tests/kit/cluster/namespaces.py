@@ -1,10 +1,9 @@
-"""Clears the namespaces of finished tests, and leaves them there empty.
+"""Clears the namespaces of finished tests without deleting them.
 
-To delete one takes the namespace controller a hundred requests, a fifth of a second of CPU: for all tests together
-a quarter of what a run needs. What keeps controllers of Kubernetes or ours busy is deleted by a few
-requests for all namespaces at once; the rest does no harm. A namespace that a test itself deleted is helped to
-go: the operator that would take a finalizer away has ended with its test, and so has the node that would
-end a pod. `kit.cluster.control_plane.fresh_namespace` marks a namespace when its test is over; the fixture `api` sweeps meanwhile.
+Deleting a namespace takes the namespace controller a hundred requests; for all tests together that is a quarter of a
+run's CPU. Objects that keep controllers busy are deleted with few requests for all namespaces together; the others
+stay. In namespaces that a test deleted, finalizers are removed, because the operator of the test no longer runs.
+`kit.cluster.control_plane.fresh_namespace` labels the namespaces of finished tests.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from quintet.components import CUSTOM_RESOURCES
 MARK = "test.quintet.dev/over"
 OVER, CLEARED = {MARK: "yes"}, {MARK: "cleared"}
 KINDS = (WIDGETS, *(kind.resource for kind in CUSTOM_RESOURCES if kind.resource.namespaced))
-# Those that make others come first.
+# Owners come before the objects that they create.
 BUSY = (
     Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
     Resource("batch", "v1", "CronJob", "cronjobs"),
@@ -39,8 +38,8 @@ METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PAUSE = 3.0
 
 
-async def sweep(api: Api) -> None:
-    """Look after the namespaces of finished tests, until cancelled."""
+async def clear_finished_namespaces(api: Api) -> None:
+    """Clear the namespaces of finished tests until cancelled."""
     while True:
         await asyncio.sleep(PAUSE)
         # Some tests kill the API server.
@@ -48,18 +47,18 @@ async def sweep(api: Api) -> None:
             listed = await api.get("/api/v1/namespaces", labelSelector=f"{MARK}={OVER[MARK]}")
             over = {each["metadata"]["name"]: each for each in listed["items"]}
             if over:
-                await _clear(api, over)
+                await _delete_objects(api, over)
                 for name, each in over.items():
                     if "deletionTimestamp" not in each["metadata"]:
                         await api.merge(f"/api/v1/namespaces/{name}", {"metadata": {"labels": CLEARED}})
 
 
-async def _clear(api: Api, namespaces: Iterable[str]) -> None:
-    """Delete what somebody would go on working on."""
+async def _delete_objects(api: Api, namespaces: Iterable[str]) -> None:
+    """Delete the objects that controllers would keep reconciling."""
     chosen = set(namespaces)
     for resource in (*KINDS, *BUSY):
-        with suppress(RefusedError):  # not every test defines every kind, and objects go by themselves
-            found = [each for each in await _listed(api, resource) if each["namespace"] in chosen]
+        with suppress(RefusedError):  # not every CRD is installed, and objects may disappear
+            found = [each for each in await _list_metadata(api, resource) if each["namespace"] in chosen]
             for each in found:
                 if resource in KINDS and each.get("finalizers"):
                     path = resource.path(each["namespace"], each["name"])
@@ -71,8 +70,8 @@ async def _clear(api: Api, namespaces: Iterable[str]) -> None:
                 )
 
 
-async def _listed(api: Api, resource: Resource) -> list[JsonObject]:
-    """The metadata of all objects of a type."""
+async def _list_metadata(api: Api, resource: Resource) -> list[JsonObject]:
+    """Return the metadata of all objects of a type."""
     async with api.session.get(api.server + resource.path(), headers={"Accept": METADATA}) as answer:
         if answer.status >= 400:
             raise RefusedError(answer.status, await answer.text())

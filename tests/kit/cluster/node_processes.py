@@ -1,4 +1,4 @@
-"""Programs that run beside a node: in its network, and gone with it whatever happens to us."""
+"""Processes in the network namespace and cgroup of a node, which end with the node."""
 
 import subprocess
 import sys
@@ -14,8 +14,8 @@ from quintet.local.node.cgroups import cluster_cgroup
 _JOIN_AND_BECOME = 'echo $$ >"$0" && exec "$@"'
 
 
-class Beside:
-    """A program in the network of a node, and the last lines of what it says."""
+class NodeProcess:
+    """A process in the network of a node and the last lines of its output."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Beside:
             text=True,
             errors="replace",
         )  # fmt: skip
-        # A thread, because a test that waits in another program would leave the pipe full and this one stuck.
+        # A thread, because a blocked test would leave the pipe full and this process stuck.
         self._reader = Thread(target=self.said.extend, args=(self._process.stdout,), daemon=True)
         self._reader.start()
 
@@ -46,11 +46,11 @@ class Beside:
         return self._process.poll() is None
 
     def last(self, count: int = 30) -> str:
-        """The end of what it said."""
+        """Return the last lines of the output."""
         return "".join(list(self.said.copy())[-count:])
 
     def stop(self, grace: float = 5.0) -> None:
-        """End this very process, and wait until it is gone."""
+        """Stop the process and wait for its end."""
         self._process.terminate()
         try:
             self._process.wait(grace)
@@ -62,7 +62,7 @@ class Beside:
             self._process.stdout.close()
 
 
-# Runs in the network of the node: a connection for each question, so that a gap of any length shows.
+# Runs in the node's network; a new connection per request, so that every interruption is visible.
 _ASK = """
 import http.client, sys, time
 host, port, path = sys.argv[1:]
@@ -82,24 +82,24 @@ while True:
 """
 
 
-class Questions:
-    """What came back for each question, over the whole time."""
+class ResponseCounts:
+    """The results of all requests so far."""
 
-    def __init__(self, client: Beside) -> None:
+    def __init__(self, client: NodeProcess) -> None:
         self._client = client
 
     @property
     def answers(self) -> Counter[str]:
-        """Status, or what went wrong → how often."""
+        """Return how often each status or error occurred."""
         return Counter(line.strip() for line in self._client.said.copy())
 
 
 @contextmanager
-def asking(cluster: Cluster, address: str, port: int, path: str) -> Iterator[Questions]:
-    """Ask an address in the cluster all the time."""
-    client = Beside(cluster, sys.executable, "-c", _ASK, address, str(port), path, lines=None)
+def send_requests(cluster: Cluster, address: str, port: int, path: str) -> Iterator[ResponseCounts]:
+    """Send requests to an address in the cluster continuously while inside."""
+    client = NodeProcess(cluster, sys.executable, "-c", _ASK, address, str(port), path, lines=None)
     try:
-        yield Questions(client)
+        yield ResponseCounts(client)
         assert client.alive, client.last()
     finally:
         client.stop()

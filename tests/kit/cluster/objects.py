@@ -1,4 +1,4 @@
-"""Looking at objects: whether they are there, and whether they hold what is wanted."""
+"""ConfigMaps for tests, and checks whether objects exist and have the desired fields."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from quintet.kube.errors import NotFound
 
 
 def a_configmap(name: str, **data: str) -> dict[str, Any]:
-    """A ConfigMap that can be told from those that Kubernetes makes."""
+    """A ConfigMap with a label that distinguishes it from those of Kubernetes."""
     return {"metadata": {"name": name, "labels": {"made-by": "test"}}, "data": data}
 
 
@@ -21,8 +21,10 @@ async def exists(client: Client, resource: Resource, key: ObjectKey) -> bool:
     return True
 
 
-async def gone(client: Client, resource: Resource, key: ObjectKey, *, within: float = 60.0) -> None:
-    """Wait until an object is no longer there: one that is being deleted still is."""
+async def wait_until_gone(
+    client: Client, resource: Resource, key: ObjectKey, *, within: float = 60.0
+) -> None:
+    """Wait until an object is removed; a terminating object still exists."""
 
     async def probe() -> None:
         assert not await exists(client, resource, key), f"{resource.kind} {key} is still there"
@@ -30,16 +32,18 @@ async def gone(client: Client, resource: Resource, key: ObjectKey, *, within: fl
     await eventually(probe, within=within)
 
 
-def missing(wanted: Any, seen: Any, path: str = "") -> list[str]:
-    """What of a wanted object is not there. Items that others added to a list do not matter."""
+def find_differences(wanted: Any, seen: Any, path: str = "") -> list[str]:
+    """Return the desired fields that an object lacks. Extra list items are ignored."""
     if isinstance(wanted, dict) and isinstance(seen, dict):
         return [
-            gap for name, item in wanted.items() for gap in missing(item, seen.get(name), f"{path}/{name}")
+            gap
+            for name, item in wanted.items()
+            for gap in find_differences(item, seen.get(name), f"{path}/{name}")
         ]
     if isinstance(wanted, list) and wanted and isinstance(wanted[0], dict):
         return [
             f"{path}: no {item} in {seen}"
             for item in wanted
-            if not any(missing(item, candidate) == [] for candidate in seen or ())
+            if not any(find_differences(item, candidate) == [] for candidate in seen or ())
         ]
     return [] if wanted == seen else [f"{path}: {seen!r} instead of {wanted!r}"]

@@ -1,4 +1,4 @@
-"""Every state that the pods of a namespace went through, by a watch: nothing falls between two looks."""
+"""Records every state of the pods of a namespace with a watch."""
 
 import asyncio
 import contextlib
@@ -32,13 +32,13 @@ def claims_of(pod: Pod) -> set[str]:
 
 @dataclass
 class Recording:
-    """What a watch saw, in the order in which it happened."""
+    """The pods at the start and all watch events since, in order."""
 
     start: list[Pod]
     events: list[tuple[str, Pod]] = field(default_factory=list)
 
     def moments(self, **labels: str) -> Iterator[dict[str, Pod]]:
-        """The pods with these labels after each change, by name and identity."""
+        """Yield the pods with these labels after each change, by name and uid."""
         now = {_identity(pod): pod for pod in self.start if _has(pod, labels)}
         yield dict(now)
         for kind, pod in self.events:
@@ -50,7 +50,7 @@ class Recording:
                 yield dict(now)
 
     def check(self, *, at_least: int = 0, **labels: str) -> None:
-        """Assert that one pod changed at a time, that so many were always ready, and no claim had two pods."""
+        """Assert that pods change one at a time, enough pods stay ready and no claim has two pods."""
         for number, pods in enumerate(self.moments(**labels)):
             changing = [name for name, pod in pods.items() if is_leaving(pod) or not is_ready(pod)]
             assert len(changing) <= 1, f"moment {number}: changing at once: {changing}\n{self.story()}"
@@ -60,7 +60,7 @@ class Recording:
             assert len(claims) == len(set(claims)), f"moment {number}: shared: {claims}\n{self.story()}"
 
     def story(self) -> str:
-        """All of it, a line per change."""
+        """Return one line per change."""
         lines = []
         for kind, pod in self.events:
             state = "leaving" if is_leaving(pod) else "ready" if is_ready(pod) else "not ready"
@@ -71,8 +71,8 @@ class Recording:
 
 
 @contextlib.asynccontextmanager
-async def recording(cluster: Cluster, namespace: str) -> AsyncIterator[Recording]:
-    """Record while inside; a marker at the end makes sure that everything before it was seen."""
+async def record_pods(cluster: Cluster, namespace: str) -> AsyncIterator[Recording]:
+    """Record while inside; exit waits until the newest state was seen."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     async with Api.connect(cluster.kubeconfig) as api:
         listed = await api.get(path)
@@ -80,7 +80,7 @@ async def recording(cluster: Cluster, namespace: str) -> AsyncIterator[Recording
         task = asyncio.create_task(_follow(api, path, listed["metadata"]["resourceVersion"], found))
         try:
             yield found
-            await _caught_up(api, path, found, task)
+            await _wait_until_caught_up(api, path, found, task)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -98,7 +98,7 @@ async def _follow(api: Api, path: str, version: str, found: Recording) -> None:
             found.events.append((event["type"], event["object"]))
 
 
-async def _caught_up(api: Api, path: str, found: Recording, task: "asyncio.Task[None]") -> None:
+async def _wait_until_caught_up(api: Api, path: str, found: Recording, task: "asyncio.Task[None]") -> None:
     now = int((await api.get(path))["metadata"]["resourceVersion"])
     newest = [int(pod["metadata"]["resourceVersion"]) for pod in (await api.get(path))["items"]]
     wanted = max((each for each in newest if each <= now), default=0)

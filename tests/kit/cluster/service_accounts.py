@@ -1,15 +1,15 @@
-"""Operators in tests are who they are when installed: accounts with exactly the roles that we ship.
+"""The ServiceAccounts and roles of an installation, so that operators in tests have exactly the shipped permissions.
 
-`install` makes them on a control plane and adds a context for each to its kubeconfig; a `FaultProxy` offers
-the same contexts. The names are of a flavour of their own, beside which the suite operator can be tested.
-A right that a role lacks is a failing test, and `kit.permissions.usage` finds the rights that no test needs.
+`install` creates them on a control plane and adds a context for each to its kubeconfig; a `FaultProxy` offers the
+same contexts. They belong to a flavour of their own, so that the suite operator can be tested on the same cluster.
+A missing permission fails a test; `kit.permissions.usage` finds permissions that no test needs.
 """
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from kit.cluster.access_reviews import REVIEWS, questions
+from kit.cluster.access_reviews import REVIEWS, reviews_of_bindings
 from quintet.admission.registration import GROUP, LOCAL_NAME, MUTATING, VALIDATING
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QuintetSpec, Topology
@@ -27,41 +27,41 @@ from quintet.manifests.rbac import optional_roles
 TESTED = Flavour(name="tests", namespace="quintet-tests", whole="tests", part="tests-{}")
 KINDS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 DEVELOPER = "tests-developer"
-"""What somebody needs beyond a controller's rights to run it on his own machine with `--webhooks url`."""
+"""The role that a developer needs in addition to run a controller locally with `--webhooks url`."""
 SECONDS = 24 * 3600
 
 
 def context(*controllers: str) -> str:
-    """The context of a kubeconfig for a process with these controllers."""
+    """Return the kubeconfig context for a process with these controllers."""
     return TESTED.part.format(controllers[0]) if len(controllers) == 1 else TESTED.whole
 
 
-def shipped() -> Iterator[JsonObject]:
-    """The accounts and roles of an installation, in both topologies."""
+def shipped_rbac_objects() -> Iterator[JsonObject]:
+    """Yield the ServiceAccounts, roles and bindings of an installation in both topologies."""
     install = installer(tuple(COMPONENTS.values()), TESTED)
     for topology in Topology:
         made = objects(install(QuintetSpec(topology=topology), {}))
-        yield from (_own(body) for body in made if body["kind"] in KINDS)
+        yield from (_without_managed_by_label(body) for body in made if body["kind"] in KINDS)
 
 
-def _own(body: JsonObject) -> JsonObject:
-    """Not the suite operator's: its tests count what it made, by this label."""
+def _without_managed_by_label(body: JsonObject) -> JsonObject:
+    """Return the object without the label by which suite tests find owned objects."""
     labels = {name: value for name, value in body["metadata"]["labels"].items() if name != MANAGED_BY}
     return {**body, "metadata": {**body["metadata"], "labels": labels}}
 
 
-def offered(name: str) -> str:
-    """How a role that is offered to administrators is called beside these accounts."""
+def optional_role_name(name: str) -> str:
+    """Return the name of an optional role in this flavour."""
     return TESTED.part.format(name)
 
 
-def _offers() -> Iterator[JsonObject]:
+def _optional_roles() -> Iterator[JsonObject]:
     for role in optional_roles(COMPONENTS.values()):
-        yield {**role, "metadata": {**role["metadata"], "name": offered(role["metadata"]["name"])}}
+        yield {**role, "metadata": {**role["metadata"], "name": optional_role_name(role["metadata"]["name"])}}
 
 
-def binding(role: str, account: str, namespace: str, *, of: str = TESTED.namespace) -> JsonObject:
-    """What an administrator makes to let an account (`of` a namespace) use a role in a namespace."""
+def role_binding(role: str, account: str, namespace: str, *, of: str = TESTED.namespace) -> JsonObject:
+    """Return a RoleBinding that grants a role in a namespace to a ServiceAccount of namespace `of`."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "RoleBinding",
@@ -72,49 +72,49 @@ def binding(role: str, account: str, namespace: str, *, of: str = TESTED.namespa
 
 
 def install(cluster: Cluster) -> None:
-    """Make the accounts, and a context for each in the cluster's kubeconfig."""
+    """Create the ServiceAccounts and a kubeconfig context for each."""
     api = Api(cluster.directory, cluster.port)
     api.create("/api/v1/namespaces", namespace(TESTED.namespace))
-    bodies = [*shipped()]
+    bodies = [*shipped_rbac_objects()]
     names = [body["metadata"]["name"] for body in bodies if body["kind"] == "ServiceAccount"]
-    bodies += _developer(names)
-    for body in (*bodies, *_offers()):
+    bodies += _developer_role(names)
+    for body in (*bodies, *_optional_roles()):
         api.create(BY_KIND[body["kind"]].path(key_of(body).namespace), body)
-    tokens = {name: token(api, TESTED.namespace, name) for name in names}
+    tokens = {name: create_token(api, TESTED.namespace, name) for name in names}
     config = json.loads(cluster.kubeconfig.read_text())
     add_contexts(config, tokens)
     cluster.kubeconfig.write_text(json.dumps(config))
     late = LocalError(
-        "the roles of the accounts do not come into force", "look into the log of the API server"
+        "the roles of the ServiceAccounts do not take effect", "check the log of the API server"
     )
-    asked = [*questions(bodies)]
-    wait_until(lambda: all(_allowed(api, each) for each in asked), 60.0, lambda: late)
+    asked = [*reviews_of_bindings(bodies)]
+    wait_until(lambda: all(_is_allowed(api, each) for each in asked), 60.0, lambda: late)
 
 
-def token(api: Api, namespace: str, name: str) -> str:
-    """What proves to be an account."""
+def create_token(api: Api, namespace: str, name: str) -> str:
+    """Create a token for a ServiceAccount."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
     made = api.request("POST", path, {"spec": {"expirationSeconds": SECONDS}})
     return str(made["status"]["token"])
 
 
 def add_contexts(config: JsonObject, tokens: dict[str, str]) -> None:
-    """Let a kubeconfig be used as others as well; who it is for by itself stays."""
+    """Add a user and a context per token to a kubeconfig; the current context stays."""
     (place,) = (each["name"] for each in config["clusters"])
     for name, secret in tokens.items():
         config["users"].append({"name": name, "user": {"token": secret}})
         config["contexts"].append({"name": name, "context": {"cluster": place, "user": name}})
 
 
-def tokens(config: JsonObject) -> dict[str, str]:
-    """Who else a kubeconfig can be used as."""
+def context_tokens(config: JsonObject) -> dict[str, str]:
+    """Return the tokens of the other contexts of a kubeconfig by context name."""
     users = {each["name"]: each["user"].get("token", "") for each in config["users"]}
     others = (each for each in config["contexts"] if each["name"] != config["current-context"])
     return {each["name"]: users[each["context"]["user"]] for each in others}
 
 
 def write_kubeconfig_for(secret: str, kubeconfig: Path, path: Path) -> Path:
-    """The same cluster, as the owner of a token and nobody else."""
+    """Write a kubeconfig for the same cluster with this token only."""
     config = json.loads(kubeconfig.read_text())
     user = config["contexts"][0]["context"]["user"]
     config["users"] = [{"name": user, "user": {"token": secret}}]
@@ -123,7 +123,7 @@ def write_kubeconfig_for(secret: str, kubeconfig: Path, path: Path) -> Path:
     return path
 
 
-def _developer(names: list[str]) -> list[JsonObject]:
+def _developer_role(names: list[str]) -> list[JsonObject]:
     rule = {
         "apiGroups": [GROUP],
         "resources": [MUTATING.plural, VALIDATING.plural],
@@ -139,5 +139,5 @@ def _developer(names: list[str]) -> list[JsonObject]:
     ]
 
 
-def _allowed(api: Api, question: JsonObject) -> bool:
+def _is_allowed(api: Api, question: JsonObject) -> bool:
     return bool(api.request("POST", REVIEWS, question)["status"]["allowed"])

@@ -1,8 +1,7 @@
-"""A node that only pretends: binds pods, says of them what a test wants, and lets deleted ones go.
+"""A simulated node: it binds pods and writes their status as a scheduler and a kubelet would, without containers.
 
-There is no container anywhere; everything else is real: it speaks to a real API server as a
-scheduler and a kubelet do, so controllers see what they would see. Used where a control plane
-has no node, and by the benchmarks, where a thousand pods are to be had for little.
+The API server is real, so controllers see what they would see on a node. Tests without a node use it, and the
+benchmarks, which need thousands of pods.
 """
 
 import asyncio
@@ -19,9 +18,9 @@ from kit.cluster.api import Api, JsonObject, RefusedError
 
 NODE = "simulated"
 GONE = 410
-# A pod that was changed or deleted meanwhile: its next event says how it stands.
+# A pod that was changed or deleted concurrently: its next event shows the new state.
 OVERTAKEN = (404, 409)
-# A server that is away, starts, or has too much to do: a kubelet tries again.
+# An unavailable, starting or overloaded API server: retry, as a kubelet does.
 BUSY = (429, 500, 503, 504)
 PAUSE = 0.2
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -42,12 +41,12 @@ class _Key(NamedTuple):
 
 
 def always_ready(pod: JsonObject) -> str:
-    """The health of every pod unless a test says otherwise."""
+    """Report every pod as ready."""
     return "Ready"
 
 
 class SimulatedNode:
-    """Serves the pods of one namespace, or of all; `health` answers Pending, Running, Ready or Failed."""
+    """Handles the pods of one or all namespaces; `health` returns Pending, Running, Ready or Failed."""
 
     def __init__(
         self, api: Api, *, namespace: str = "", health: Health = always_ready, at_once: int = 16
@@ -58,16 +57,19 @@ class SimulatedNode:
         self._slots = asyncio.Semaphore(at_once)
         self._known: dict[_Key, JsonObject] = {}
         self._busy: dict[_Key, asyncio.Task[None]] = {}
-        self._again: set[_Key] = set()
+        self._dirty: set[_Key] = set()
         self._failure: BaseException | None = None
         self.requests: Counter[tuple[str, str]] = Counter()
-        """What it has sent, by verb and type: to be told from what others sent."""
+        """Its own requests by verb and type."""
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["SimulatedNode"]:
-        """Work while inside; what went wrong in the background is raised at the end."""
-        await self._beat()
-        follower, heart = asyncio.create_task(self._follow()), asyncio.create_task(self._live())
+        """Run while inside; errors of background tasks are raised on exit."""
+        await self._send_heartbeat()
+        follower, heart = (
+            asyncio.create_task(self._watch_pods()),
+            asyncio.create_task(self._send_heartbeats()),
+        )
         try:
             yield self
         finally:
@@ -79,32 +81,32 @@ class SimulatedNode:
         if follower.done() and not follower.cancelled():
             follower.result()
 
-    def look_again(self) -> None:
-        """Ask `health` anew about every pod."""
+    def sync_all(self) -> None:
+        """Call `health` again for every pod."""
         for key in list(self._known):
-            self._offer(key)
+            self._enqueue(key)
 
-    async def _live(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
-            await self._passing(self._beat())
+            await self._try(self._send_heartbeat())
 
-    async def _beat(self) -> None:
-        """Say that the node is there and well: pods of a node that is not are taken away within a minute."""
+    async def _send_heartbeat(self) -> None:
+        """Renew node status and lease; pods of a node without heartbeats would be evicted within a minute."""
         now = datetime.datetime.now(datetime.UTC)
         ready = {
             "type": "Ready",
             "status": "True",
             "reason": "Simulated",
-            "lastTransitionTime": _written(now),
+            "lastTransitionTime": _format_time(now),
         }
-        status = {"conditions": [{**ready, "lastHeartbeatTime": _written(now)}]}
+        status = {"conditions": [{**ready, "lastHeartbeatTime": _format_time(now)}]}
         lease = {
             "holderIdentity": NODE,
             "leaseDurationSeconds": 40,
             "renewTime": f"{now:%Y-%m-%dT%H:%M:%S.%fZ}",
         }
-        # Real pods that wait for a node must not be given to this one.
+        # Real pending pods must not be scheduled here.
         node = {"metadata": {"name": NODE}, "spec": {"unschedulable": True}}
         await self._ensure("/api/v1/nodes", node)
         await self._ensure(LEASES, {"metadata": {"name": NODE}, "spec": lease})
@@ -119,8 +121,8 @@ class SimulatedNode:
             if error.code not in OVERTAKEN:
                 raise
 
-    async def _passing(self, work: Awaitable[None]) -> bool:
-        """Whether it was done; a trouble that passes by itself is given a moment."""
+    async def _try(self, work: Awaitable[None]) -> bool:
+        """Return whether the work succeeded; pause after a temporary error."""
         try:
             await work
         except RefusedError as error:
@@ -133,20 +135,20 @@ class SimulatedNode:
         await asyncio.sleep(PAUSE)
         return False
 
-    async def _follow(self) -> None:
+    async def _watch_pods(self) -> None:
         while True:
-            await self._passing(self._list_and_watch())
+            await self._try(self._list_and_watch())
 
     async def _list_and_watch(self) -> None:
         self.requests["LIST", "pods"] += 1
         answer = await self._api.get(self._path)
         version = answer["metadata"]["resourceVersion"]
         self._known = {_key(pod): pod for pod in answer["items"]}
-        self.look_again()
+        self.sync_all()
         with contextlib.suppress(_RelistError):
-            await self._stream(version)
+            await self._watch_from(version)
 
-    async def _stream(self, version: str) -> None:
+    async def _watch_from(self, version: str) -> None:
         decode = msgspec.json.Decoder(_Event).decode
         while True:
             params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
@@ -162,57 +164,57 @@ class SimulatedNode:
                         raise _RelistError
                     pod = msgspec.json.decode(event.object)
                     version = pod["metadata"]["resourceVersion"]
-                    self._take(event.type, pod)
+                    self._handle_event(event.type, pod)
 
-    def _take(self, kind: str, pod: JsonObject) -> None:
+    def _handle_event(self, kind: str, pod: JsonObject) -> None:
         key = _key(pod)
         if kind == "DELETED":
             self._known.pop(key, None)
         else:
             self._known[key] = pod
-            self._offer(key)
+            self._enqueue(key)
 
-    def _offer(self, key: _Key) -> None:
+    def _enqueue(self, key: _Key) -> None:
         if key in self._busy:
-            self._again.add(key)
+            self._dirty.add(key)
             return
-        self._busy[key] = asyncio.create_task(self._serve(key))
-        self._busy[key].add_done_callback(self._ended)
+        self._busy[key] = asyncio.create_task(self._sync(key))
+        self._busy[key].add_done_callback(self._record_failure)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _record_failure(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
             self._failure = task.exception()
 
-    async def _serve(self, key: _Key) -> None:
-        """Do what is to be done about the newest known state; once more if something came meanwhile."""
+    async def _sync(self, key: _Key) -> None:
+        """Write the next state of a pod, and again if it changed in the meantime."""
         try:
             while True:
-                self._again.discard(key)
+                self._dirty.discard(key)
                 async with self._slots:
-                    await self._look_at(key)
-                if key not in self._again:
+                    await self._sync_once(key)
+                if key not in self._dirty:
                     return
         finally:
-            # In one step with the look above: an event in between would find it busy, and be lost.
+            # Without an await since the check above: an event in between would be lost.
             del self._busy[key]
 
-    async def _look_at(self, key: _Key) -> None:
+    async def _sync_once(self, key: _Key) -> None:
         pod = self._known.get(key)
         try:
-            if pod is not None and not await self._passing(self._advance(key, pod)):
-                self._again.add(key)
+            if pod is not None and not await self._try(self._write_next_state(key, pod)):
+                self._dirty.add(key)
         except RefusedError as error:
-            if error.code not in OVERTAKEN and not _namespace_ends(error):
+            if error.code not in OVERTAKEN and not _is_namespace_terminating(error):
                 raise
 
-    async def _advance(self, key: _Key, pod: JsonObject) -> None:
+    async def _write_next_state(self, key: _Key, pod: JsonObject) -> None:
         path = f"/api/v1/namespaces/{key.namespace}/pods/{key.name}"
         meta, health = pod["metadata"], self.health(pod)
         if meta.get("deletionTimestamp"):
             body = {"preconditions": {"uid": meta["uid"]}, "gracePeriodSeconds": 0}
             self.requests["DELETE", "pods"] += 1
             await self._api.delete(path, body)
-        elif health == "Pending" or _shows(pod, health):
+        elif health == "Pending" or _has_status(pod, health):
             return
         else:
             if not pod["spec"].get("nodeName"):
@@ -223,8 +225,8 @@ class SimulatedNode:
             await self._api.merge(f"{path}/status", _status(pod, health))
 
 
-def _namespace_ends(refusal: RefusedError) -> bool:
-    """Whether nothing may be made there any more; what is there will be deleted."""
+def _is_namespace_terminating(refusal: RefusedError) -> bool:
+    """Return whether a request was rejected because the namespace is terminating."""
     causes = refusal.status.get("details", {}).get("causes", ()) if isinstance(refusal.status, dict) else ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
@@ -233,10 +235,10 @@ def _key(pod: JsonObject) -> _Key:
     return _Key(pod["metadata"]["namespace"], pod["metadata"]["name"])
 
 
-def _shows(pod: JsonObject, health: str) -> bool:
-    """Whether the pod's status says so already.
+def _has_status(pod: JsonObject, health: str) -> bool:
+    """Return whether the pod's status already shows this health.
 
-    The scheduler finds no node for it, and may write that after we have bound the pod.
+    The scheduler may report the pod as unschedulable after it was bound here.
     """
     status = pod.get("status", {})
     conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
@@ -248,7 +250,7 @@ def _shows(pod: JsonObject, health: str) -> bool:
 
 
 def _status(pod: JsonObject, health: str) -> JsonObject:
-    now = _written(datetime.datetime.now(datetime.UTC))
+    now = _format_time(datetime.datetime.now(datetime.UTC))
     ready = health == "Ready"
     verdict = "True" if ready else "False"
 
@@ -275,11 +277,11 @@ def _status(pod: JsonObject, health: str) -> JsonObject:
         "conditions": conditions,
         "containerStatuses": containers,
     }
-    # A status of another pod of the same name is not ours to write.
+    # Do not write to another pod of the same name.
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": body}
 
 
-def _written(moment: datetime.datetime) -> str:
+def _format_time(moment: datetime.datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,4 +1,4 @@
-"""A watch as a bare client sees it: whole lines, and how it ended. Used by the tests of the proxy."""
+"""A watch read line by line, for tests of the fault proxy."""
 
 import asyncio
 import json
@@ -18,22 +18,22 @@ class Watch:
         self.answer = answer
 
     async def line(self, within: float = 30) -> bytes:
-        """The next line, or nothing at the end."""
+        """Return the next line, or nothing at the end."""
         async with asyncio.timeout(within):
             return await self.answer.content.readline()
 
     async def event(self, within: float = 30) -> dict[str, Any]:
-        """The next event."""
+        """Return the next event."""
         decoded: dict[str, Any] = json.loads(await self.line(within))
         return decoded
 
     async def names(self, count: int) -> list[tuple[str, str]]:
-        """Type and name of so many events."""
+        """Return type and name of the next events."""
         events = [await self.event() for _ in range(count)]
         return [(event["type"], event["object"]["metadata"]["name"]) for event in events]
 
     async def rest(self) -> tuple[bytes, Exception | None]:
-        """All bytes until the end, and the error that it ended with."""
+        """Return all bytes until the end and the error that ended the stream."""
         seen = b""
         try:
             while chunk := await self.answer.content.readany():
@@ -44,8 +44,8 @@ class Watch:
 
 
 @asynccontextmanager
-async def watching(api: Api, path: str, version: str | None = None, **query: str) -> AsyncIterator[Watch]:
-    """Watch a collection from now or from a version on."""
+async def open_watch(api: Api, path: str, version: str | None = None, **query: str) -> AsyncIterator[Watch]:
+    """Watch a collection from now or from a resource version."""
     version = version or (await api.get(path))["metadata"]["resourceVersion"]
     params = {"watch": "true", "resourceVersion": version, **query}
     async with api.session.get(api.server + path, params=params) as answer:

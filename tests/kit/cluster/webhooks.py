@@ -1,7 +1,6 @@
-"""Waiting until the API server asks a webhook, or has forgotten it: it hears of both through a watch.
+"""Waiting until the API server calls a webhook or no longer calls it; it learns of both through a watch.
 
-`asked` is for the webhooks of a process that registers itself by URL; its metrics tell whether it was asked.
-Objects are sent as dry runs, made of the samples, so that nothing is left.
+The process must register its webhooks by URL; its metrics show whether they were called. Samples are sent as dry runs.
 """
 
 import re
@@ -24,7 +23,7 @@ NOBODY_THERE = "failed calling webhook"
 
 
 def a_sample(resource: Resource) -> JsonObject:
-    """An object of a kind, under a name that nobody has."""
+    """Return a sample object of a kind under a unique name."""
     for file in sorted(SAMPLES.glob(f"{resource.kind.lower()}*.yaml")):
         for body in filter(None, yaml.safe_load_all(file.read_text())):
             if body["kind"] == resource.kind:
@@ -32,13 +31,13 @@ def a_sample(resource: Resource) -> JsonObject:
     raise AssertionError(f"there is no sample of a {resource.kind}")
 
 
-async def asked(api: Api, health: int, resources: Iterable[Resource]) -> None:
-    """Return once the API server asks the process with this health port about all these kinds."""
+async def wait_until_called(api: Api, health: int, resources: Iterable[Resource]) -> None:
+    """Wait until the API server calls the webhooks of the process with this health port for all kinds."""
     kinds = list(resources)
 
     async def probe() -> None:
         for resource in kinds:
-            await _said(api, resource)
+            await _create_sample(api, resource)
         url = f"http://127.0.0.1:{health}/metrics"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             seen = set(ASKED.findall(await answer.text()))
@@ -53,19 +52,19 @@ async def asked(api: Api, health: int, resources: Iterable[Resource]) -> None:
     await eventually(probe, within=60)
 
 
-async def forgotten(api: Api, resources: Iterable[Resource]) -> None:
-    """Return once the API server asks nobody about these kinds who is not there any more."""
+async def wait_until_unregistered(api: Api, resources: Iterable[Resource]) -> None:
+    """Wait until the API server calls no missing webhook for these kinds."""
     for resource in resources:
 
         async def probe(resource: Resource = resource) -> None:
-            said = await _said(api, resource)
+            said = await _create_sample(api, resource)
             assert NOBODY_THERE not in said, said
 
         await eventually(probe, within=60)
 
 
-async def _said(api: Api, resource: Resource) -> str:
-    """What the API server has against a sample; another kind of refusal than that nobody answers is fine here."""
+async def _create_sample(api: Api, resource: Resource) -> str:
+    """Create a sample as a dry run and return the rejection, if any."""
     try:
         await api.create(resource.path("default"), a_sample(resource), dryRun="All")
     except RefusedError as refusal:

@@ -1,6 +1,6 @@
-"""The controller of one kind as a program that tests kill: `python -m kit.faults.operator_main KIND KUBECONFIG CONTEXT NAMESPACE`.
+"""The controller of one kind as a process: `python -m kit.faults.operator_main KIND KUBECONFIG CONTEXT NAMESPACE`.
 
-It loads nothing but that controller, because fault tests start it hundreds of times; `kit.faults.operators.operator_of` is for them.
+It imports only that controller, because fault tests start it hundreds of times.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from quintet.observe import logging as logs
 from quintet.runtime.manager import Manager
 
 
-async def _operate(kind: str, kubeconfig: str, context: str, namespace: str) -> None:
+async def _run(kind: str, kubeconfig: str, context: str, namespace: str) -> None:
     controller = importlib.import_module(f"quintet.controllers.{kind}.controller")
     async with Transport(config.load(kubeconfig, context)) as transport:
         manager = Manager(Client(transport), SystemClock(), "operator", namespace=namespace)
@@ -25,4 +25,4 @@ async def _operate(kind: str, kubeconfig: str, context: str, namespace: str) -> 
 
 if __name__ == "__main__":
     logs.set_up("text", "info")
-    asyncio.run(_operate(*sys.argv[1:5]))
+    asyncio.run(_run(*sys.argv[1:5]))

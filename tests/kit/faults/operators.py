@@ -1,4 +1,4 @@
-"""Operators in processes of their own."""
+"""Operators as separate processes."""
 
 import contextlib
 import signal
@@ -12,14 +12,14 @@ TESTS = Path(__file__).parents[2]
 
 
 def operator_of(kind: str, kubeconfig: Path, context: str, namespace: str) -> Program:
-    """Return the operator of one kind of ours for one namespace, yet to be started."""
+    """Return the operator of one kind for one namespace; the caller starts it."""
     argv = [sys.executable, "-m", "kit.faults.operator_main", kind, str(kubeconfig), context, namespace]
     return Program(*argv, environment={"PYTHONPATH": str(TESTS)})
 
 
 @contextlib.asynccontextmanager
 async def an_operator(kubeconfig: Path, *arguments: str) -> AsyncIterator[Program]:
-    """A running operator of Widgets, killed on the way out."""
+    """Run the Widget operator while inside and kill it afterwards."""
     argv = [sys.executable, "-m", "kit.kinds.widgets", str(kubeconfig), *arguments]
     operator = Program(*argv, environment={"PYTHONPATH": str(TESTS)})
     await operator.start()

@@ -1,8 +1,7 @@
-"""Stories in which an operator is hit by faults at its writes and started again.
+"""Scenarios in which faults hit the writes of an operator, which is restarted after each crash.
 
-The tests in `tests/faults` tell one story per kind. On the default level one telling hits the first write of each
-type (`at_write=None`), so a story ends after as many faults as there are types of writes. On the exhaustive level
-each telling hits one write, until every write has been hit (`side_by_side`).
+Each kind has one scenario in `tests/faults`. By default one run of it hits the first write of each type
+(`at_write=None`). The exhaustive tests repeat the scenario once per write (`run_concurrently`).
 """
 
 import asyncio
@@ -27,34 +26,34 @@ from kit.process import Program
 T = TypeVar("T")
 
 AT_ONCE = 4
-"""Stories that are told side by side: they wait more than they work."""
+"""Concurrent scenarios: they mostly wait."""
 NEVER = 3600.0
 PATIENCE = 600.0
-"""For each chapter of a story: an operator may be started ten times in it, and a busy machine takes long for that."""
+"""For each step of a scenario: an operator may be restarted ten times in it, which takes long on a busy machine."""
 SHOWN_EXCHANGES, SHOWN_LOG_LINES = 120, 40
 
 KILLED_BEFORE = "killed before the write"
 KILLED_AFTER = "killed after the commit"
-ANSWER_LOST = "the answer is lost"
-CONFLICT = "refused with a conflict"
-OVERLOAD = "refused for overload"
-TROUBLE = "refused by a server in trouble"
+RESPONSE_LOST = "response lost"
+CONFLICT = "rejected with a conflict"
+OVERLOAD = "rejected by an overloaded server"
+UNAVAILABLE = "rejected by an unavailable server"
 
 FAULTS: dict[str, Callable[[Program], Fault]] = {
     KILLED_BEFORE: lambda operator: KillBefore(operator.kill),
     KILLED_AFTER: lambda operator: KillAfterCommit(operator.kill),
-    ANSWER_LOST: lambda operator: DropReply(),
+    RESPONSE_LOST: lambda operator: DropReply(),
     CONFLICT: lambda operator: Answer(409, "Conflict"),
     OVERLOAD: lambda operator: Answer(429, "TooManyRequests", retry_after=1),
-    TROUBLE: lambda operator: Answer(503, "ServiceUnavailable"),
+    UNAVAILABLE: lambda operator: Answer(503, "ServiceUnavailable"),
 }
 
-ESSENTIAL = (KILLED_AFTER, ANSWER_LOST)
-"""The faults of the default level: the server did the write and the operator does not know, dead or alive."""
+ESSENTIAL = (KILLED_AFTER, RESPONSE_LOST)
+"""The faults of the default tests: the server committed the write and the operator does not know."""
 
 
 async def keep_running(operator: Program) -> None:
-    """What a kubelet does."""
+    """Restart the operator whenever it ends, as a kubelet does."""
     while True:
         await operator.ended()
         await operator.start()
@@ -74,16 +73,16 @@ def _type(request: Request) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def hit_by(
+async def inject_at_write(
     fault: str | Fault, proxy: FaultProxy, operator: Program | None = None, *, at_write: int | None
 ) -> AsyncIterator[Injection]:
-    """Inject a fault at one write, or at the first write of each type; a failure inside shows what happened.
+    """Inject a fault at one write or at the first write of each type; an error inside gets diagnostics.
 
-    A telling may have fewer writes than the reference had, because how often a stale record makes a write be
-    repeated depends on timing; but a write that it had must have been hit.
+    A run may have fewer writes than the reference run, because the number of conflicts depends on timing. If the run
+    has the write, the fault must hit it.
     """
     if isinstance(fault, str):
-        assert operator is not None, "a fault of the operator needs one"
+        assert operator is not None, "a fault that kills the operator needs the operator"
         name, planned = fault, FAULTS[fault](operator)
     else:
         name, planned = type(fault).__name__, fault
@@ -93,7 +92,7 @@ async def hit_by(
     else:
         where = f"write {at_write}"
         injection = proxy.inject(planned, at_write=at_write)
-    with explaining(f"{name}, {where}", proxy, operator):
+    with add_diagnostics(f"{name}, {where}", proxy, operator):
         yield injection
         writes = len(proxy.trace.writes())
         assert injection.hits or (at_write is not None and writes < at_write), (
@@ -102,43 +101,43 @@ async def hit_by(
 
 
 @contextmanager
-def explaining(what: str, proxy: FaultProxy, operator: Program | None) -> Iterator[None]:
-    """Add to an error inside what one needs to understand it: the ends of the proxy's trace and of the log."""
+def add_diagnostics(what: str, proxy: FaultProxy, operator: Program | None) -> Iterator[None]:
+    """Add the last lines of the proxy's trace and of the operator's log to an error inside."""
     try:
         yield
     except Exception as error:
         parts = [
             f"fault: {what}",
-            _end("exchanges with the API server", [*map(str, proxy.trace)], SHOWN_EXCHANGES),
+            _last_lines("requests to the API server", [*map(str, proxy.trace)], SHOWN_EXCHANGES),
         ]
         if operator is not None:
-            parts.append(_end("log of the operator", operator.log, SHOWN_LOG_LINES))
+            parts.append(_last_lines("operator log", operator.log, SHOWN_LOG_LINES))
         error.add_note("\n".join(parts))
         raise
 
 
-async def until_hit(injection: Injection, story: Coroutine[Any, Any, None]) -> None:
-    """Tell a story until the fault happens; a story without the write is told to its end."""
-    telling, hit = asyncio.create_task(story), asyncio.create_task(injection.hit(within=NEVER))
-    await asyncio.wait([telling, hit], return_when=asyncio.FIRST_COMPLETED)
-    for task in (telling, hit):
+async def run_until_hit(injection: Injection, scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a scenario until the fault happens, or to its end if it never does."""
+    running, hit = asyncio.create_task(scenario), asyncio.create_task(injection.hit(within=NEVER))
+    await asyncio.wait([running, hit], return_when=asyncio.FIRST_COMPLETED)
+    for task in (running, hit):
         task.cancel()
-    told, _ = await asyncio.gather(telling, hit, return_exceptions=True)
-    if isinstance(told, Exception) and not injection.hits:
-        raise told
+    result, _ = await asyncio.gather(running, hit, return_exceptions=True)
+    if isinstance(result, Exception) and not injection.hits:
+        raise result
 
 
-def _end(title: str, lines: list[str], shown: int) -> str:
+def _last_lines(title: str, lines: list[str], shown: int) -> str:
     return "\n".join([f"{title} (the last {min(shown, len(lines))} of {len(lines)} lines):", *lines[-shown:]])
 
 
-async def side_by_side(cases: Iterable[T], story: Callable[[T], Awaitable[None]]) -> None:
-    """Tell the story once for each case, some at a time; the first failure ends all of them."""
+async def run_concurrently(cases: Iterable[T], scenario: Callable[[T], Awaitable[None]]) -> None:
+    """Run the scenario once per case, a few at a time; the first failure cancels the others."""
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(case: T) -> None:
         async with slots:
-            await story(case)
+            await scenario(case)
 
     async with asyncio.TaskGroup() as group:
         for case in cases:

@@ -1,4 +1,4 @@
-"""Requests at a steady rate, made so that asking costs far less than answering."""
+"""HTTP requests at a constant rate from a client that needs little CPU."""
 
 import asyncio
 import contextlib
@@ -8,18 +8,18 @@ CONNECTIONS = 10
 TICK = 0.05
 
 
-async def steady(port: int, path: str, *, per_second: int, seconds: int) -> Counter[int]:
-    """Send requests to a server on loopback; how many were answered with which status.
+async def send_requests(port: int, path: str, *, per_second: int, seconds: int) -> Counter[int]:
+    """Send requests to a server on loopback and count the responses by status.
 
-    On a machine that is too slow for the rate it takes longer, and sends just as many.
+    If the machine is too slow for the rate, it takes longer and sends as many requests.
     """
     each = max(1, round(per_second * TICK / CONNECTIONS))
     ticks = per_second * seconds // (each * CONNECTIONS)
-    counts = await asyncio.gather(*(_ask(port, path, each, ticks) for _ in range(CONNECTIONS)))
+    counts = await asyncio.gather(*(_send(port, path, each, ticks) for _ in range(CONNECTIONS)))
     return sum(counts, Counter())
 
 
-async def _ask(port: int, path: str, each: int, ticks: int) -> Counter[int]:
+async def _send(port: int, path: str, each: int, ticks: int) -> Counter[int]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     statuses: Counter[int] = Counter()
     request = f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode()
@@ -29,7 +29,7 @@ async def _ask(port: int, path: str, each: int, ticks: int) -> Counter[int]:
         for _ in range(ticks):
             writer.write(request * each)
             for _ in range(each):
-                statuses[await _answer(reader)] += 1
+                statuses[await _read_response(reader)] += 1
             # What a stall has cost is not made up for: many at once are no steady rate, and are refused.
             due = max(due + TICK, loop.time())
             await asyncio.sleep(max(0.0, due - loop.time()))
@@ -40,7 +40,7 @@ async def _ask(port: int, path: str, each: int, ticks: int) -> Counter[int]:
     return statuses
 
 
-async def _answer(reader: asyncio.StreamReader) -> int:
+async def _read_response(reader: asyncio.StreamReader) -> int:
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     length = head.partition("content-length: ")[2].partition("\r\n")[0]
     await reader.readexactly(int(length or 0))

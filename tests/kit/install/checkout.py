@@ -1,4 +1,4 @@
-"""Copies of this checkout at another place: what is made of them must not depend on where they are."""
+"""Copies of this checkout in another folder: builds must not depend on the folder."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[3]
 _MADE = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "build", "dist", "node_modules", "share")
 
 
-def copy_of(source: Path, target: Path) -> Path:
-    """Copy the source alone."""
+def copy_source(source: Path, target: Path) -> Path:
+    """Copy the source files without build products."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns(*_MADE))
     return target

@@ -1,4 +1,4 @@
-"""Small archives of images, in the layout that builders write."""
+"""Small image archives in the layout that builders write."""
 
 import gzip
 import hashlib
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def layer(*entries: tuple[str, bytes | str | None], compressed: bool = True) -> bytes:
-    """A layer of files (bytes), symbolic links (text) and folders (nothing)."""
+    """Return a layer with files (bytes), symbolic links (text) and folders (None)."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as written:
         for name, content in entries:
@@ -28,7 +28,7 @@ def layer(*entries: tuple[str, bytes | str | None], compressed: bool = True) -> 
 def an_image(
     path: Path, *layers: bytes, mtime: int = 0, reverse: bool = False, name: str | None = None
 ) -> str:
-    """Write an archive as a builder would; returns the digest of the image."""
+    """Write an archive as a builder would and return the digest of the image."""
     blobs = {f"sha256:{hashlib.sha256(content).hexdigest()}": content for content in (b"{}", *layers)}
     config, *rest = [{"digest": digest, "size": len(content)} for digest, content in blobs.items()]
     manifest = json.dumps({"config": config, "layers": rest}).encode()

@@ -1,4 +1,4 @@
-"""Each way to install, as its users would go it: install, upgrade to a next version, uninstall."""
+"""The methods to install Quintet: install, upgrade to the next version, uninstall."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ TWO = ("jsonserver", "checkup")
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way; `system` is where the operator lives."""
+class InstallMethod:
+    """One method; `system` is the operator's namespace."""
 
     system: Place
     flavour: Flavour = QUINTET
@@ -38,15 +38,15 @@ class Way:
         raise NotImplementedError
 
     def stays(self) -> set[str]:
-        """What is left behind on purpose, besides definitions and what users made."""
+        """Return what is left on purpose besides CRDs and user objects."""
         return set()
 
     def ask(self) -> None:
-        """Ask for controllers."""
+        """Create the Quintet."""
         self.system.apply(a_quintet(self.flavour, self.spec))
 
     def forget(self) -> None:
-        """Take the request back, and wait until nobody works any more."""
+        """Delete the Quintet and wait until no controller runs."""
         self.system.kubectl("delete", "quintets", "quintet", "--timeout=120s")
         self.system.kubectl(
             "wait", "pods", "--for=delete", f"--timeout={SECONDS}s", "-l",
@@ -54,7 +54,7 @@ class Way:
         )  # fmt: skip
 
 
-class ByCommand(Way):
+class ByCommand(InstallMethod):
     """`quintet install`, `quintet upgrade`, `quintet uninstall`."""
 
     def install(self, version: Version) -> None:
@@ -68,7 +68,7 @@ class ByCommand(Way):
         self._run(after, "uninstall")
 
     def stays(self) -> set[str]:
-        """Roles for people, who may still have objects; and the namespace."""
+        """Return the roles for users, who may still have objects, and the namespace."""
         bodies = operator(tuple(COMPONENTS.values()), self.flavour)
         gone = goes_with_the_operator(bodies)
         roles = {f"clusterroles.rbac.authorization.k8s.io /{body['metadata']['name']}"
@@ -78,12 +78,12 @@ class ByCommand(Way):
     def _run(self, version: Version, *arguments: str) -> str:
         where = ("--kubeconfig", str(self.system.cluster.kubeconfig), "--timeout", str(SECONDS))
         done = version.command(*arguments, *where)
-        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{situation(self.system)}"
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{describe_cluster(self.system)}"
         return done.stdout
 
 
 class ByCommandWithData(ByCommand):
-    """The same, and at the end everything goes."""
+    """`quintet uninstall` that also deletes CRDs and user objects."""
 
     def uninstall(self, after: Version) -> None:
         said = self._run(after, "uninstall", "--delete-data", "--yes")
@@ -93,7 +93,7 @@ class ByCommandWithData(ByCommand):
         return set()
 
 
-class ByKustomize(Way):
+class ByKustomize(InstallMethod):
     """`kubectl apply -k`, `kubectl delete -k`."""
 
     @property
@@ -112,8 +112,8 @@ class ByKustomize(Way):
         self.system.kubectl("delete", "-k", str(after.root / self.folder), f"--timeout={SECONDS}s")
 
 
-class ByFiles(Way):
-    """The files of a release."""
+class ByFiles(InstallMethod):
+    """`kubectl apply -f` with the files of a release."""
 
     def install(self, version: Version) -> None:
         self._apply(version)
@@ -131,8 +131,8 @@ class ByFiles(Way):
 
 
 @dataclass(frozen=True)
-class ByHelm(Way):
-    """The chart."""
+class ByHelm(InstallMethod):
+    """`helm install`, `helm upgrade`, `helm uninstall`."""
 
     helm: Helm | None = None
 
@@ -153,14 +153,14 @@ class ByHelm(Way):
         self._run("uninstall", "quintet", "--wait", "--timeout", f"{SECONDS}s")
 
     def stays(self) -> set[str]:
-        """The namespace is not of the chart."""
+        """Return the namespace, which does not belong to the chart."""
         return a_namespace(self.flavour.namespace)
 
     def _run(self, *arguments: str) -> None:
         assert self.helm is not None
         where = ("--namespace", self.flavour.namespace, "--kubeconfig", str(self.system.cluster.kubeconfig))
         done = self.helm(*arguments, *where)
-        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{situation(self.system)}"
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{describe_cluster(self.system)}"
 
 
 def _chart(version: Version) -> str:
@@ -168,12 +168,12 @@ def _chart(version: Version) -> str:
 
 
 def a_namespace(name: str) -> set[str]:
-    """A namespace, and what Kubernetes puts into each."""
+    """Return a namespace and the objects that Kubernetes creates in each."""
     return {f"namespaces /{name}", f"configmaps {name}/kube-root-ca.crt", f"serviceaccounts {name}/default"}
 
 
-def situation(place: Place) -> str:
-    """What a person would look at first."""
+def describe_cluster(place: Place) -> str:
+    """Describe the cluster for an assertion message."""
     columns = "custom-columns=ABOUT:.involvedObject.name,REASON:.reason,MESSAGE:.message"
     asked = (
         ("get", "quintets", "-o", "yaml"),

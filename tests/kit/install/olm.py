@@ -1,8 +1,7 @@
 """A real OLM v0 for a cluster with a node: its two operators and a catalog, as processes in the node's network.
 
-Used by the packaging tests. OLM speaks to the API server as an administrator would; what it makes for an
-operator (account, rights, Deployment) is the real thing. `serve` with another folder is a new catalog at
-the same address, as a registry would bring it.
+OLM has the identity of an administrator; ServiceAccount, permissions and Deployment of the installed operator are real.
+`serve` with another folder replaces the catalog at the same address, as a registry would.
 """
 
 import json
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kit.cluster.node_processes import Beside
+from kit.cluster.node_processes import NodeProcess
 from kit.eventually import eventually
 from quintet.local.cluster import Cluster
 
@@ -34,7 +33,7 @@ _FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What OLM consists of, built from its Go modules."""
+    """The programs of OLM, built from their Go modules."""
 
     olm: Path
     catalog: Path
@@ -50,10 +49,10 @@ class Olm:
     programs: Programs
     folder: Path
     """For what the programs put down."""
-    running: dict[str, Beside] = field(default_factory=dict)
+    running: dict[str, NodeProcess] = field(default_factory=dict)
 
     async def serve(self, catalog: Path) -> None:
-        """OptionalRole this catalog, in place of the one before."""
+        """Serve this catalog in place of the previous one."""
         if before := self.running.pop("opm", None):
             before.stop()
         opm = self._run("opm", self.programs.opm, "serve", str(catalog), f"--port={PORT}", "--pprof-addr=")
@@ -64,38 +63,38 @@ class Olm:
         await eventually(serving, within=120)
 
     def log(self) -> str:
-        """The end of what each program said."""
+        """Return the last lines of each program's output."""
         return "\n".join(f"{name}:\n{program.last()}" for name, program in self.running.items())
 
     def start(self) -> None:
-        """Start both operators; their kinds must be served already."""
+        """Start both operators; their CRDs must be served already."""
         self._run("olm", self.programs.olm, f"--namespace={NAMESPACE}")
         images = (f"--opmImage={_UNUSED}", f"--util-image={_UNUSED}")
         self._run("catalog", self.programs.catalog, f"--namespace={NAMESPACE}", *images)
 
     def stop(self) -> None:
-        """End every program."""
+        """Stop every program."""
         while self.running:
             self.running.popitem()[1].stop()
 
-    def _run(self, name: str, program: Path, *arguments: str) -> Beside:
+    def _run(self, name: str, program: Path, *arguments: str) -> NodeProcess:
         environment = {
             "KUBECONFIG": str(self.cluster.directory / "pki/admin.kubeconfig"),
             "HOME": str(self.folder),
             "TMPDIR": str(self.folder),
         }
-        self.running[name] = Beside(self.cluster, str(program), *arguments, environment=environment)
+        self.running[name] = NodeProcess(self.cluster, str(program), *arguments, environment=environment)
         return self.running[name]
 
 
 @contextmanager
 def an_olm(cluster: Cluster, programs: Programs, folder: Path) -> Iterator[Olm]:
-    """OLM, started and without a catalog; nothing of it runs afterwards."""
+    """Run OLM without a catalog while inside."""
     definitions = [f"--filename={path}" for path in sorted(programs.definitions.glob("*.yaml"))]
-    _checked(cluster, "apply", "--server-side", *definitions)
-    _checked(cluster, "wait", "--for=condition=Established", "--timeout=120s", *definitions)
+    _kubectl(cluster, "apply", "--server-side", *definitions)
+    _kubectl(cluster, "wait", "--for=condition=Established", "--timeout=120s", *definitions)
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": _FIRST})
-    _checked(cluster, "apply", "--filename=-", input=text)
+    _kubectl(cluster, "apply", "--filename=-", input=text)
     olm = Olm(cluster, programs, folder)
     try:
         olm.start()
@@ -104,6 +103,6 @@ def an_olm(cluster: Cluster, programs: Programs, folder: Path) -> Iterator[Olm]:
         olm.stop()
 
 
-def _checked(cluster: Cluster, *arguments: str, **options: Any) -> None:
+def _kubectl(cluster: Cluster, *arguments: str, **options: Any) -> None:
     answer = cluster.kubectl(*arguments, **options)
     assert answer.returncode == 0, answer.stderr

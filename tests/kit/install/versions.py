@@ -5,8 +5,8 @@
     after.command("upgrade", "--kubeconfig", ...)
     cluster.kubectl("apply", "-k", str(after.root / "config/operator"))
 
-Everything is made by the copy's own code in processes of its own, so it is that version through and through.
-The copy is kept in the user's cache under a hash of the source, and the image beside the others.
+The copy's own code generates its files in separate processes. The copy is kept in the user's cache under a hash of the
+source, and its image with the other images.
 """
 
 import os
@@ -50,7 +50,7 @@ _COMMAND = "from quintet.cli.main import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of the product, as its source."""
+    """One version of the product, as source."""
 
     version: str
     root: Path
@@ -59,19 +59,19 @@ class Version:
 
     @property
     def image(self) -> str:
-        """What its pods run."""
+        """Return the image of its pods."""
         return f"quintet.local/quintet:{self.version}"
 
     def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Call `quintet` of this version."""
+        """Run `quintet` of this version."""
         return self._python("-c", _COMMAND, *arguments)
 
     def archive(self) -> Path:
-        """Its image, built if it is not in the cache."""
+        """Return its image archive, built if it is not cached."""
         return Path(self._checked("-c", _IMAGE).strip())
 
     def load(self, cluster: Cluster) -> None:
-        """Bring its image to the node."""
+        """Load its image onto the node."""
         Runtime(cluster).ctr("images", "import", "--no-unpack", str(self.archive()))
 
     def make(self) -> None:
@@ -96,12 +96,12 @@ class Version:
 
 
 def this_version(dist: Path) -> Version:
-    """The source that is tested, and a folder with its release."""
+    """Return the source under test with a folder for its release."""
     return Version(__version__, ROOT, dist)
 
 
 def next_version() -> Version:
-    """What comes after the source that is tested."""
+    """Return the version after the source under test."""
     hashes = [content_hash(ROOT / part, without=_LEFT_OUT) for part in _PARTS]
     key = content_hash(ROOT / "requirements", *hashes, *map(str, _EDITS))
     kept = cache_directory() / "releases" / f"{NEXT}-{key}"
@@ -129,7 +129,7 @@ def _copy(target: Path) -> None:
 
 
 def _forget(folder: Path) -> None:
-    """Remove copies that were not used of late."""
+    """Delete copies that were not used recently."""
     found = sorted(folder.glob(f"{NEXT}-*[0-9a-f]"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found[_KEPT:]:
         shutil.rmtree(path, ignore_errors=True)

@@ -1,7 +1,6 @@
-"""CASConfigs on a real API server: their definition, their operator, the account they act as, and targets.
+"""CASConfigs on a real API server: CRD, controller, the ServiceAccount they act as, and targets.
 
-The targets have no replicas where that can be, so that the controllers of Kubernetes have nothing to do.
-`kit.faults.operator_main` runs the operator alone, to be killed.
+Targets have no replicas where possible, so that the controllers of Kubernetes have nothing to do.
 """
 
 import contextlib
@@ -11,11 +10,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from kit.cluster.access_reviews import account, until_may
+from kit.cluster.access_reviews import service_account_user, wait_until_allowed
 from kit.cluster.api import Api
 from kit.cluster.service_accounts import context as context_of
 from kit.eventually import eventually
-from kit.kinds.controllers import define, operating
+from kit.kinds.controllers import install_crds, run_controllers
 from quintet.apis.casconfig.types import CASCONFIG, CASCONFIGS, FINALIZER, SERVICE_ACCOUNT, CASConfig
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.controllers.casconfig import controller
@@ -40,8 +39,8 @@ IMAGE = "quintet.local/none:1"
 
 
 async def install(client: Client) -> None:
-    """Make the API server serve CASConfigs."""
-    await define(client, CASCONFIG)
+    """Install the CRD."""
+    await install_crds(client, CASCONFIG)
 
 
 async def bind(
@@ -52,7 +51,7 @@ async def bind(
     account: str = SERVICE_ACCOUNT,
     name: str = "",
 ) -> None:
-    """Give the account of a namespace (`of`, or this one) rights in this namespace."""
+    """Grant permissions in this namespace to the ServiceAccount of a namespace (`of`, or this one)."""
     base, name = f"/apis/{RBAC}/v1/namespaces/{namespace}", name or f"{account}-of-{of or namespace}"
     await api.create(f"{base}/roles", {"metadata": {"name": name}, "rules": list(rules)})
     await api.create(
@@ -65,20 +64,20 @@ async def bind(
     )
 
 
-async def an_account(api: Api, namespace: str, *rules: JsonObject) -> None:
-    """The ServiceAccount that configs act as, with rights on workloads unless others are given."""
+async def create_service_account(api: Api, namespace: str, *rules: JsonObject) -> None:
+    """Create the ServiceAccount that CASConfigs act as, by default with permissions on workloads."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     await api.create(path, {"metadata": {"name": SERVICE_ACCOUNT}})
     await bind(api, namespace, *(rules or EVERYTHING))
-    await takes_effect(api, namespace)
+    await wait_for_permissions(api, namespace)
 
 
-async def takes_effect(
+async def wait_for_permissions(
     api: Api, namespace: str, verb: str = "list", resource: str = "deployments", *, of: str = ""
 ) -> None:
-    """Wait until the API server knows of the rights."""
-    user = account(of or namespace, SERVICE_ACCOUNT)
-    await until_may(api, user, verb, resource, group="apps", namespace=namespace)
+    """Wait until the API server applies the permissions."""
+    user = service_account_user(of or namespace, SERVICE_ACCOUNT)
+    await wait_until_allowed(api, user, verb, resource, group="apps", namespace=namespace)
 
 
 def a_policy(name: str = "all", /, *, include: JsonObject | None = None, **values: Any) -> JsonObject:
@@ -88,7 +87,7 @@ def a_policy(name: str = "all", /, *, include: JsonObject | None = None, **value
 
 
 def a_config(name: str, *policies: JsonObject, **spec: Any) -> JsonObject:
-    """As the mutating webhook leaves it: held by the finalizer."""
+    """A CASConfig as the mutating webhook returns it, with the finalizer."""
     return {
         "apiVersion": CASCONFIGS.api_version,
         "kind": CASCONFIGS.kind,
@@ -102,20 +101,22 @@ async def create(client: Client, namespace: str, name: str, *policies: JsonObjec
     return ObjectKey(namespace, name)
 
 
-async def make(
+async def create_object(
     client: Client, namespace: str, body: JsonObject, resource: Resource = DEPLOYMENTS
 ) -> JsonObject:
-    """Make an object, a Deployment if nothing else is said."""
+    """Create an object, by default a Deployment."""
     return await client.create(resource, body, dict[str, Any], namespace=namespace)
 
 
-async def look(client: Client, namespace: str, name: str, resource: Resource = DEPLOYMENTS) -> JsonObject:
-    """An object as the server has it."""
+async def get_object(
+    client: Client, namespace: str, name: str, resource: Resource = DEPLOYMENTS
+) -> JsonObject:
+    """Read an object."""
     return await client.get(resource, ObjectKey(namespace, name), dict[str, Any])
 
 
 async def edit(client: Client, key: ObjectKey, *policies: JsonObject, **spec: Any) -> None:
-    """Give a config other policies, or change another field of its spec."""
+    """Replace policies or other fields of the spec."""
     changed = {**spec, **({"policies": list(policies)} if policies else {})}
     await client.patch(CASCONFIGS, key, {"spec": changed}, Object)
 
@@ -124,10 +125,10 @@ async def get(client: Client, key: ObjectKey) -> CASConfig:
     return await client.get(CASCONFIGS, key, CASConfig)
 
 
-async def with_reason(
+async def wait_for_reason(
     client: Client, key: ObjectKey, reason: str, *, condition: str = "Ready", within: float = 120.0
 ) -> CASConfig:
-    """The config, once a condition of its current generation gives this reason."""
+    """Wait for a condition of the current generation with this reason, and return the CASConfig."""
 
     async def probe() -> CASConfig:
         found = await get(client, key)
@@ -140,8 +141,10 @@ async def with_reason(
     return await eventually(probe, within=within)
 
 
-async def applied(client: Client, key: ObjectKey, targets: int, *, within: float = 120.0) -> CASConfig:
-    """The config, once all of so many targets are as it wants them."""
+async def wait_until_applied(
+    client: Client, key: ObjectKey, targets: int, *, within: float = 120.0
+) -> CASConfig:
+    """Wait until this many targets have the desired values, and return the CASConfig."""
 
     async def probe() -> CASConfig:
         found = await get(client, key)
@@ -156,13 +159,13 @@ async def applied(client: Client, key: ObjectKey, targets: int, *, within: float
     return await eventually(probe, within=within)
 
 
-async def remove(client: Client, key: ObjectKey, *, within: float = 120.0) -> None:
-    """Delete a config, and wait until it is gone, which it is when all is undone."""
+async def delete_and_wait(client: Client, key: ObjectKey, *, within: float = 120.0) -> None:
+    """Delete a CASConfig and wait until its changes are undone and it is gone."""
     await client.delete(CASCONFIGS, key)
-    await gone(client, key, within=within)
+    await wait_until_gone(client, key, within=within)
 
 
-async def gone(client: Client, key: ObjectKey, *, within: float = 120.0) -> None:
+async def wait_until_gone(client: Client, key: ObjectKey, *, within: float = 120.0) -> None:
     from kit.cluster.objects import exists
 
     async def probe() -> None:
@@ -200,7 +203,7 @@ def a_deployment(name: str, *, labels: dict[str, str] | None = None, **spec: Any
 
 
 def a_workload(resource: Resource, name: str) -> JsonObject:
-    """Something with a pod template."""
+    """A workload with a pod template."""
     body = copy.deepcopy(a_deployment(name))
     body |= {"apiVersion": resource.api_version, "kind": resource.kind}
     if resource == STATEFUL_SETS:
@@ -220,8 +223,8 @@ def template_of(obj: JsonObject) -> JsonObject:
     return found
 
 
-def plain(obj: JsonObject) -> JsonObject:
-    """What of an object must be as it was when everything is undone."""
+def comparable_fields(obj: JsonObject) -> JsonObject:
+    """Return the fields that must be unchanged after an undo."""
     kept = {name: value for name, value in obj.items() if name not in ("status", "metadata")}
     metadata = obj["metadata"]
     # Set by the controllers of Kubernetes when a template changes.
@@ -242,7 +245,7 @@ def plain(obj: JsonObject) -> JsonObject:
 async def casconfig_operator(
     kubeconfig: Path, *, operator: str = "", context: str | None = CONTEXT, **options: Any
 ) -> AsyncIterator[Manager]:
-    """An operator in this process, stopped on the way out; `operator` is the namespace it says it is in."""
+    """Run the controller in this process while inside; `operator` is its namespace."""
     build = functools.partial(controller.build, operator=operator)
-    async with operating(kubeconfig, build, context=context, **options) as manager:
+    async with run_controllers(kubeconfig, build, context=context, **options) as manager:
         yield manager

@@ -1,8 +1,7 @@
-"""Checkups on a real API server: their definition, their operator, and the parts that a node would play.
+"""Checkups on a real API server: CRD, controller, and the work of a node.
 
-The control plane of these tests has a Job controller and a scheduler, but no node: what a kubelet
-would say about a pod is written into its status by `PlayedPod`, and what a checkup would write into
-its ConfigMap by `write_results`. Everything else is real.
+The control plane has a Job controller and a scheduler, but no node. `SimulatedPod` writes the pod status that a kubelet
+would write, `write_results` the ConfigMap data that a checkup would write. Everything else is real.
 """
 
 import contextlib
@@ -16,7 +15,7 @@ import msgspec
 
 from kit.cluster.service_accounts import context as context_of
 from kit.eventually import eventually
-from kit.kinds.controllers import define, operating
+from kit.kinds.controllers import install_crds, run_controllers
 from quintet.apis.checkup import CHECKUP, CHECKUPS, Checkup
 from quintet.apis.checkup.contract import object_name
 from quintet.apis.checkup.types import FINALIZER
@@ -40,11 +39,11 @@ PASSED = {"status.succeeded": "true", "status.failureReason": "", "status.result
 
 
 async def install(client: Client) -> None:
-    """Make the API server serve Checkups, from the committed definition."""
-    await define(client, CHECKUP)
+    """Install the committed CRD."""
+    await install_crds(client, CHECKUP)
 
 
-async def an_account(client: Client, namespace: str, name: str = ACCOUNT) -> None:
+async def create_service_account(client: Client, namespace: str, name: str = ACCOUNT) -> None:
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
     await client.create(ACCOUNTS, body, Object, namespace=namespace)
 
@@ -62,7 +61,7 @@ def a_checkup(name: str, *, timeout: Any = 60, params: Any = None, **spec: Any) 
 
 
 async def create(client: Client, namespace: str, name: str, **spec: Any) -> ObjectKey:
-    """As the mutating webhook leaves it: held by the finalizer."""
+    """Create a Checkup as the mutating webhook returns it, with the finalizer."""
     body = a_checkup(name, **spec)
     body["metadata"]["finalizers"] = [FINALIZER]
     await client.create(CHECKUPS, body, Object, namespace=namespace)
@@ -73,9 +72,9 @@ async def create(client: Client, namespace: str, name: str, **spec: Any) -> Obje
 async def an_operator(
     kubeconfig: Path, *, limits: Limits = QUICK, context: str | None = CONTEXT, **options: Any
 ) -> AsyncIterator[Manager]:
-    """An operator in this process, stopped on the way out."""
+    """Run the controller in this process while inside."""
     build = functools.partial(controller.build, limits=limits)
-    async with operating(kubeconfig, build, context=context, **options) as manager:
+    async with run_controllers(kubeconfig, build, context=context, **options) as manager:
         yield manager
 
 
@@ -83,10 +82,10 @@ async def get(client: Client, key: ObjectKey) -> Checkup:
     return await client.get(CHECKUPS, key, Checkup)
 
 
-async def with_verdict(
+async def wait_for_verdict(
     client: Client, key: ObjectKey, verdict: str, *, run: int = 1, within: float = 60.0
 ) -> Checkup:
-    """The Checkup, once that run of it has this verdict."""
+    """Wait until this run has the verdict, and return the Checkup."""
 
     async def probe() -> Checkup:
         checkup = await get(client, key)
@@ -97,8 +96,8 @@ async def with_verdict(
     return await eventually(probe, within=within)
 
 
-async def with_reason(client: Client, key: ObjectKey, reason: str, *, within: float = 60.0) -> Checkup:
-    """The Checkup, once its status gives this reason."""
+async def wait_for_reason(client: Client, key: ObjectKey, reason: str, *, within: float = 60.0) -> Checkup:
+    """Wait until the status has this reason, and return the Checkup."""
 
     async def probe() -> Checkup:
         checkup = await get(client, key)
@@ -114,35 +113,35 @@ async def run_name(client: Client, key: ObjectKey, run: int = 1) -> str:
 
 
 async def children(client: Client, key: ObjectKey, run: int = 1) -> dict[str, JsonObject]:
-    """The objects of a run, by kind."""
+    """Return the objects of a run by kind."""
     where = ObjectKey(key.namespace, await run_name(client, key, run))
     return {resource.kind: await client.get(resource, where, dict[str, Any]) for resource in CHILD_TYPES}
 
 
 async def write_results(client: Client, key: ObjectKey, data: dict[str, Any], run: int = 1) -> None:
-    """What the checkup itself does."""
+    """Write results as the checkup itself would."""
     where = ObjectKey(key.namespace, await run_name(client, key, run))
     await client.patch(desired.CONFIG_MAPS, where, {"data": data}, Object)
 
 
-async def pods(client: Client, namespace: str) -> list[Object]:
-    """All pods of checkups."""
+async def list_pods(client: Client, namespace: str) -> list[Object]:
+    """Return all pods of checkups."""
     found: list[Object] = []
     async for page in client.pages(PODS, namespace=namespace, labels=desired.SELECTOR):
         found += [msgspec.json.decode(raw, type=Object) for raw in page.items]
     return found
 
 
-class PlayedPod:
-    """The pod of a run, which the Job controller has made; what happens to it is told by the test."""
+class SimulatedPod:
+    """The pod of a run that the Job controller created; the test writes its status."""
 
     def __init__(self, client: Client, key: ObjectKey) -> None:
         self._client = client
         self.key = key
 
     @classmethod
-    async def of(cls, client: Client, key: ObjectKey, run: int = 1) -> "PlayedPod":
-        """Wait for the Job controller to make it; one of a Job that had the same name before is another."""
+    async def wait_for(cls, client: Client, key: ObjectKey, run: int = 1) -> "SimulatedPod":
+        """Wait until the Job controller has created the pod of the current Job."""
 
         async def made() -> ObjectKey:
             where = ObjectKey(key.namespace, await run_name(client, key, run))
@@ -157,29 +156,29 @@ class PlayedPod:
 
         return cls(client, await eventually(made, within=60))
 
-    async def says(self, **status: Any) -> None:
-        """What the kubelet would write."""
+    async def set_status(self, **status: Any) -> None:
+        """Write the pod status as the kubelet would."""
         await self._client.patch(PODS, self.key, {"status": status}, Object, subresource="status")
 
-    async def runs(self) -> None:
-        await self.says(phase="Running", containerStatuses=[_container(running={"startedAt": _now()})])
+    async def start(self) -> None:
+        await self.set_status(phase="Running", containerStatuses=[_container(running={"startedAt": _now()})])
 
-    async def waits(self, reason: str, message: str = "") -> None:
+    async def set_waiting(self, reason: str, message: str = "") -> None:
         state = {"waiting": {"reason": reason, "message": message}}
-        await self.says(phase="Pending", containerStatuses=[_container(**state)])
+        await self.set_status(phase="Pending", containerStatuses=[_container(**state)])
 
-    async def ends(self, code: int = 0, **extra: Any) -> None:
+    async def terminate(self, code: int = 0, **extra: Any) -> None:
         state = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "startedAt": _now()}
         phase = "Succeeded" if code == 0 else "Failed"
-        await self.says(phase=phase, containerStatuses=[_container(terminated=state)], **extra)
+        await self.set_status(phase=phase, containerStatuses=[_container(terminated=state)], **extra)
 
 
-async def passes(client: Client, key: ObjectKey, run: int = 1) -> None:
-    """A checkup that runs, writes good results and ends."""
-    pod = await PlayedPod.of(client, key, run)
-    await pod.runs()
+async def run_to_success(client: Client, key: ObjectKey, run: int = 1) -> None:
+    """Start the pod, write successful results and terminate it."""
+    pod = await SimulatedPod.wait_for(client, key, run)
+    await pod.start()
     await write_results(client, key, PASSED, run)
-    await pod.ends()
+    await pod.terminate()
 
 
 def _container(**state: Any) -> JsonObject:

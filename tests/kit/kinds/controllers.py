@@ -1,4 +1,4 @@
-"""What the tests of every kind need: its definition on the API server, and its controller in this process."""
+"""CRDs on the API server and controllers in the process of the test."""
 
 import asyncio
 import contextlib
@@ -32,31 +32,31 @@ CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "custo
 _made: WeakKeyDictionary[Client, dict[ObjectKey, tuple[str, int]]] = WeakKeyDictionary()
 
 
-async def define(client: Client, *kinds: CustomResource) -> None:
-    """Make the API server serve kinds, and with them all of ours: one takes as long as all together.
+async def install_crds(client: Client, *kinds: CustomResource) -> None:
+    """Install CRDs, and with them all of ours: one takes as long as all of them.
 
-    To do so costs seconds; whoever asks again pays for a look at the definitions only.
+    The first call takes seconds; later calls only check that the CRDs still exist.
     """
     together = (*kinds, *(kind for kind in CUSTOM_RESOURCES if kind not in kinds))
-    made, there = _made.setdefault(client, {}), await _definitions(client)
+    made, there = _made.setdefault(client, {}), await _list_crds(client)
     keys = [ObjectKey("", kind.resource.qualified) for kind in together]
     if all(key in made and made[key] == there.get(key) for key in keys):
         return
     for kind, key in zip(together, keys, strict=True):
         await client.apply(CRDS, key, definition(kind), Object)
-    await discovered(client, *(kind.resource for kind in together))
+    await wait_until_served(client, *(kind.resource for kind in together))
 
     async def owned() -> None:
         for kind in together:
-            await _can_own(client, kind.resource)
+            await _wait_until_can_own(client, kind.resource)
 
     await eventually(owned, within=120)
-    there = await _definitions(client)
+    there = await _list_crds(client)
     made.update({key: there[key] for key in keys})
 
 
-async def _definitions(client: Client) -> dict[ObjectKey, tuple[str, int]]:
-    """All that are there and stay, by name."""
+async def _list_crds(client: Client) -> dict[ObjectKey, tuple[str, int]]:
+    """Return uid and generation of all CRDs that are not being deleted, by name."""
     pages = [page async for page in client.pages(CRDS, metadata_only=True)]
     found = [msgspec.json.decode(raw, type=Object) for page in pages for raw in page.items]
     return {
@@ -66,8 +66,8 @@ async def _definitions(client: Client) -> dict[ObjectKey, tuple[str, int]]:
     }
 
 
-async def discovered(client: Client, *resources: Resource) -> None:
-    """Wait until kinds are served, and the API server says so to whoever asks what it serves."""
+async def wait_until_served(client: Client, *resources: Resource) -> None:
+    """Wait until the API server serves the kinds and lists them in discovery."""
 
     async def served() -> None:
         for resource in resources:
@@ -79,8 +79,8 @@ async def discovered(client: Client, *resources: Resource) -> None:
     await eventually(served, within=60)
 
 
-async def _can_own(client: Client, resource: Resource) -> None:
-    """Admission learns of a kind seconds later; until then nobody but an administrator may name an owner of it."""
+async def _wait_until_can_own(client: Client, resource: Resource) -> None:
+    """Wait until admission knows the kind; until then only administrators can set owner references to it."""
     owner = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "nobody", "uid": "nobody"}
     metadata = {
         "name": f"owned-{secrets.token_hex(4)}",
@@ -98,10 +98,10 @@ async def _can_own(client: Client, resource: Resource) -> None:
 
 
 @contextlib.asynccontextmanager
-async def operating(
+async def run_controllers(
     kubeconfig: Path, build: Callable[[Manager], object], *, context: str | None, **options: Any
 ) -> AsyncIterator[Manager]:
-    """An operator in this process, stopped on the way out; who it is, a context of the kubeconfig says."""
+    """Run controllers in this process while inside, with the identity of a kubeconfig context."""
     async with Transport(config.load(str(kubeconfig), context)) as transport:
         manager = Manager(Client(transport), FastClock(), f"test-{secrets.token_hex(3)}", **options)
         build(manager)

@@ -1,7 +1,7 @@
-"""EventingBackends on a real API server and real NATS servers: their operator, and how to look at them.
+"""EventingBackends on a real API server and real NATS servers.
 
-Pods are made ready by `kit.cluster.simulated_node.SimulatedNode`: what runs in them is tested elsewhere. A `Witness`
-stands between operator and API server and holds every status that claims to be ready against the truth.
+`kit.cluster.simulated_node.SimulatedNode` makes their pods ready. A `Witness` in the fault proxy checks every ready
+status against the objects on the API server.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ import msgspec
 from aiohttp import web
 
 from kit.clock import FastClock
-from kit.cluster.access_reviews import account as account_of
-from kit.cluster.access_reviews import review
-from kit.cluster.service_accounts import TESTED, binding, offered
+from kit.cluster.access_reviews import access_review
+from kit.cluster.access_reviews import service_account_user as account_of
+from kit.cluster.service_accounts import TESTED, optional_role_name, role_binding
 from kit.cluster.service_accounts import context as context_of
 from kit.eventually import NotInTimeError, eventually
 from kit.faults.proxy import FaultProxy, matching
-from kit.kinds.controllers import define
+from kit.kinds.controllers import install_crds
 from quintet.apis.eventingbackend import (
     EVENTINGBACKEND,
     EVENTINGBACKENDS,
@@ -72,8 +72,8 @@ CHILD_TYPES = (
 
 
 async def install(client: Client) -> None:
-    """Make the API server serve both kinds."""
-    await define(client, EVENTINGBACKEND, SUBSCRIPTION)
+    """Install the CRDs of EventingBackend and Subscription."""
+    await install_crds(client, EVENTINGBACKEND, SUBSCRIPTION)
 
 
 def a_backend(name: str, type: str = "nats", **entries: Any) -> JsonObject:
@@ -86,7 +86,7 @@ def a_backend(name: str, type: str = "nats", **entries: Any) -> JsonObject:
 
 
 def config_of(**entries: Any) -> list[JsonObject]:
-    """A list of maps with one key each."""
+    """Return the entries as a list of maps with one key each."""
     return [{name: value} for name, value in entries.items()]
 
 
@@ -95,17 +95,17 @@ async def create(client: Client, namespace: str, name: str, type: str = "nats", 
     return ObjectKey(namespace, name)
 
 
-async def change(client: Client, key: ObjectKey, type: str = "nats", **entries: Any) -> None:
+async def update_config(client: Client, key: ObjectKey, type: str = "nats", **entries: Any) -> None:
     body = {"spec": {"type": type, "config": config_of(**entries)}}
     await client.patch(EVENTINGBACKENDS, key, body, Object)
 
 
-async def may_read_secrets(client: Client, namespace: str) -> None:
-    """Allow the operator what it has no right to by itself, as an administrator of the namespace would."""
-    role = offered(ROLE)
-    body = binding(role, CONTEXT, namespace)
+async def allow_reading_secrets(client: Client, namespace: str) -> None:
+    """Grant the operator access to Secrets, as an administrator of the namespace would."""
+    role = optional_role_name(ROLE)
+    body = role_binding(role, CONTEXT, namespace)
     await client.apply(desired.ROLE_BINDINGS, ObjectKey(namespace, role), body, Object)
-    question = review(account_of(TESTED.namespace, CONTEXT), "get", "secrets", namespace=namespace)
+    question = access_review(account_of(TESTED.namespace, CONTEXT), "get", "secrets", namespace=namespace)
 
     async def in_force() -> None:
         answer = await client.create(REVIEWS, question, dict[str, Any])
@@ -114,9 +114,9 @@ async def may_read_secrets(client: Client, namespace: str) -> None:
     await eventually(in_force)
 
 
-async def a_secret(client: Client, namespace: str, name: str, /, **data: str) -> None:
-    """Make a Secret that the operator may read, or give it other data."""
-    await may_read_secrets(client, namespace)
+async def create_secret(client: Client, namespace: str, name: str, /, **data: str) -> None:
+    """Create or replace a Secret that the operator can read."""
+    await allow_reading_secrets(client, namespace)
     body = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -128,7 +128,7 @@ async def a_secret(client: Client, namespace: str, name: str, /, **data: str) ->
     await client.apply(SECRETS, ObjectKey(namespace, name), body, Object)
 
 
-async def a_subscription(client: Client, namespace: str, name: str, backend: str = "") -> ObjectKey:
+async def create_subscription(client: Client, namespace: str, name: str, backend: str = "") -> ObjectKey:
     spec = {
         "sink": f"http://orders.{namespace}.svc.cluster.local:8080/events",
         "source": "commerce",
@@ -146,7 +146,7 @@ async def a_subscription(client: Client, namespace: str, name: str, backend: str
 
 
 class Operator(NamedTuple):
-    """What a test may want of a running operator."""
+    """A running operator, as tests need it."""
 
     clock: FastClock
     """Of its reconciliations; connections to servers keep real time."""
@@ -163,7 +163,7 @@ async def an_operator(
     context: str | None = CONTEXT,
     **options: Any,
 ) -> AsyncIterator[Operator]:
-    """An operator in this process, stopped on the way out."""
+    """Run the controller in this process while inside."""
     made = Options(image=IMAGE, nats_image=NATS_IMAGE, limits=limits, timing=timing, account=account)
     async with Transport(config.load(str(kubeconfig), context)) as transport:
         clock = FastClock()
@@ -190,8 +190,8 @@ def condition(backend: EventingBackend, type_: str = "Backend Ready") -> Conditi
     return found
 
 
-async def ready(client: Client, key: ObjectKey, *, within: float = 120.0) -> EventingBackend:
-    """The backend, once every part of it is ready for its present spec."""
+async def wait_until_ready(client: Client, key: ObjectKey, *, within: float = 120.0) -> EventingBackend:
+    """Wait until every condition of the current generation is true, and return the backend."""
 
     async def probe() -> EventingBackend:
         backend = await get(client, key)
@@ -204,13 +204,13 @@ async def ready(client: Client, key: ObjectKey, *, within: float = 120.0) -> Eve
     try:
         return await eventually(probe, within=within)
     except NotInTimeError as error:
-        raise AssertionError(f"{error}\n{await situation(client, key.namespace)}") from error
+        raise AssertionError(f"{error}\n{await describe_namespace(client, key.namespace)}") from error
 
 
-async def says(
+async def wait_for_reason(
     client: Client, key: ObjectKey, reason: str, *, within: float = 120.0, type_: str = "Backend Ready"
 ) -> Condition:
-    """The condition, once it speaks of the present spec and gives this reason."""
+    """Wait for a condition of the current generation with this reason, and return it."""
 
     async def probe() -> Condition:
         backend = await get(client, key)
@@ -223,7 +223,7 @@ async def says(
 
 
 async def children(client: Client, namespace: str) -> dict[tuple[str, str], JsonObject]:
-    """All objects that were made for backends of a namespace, by kind and name."""
+    """Return all owned objects of the backends in a namespace by kind and name."""
     found: dict[tuple[str, str], JsonObject] = {}
     for resource in CHILD_TYPES:
         async for page in client.pages(resource, namespace=namespace, labels=desired.SELECTOR):
@@ -233,8 +233,8 @@ async def children(client: Client, namespace: str) -> dict[tuple[str, str], Json
     return found
 
 
-async def situation(client: Client, namespace: str) -> str:
-    """What a person would look at first when pods are not there."""
+async def describe_namespace(client: Client, namespace: str) -> str:
+    """Describe the objects of a namespace for an assertion message."""
     lines = [
         f"{kind} {name}: generation {body['metadata'].get('generation')} {body.get('status')}"
         for (kind, name), body in (await children(client, namespace)).items()
@@ -248,15 +248,15 @@ async def situation(client: Client, namespace: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def jetstream_of(url: str) -> AsyncIterator[JetStream]:
-    """JetStream, as somebody with a client of their own sees it."""
+async def connect_jetstream(url: str) -> AsyncIterator[JetStream]:
+    """Connect to JetStream with a separate client."""
     async with NatsClient(NatsOptions(url, connect_seconds=60.0), SystemClock()) as connected:
         yield JetStream(connected, timeout=60.0)
 
 
 @dataclass
 class Witness:
-    """Sees every status that the operator writes, and asks the API server whether it may say so."""
+    """Checks every status that the operator writes against the API server."""
 
     client: Client
     proxy: FaultProxy
@@ -267,7 +267,7 @@ class Witness:
         self.proxy.inject(self, when=matching("patch", "eventingbackends", subresource="status"), times=None)
 
     async def apply(self, call: "Call") -> web.StreamResponse:
-        """What the proxy calls in place of a fault."""
+        """Check the request; the proxy calls this in place of a fault."""
         request, body = call.exchange.request, call.exchange.body
         if body["status"].get("eventingReady"):
             self.claims += 1
@@ -295,7 +295,7 @@ class Witness:
         if status["backendType"] != "nats" or not told.get("url") or told.get("credentialsSecretRef"):
             return
         try:
-            async with jetstream_of(told["url"]) as jetstream:
+            async with connect_jetstream(told["url"]) as jetstream:
                 found = (await jetstream.stream_info(told["streamName"])).config
         except NatsError as error:
             self.lies.append(f"{key}: the stream is not there: {error!r}")
@@ -309,14 +309,14 @@ class Witness:
 
 
 def statuses(proxy: FaultProxy, key: ObjectKey) -> list[JsonObject]:
-    """Every status that was written for a backend, in order."""
+    """Return every status that was written for a backend, in order."""
     when = matching("patch", "eventingbackends", namespace=key.namespace, name=key.name, subresource="status")
     return [exchange.body["status"] for exchange in proxy.trace.writes(when) if exchange.status == 200]
 
 
 @dataclass
 class MeshDouble:
-    """A test double for the token endpoint of SAP Event Mesh, which cannot run here."""
+    """A fake token endpoint of SAP Event Mesh."""
 
     url: str = ""
     password: str = "right"
@@ -330,7 +330,7 @@ class MeshDouble:
         return web.json_response({"access_token": "token", "expires_in": 300})
 
     def secret(self, password: str = "right") -> dict[str, str]:
-        """The keys of the Secret."""
+        """Return the data of the Secret."""
         login = (
             f'{{"clientid":"client","clientsecret":"{password}",'
             f'"tokenendpoint":"{self.url}/oauth/token","granttype":"client_credentials"}}'
@@ -356,5 +356,5 @@ async def a_mesh() -> AsyncIterator[MeshDouble]:
         await runner.cleanup()
 
 
-def resources(found: Iterable[tuple[str, str]]) -> set[str]:
+def kinds_and_names(found: Iterable[tuple[str, str]]) -> set[str]:
     return {f"{kind}/{name}" for kind, name in found}

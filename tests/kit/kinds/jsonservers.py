@@ -1,4 +1,4 @@
-"""JsonServers on a real API server: their definition, their operator, and how to look at them."""
+"""JsonServers on a real API server: CRD, controller and wait functions."""
 
 import contextlib
 import functools
@@ -8,7 +8,7 @@ from typing import Any
 
 from kit.cluster.service_accounts import context as context_of
 from kit.eventually import eventually
-from kit.kinds.controllers import define, operating
+from kit.kinds.controllers import install_crds, run_controllers
 from quintet.apis.jsonserver import JSONSERVER, JSONSERVERS, JsonServer
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.controllers.jsonserver import controller
@@ -25,8 +25,8 @@ PEOPLE = '{\n  "people": [\n    {"id": 1, "name": "Person A"},\n    {"id": 2, "n
 
 
 async def install(client: Client) -> None:
-    """Make the API server serve JsonServers, from the committed definition."""
-    await define(client, JSONSERVER)
+    """Install the committed CRD."""
+    await install_crds(client, JSONSERVER)
 
 
 def a_jsonserver(name: str, config: str = PEOPLE, **spec: Any) -> JsonObject:
@@ -38,23 +38,23 @@ def a_jsonserver(name: str, config: str = PEOPLE, **spec: Any) -> JsonObject:
     }
 
 
-async def not_here(url: str) -> tuple[bytes | None, str]:
-    """Reading back, where there are no pods."""
+async def read_nothing(url: str) -> tuple[bytes | None, str]:
+    """Return no data, as there are no pods that serve it."""
     return None, "there is no node"
 
 
 @contextlib.asynccontextmanager
 async def jsonserver_operator(
-    kubeconfig: Path, *, read_back: ReadBack = not_here, context: str | None = CONTEXT, **options: Any
+    kubeconfig: Path, *, read_back: ReadBack = read_nothing, context: str | None = CONTEXT, **options: Any
 ) -> AsyncIterator[Manager]:
-    """An operator in this process, stopped on the way out."""
+    """Run the controller in this process while inside."""
     build = functools.partial(controller.build, image=IMAGE, read_back=read_back)
-    async with operating(kubeconfig, build, context=context, **options) as manager:
+    async with run_controllers(kubeconfig, build, context=context, **options) as manager:
         yield manager
 
 
-async def in_state(client: Client, key: ObjectKey, state: str, within: float = 60.0) -> JsonServer:
-    """The JsonServer, once its status speaks of its current generation and says this."""
+async def wait_for_state(client: Client, key: ObjectKey, state: str, within: float = 60.0) -> JsonServer:
+    """Wait until the status of the current generation has this state, and return the JsonServer."""
 
     async def probe() -> JsonServer:
         server = await client.get(JSONSERVERS, key, JsonServer)

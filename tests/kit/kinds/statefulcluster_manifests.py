@@ -1,4 +1,4 @@
-"""StatefulClusters for tests: the one of the Kubernetes documentation, and how to make it another."""
+"""Manifests of StatefulClusters: the StatefulSet example of the Kubernetes documentation and variants of it."""
 
 import copy
 from typing import Any
@@ -40,7 +40,7 @@ WEB: JsonObject = {
 
 
 def a_cluster(name: str = "web", *, annotations: dict[str, str] | None = None, **spec: Any) -> JsonObject:
-    """A StatefulCluster like `web`, with some fields of its spec as given; None takes a field away."""
+    """The StatefulCluster `web` with other values in its spec; None removes a field."""
     metadata: JsonObject = {"name": name}
     if annotations:
         metadata["annotations"] = annotations
@@ -53,8 +53,8 @@ def a_cluster(name: str = "web", *, annotations: dict[str, str] | None = None, *
     }
 
 
-def changed(body: JsonObject, path: str, value: Any) -> JsonObject:
-    """A copy with the value at a dotted path (numbers are indexes) replaced; None takes it away."""
+def with_value(body: JsonObject, path: str, value: Any) -> JsonObject:
+    """Return a copy with the value at a dotted path replaced; None removes it."""
     made = copy.deepcopy(body)
     *way, last = path.split(".")
     target: Any = made

@@ -1,4 +1,4 @@
-"""Looks at a StatefulCluster for unit tests: pods and claims in the states that matter."""
+"""Observed pods and claims of a StatefulCluster for unit tests."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ OLD, NEW = "web-old", "web-new"
 
 
 def a_pod(name: str, **changes: Any) -> Pod:
-    """Ready for an hour, of the newest template, with claims called as the pod."""
+    """A pod of the newest revision that has been ready for an hour, with claims named after it."""
     given: dict[str, Any] = {
         "key": ObjectKey("shop", f"web-{name}"),
         "uid": f"uid-{name}",
@@ -62,7 +62,7 @@ def seen(
     want: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Observed:
-    """Pods with their claims; `free` are groups that nobody uses."""
+    """An observed StatefulCluster with pods and their claims; `free` lists unused claim groups."""
     wanted: dict[str, Any] = {"replicas": replicas, "templates": ("data",), **(want or {})}
     if claims is None:
         claims = [a_claim(pod.group) for pod in pods] + [a_claim(group) for group in free]

@@ -1,7 +1,6 @@
-"""StatefulClusters on a real API server: their definition, their operator, and how to look at them.
+"""StatefulClusters on a real API server: CRD, controller and wait functions.
 
-There is no node; where pods must start, `kit.cluster.simulated_node.SimulatedNode` says of them what a kubelet would.
-`kit.faults.operator_main` runs the operator alone, to be killed.
+Where pods must start, `kit.cluster.simulated_node.SimulatedNode` writes their status.
 """
 
 import contextlib
@@ -14,7 +13,7 @@ import msgspec
 from kit.cluster.api import Api
 from kit.cluster.service_accounts import context as context_of
 from kit.eventually import eventually
-from kit.kinds.controllers import define, operating
+from kit.kinds.controllers import install_crds, run_controllers
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.statefulcluster import STATEFULCLUSTER, STATEFULCLUSTERS, StatefulCluster
 from quintet.controllers.statefulcluster import controller
@@ -27,14 +26,14 @@ LABELS = {"app": "web"}
 
 
 async def install(client: Client) -> None:
-    """Make the API server serve StatefulClusters."""
-    await define(client, STATEFULCLUSTER)
+    """Install the CRD."""
+    await install_crds(client, STATEFULCLUSTER)
 
 
 def a_cluster(
     name: str = "web", *, image: str = "web:1", claims: tuple[str, ...] = ("data",), **spec: Any
 ) -> JsonObject:
-    """As a StatefulSet would be written."""
+    """A StatefulCluster with the fields of a StatefulSet."""
     return {
         "apiVersion": STATEFULCLUSTERS.api_version,
         "kind": STATEFULCLUSTERS.kind,
@@ -69,7 +68,7 @@ def a_claim_template(name: str, size: str = "1Mi") -> JsonObject:
 
 @contextlib.asynccontextmanager
 async def a_storage_class(api: Api, name: str, **fields: Any) -> AsyncIterator[str]:
-    """A storage class for which nobody makes volumes, and its path; gone afterwards."""
+    """Create a storage class without provisioner, yield its path, and delete it."""
     path = "/apis/storage.k8s.io/v1/storageclasses"
     await api.create(path, {"metadata": {"name": name}, "provisioner": "nobody", **fields})
     try:
@@ -82,19 +81,19 @@ async def a_storage_class(api: Api, name: str, **fields: Any) -> AsyncIterator[s
 async def statefulcluster_operator(
     kubeconfig: Path, *, context: str | None = CONTEXT, **options: Any
 ) -> AsyncIterator[Manager]:
-    """An operator in this process, stopped on the way out."""
-    async with operating(kubeconfig, controller.build, context=context, **options) as manager:
+    """Run the controller in this process while inside."""
+    async with run_controllers(kubeconfig, controller.build, context=context, **options) as manager:
         yield manager
 
 
 async def create(client: Client, namespace: str, **spec: Any) -> ObjectKey:
-    """Make one, as `a_cluster` writes it."""
+    """Create the StatefulCluster that `a_cluster` returns."""
     body = a_cluster(**spec)
     await client.create(STATEFULCLUSTERS, body, Object, namespace=namespace)
     return ObjectKey(namespace, body["metadata"]["name"])
 
 
-async def change(client: Client, key: ObjectKey, **spec: Any) -> None:
+async def update_spec(client: Client, key: ObjectKey, **spec: Any) -> None:
     await client.patch(STATEFULCLUSTERS, key, {"spec": spec}, Object)
 
 
@@ -102,8 +101,8 @@ async def get(client: Client, key: ObjectKey) -> StatefulCluster:
     return await client.get(STATEFULCLUSTERS, key, StatefulCluster)
 
 
-async def settled(client: Client, key: ObjectKey, within: float = 120.0) -> StatefulCluster:
-    """The cluster, once its status says that everything is as the current spec wants it."""
+async def wait_until_settled(client: Client, key: ObjectKey, within: float = 120.0) -> StatefulCluster:
+    """Wait until the status reports that the current spec is reached, and return the StatefulCluster."""
 
     async def probe() -> StatefulCluster:
         cluster = await get(client, key)
@@ -115,10 +114,10 @@ async def settled(client: Client, key: ObjectKey, within: float = 120.0) -> Stat
     return await eventually(probe, within=within)
 
 
-async def condition(
+async def wait_for_condition(
     client: Client, key: ObjectKey, kind: str, status: str, within: float = 60.0, *, says: str = ""
 ) -> Condition:
-    """A condition, once it is so for the current spec, and for this reason."""
+    """Wait for a condition of the current generation with this status and reason, and return it."""
 
     async def probe() -> Condition:
         cluster = await get(client, key)
@@ -132,23 +131,25 @@ async def condition(
     return await eventually(probe, within=within)
 
 
-async def listed(client: Client, resource: Resource, namespace: str, labels: str = "") -> list[JsonObject]:
-    """All objects of a type in a namespace, by name."""
+async def list_objects(
+    client: Client, resource: Resource, namespace: str, labels: str = ""
+) -> list[JsonObject]:
+    """Return all objects of a type in a namespace, sorted by name."""
     pages = client.pages(resource, namespace=namespace, labels=labels)
     found = [msgspec.json.decode(item) async for page in pages for item in page.items]
     return sorted(found, key=lambda each: str(each["metadata"]["name"]))
 
 
-async def pods(client: Client, namespace: str) -> list[JsonObject]:
-    return await listed(client, PODS, namespace)
+async def list_pods(client: Client, namespace: str) -> list[JsonObject]:
+    return await list_objects(client, PODS, namespace)
 
 
-async def claims(client: Client, namespace: str) -> list[JsonObject]:
-    return await listed(client, CLAIMS, namespace)
+async def list_claims(client: Client, namespace: str) -> list[JsonObject]:
+    return await list_objects(client, CLAIMS, namespace)
 
 
-async def revisions(client: Client, namespace: str) -> list[JsonObject]:
-    return await listed(client, REVISIONS, namespace)
+async def list_revisions(client: Client, namespace: str) -> list[JsonObject]:
+    return await list_objects(client, REVISIONS, namespace)
 
 
 def names(objects: list[JsonObject]) -> list[str]:
@@ -156,6 +157,6 @@ def names(objects: list[JsonObject]) -> list[str]:
 
 
 def claims_of(pod: JsonObject) -> list[str]:
-    """The names of the claims that a pod mounts."""
+    """Return the names of the claims that a pod mounts."""
     volumes = pod["spec"]["volumes"]
     return [each["persistentVolumeClaim"]["claimName"] for each in volumes if "persistentVolumeClaim" in each]

@@ -1,7 +1,6 @@
 """Subscriptions on a real API server and a real NATS server, with their controller and dispatchers.
 
-The EventingBackend of a scene is only an object with the status that its controller would write:
-what is tested here begins behind it.
+The EventingBackend is only an object with the status that its controller would write.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from typing import Any
 from kit.cluster.api import Api
 from kit.cluster.service_accounts import context, write_kubeconfig_for
 from kit.eventually import eventually
-from kit.kinds.controllers import define, operating
+from kit.kinds.controllers import install_crds, run_controllers
 from kit.nats.server import NatsServer
 from quintet.apis.eventingbackend import (
     EVENTINGBACKEND,
@@ -57,12 +56,12 @@ IMPATIENT = Patience(most_tries=3, first_retry=0.05, last_retry=0.2, answer=60.0
 
 
 async def install(client: Client) -> None:
-    """Make the API server serve both kinds."""
-    await define(client, EVENTINGBACKEND, SUBSCRIPTION)
+    """Install the CRDs of EventingBackend and Subscription."""
+    await install_crds(client, EVENTINGBACKEND, SUBSCRIPTION)
 
 
 def headers(number: int | str, **more: str) -> dict[str, str]:
-    """The headers of an event as the publisher proxy stores it."""
+    """Return the headers of an event as the publisher proxy stores it."""
     return {
         "ce-specversion": "1.0",
         "ce-id": str(number),
@@ -76,7 +75,7 @@ def headers(number: int | str, **more: str) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Scene:
-    """One namespace with one backend."""
+    """A namespace with one backend, its stream and a sink."""
 
     client: Client
     namespace: str
@@ -132,8 +131,8 @@ class Scene:
     async def change(self, name: str, **spec: Any) -> Subscription:
         return await self.client.patch(SUBSCRIPTIONS, self.key(name), {"spec": spec}, Subscription)
 
-    async def found(self, name: str, reason: str, within: float = 60.0) -> Subscription:
-        """The Subscription, once its status speaks of its generation and says this."""
+    async def wait_for_reason(self, name: str, reason: str, within: float = 60.0) -> Subscription:
+        """Wait until the status of the current generation has this reason, and return the Subscription."""
 
         async def probe() -> Subscription:
             seen = await self.client.get(SUBSCRIPTIONS, self.key(name), Subscription)
@@ -151,7 +150,7 @@ class Scene:
 async def a_backend(
     client: Client, namespace: str, url: str, name: str = BACKEND, type_: str = "nats", **labels: str
 ) -> EventingBackend:
-    """An EventingBackend that says it is ready."""
+    """An EventingBackend with a ready status."""
     config = effective(NATS, {"url": url})
     body: JsonObject = {
         "apiVersion": EVENTINGBACKENDS.api_version,
@@ -171,8 +170,10 @@ async def a_backend(
     return made
 
 
-async def an_account(client: Client, kubeconfig: Path, backend: EventingBackend) -> str:
-    """What the controller of backends makes for dispatchers; a token for them."""
+async def create_dispatcher_service_account(
+    client: Client, kubeconfig: Path, backend: EventingBackend
+) -> str:
+    """Create the ServiceAccount of the backend's dispatchers and return a token for it."""
     for resource, make in (
         (desired.SERVICE_ACCOUNTS, desired.account),
         (desired.ROLES, desired.role),
@@ -186,7 +187,7 @@ async def an_account(client: Client, kubeconfig: Path, backend: EventingBackend)
     return str(made["status"]["token"])
 
 
-async def a_service(client: Client, namespace: str, name: str = SERVICE, **spec: Any) -> None:
+async def create_service(client: Client, namespace: str, name: str = SERVICE, **spec: Any) -> None:
     body = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -200,7 +201,7 @@ async def a_service(client: Client, namespace: str, name: str = SERVICE, **spec:
 async def a_scene(
     client: Client, namespace: str, server: NatsServer, kubeconfig: Path
 ) -> AsyncIterator[Scene]:
-    """A backend with its streams, a Service as the sink, and a connection of the operator."""
+    """Create a backend with its streams, a Service as the sink, and a connection for the operator."""
     clock = SystemClock()
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scene-")))
@@ -212,8 +213,8 @@ async def a_scene(
         )
         await jetstream.create_stream(StreamConfig(name=DEAD_STREAM, subjects=(DEAD_LETTERS,)))
         backend = await a_backend(client, namespace, server.url)
-        await a_service(client, namespace)
-        token = await an_account(client, kubeconfig, backend)
+        await create_service(client, namespace)
+        token = await create_dispatcher_service_account(client, kubeconfig, backend)
         sessions = Sessions(clock)
         await sessions.open(
             ObjectKey(namespace, BACKEND), Options(server.url, name="operator", reconnect_seconds=0.5), "1"
@@ -227,10 +228,10 @@ async def a_scene(
 
 @contextlib.asynccontextmanager
 async def subscription_operator(kubeconfig: Path, scene: Scene) -> AsyncIterator[Manager]:
-    """The controller of Subscriptions, for one namespace."""
+    """Run the Subscription controller for one namespace while inside."""
     build = functools.partial(controller.build, sessions=scene.sessions)
     who = context("eventing")
-    async with operating(kubeconfig, build, context=who, namespace=scene.namespace) as manager:
+    async with run_controllers(kubeconfig, build, context=who, namespace=scene.namespace) as manager:
         yield manager
 
 
@@ -238,16 +239,16 @@ async def subscription_operator(kubeconfig: Path, scene: Scene) -> AsyncIterator
 async def a_dispatcher(
     scene: Scene, places: Mapping[str, tuple[str, int]], patience: Patience = IMPATIENT
 ) -> AsyncIterator[Dispatcher]:
-    """A dispatcher in this process, once it is ready; stopped on the way out."""
+    """Run a dispatcher in this process while inside, once it is ready."""
     async with (
         Transport(load(str(scene.kubeconfig))) as transport,
-        _dispatching(scene, Client(transport), places, patience) as dispatcher,
+        _run_dispatcher(scene, Client(transport), places, patience) as dispatcher,
     ):
         yield dispatcher
 
 
 @contextlib.asynccontextmanager
-async def _dispatching(
+async def _run_dispatcher(
     scene: Scene, kube: Client, places: Mapping[str, tuple[str, int]], patience: Patience
 ) -> AsyncIterator[Dispatcher]:
     clock = SystemClock()

@@ -1,7 +1,7 @@
-"""The suite operator on a real API server, as the account that it is installed with and no more.
+"""The suite operator on a real API server, with its shipped ServiceAccount and permissions.
 
-Its controllers run on a node only. Where there is none, `register_webhooks` does the one thing of theirs that
-the operator waits for.
+Its controllers run only on a node. Without one, `register_webhooks` does the part of their work that the operator
+waits for.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from typing import Any
 
 import aiohttp
 
-from kit.background import meanwhile
-from kit.cluster.access_reviews import in_force
+from kit.background import run_in_background
+from kit.cluster.access_reviews import wait_for_permissions
 from kit.cluster.api import Api, RefusedError
 from kit.eventually import eventually
 from kit.faults.proxy import FaultProxy
-from kit.kinds.controllers import CRDS, operating
+from kit.kinds.controllers import CRDS, run_controllers
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.apis.suite import QUINTETS, Quintet
 from quintet.components import COMPONENTS
@@ -51,40 +51,40 @@ def a_flavour(namespace: str, image: str = "q:1", progress_seconds: int = 180) -
 
 
 def path_of(body: JsonObject) -> str:
-    """Where an object of the installation is."""
+    """Return the API path of an object of the installation."""
     key = key_of(body)
     return BY_KIND[body["kind"]].path(key.namespace, key.name)
 
 
-def administered(flavour: Flavour) -> Iterator[JsonObject]:
-    """What an administrator installs, without the process: that runs in the test."""
+def admin_manifests(flavour: Flavour) -> Iterator[JsonObject]:
+    """Yield the objects that an administrator installs, except the Deployment: the operator runs in the test."""
     for body in operator(ALL, flavour):
         if body["kind"] in BY_KIND and body["kind"] not in ("Deployment", "NetworkPolicy"):
             yield body
 
 
 async def prepare(api: Api, flavour: Flavour) -> str:
-    """Install the operator's account and rights; gives a token for it."""
-    for body in administered(flavour):
+    """Install the operator's ServiceAccount and permissions and return a token for it."""
+    for body in admin_manifests(flavour):
         await api.apply(path_of(body), body, manager="administrator", force=True)
 
     async def served() -> None:
         await api.get(PATH)
 
     await eventually(served, within=60)
-    await in_force(api, administered(flavour))
+    await wait_for_permissions(api, admin_manifests(flavour))
     account = f"/api/v1/namespaces/{flavour.namespace}/serviceaccounts/{flavour.operator}/token"
     token = await api.create(account, {"spec": {"expirationSeconds": 3600}})
     return str(token["status"]["token"])
 
 
-async def tidy(api: Api, flavour: Flavour) -> None:
-    """Take the Quintet, what it owns and the operator's rights away; definitions stay for other tests."""
+async def remove_installation(api: Api, flavour: Flavour) -> None:
+    """Delete the Quintet, its owned objects and the operator's permissions; CRDs stay for other tests."""
     await remove(api, f"{PATH}/{THE_ONE.name}")
     for resource in OWNED:
         if not resource.namespaced:
-            await eventually(functools.partial(_none_left, api, resource.path()), within=120)
-    for body in administered(flavour):
+            await eventually(functools.partial(_assert_none_left, api, resource.path()), within=120)
+    for body in admin_manifests(flavour):
         if body["kind"] != "CustomResourceDefinition":
             await remove(api, path_of(body))
 
@@ -94,8 +94,8 @@ async def remove(api: Api, path: str) -> None:
         await api.delete(path)
 
 
-async def removal_finished(api: Api, namespace: str) -> None:
-    """Wait until nothing of an installation is still on its way out: it could not be made again."""
+async def wait_until_removed(api: Api, namespace: str) -> None:
+    """Wait until no object of an installation is terminating; it could not be created again."""
 
     async def probe() -> None:
         definitions = (await api.get(CRDS.path()))["items"]
@@ -110,30 +110,30 @@ async def removal_finished(api: Api, namespace: str) -> None:
     await eventually(probe, within=180)
 
 
-async def _none_left(api: Api, path: str) -> None:
-    found = await owned(api, path)
+async def _assert_none_left(api: Api, path: str) -> None:
+    found = await list_owned(api, path)
     assert found == [], found
 
 
-async def owned(api: Api, path: str) -> list[str]:
-    """The names of what the operator made, of one type."""
+async def list_owned(api: Api, path: str) -> list[str]:
+    """Return the names of the operator's owned objects of one type."""
     listed = await api.get(path, labelSelector=SELECTOR)
     return sorted(each["metadata"]["name"] for each in listed["items"])
 
 
 @contextlib.asynccontextmanager
-async def prepared(api: Api, flavour: Flavour, *, register: bool = True) -> AsyncIterator[str]:
-    """Install the operator's account and rights, and give a token for it; nothing of it is left afterwards."""
+async def installed_operator(api: Api, flavour: Flavour, *, register: bool = True) -> AsyncIterator[str]:
+    """Install the operator's ServiceAccount and permissions while inside, and yield a token for it."""
     token = await prepare(api, flavour)
     try:
-        async with meanwhile(*([register_webhooks(api)] if register else [])):
+        async with run_in_background(*([register_webhooks(api)] if register else [])):
             yield token
     finally:
-        await tidy(api, flavour)
+        await remove_installation(api, flavour)
 
 
 async def register_webhooks(api: Api) -> None:
-    """Fill in the webhook configurations that the operator makes, as its controllers do on a node."""
+    """Fill in the webhook configurations that the operator creates, as its controllers do on a node."""
     while True:
         # Gone meanwhile, or the API server has too much to do: nobody would see that this had ended.
         with contextlib.suppress(RefusedError, aiohttp.ClientError, TimeoutError):
@@ -147,7 +147,7 @@ async def register_webhooks(api: Api) -> None:
 async def suite_operator(
     proxy: FaultProxy, token: str, folder: Path, flavour: Flavour
 ) -> AsyncIterator[Manager]:
-    """The operator in this process, behind the proxy, as its own account."""
+    """Run the operator in this process, through the proxy, with its own ServiceAccount."""
     async with suite_operator_at(proxy.write_kubeconfig(folder, token=token), flavour) as manager:
         yield manager
 
@@ -156,14 +156,14 @@ async def suite_operator(
 async def suite_operator_at(
     kubeconfig: Path, flavour: Flavour, version: str = "1.2.3"
 ) -> AsyncIterator[Manager]:
-    """The operator in this process, as whoever a kubeconfig is for."""
+    """Run the operator in this process with the identity of a kubeconfig."""
     build = functools.partial(controller.build, install=installer(ALL, flavour), version=version)
-    async with operating(kubeconfig, build, context=None, namespace=flavour.namespace) as manager:
+    async with run_controllers(kubeconfig, build, context=None, namespace=flavour.namespace) as manager:
         yield manager
 
 
-async def put_definition(api: Api, path: str, spec: JsonObject) -> None:
-    """Write a definition's spec over whatever is there; its controllers may be writing as well."""
+async def update_crd(api: Api, path: str, spec: JsonObject) -> None:
+    """Replace the spec of a CRD, and retry on conflicts with its controllers."""
 
     async def once() -> None:
         live = await api.get(path)
@@ -172,8 +172,8 @@ async def put_definition(api: Api, path: str, spec: JsonObject) -> None:
     await eventually(once, within=60)
 
 
-async def wanted(api: Api, **spec: Any) -> None:
-    """Make the Quintet be so."""
+async def apply_quintet(api: Api, **spec: Any) -> None:
+    """Create or update the Quintet with this spec."""
     body = a_quintet(spec=spec)
     if await api.exists(f"{PATH}/{THE_ONE.name}"):
         await api.merge(f"{PATH}/{THE_ONE.name}", {"spec": spec})
@@ -181,10 +181,10 @@ async def wanted(api: Api, **spec: Any) -> None:
         await api.create(PATH, body)
 
 
-async def with_condition(
+async def wait_for_condition(
     client: Client, kind: str, status: str, reason: str = "", *, within: float = 120.0
 ) -> Quintet:
-    """The Quintet, once it says so about its current generation."""
+    """Wait for a condition of the current generation, and return the Quintet."""
 
     async def probe() -> Quintet:
         quintet = await client.get(QUINTETS, THE_ONE, Quintet)
@@ -197,11 +197,11 @@ async def with_condition(
     return await eventually(probe, within=within)
 
 
-async def settled(client: Client, *, ready: str = "", within: float = 120.0) -> Quintet:
-    """The Quintet, once nothing is being changed and every controller is ready."""
+async def wait_until_settled(client: Client, *, ready: str = "", within: float = 120.0) -> Quintet:
+    """Wait until no change is in progress and every controller is ready, and return the Quintet."""
 
     async def probe() -> Quintet:
-        quintet = await with_condition(client, "Progressing", "False", within=1)
+        quintet = await wait_for_condition(client, "Progressing", "False", within=1)
         assert all(each.ready for each in quintet.status.components), quintet.status
         assert ready in ("", quintet.status.ready), quintet.status
         return quintet

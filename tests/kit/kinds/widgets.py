@@ -1,8 +1,7 @@
 """A small kind and its operator, for tests of the runtime on a real API server.
 
-A Widget asks for a ConfigMap, a Service and a Deployment: between them they have every
-sort of field that server-side apply knows (scalars, maps, lists by key, whole lists). Run
-`python -m kit.kinds.widgets KUBECONFIG …` for an operator that can be killed or frozen.
+A Widget owns a ConfigMap, a Service and a Deployment: together they have every type of field of server-side apply
+(scalars, maps, lists by key, atomic lists). `python -m kit.kinds.widgets KUBECONFIG …` runs the operator as a process.
 """
 
 import argparse
@@ -60,13 +59,13 @@ CRD: JsonObject = {
 
 
 async def install(client: Client) -> None:
-    """Make the API server serve widgets."""
+    """Install the CRD."""
     # An operator that is started again and again should not load what only tests need: it takes four times as long.
     from kit.eventually import eventually
-    from kit.kinds.controllers import CRDS, discovered
+    from kit.kinds.controllers import CRDS, wait_until_served
 
     await client.apply(CRDS, ObjectKey("", CRD["metadata"]["name"]), CRD, Object)
-    await discovered(client, WIDGETS)
+    await wait_until_served(client, WIDGETS)
 
     async def list_widgets() -> None:
         async with client.watch(WIDGETS, initial_events=True) as batches:
@@ -99,7 +98,7 @@ def a_widget(name: str, **spec: Any) -> JsonObject:
 
 
 def desired(widget: Widget) -> list[tuple[Resource, JsonObject]]:
-    """The children of a widget, complete."""
+    """Return the desired children of a Widget."""
     name = widget.metadata.name
     labels = {"app": name, "app.kubernetes.io/managed-by": "quintet-widget"}
     if widget.spec.extra_label:
@@ -221,7 +220,7 @@ def build(manager: Manager, workers: int = 8) -> WidgetController:
 
 @contextlib.asynccontextmanager
 async def widget_operator(kubeconfig: Path, **options: Any) -> AsyncIterator[WidgetController]:
-    """An operator in this process, stopped on the way out."""
+    """Run the controller in this process while inside."""
     async with Transport(config.load(str(kubeconfig))) as transport:
         manager = Manager(Client(transport), SystemClock(), f"test-{secrets.token_hex(3)}", **options)
         controller = build(manager)

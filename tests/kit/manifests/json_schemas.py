@@ -1,7 +1,7 @@
-"""What an API server says of its kinds, and our own definitions → JSON schemas as kubeconform reads them.
+"""Converts the OpenAPI documents of an API server and our CRDs into JSON schemas for kubeconform.
 
-Pure. Published schemas are not needed then, and those of the very server that tests run on are used. Every
-object is closed: a field that nobody knows is an error, as it is to `kubectl apply --validate=strict`.
+The schemas are those of the API server under test. Unknown fields are errors, as with
+`kubectl apply --validate=strict`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,33 +23,33 @@ _OF_EVERY_OBJECT = {
 _NESTED = "#/components/schemas/"
 
 
-def named(group: str, version: str, kind: str) -> str:
-    """The name of the file of a kind."""
+def file_name(group: str, version: str, kind: str) -> str:
+    """Return the schema's file name of a kind."""
     return f"{kind.lower()}_{group or version}_{version}.json"
 
 
-def of_server(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """The kinds of one document of `/openapi/v3`: name of the file and schema."""
+def schemas_from_openapi(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Yield file name and schema of each kind in a document of `/openapi/v3`."""
     schemas = document.get("components", {}).get("schemas", {})
     for name, schema in schemas.items():
         for kind in schema.get(_KINDS, ()):
-            reached = _reached(schemas, name)
-            definitions = {each: closed(schemas[each]) for each in sorted(reached)}
+            reached = _find_reachable(schemas, name)
+            definitions = {each: close_schema(schemas[each]) for each in sorted(reached)}
             made = {"$ref": f"#/definitions/{name}", "definitions": definitions}
-            yield named(kind["group"], kind["version"], kind["kind"]), made
+            yield file_name(kind["group"], kind["version"], kind["kind"]), made
 
 
-def of_definition(body: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """The kinds of a CustomResourceDefinition."""
+def schemas_from_crd(body: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Yield file name and schema of each version of a CRD."""
     spec = body["spec"]
     for version in spec["versions"]:
-        schema = closed(version["schema"]["openAPIV3Schema"])
+        schema = close_schema(version["schema"]["openAPIV3Schema"])
         schema["properties"] = {**_OF_EVERY_OBJECT, **schema.get("properties", {})}
-        yield named(spec["group"], version["name"], spec["names"]["kind"]), schema
+        yield file_name(spec["group"], version["name"], spec["names"]["kind"]), schema
 
 
-def closed(schema: Mapping[str, Any]) -> JsonObject:
-    """A schema of OpenAPI as JSON Schema, in which objects have the fields that it names and no other."""
+def close_schema(schema: Mapping[str, Any]) -> JsonObject:
+    """Convert an OpenAPI schema into a JSON schema that forbids unknown fields."""
     if schema.get(_ANY_NUMBER_OR_TEXT):
         return {"type": ["integer", "string"]}
     made = {key: schema[key] for key in _KEPT if key in schema}
@@ -57,13 +57,13 @@ def closed(schema: Mapping[str, Any]) -> JsonObject:
         made["$ref"] = schema["$ref"].replace(_NESTED, "#/definitions/")
     for key in ("allOf", "anyOf", "oneOf"):
         if key in schema:
-            made[key] = [closed(each) for each in schema[key]]
+            made[key] = [close_schema(each) for each in schema[key]]
     if "items" in schema:
-        made["items"] = closed(schema["items"])
+        made["items"] = close_schema(schema["items"])
     if isinstance(schema.get("additionalProperties"), dict):
-        made["additionalProperties"] = closed(schema["additionalProperties"])
+        made["additionalProperties"] = close_schema(schema["additionalProperties"])
     elif "properties" in schema:
-        made["properties"] = {name: closed(field) for name, field in schema["properties"].items()}
+        made["properties"] = {name: close_schema(field) for name, field in schema["properties"].items()}
         # Without a type it is a condition on an object that is described, and closed, elsewhere.
         if schema.get("type") == "object" and not schema.get(_OPEN):
             made["additionalProperties"] = False
@@ -72,7 +72,7 @@ def closed(schema: Mapping[str, Any]) -> JsonObject:
     return made
 
 
-def _reached(schemas: Mapping[str, JsonObject], start: str) -> set[str]:
+def _find_reachable(schemas: Mapping[str, JsonObject], start: str) -> set[str]:
     found: set[str] = set()
     waiting = [start]
     while waiting:

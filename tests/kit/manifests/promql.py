@@ -1,4 +1,4 @@
-"""What boards and alerts ask Prometheus for: their queries, and the metrics and labels in them."""
+"""The Prometheus queries of dashboards and alerts, and the metrics and labels in them."""
 
 import json
 import re
@@ -20,35 +20,35 @@ _WORDS = {
 _VARIABLE = re.compile(r"\$(__)?[a-z_]+")
 
 
-def of_board(path: Path) -> Iterator[tuple[str, str]]:
-    """Every query of a board with the title of its panel."""
+def dashboard_queries(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield every query of a dashboard with the title of its panel."""
     board: dict[str, Any] = json.loads(path.read_text())
     for panel in board["panels"]:
         for target in panel.get("targets", ()):
             yield f"{path.stem}: {panel['title']} {target['refId']}", target["expr"]
 
 
-def variables(path: Path) -> Iterator[tuple[str, str]]:
-    """Every query that fills a choice of a board."""
+def dashboard_variables(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield every query that fills a variable of a dashboard."""
     for variable in json.loads(path.read_text())["templating"]["list"]:
         if variable["type"] == "query":
             yield f"{path.stem}: variable {variable['name']}", variable["query"]
 
 
-def of_alerts() -> Iterator[tuple[str, str]]:
-    """Every alert's expression with its name."""
+def alert_queries() -> Iterator[tuple[str, str]]:
+    """Yield every alert's name and expression."""
     for alert in ALERTS:
         yield alert.name, alert.expression
 
 
-def queries() -> list[tuple[str, str]]:
-    """All of them."""
-    boards = [each for path in BOARDS for each in (*of_board(path), *variables(path))]
-    return [*boards, *of_alerts()]
+def all_queries() -> list[tuple[str, str]]:
+    """Return the queries of all dashboards and alerts."""
+    boards = [each for path in BOARDS for each in (*dashboard_queries(path), *dashboard_variables(path))]
+    return [*boards, *alert_queries()]
 
 
 def metrics(query: str) -> set[str]:
-    """The names of series that a query asks for."""
+    """Return the metric names in a query."""
     bare = re.sub(r"\b(?:by|without|on|ignoring) \([^)]*\)", " ", query)
     bare = re.sub(r"label_values\((.*), \w+\)", r"\1", bare)
     bare = _VARIABLE.sub(" ", re.sub(r"\{[^}]*\}|\[[^\]]*\]", " ", bare))
@@ -56,7 +56,7 @@ def metrics(query: str) -> set[str]:
 
 
 def labels(query: str) -> set[str]:
-    """The labels that a query selects, groups or joins by."""
+    """Return the labels that a query selects, groups or joins by."""
     groups = re.findall(r"\b(?:by|on) \(([^)]*)\)", query)
     found = {word for group in groups for word in re.split(r",\s*", group)}
     for selector in re.findall(r"\{([^}]*)\}", query):
@@ -64,6 +64,6 @@ def labels(query: str) -> set[str]:
     return found
 
 
-def plain(query: str) -> str:
-    """A query of a board as Prometheus reads it: with something in the place of each variable."""
+def substitute_variables(query: str) -> str:
+    """Replace the dashboard variables in a query so that Prometheus can parse it."""
     return _VARIABLE.sub("x", query.replace("$__rate_interval", "5m"))

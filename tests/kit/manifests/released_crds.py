@@ -1,9 +1,9 @@
-"""The definitions of our kinds as they were released: `make record` adds those of this version.
+"""The CRDs of each released version: `make record` adds those of this version.
 
-    for version, definitions in released().items(): ...
+    for version, crds in released_crds().items(): ...
 
-A definition that is there is an answer to the question whether the present one may take its place.
-Descriptions are left out: they may always change, and they are most of the text.
+Unit tests compare them with the current CRDs to find incompatible changes. Descriptions are omitted: they may always
+change, and they are most of the text.
 """
 
 import functools
@@ -23,38 +23,38 @@ FOLDER = Path(__file__).parents[2] / "data/released"
 
 
 @functools.cache
-def present() -> dict[str, JsonObject]:
-    """The definitions of this version, by their names."""
+def current_crds() -> dict[str, JsonObject]:
+    """Return the CRDs of this version by name."""
     made = [definition(kind) for kind in (*CUSTOM_RESOURCES, QUINTET)]
     return {key_of(each).name: each for each in made}
 
 
 @functools.cache
-def released() -> dict[str, dict[str, JsonObject]]:
-    """Version → the definitions that it had, by their names."""
+def released_crds() -> dict[str, dict[str, JsonObject]]:
+    """Return the CRDs of each released version by name."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
 
 
-def record() -> Path:
-    """Write down the definitions of this version."""
+def record_crds() -> Path:
+    """Write the CRDs of this version to the record."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{__version__}.json"
-    path.write_text(json.dumps(_brief(present()), indent=1, sort_keys=True) + "\n")
+    path.write_text(json.dumps(_without_descriptions(current_crds()), indent=1, sort_keys=True) + "\n")
     return path
 
 
-def _brief(value: Any) -> Any:
+def _without_descriptions(value: Any) -> Any:
     if isinstance(value, list):
-        return [_brief(each) for each in value]
+        return [_without_descriptions(each) for each in value]
     if not isinstance(value, dict):
         return value
     # A field of that name has a schema, not a text.
     return {
-        name: _brief(each)
+        name: _without_descriptions(each)
         for name, each in value.items()
         if not (name == "description" and isinstance(each, str))
     }
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"wrote {record()}\n")
+    sys.stdout.write(f"wrote {record_crds()}\n")

@@ -1,6 +1,6 @@
-"""What an API server does with an object and a structural schema: drop, default, check.
+"""What an API server does with an object and a structural schema: prune, default, validate.
 
-Only as much of it as the tests of schemas need: no rules, no embedded objects, no lists of named things.
+It covers what the tests of schemas need: no CEL rules, no embedded objects, no lists with keys.
 """
 
 from typing import Any
@@ -16,38 +16,38 @@ _CHECKED = (
 )  # fmt: skip
 
 
-def fits(schema: JsonObject, value: Any) -> bool:
-    """Whether a value is allowed."""
+def is_valid(schema: JsonObject, value: Any) -> bool:
+    """Return whether a schema allows a value."""
     return jsonschema.Draft4Validator(_draft4(schema)).is_valid(value)
 
 
-def pruned(schema: JsonObject, value: Any) -> Any:
-    """A value without the fields that a schema neither names nor keeps."""
+def prune(schema: JsonObject, value: Any) -> Any:
+    """Return the value without fields that the schema neither declares nor preserves."""
     if isinstance(value, list):
-        return [pruned(schema.get("items", schema), each) for each in value]
+        return [prune(schema.get("items", schema), each) for each in value]
     if not isinstance(value, dict):
         return value
     named, rest = schema.get("properties", {}), schema.get("additionalProperties")
     made = {}
     for name, each in value.items():
         if name in named:
-            made[name] = pruned(named[name], each)
+            made[name] = prune(named[name], each)
         elif isinstance(rest, dict):
-            made[name] = pruned(rest, each)
+            made[name] = prune(rest, each)
         elif schema.get(KEEPS):
             made[name] = each
     return made
 
 
-def defaulted(schema: JsonObject, value: Any) -> Any:
-    """A value with the defaults of the fields that it does not have."""
+def apply_defaults(schema: JsonObject, value: Any) -> Any:
+    """Return the value with the defaults of missing fields."""
     if isinstance(value, list):
-        return [defaulted(schema.get("items", {}), each) for each in value]
+        return [apply_defaults(schema.get("items", {}), each) for each in value]
     if not isinstance(value, dict):
         return value
     named, rest = schema.get("properties", {}), schema.get("additionalProperties", {})
     made = {name: field["default"] for name, field in named.items() if "default" in field} | value
-    return {name: defaulted(named.get(name, rest), each) for name, each in made.items()}
+    return {name: apply_defaults(named.get(name, rest), each) for name, each in made.items()}
 
 
 def _draft4(schema: JsonObject) -> JsonObject:

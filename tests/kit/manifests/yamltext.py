@@ -1,4 +1,4 @@
-"""Reads the YAML that we write, with libyaml where PyYAML has it: many times as fast as plain Python."""
+"""Reads generated YAML with libyaml where available, which is much faster than pure Python."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -35,7 +35,7 @@ class DispatcherProcess:
         await eventually(self.ready, within=120)
 
     async def ready(self) -> None:
-        """Fails unless it says that it delivers."""
+        """Fail unless readiness reports success."""
         assert self.program.running, f"it has ended: {self.program.log[-5:]}"
         answer = await self.get("/readyz")
         assert answer.status == 200, f"{answer}; it said {self.program.log[-3:]}"
@@ -53,12 +53,12 @@ class DispatcherProcess:
 
     @property
     def rss_mb(self) -> float:
-        """What it holds in memory now."""
+        """Return its current memory."""
         lines = Path(f"/proc/{self.program.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
 
     @property
     def cpu_seconds(self) -> float:
-        """What it has used so far."""
+        """Return its CPU time so far."""
         fields = Path(f"/proc/{self.program.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

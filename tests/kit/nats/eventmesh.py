@@ -1,6 +1,6 @@
-"""A double of SAP Event Mesh: the token endpoint and the one that takes events, as its documents say.
+"""A fake SAP Event Mesh with its token endpoint and its event endpoint.
 
-The real one cannot run here. What is proven against it is how we behave, not how it does.
+The real service cannot run here, so the tests show how the publisher behaves, not how the service does.
 """
 
 import base64
@@ -17,7 +17,7 @@ CLIENT, SECRET, NAMESPACE = "the-client", "hush:hush%", "default/shop/one"
 
 
 class EventMeshDouble:
-    """Hands out tokens and keeps events; every status can be told."""
+    """Issues tokens and stores events; tests can set every response status."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -49,7 +49,7 @@ class EventMeshDouble:
         return folder
 
     def forget_tokens(self) -> None:
-        """Take no token any more that was handed out so far."""
+        """Revoke all issued tokens."""
         self.good.clear()
 
     def handle(self, request: Request) -> Response:
@@ -86,7 +86,7 @@ class EventMeshDouble:
 
 @asynccontextmanager
 async def an_event_mesh() -> AsyncIterator[EventMeshDouble]:
-    """A double that listens."""
+    """Run the fake service while inside."""
     double = EventMeshDouble()
     server = Server(double.handle, Limits(), SystemClock())
     double.port = await server.start("127.0.0.1", 0)

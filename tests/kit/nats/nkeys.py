@@ -1,4 +1,4 @@
-"""Keys and tokens as `nsc` makes them, for servers that know users by key or by operator."""
+"""Keys and tokens as `nsc` creates them, for servers with nkey or operator authentication."""
 
 import base64
 import binascii
@@ -28,7 +28,7 @@ class Key:
         return _text(bytes([first, second]) + self._private.private_bytes_raw())
 
     def token(self, subject: str, name: str, claims: dict[str, Any], **more: Any) -> str:
-        """A JWT about somebody, signed by this key."""
+        """Return a JWT about a subject, signed by this key."""
         body = {
             "iat": 1,
             "iss": self.public,
@@ -43,13 +43,13 @@ class Key:
 
 
 class Operator:
-    """An operator with one account that has JetStream, and its users."""
+    """A NATS operator with one account that has JetStream, and its users."""
 
     def __init__(self) -> None:
         self._operator, self._account, self._system = Key("O"), Key("A"), Key("A")
 
     def config(self) -> dict[str, Any]:
-        """What a server must be told."""
+        """Return the server configuration."""
         limits = {
             "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": True,
             "conn": -1, "leaf": -1, "mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1,
@@ -68,7 +68,7 @@ class Operator:
         }
 
     def creds(self, **claims: Any) -> bytes:
-        """The file of a new user."""
+        """Return the credentials file of a new user."""
         user = Key("U")
         facts = {"subs": -1, "data": -1, "payload": -1, "type": "user", "version": 2}
         jwt = self._account.token(user.public, "somebody", facts, **claims)

@@ -1,4 +1,4 @@
-"""Publisher proxies as processes, a stream for them, and events to publish."""
+"""Publisher proxies as processes, their stream, and requests that publish events."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ DURABLE = StreamConfig(name=STREAM, subjects=(f"{PREFIX}.>",), discard="new")
 
 
 def settings(url: str, *, seconds: float = 20.0, **nats: Any) -> PublisherSettings:
-    """What a proxy for a NATS server is told."""
+    """Return the settings of a proxy for a NATS server."""
     place = NatsSettings(url=url, stream=STREAM, subject_prefix=PREFIX, reconnect_seconds=0.2, **nats)
     return PublisherSettings(
         namespace="shop",
@@ -65,7 +65,7 @@ class Publisher:
 
     @asynccontextmanager
     async def client(self, port: int | None = None) -> AsyncIterator[RawClient]:
-        """A connection, closed afterwards."""
+        """Open a connection, closed on exit."""
         made = RawClient(*await asyncio.open_connection("127.0.0.1", port or self.port))
         try:
             yield made
@@ -73,7 +73,7 @@ class Publisher:
             made.close()
 
     async def ask(self, data: bytes, *, port: int | None = None) -> Answer:
-        """Ask once, over a connection of its own."""
+        """Send one request over its own connection and return the response."""
         async with self.client(port) as client:
             return await client.ask(data)
 
@@ -86,7 +86,7 @@ class Publisher:
         return answer.body.decode()
 
     async def ready(self) -> None:
-        """Wait until it takes events in."""
+        """Wait until it accepts events."""
 
         async def probe() -> None:
             answer = await self.get("/readyz")
@@ -95,20 +95,20 @@ class Publisher:
         await eventually(probe, within=60)
 
     async def stop(self) -> int | None:
-        """Ask it to leave and wait; its exit code."""
+        """Stop it and return its exit code."""
         self.program.signal(signal.SIGTERM)
         return await self.program.ended()
 
     @property
     def rss_mb(self) -> float:
-        """What it holds in memory now."""
+        """Return its current memory."""
         lines = Path(f"/proc/{self.program.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
 
 
 @asynccontextmanager
 async def a_publisher(told: PublisherSettings, **options: Any) -> AsyncIterator[Publisher]:
-    """A proxy that listens, and is gone afterwards."""
+    """Run a proxy while inside."""
     made = Publisher(told, **options)
     await made.start()
     try:
@@ -120,7 +120,7 @@ async def a_publisher(told: PublisherSettings, **options: Any) -> AsyncIterator[
 
 @dataclass(slots=True)
 class Stream:
-    """The stream of a server, looked at by a client of its own."""
+    """The stream of a server, read with a separate client."""
 
     jetstream: JetStream
 
@@ -131,14 +131,14 @@ class Stream:
         return await self.jetstream.get_message(STREAM, sequence)
 
     async def headers(self, sequence: int) -> Mapping[str, str]:
-        """The headers of a stored message."""
+        """Return the headers of a stored message."""
         stored = await self.message(sequence)
         return Message(stored.subject, b"", "", stored.head).headers or {}
 
 
 @asynccontextmanager
 async def a_stream(server: NatsServer, config: StreamConfig | None = CONFIG) -> AsyncIterator[Stream]:
-    """The stream that proxies publish to."""
+    """Create the stream that proxies publish to."""
     async with Client(Options(server.url, reconnect_seconds=0.2), SystemClock()) as client:
         found = JetStream(client)
         if config is not None:
@@ -147,7 +147,7 @@ async def a_stream(server: NatsServer, config: StreamConfig | None = CONFIG) -> 
 
 
 def binary(number: object = 7, data: bytes = b'{"a": 1}', *lines: str, **attributes: str) -> bytes:
-    """A request with a binary event; an attribute that is empty is left out."""
+    """Return a request with a binary event; empty attributes are omitted."""
     known = {
         "specversion": "1.0", "id": str(number), "source": "/shop", "type": "order.created.v1", **attributes
     }  # fmt: skip
@@ -156,17 +156,17 @@ def binary(number: object = 7, data: bytes = b'{"a": 1}', *lines: str, **attribu
 
 
 def members(number: object = 7, **given: Any) -> dict[str, Any]:
-    """An event as a JSON object."""
+    """Return an event as a JSON object."""
     return {"specversion": "1.0", "id": str(number), "source": "/shop", "type": "order.created.v1", **given}
 
 
 def structured(number: object = 7, **given: Any) -> bytes:
-    """A request with a structured event."""
+    """Return a request with a structured event."""
     return post(json.dumps(members(number, **given)).encode(), "Content-Type: application/cloudevents+json")
 
 
 def batch(*events: Any) -> bytes:
-    """A request with a batch."""
+    """Return a request with a batch."""
     return post(json.dumps(events).encode(), "Content-Type: application/cloudevents-batch+json")
 
 

@@ -1,6 +1,6 @@
-"""A real NATS server with JetStream on a disk, that can be killed and started again.
+"""A real NATS server with JetStream on disk, which can be killed and restarted.
 
-The program is built like that of the image, from the same go.mod, and kept in the user's cache.
+The program is built from the same go.mod as that of the image and kept in the user's cache.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from quintet.local.paths import cache_directory, find_resource, hold_lock
 
 @functools.cache
 def nats_server() -> Path:
-    """The program; the first time it is built, which takes a minute or two."""
+    """Return the program; the first call builds it, which takes a minute or two."""
     folder = find_resource("images/nats")
     kept = cache_directory() / f"nats-{content_hash(folder, without=('programs',))}"
     with hold_lock(kept.with_suffix(".lock")):
@@ -41,7 +41,7 @@ def _say(text: str) -> None:
 
 
 class NatsServer:
-    """One server on the loopback; its store outlives it, so that it can be started again."""
+    """A server on loopback; its store survives it, so that it can be restarted."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class NatsServer:
         return self._program.log if self._program else []
 
     async def start(self) -> None:
-        """Start it, or start it again, and wait until it answers."""
+        """Start or restart it and wait until it responds."""
         self.store.mkdir(parents=True, exist_ok=True)
         self.write()
         self._program = Program(str(nats_server()), "-c", str(self._file))
         await self._program.start()
-        await self.answering()
+        await self.wait_until_ready()
 
     def write(self) -> None:
         """Write the configuration; `reload` makes a running server read it."""
@@ -92,8 +92,8 @@ class NatsServer:
         # NATS reads JSON, too.
         self._file.write_text(json.dumps(settings, indent=2))
 
-    async def answering(self) -> None:
-        """Wait until it greets."""
+    async def wait_until_ready(self) -> None:
+        """Wait until it sends its greeting."""
         assert self._program is not None, "it was never started"
         program = self._program
 
@@ -111,7 +111,7 @@ class NatsServer:
         assert program.running, f"it has ended: {self.log[-5:]}"
 
     def reload(self) -> None:
-        """Let it read its configuration anew."""
+        """Make it read its configuration again."""
         self.write()
         self.signal(signal.SIGHUP)
 
@@ -120,7 +120,7 @@ class NatsServer:
         self._program.signal(number)
 
     async def freeze(self) -> None:
-        """Let it stand still, and wait until every thread of it does."""
+        """Stop all of its threads with SIGSTOP."""
         assert self._program is not None, "it was never started"
         self.signal(signal.SIGSTOP)
         threads = Path(f"/proc/{self._program.pid}/task")
@@ -134,17 +134,17 @@ class NatsServer:
         await eventually_true(still)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue it with SIGCONT."""
         self.signal(signal.SIGCONT)
 
     async def kill(self) -> None:
-        """End it like a power cut."""
+        """Kill it with SIGKILL."""
         if self._program is not None:
             self._program.kill()
             await self._program.ended()
 
     async def stop(self) -> None:
-        """End it in an orderly way."""
+        """Stop it gracefully."""
         if self._program is not None:
             self._program.signal(signal.SIGTERM)
             await self._program.ended()

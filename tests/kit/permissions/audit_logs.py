@@ -1,7 +1,7 @@
-"""Keeps what the API servers of a test run noted about our accounts, for `kit.permissions.usage` to judge.
+"""Copies the audit logs of a test run for `kit.permissions.usage`.
 
-On if the variable names a folder. Clusters are then started with an audit log, and `keep` copies it before
-the cluster goes.
+It is on if the environment variable names a folder. Clusters are then started with an audit log, and `copy_audit_log`
+copies it before the cluster is deleted.
 """
 
 import os
@@ -14,14 +14,14 @@ from quintet.local.cluster import Cluster
 VARIABLE = "QUINTET_RECORD_RIGHTS"
 
 
-def recording() -> bool:
-    """Whether clusters are to keep an audit log."""
+def is_recording() -> bool:
+    """Return whether clusters write an audit log."""
     return bool(os.environ.get(VARIABLE))
 
 
-def keep(cluster: Cluster) -> None:
-    """Copy what a cluster has noted; a log that grew large is in several files."""
-    if not recording() or cluster.audit_log is None:
+def copy_audit_log(cluster: Cluster) -> None:
+    """Copy the audit log of a cluster; a rotated log has several files."""
+    if not is_recording() or cluster.audit_log is None:
         return
     folder = Path(os.environ[VARIABLE])
     folder.mkdir(parents=True, exist_ok=True)

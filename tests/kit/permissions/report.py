@@ -1,7 +1,7 @@
-"""Every account that we ship or make, with its rights, for `kit.permissions.usage` to hold against what was asked.
+"""The ServiceAccounts that we ship or create, with their permissions, and the report of what they used.
 
-`python -m kit.permissions.report FOLDER` reads the audit logs that `kit.permissions.audit_logs` kept, prints a table and fails if a
-shipped right was not used, or a request was refused that no test wants refused.
+`python -m kit.permissions.report FOLDER` reads the audit logs of a run, prints a table, and fails if a shipped
+permission was not used or a request was forbidden unexpectedly.
 """
 
 import re
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from kit.cluster.service_accounts import DEVELOPER, TESTED, context, offered
-from kit.permissions.usage import Held, Holder, expanded, judged, read, summary, table
+from kit.cluster.service_accounts import DEVELOPER, TESTED, context, optional_role_name
+from kit.permissions.usage import Permission, Subject, compare, expand_rules, read, summary, table
 from quintet.apis.casconfig import SERVICE_ACCOUNT
 from quintet.apis.checkup import Checkup
 from quintet.apis.eventingbackend import EventingBackend
@@ -39,40 +39,50 @@ GIVEN = {"eventing": DISPATCHER, "checkup": RUN}
 REFUSALS = {"eventing": frozenset({("", "secrets", "get")})}
 
 
-def holders() -> list[Holder]:
-    """All of them. Dispatchers are looked for last, for their accounts are named after backends."""
-    parts = [_part(component) for component in ALL]
-    dispatcher = Holder("dispatcher", re.compile(".+-dispatcher"), _distinct(expanded(DISPATCHER, "-")))
-    return [*parts, _whole(), suite_operator(QUINTET), dispatcher, _run(), _configs()]
+def list_subjects() -> list[Subject]:
+    """Return all subjects. Dispatchers come last, because their ServiceAccounts are named after backends."""
+    parts = [_controller_subject(component) for component in ALL]
+    dispatcher = Subject("dispatcher", re.compile(".+-dispatcher"), _distinct(expand_rules(DISPATCHER, "-")))
+    return [
+        *parts,
+        _combined_subject(),
+        suite_operator(QUINTET),
+        dispatcher,
+        _checkup_subject(),
+        _casconfig_subject(),
+    ]
 
 
-def _run() -> Holder:
-    """The accounts that tests have checkups run as. What else they may do is up to who runs checkups."""
+def _checkup_subject() -> Subject:
+    """The ServiceAccounts that tests use for checkups; the author of a checkup decides on other permissions."""
     # Our libraries patch; images that were written for another operator replace. A test asks for both.
-    replacing = frozenset({Held("", "configmaps", "update")})
-    held = tuple(each._replace(names=()) for each in expanded(RUN, "-"))
-    return Holder(
+    replacing = frozenset({Permission("", "configmaps", "update")})
+    held = tuple(each._replace(names=()) for each in expand_rules(RUN, "-"))
+    return Subject(
         "run of a checkup", re.compile("echo|checker"), held, kept=replacing, roles=re.compile(".*")
     )
 
 
-def _configs() -> Holder:
-    """The account that CASConfigs act as, with the role that is offered for it.
+def _casconfig_subject() -> Subject:
+    """The ServiceAccount that CASConfigs act as, with the optional role for it.
 
-    Tests give it other roles as well, and have it refused what it may not do.
+    Tests give it other roles too, and expect forbidden requests.
     """
     (role,) = COMPONENTS["casconfig"].optional_roles
-    held = tuple(expanded(map(policy_rule, role.permissions), "-"))
+    held = tuple(expand_rules(map(policy_rule, role.permissions), "-"))
     everything = re.compile(".*")
-    return Holder("configs", re.compile(SERVICE_ACCOUNT), held, roles=everything, may_be_refused=True)
+    return Subject("configs", re.compile(SERVICE_ACCOUNT), held, roles=everything, may_be_refused=True)
 
 
-def _whole() -> Holder:
-    """All controllers in one process; `integration/test_permissions.py` compares it with them."""
+def _combined_subject() -> Subject:
+    """All controllers in one process; `integration/test_permissions.py` compares it with the single controllers."""
     made = {body["kind"]: body.get("rules", []) for body in operator_roles(ALL)}
-    held = (*expanded(made["ClusterRole"], WHOLE_ACCOUNT), *expanded(made["Role"], WHOLE_ACCOUNT, own=True))
+    held = (
+        *expand_rules(made["ClusterRole"], WHOLE_ACCOUNT),
+        *expand_rules(made["Role"], WHOLE_ACCOUNT, own=True),
+    )
     offers = [role.name for component in ALL for role in component.optional_roles]
-    return Holder(
+    return Subject(
         "all in one",
         re.compile(f"{TESTED.whole}|{WHOLE_ACCOUNT}"),
         _distinct(held),
@@ -82,26 +92,28 @@ def _whole() -> Holder:
     )
 
 
-def _part(component: Component) -> Holder:
-    """A controller in a process of its own."""
+def _controller_subject(component: Component) -> Subject:
+    """A controller in its own process."""
     name = context(component.name)
     roles = _roles(TESTED, Topology.SEPARATE, name)
-    offers = [name for role in component.optional_roles for name in (role.name, offered(role.name))]
+    offers = [
+        name for role in component.optional_roles for name in (role.name, optional_role_name(role.name))
+    ]
     lent = "|".join([DEVELOPER, *map(re.escape, offers)])
-    return Holder(
+    return Subject(
         component.name,
         re.compile(f"(tests|quintet)-{component.name}|kiagnose-{component.name}-controller"),
         _distinct(
-            (*expanded(roles["ClusterRole"], name), *expanded(roles["Role"], name, own=True)),
+            (*expand_rules(roles["ClusterRole"], name), *expand_rules(roles["Role"], name, own=True)),
         ),
-        given=_given(GIVEN.get(component.name, ())),
+        given=_granted_permissions(GIVEN.get(component.name, ())),
         roles=re.compile(lent),
         refusals=REFUSALS.get(component.name, frozenset()),
     )
 
 
-def suite_operator(flavour: Flavour) -> Holder:
-    """It holds all that it gives to controllers."""
+def suite_operator(flavour: Flavour) -> Subject:
+    """The suite operator, which holds all permissions that it grants to controllers."""
     cluster, own = operator_rules(ALL, flavour)
     made = [
         body
@@ -109,15 +121,15 @@ def suite_operator(flavour: Flavour) -> Holder:
         for body in objects(installer(ALL, flavour)(QuintetSpec(topology=topology), {}))
     ]
     given = [
-        _given(body["rules"], own=body["kind"] == "Role")
+        _granted_permissions(body["rules"], own=body["kind"] == "Role")
         for body in made
         if body["kind"] in ("ClusterRole", "Role")
     ]
-    return Holder(
+    return Subject(
         "operator",
         re.compile(re.escape(flavour.operator)),
-        _distinct((*expanded(cluster, flavour.operator), *expanded(own, flavour.operator, own=True))),
-        given=frozenset[Held]().union(*given),
+        _distinct((*expand_rules(cluster, flavour.operator), *expand_rules(own, flavour.operator, own=True))),
+        given=frozenset[Permission]().union(*given),
     )
 
 
@@ -127,15 +139,15 @@ def _roles(flavour: Flavour, topology: Topology, name: str) -> dict[str, list[Js
     return {each["kind"]: each["rules"] for each in found if "rules" in each}
 
 
-def _given(rules: Iterable[JsonObject], *, own: bool = False) -> frozenset[Held]:
-    return frozenset(held._replace(names=()) for held in expanded(rules, "-", own=own))
+def _granted_permissions(rules: Iterable[JsonObject], *, own: bool = False) -> frozenset[Permission]:
+    return frozenset(held._replace(names=()) for held in expand_rules(rules, "-", own=own))
 
 
-def _distinct(held: Iterable[Held]) -> tuple[Held, ...]:
-    """Two rules of one role may say the same."""
+def _distinct(held: Iterable[Permission]) -> tuple[Permission, ...]:
+    """Return the permissions without duplicates."""
 
-    def once() -> Iterator[Held]:
-        seen: set[Held] = set()
+    def once() -> Iterator[Permission]:
+        seen: set[Permission] = set()
         for each in held:
             if each not in seen:
                 seen.add(each)
@@ -145,8 +157,8 @@ def _distinct(held: Iterable[Held]) -> tuple[Held, ...]:
 
 
 def main() -> int:
-    """The table, and 1 if something in it is wrong."""
-    verdicts = judged(holders(), read(Path(sys.argv[1])))
+    """Print the report and return 1 if it has an error."""
+    verdicts = compare(list_subjects(), read(Path(sys.argv[1])))
     sys.stdout.write(f"{table(verdicts)}\n\n{summary(verdicts)}\n")
     return int(any(each.unused or each.refused or each.lent for each in verdicts))
 

@@ -1,7 +1,4 @@
-"""What accounts may do against what they did: finds rights that nobody uses, and those that are missing.
-
-`kit.permissions.report` says who holds which rights, and is the program that prints what comes out.
-"""
+"""Compares permissions with audit logs: finds unused permissions and forbidden requests."""
 
 import json
 import re
@@ -19,31 +16,31 @@ EVERYBODY = frozenset({"system:public-info-viewer", "system:discovery", "system:
 """Roles that every account of a cluster has."""
 CREATED = 201
 SELF = "{}"
-"""Stands in names for the account itself: that is called otherwise in another installation."""
+"""Placeholder for the ServiceAccount's own name, which differs between installations."""
 
 
-class Asked(NamedTuple):
-    """A request that an account made."""
+class AuditedRequest(NamedTuple):
+    """A request of a ServiceAccount."""
 
     namespace: str
-    """Of the account."""
+    """Namespace of the ServiceAccount."""
     account: str
     verb: str
     group: str
     resource: str
-    """With the subresource."""
+    """Including the subresource."""
     name: str = ""
     within: str = ""
     """The namespace of the object."""
     allowed: bool = True
     role: str = ""
-    """By which it was allowed."""
+    """The role that allowed it."""
 
     def __str__(self) -> str:
         return f"{self.verb} {_qualified(self.group, self.resource)} {self.name}".rstrip()
 
 
-class Held(NamedTuple):
+class Permission(NamedTuple):
     """One verb on one resource of one rule."""
 
     group: str
@@ -51,10 +48,10 @@ class Held(NamedTuple):
     verb: str
     names: tuple[str, ...] = ()
     own: bool = False
-    """Only in the namespace of the account."""
+    """Only in the namespace of the ServiceAccount."""
 
-    def covers(self, asked: Asked) -> bool:
-        """Whether a request needed it."""
+    def covers(self, asked: AuditedRequest) -> bool:
+        """Return whether a request needs this permission."""
         same = (asked.group, asked.resource, asked.verb) == (self.group, self.resource, self.verb)
         name = asked.name.replace(asked.account, SELF)
         return (
@@ -70,70 +67,70 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """An account, however it is called, and what we ship it with."""
+class Subject:
+    """The ServiceAccounts of one role, and the permissions that we ship for them."""
 
     name: str
     accounts: re.Pattern[str]
-    held: tuple[Held, ...]
-    given: frozenset[Held] = frozenset()
-    """What it must hold because it gives it to others, for whichever names."""
+    held: tuple[Permission, ...]
+    given: frozenset[Permission] = frozenset()
+    """Permissions that it must hold because it grants them to others."""
     roles: re.Pattern[str] = re.compile("(?!)")
-    """Other roles that it may be allowed something by: those that somebody binds to it on purpose."""
+    """Other roles that may be bound to it on purpose."""
     together: bool = False
-    """Whether it has just what others have, so that only what it is refused is of interest."""
-    kept: frozenset[Held] = frozenset()
-    """What is there for programs of others."""
+    """Whether it has the union of other subjects' permissions, so that only forbidden requests matter."""
+    kept: frozenset[Permission] = frozenset()
+    """Permissions for third-party programs."""
     may_be_refused: bool = False
     refusals: frozenset[tuple[str, str, str]] = frozenset()
-    """Group, resource, verb that some test wants to be refused."""
+    """Group, resource and verb that tests expect to be forbidden."""
 
 
 @dataclass(slots=True)
-class Verdict:
-    """What became of the rights of one holder."""
+class Usage:
+    """How one subject used its permissions."""
 
-    holder: Holder
-    used: Counter[Held] = field(default_factory=Counter)
+    holder: Subject
+    used: Counter[Permission] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     away: Counter[str] = field(default_factory=Counter)
-    """Refused though it holds the right: the role was gone already, or not yet there."""
+    """Forbidden despite the permission: the role was already deleted or not yet applied."""
     lent: Counter[str] = field(default_factory=Counter)
-    """Allowed by a role that is not ours, so that the tests do not show that ours would do."""
+    """Allowed by a foreign role, so that the tests do not show that ours suffices."""
     requests: int = 0
 
-    def reason(self, held: Held) -> str:
-        """Why a right is there; empty if nobody knows."""
+    def reason(self, held: Permission) -> str:
+        """Return why the permission exists, or nothing if it is unused."""
         if self.used[held]:
             return f"used, {self.used[held]} requests"
         if self.holder.together:
-            return "held together with others"
+            return "union of other subjects"
         if held in self.holder.kept:
-            return "for programs of others"
+            return "for third-party programs"
         if held._replace(names=()) in self.holder.given:
-            return "given to others"
+            return "granted to others"
         if held.resource.endswith("/finalizers"):
-            # The API server asks for it when an owner is named; that is no request of its own.
-            return "asked by admission: integration/test_permissions.py"
+            # The API server checks it for owner references; that is not a separate request.
+            return "checked by admission: integration/test_permissions.py"
         return ""
 
     @property
-    def unused(self) -> list[Held]:
+    def unused(self) -> list[Permission]:
         return [held for held in self.holder.held if not self.reason(held)]
 
 
-def expanded(rules: Iterable[JsonObject], account: str, *, own: bool = False) -> Iterator[Held]:
-    """Every single right of some rules; the account's own name in them is taken out."""
+def expand_rules(rules: Iterable[JsonObject], account: str, *, own: bool = False) -> Iterator[Permission]:
+    """Yield every permission of some rules; the ServiceAccount's own name in them is replaced."""
     for rule in rules:
         names = tuple(name.replace(account, SELF) for name in rule.get("resourceNames", ()))
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 for verb in rule["verbs"]:
-                    yield Held(group, resource, verb, names, own)
+                    yield Permission(group, resource, verb, names, own)
 
 
-def asked_in(event: Mapping[str, Any]) -> Iterator[Asked]:
-    """The requests of accounts that an entry of an audit log tells of: none, one, or several."""
+def requests_in(event: Mapping[str, Any]) -> Iterator[AuditedRequest]:
+    """Yield the requests of ServiceAccounts in an audit event: none, one or several."""
     target = event.get("objectRef")
     who = ACCOUNT.fullmatch(event["user"].get("username", ""))
     if target is None or who is None:
@@ -145,10 +142,10 @@ def asked_in(event: Mapping[str, Any]) -> Iterator[Asked]:
         other = ACCOUNT.fullmatch(acting["username"])
         if other is None:
             return
-        yield Asked(*who.groups(), "impersonate", "", "serviceaccounts", other[2], other[1])
+        yield AuditedRequest(*who.groups(), "impersonate", "", "serviceaccounts", other[2], other[1])
         who = other
     resource = "/".join(filter(None, (target.get("resource"), target.get("subresource"))))
-    asked = Asked(
+    asked = AuditedRequest(
         *who.groups(),
         event["verb"],
         target.get("apiGroup", ""),
@@ -159,23 +156,23 @@ def asked_in(event: Mapping[str, Any]) -> Iterator[Asked]:
         role[1] if role else "",
     )
     yield asked
-    # An apply that creates takes the right to create as well; the server asks for that by itself.
+    # An apply that creates an object also needs the create permission.
     if event["verb"] == "patch" and event.get("responseStatus", {}).get("code") == CREATED:
         yield asked._replace(verb="create")
 
 
-def judged(holders: Iterable[Holder], asked: Iterable[Asked]) -> list[Verdict]:
-    """Which right was needed for what."""
-    verdicts = [Verdict(holder) for holder in holders]
+def compare(holders: Iterable[Subject], asked: Iterable[AuditedRequest]) -> list[Usage]:
+    """Assign every request to its subject and return the usage of each."""
+    verdicts = [Usage(holder) for holder in holders]
     for each in asked:
         for verdict in verdicts:
             if verdict.holder.accounts.fullmatch(each.account):
-                _note(verdict, each)
+                _count(verdict, each)
                 break
     return verdicts
 
 
-def _note(verdict: Verdict, asked: Asked) -> None:
+def _count(verdict: Usage, asked: AuditedRequest) -> None:
     holder = verdict.holder
     verdict.requests += 1
     covering = [held for held in holder.held if held.covers(asked)]
@@ -189,38 +186,40 @@ def _note(verdict: Verdict, asked: Asked) -> None:
         verdict.lent[f"{asked} by {asked.role or 'an unknown role'}"] += 1
 
 
-def table(verdicts: Iterable[Verdict]) -> str:
-    """For people: each holder, each right and why it is there."""
+def table(verdicts: Iterable[Usage]) -> str:
+    """Format each subject with its permissions and why they exist."""
     lines = []
     for verdict in verdicts:
         held = verdict.holder.held
-        lines.append(f"{verdict.holder.name}: {len(held)} rights, {verdict.requests} requests")
+        lines.append(f"{verdict.holder.name}: {len(held)} permissions, {verdict.requests} requests")
         lines += [f"  {verdict.reason(each) or 'UNUSED':<46} {each}" for each in held]
-        lines += [f"  {f'REFUSED, {count} times':<46} {what}" for what, count in verdict.refused.items()]
-        lines += [f"  {f'role away, {count} times':<46} {what}" for what, count in verdict.away.items()]
-        lines += [f"  {f'NOT OURS, {count} times':<46} {what}" for what, count in verdict.lent.items()]
+        lines += [f"  {f'FORBIDDEN, {count} times':<46} {what}" for what, count in verdict.refused.items()]
+        lines += [f"  {f'role missing, {count} times':<46} {what}" for what, count in verdict.away.items()]
+        lines += [f"  {f'FOREIGN ROLE, {count} times':<46} {what}" for what, count in verdict.lent.items()]
     return "\n".join(lines)
 
 
-def summary(verdicts: Iterable[Verdict]) -> str:
-    """A line for each holder."""
-    head = ("rights", "used", "given", "admission", "other", "unused", "refused")
-    lines = [f"{'account':<18}" + "".join(f"{word:>11}" for word in head)]
+def summary(verdicts: Iterable[Usage]) -> str:
+    """Format one line per subject."""
+    head = ("permissions", "used", "granted", "admission", "other", "unused", "forbidden")
+    lines = [f"{'subject':<18}" + "".join(f"{word:>12}" for word in head)]
     for verdict in verdicts:
         reasons = [verdict.reason(each) for each in verdict.holder.held]
-        counts = [sum(reason.startswith(word) for reason in reasons) for word in ("used", "given", "asked")]
+        counts = [
+            sum(reason.startswith(word) for reason in reasons) for word in ("used", "granted", "checked")
+        ]
         unused, refused = len(verdict.unused), len(verdict.refused) + len(verdict.lent)
         numbers = (len(reasons), *counts, len(reasons) - sum(counts) - unused, unused, refused)
-        lines.append(f"{verdict.holder.name:<18}" + "".join(f"{number:>11}" for number in numbers))
+        lines.append(f"{verdict.holder.name:<18}" + "".join(f"{number:>12}" for number in numbers))
     return "\n".join(lines)
 
 
-def read(folder: Path) -> Iterator[Asked]:
-    """Everything that was noted in a folder."""
+def read(folder: Path) -> Iterator[AuditedRequest]:
+    """Yield all requests in the audit logs of a folder."""
     for path in sorted(folder.glob("*.log")):
         with path.open() as lines:
             for line in lines:
-                yield from asked_in(json.loads(line))
+                yield from requests_in(json.loads(line))
 
 
 def _qualified(group: str, resource: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 
-from kit.kinds.statefulcluster_manifests import a_cluster, changed
+from kit.kinds.statefulcluster_manifests import a_cluster, with_value
 from quintet.admission import review
 from quintet.admission.statefulcluster import ADMISSION
 from unit.admission.sample import encoded
@@ -37,21 +37,21 @@ def test_mistakes_are_refused_with_a_cause_each():
 
 
 def test_one_that_came_past_the_webhook_can_be_labelled_and_scaled():
-    assert validated(changed(BAD, "metadata.labels", {"a": "b"}), BAD)["allowed"] is True
-    assert validated(changed(BAD, "spec.replicas", 0), BAD)["allowed"] is True
+    assert validated(with_value(BAD, "metadata.labels", {"a": "b"}), BAD)["allowed"] is True
+    assert validated(with_value(BAD, "spec.replicas", 0), BAD)["allowed"] is True
 
 
 def test_any_other_change_to_it_is_judged():
-    assert validated(changed(BAD, "spec.serviceName", "other"), BAD)["allowed"] is False
+    assert validated(with_value(BAD, "spec.serviceName", "other"), BAD)["allowed"] is False
 
 
 def test_annotations_are_judged_although_the_spec_stays():
-    new = changed(a_cluster(), "metadata.annotations", {"enge.me/plan-only": "maybe"})
+    new = with_value(a_cluster(), "metadata.annotations", {"enge.me/plan-only": "maybe"})
     assert validated(new, a_cluster())["allowed"] is False
 
 
 def test_a_claim_that_shrinks_is_refused_on_an_update_only():
-    small = changed(a_cluster(), "spec.volumeClaimTemplates.0.spec.resources.requests.storage", "1Mi")
+    small = with_value(a_cluster(), "spec.volumeClaimTemplates.0.spec.resources.requests.storage", "1Mi")
     assert validated(small)["allowed"] is True
     assert validated(small, a_cluster())["allowed"] is False
 

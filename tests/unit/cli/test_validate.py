@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import given, settings
 
-from kit.kinds.statefulcluster_manifests import a_cluster, changed
+from kit.kinds.statefulcluster_manifests import a_cluster, with_value
 from quintet.admission import review
 from quintet.admission.eventingbackend import ConfigErrors, admissions
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS, config_faults
@@ -306,7 +306,7 @@ def test_every_rule_of_a_definition_about_a_new_object_is_known_here():
 
 
 def a_statefulcluster(path, value):
-    return yaml.safe_dump(changed(a_cluster(), path, value))
+    return yaml.safe_dump(with_value(a_cluster(), path, value))
 
 
 @pytest.mark.parametrize(

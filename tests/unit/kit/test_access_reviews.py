@@ -1,6 +1,6 @@
-"""Which questions tell that rights count by now."""
+"""Access reviews that show whether roles and bindings are applied."""
 
-from kit.cluster.access_reviews import account, questions, review
+from kit.cluster.access_reviews import access_review, reviews_of_bindings, service_account_user
 
 
 def a_role(kind, name, *rules, namespace=""):
@@ -26,7 +26,7 @@ LEASE = {
     "verbs": ["get"],
 }
 VERSION = {"nonResourceURLs": ["/version"], "verbs": ["get"]}
-ROBOT = account("home", "robot")
+ROBOT = service_account_user("home", "robot")
 
 
 def test_each_binding_is_reviewed_with_permission_of_its_role_only():
@@ -38,19 +38,19 @@ def test_each_binding_is_reviewed_with_permission_of_its_role_only():
         a_binding("ClusterRoleBinding", wide),
         a_binding("RoleBinding", here, namespace="home"),
     ]
-    assert list(questions(bodies)) == [
-        review(ROBOT, "get", "pods/log"),
-        review(ROBOT, "get", "leases", group="coordination.k8s.io", namespace="home", name="mine"),
+    assert list(reviews_of_bindings(bodies)) == [
+        access_review(ROBOT, "get", "pods/log"),
+        access_review(ROBOT, "get", "leases", group="coordination.k8s.io", namespace="home", name="mine"),
     ]
 
 
 def test_cluster_role_bound_in_namespace_is_reviewed_there():
     wide = a_role("ClusterRole", "wide", PODS)
     bodies = [wide, a_binding("RoleBinding", wide, namespace="shop")]
-    assert list(questions(bodies)) == [review(ROBOT, "get", "pods/log", namespace="shop")]
+    assert list(reviews_of_bindings(bodies)) == [access_review(ROBOT, "get", "pods/log", namespace="shop")]
 
 
 def test_other_objects_and_unknown_roles_are_not_reviewed():
     elsewhere = a_role("ClusterRole", "not-among-them", PODS)
     bodies = [{"kind": "ConfigMap", "metadata": {"name": "a"}}, a_binding("ClusterRoleBinding", elsewhere)]
-    assert list(questions(bodies)) == []
+    assert list(reviews_of_bindings(bodies)) == []

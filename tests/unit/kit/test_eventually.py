@@ -1,4 +1,4 @@
-"""Waiting ends with the state, or says what was there instead."""
+"""`eventually` returns when the state is reached, or reports the last state."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A clock that a test can let run fast."""
+"""A clock that tests can speed up."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Which writes a story is hit at, and what a failure shows."""
+"""The writes at which a scenario is hit, and the diagnostics of a failure."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,14 @@ import pytest
 
 from kit.faults.proxy import DropReply, FaultProxy, Trace, changes_state
 from kit.faults.proxy.requests import Request
-from kit.faults.scenarios import ANSWER_LOST, AT_ONCE, first_of_its_type, hit_by, side_by_side, until_hit
+from kit.faults.scenarios import (
+    AT_ONCE,
+    RESPONSE_LOST,
+    first_of_its_type,
+    inject_at_write,
+    run_concurrently,
+    run_until_hit,
+)
 from kit.process import Program
 
 
@@ -27,8 +34,8 @@ async def test_first_of_its_type_matches_each_verb_resource_and_subresource_once
     assert matched == ["create pods", "create jobs", "patch pods", "patch pods status"]
 
 
-def strike(proxy: FaultProxy, *verbs: str) -> None:
-    """Do with each request what the proxy does before it answers."""
+def send_requests(proxy: FaultProxy, *verbs: str) -> None:
+    """Pass each request through the injections as the proxy does."""
     for verb in verbs:
         exchange = proxy.trace.enter(a_request(verb), user_agent="", body=None)
         for injection in proxy._injections:
@@ -41,14 +48,14 @@ async def test_failed_scenario_shows_fault_requests_and_operator_log():
     operator.log += [f"line {number}" for number in range(100)]
 
     async def fail() -> None:
-        async with hit_by(ANSWER_LOST, proxy, operator, at_write=2):
-            strike(proxy, "create", "patch")
+        async with inject_at_write(RESPONSE_LOST, proxy, operator, at_write=2):
+            send_requests(proxy, "create", "patch")
             raise AssertionError("not as desired")
 
     with pytest.raises(AssertionError, match="not as desired") as failure:
         await fail()
     (note,) = failure.value.__notes__
-    assert "the answer is lost, write 2" in note
+    assert "response lost, write 2" in note
     assert "w2 patch pods" in note
     assert "line 99" in note
     assert "line 10\n" not in note
@@ -57,18 +64,18 @@ async def test_failed_scenario_shows_fault_requests_and_operator_log():
 @pytest.mark.parametrize(
     ("at_write", "verbs", "want_hits"),
     [(None, ["create", "patch", "create"], 2), (2, ["create", "patch"], 1), (3, ["create", "patch"], 0)],
-    ids=["first of each type", "one write", "a write that the story did not have"],
+    ids=["first of each type", "one write", "a write that the scenario did not have"],
 )
 async def test_hit_by_injects_fault_at_chosen_writes(at_write, verbs, want_hits):
     proxy = FaultProxy(Path("unused"))
-    async with hit_by(DropReply(), proxy, at_write=at_write) as injection:
-        strike(proxy, *verbs)
+    async with inject_at_write(DropReply(), proxy, at_write=at_write) as injection:
+        send_requests(proxy, *verbs)
     assert len(injection.hits) == want_hits
 
 
 async def test_scenario_without_any_write_fails():
     with pytest.raises(AssertionError, match="none was hit"):
-        async with hit_by(DropReply(), FaultProxy(Path("unused")), at_write=None):
+        async with inject_at_write(DropReply(), FaultProxy(Path("unused")), at_write=None):
             pass
 
 
@@ -77,19 +84,19 @@ async def test_until_hit_cancels_scenario_at_fault_and_raises_earlier_error():
 
     async def story() -> None:
         try:
-            strike(proxy, "create")
+            send_requests(proxy, "create")
             await asyncio.Event().wait()
         finally:
             ends.append("cancelled")
 
-    await until_hit(proxy.inject(DropReply(), at_write=1), story())
+    await run_until_hit(proxy.inject(DropReply(), at_write=1), story())
     assert ends == ["cancelled"]
 
     async def broken() -> None:
         raise ValueError("before the fault")
 
     with pytest.raises(ValueError, match="before the fault"):
-        await until_hit(proxy.inject(DropReply(), at_write=9), broken())
+        await run_until_hit(proxy.inject(DropReply(), at_write=9), broken())
 
 
 async def test_side_by_side_limits_concurrent_scenarios():
@@ -103,6 +110,6 @@ async def test_side_by_side_limits_concurrent_scenarios():
         now -= 1
         told.append(number)
 
-    await side_by_side(range(3 * AT_ONCE), story)
+    await run_concurrently(range(3 * AT_ONCE), story)
     assert sorted(told) == list(range(3 * AT_ONCE))
     assert most == AT_ONCE

@@ -1,4 +1,4 @@
-"""Ports for programs of tests."""
+"""Free ports for test processes."""
 
 from kit.cli.quintet import free_port
 from quintet.local.controlplane.ports import _first_outgoing_port

@@ -1,9 +1,9 @@
-"""Schemas for kubeconform: closed where the server is strict, and open where it is not."""
+"""JSON schemas for kubeconform: strict where the API server is, and open where it is not."""
 
 import jsonschema
 import pytest
 
-from kit.manifests.json_schemas import closed, of_definition, of_server
+from kit.manifests.json_schemas import close_schema, schemas_from_crd, schemas_from_openapi
 
 META = {"type": "object", "properties": {"name": {"type": "string"}}}
 THING = {
@@ -14,7 +14,7 @@ THING = {
     },
     "x-kubernetes-group-version-kind": [{"group": "", "kind": "Thing", "version": "v1"}],
 }
-# A type that holds itself, as the schema of a definition does.
+# A recursive type, as in the schema of a CRD.
 SPEC = {
     "type": "object",
     "required": ["size"],
@@ -27,7 +27,7 @@ SPEC = {
 DOCUMENT = {"components": {"schemas": {"Meta": META, "Spec": SPEC, "Thing": THING, "Unused": {}}}}
 
 
-def fits(schema, value):
+def is_valid(schema, value):
     return not list(jsonschema.Draft202012Validator(schema).iter_errors(value))
 
 
@@ -44,33 +44,33 @@ def fits(schema, value):
     ],
 )
 def test_schema_from_api_server_allows_only_its_fields(value, want_right):
-    ((name, schema),) = of_server(DOCUMENT)
+    ((name, schema),) = schemas_from_openapi(DOCUMENT)
     assert name == "thing_v1_v1.json"
     assert "Unused" not in schema["definitions"]
-    assert fits(schema, value) == want_right
+    assert is_valid(schema, value) == want_right
 
 
 def test_schema_from_crd_includes_object_metadata():
     version = {"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": META}}}}
     body = {"spec": {"group": "a.b", "names": {"kind": "Thing"}, "versions": [version]}}
-    ((name, schema),) = of_definition(body)
+    ((name, schema),) = schemas_from_crd(body)
     assert name == "thing_a.b_v1.json"
-    assert fits(
+    assert is_valid(
         schema, {"apiVersion": "a.b/v1", "kind": "Thing", "metadata": {"name": "x"}, "spec": {"name": "y"}}
     )
-    assert not fits(schema, {"apiVersion": "a.b/v1", "kind": "Thing", "specs": {}})
+    assert not is_valid(schema, {"apiVersion": "a.b/v1", "kind": "Thing", "specs": {}})
 
 
 def test_schema_allows_fields_that_api_server_preserves():
-    assert fits(closed({**META, "x-kubernetes-preserve-unknown-fields": True}), {"any": 1})
-    assert fits(closed({"x-kubernetes-int-or-string": True}), "50%")
-    assert fits(closed({"type": "string", "nullable": True}), None)
+    assert is_valid(close_schema({**META, "x-kubernetes-preserve-unknown-fields": True}), {"any": 1})
+    assert is_valid(close_schema({"x-kubernetes-int-or-string": True}), "50%")
+    assert is_valid(close_schema({"type": "string", "nullable": True}), None)
 
 
 def test_conditional_schema_does_not_forbid_other_fields():
     condition = {"anyOf": [{"properties": {"a": {"minimum": 1}}, "required": ["a"]}, {"required": ["b"]}]}
-    schema = closed(
+    schema = close_schema(
         {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, **condition}
     )
-    assert fits(schema, {"a": 1, "b": 0})
-    assert not fits(schema, {"a": 0})
+    assert is_valid(schema, {"a": 1, "b": 0})
+    assert not is_valid(schema, {"a": 0})

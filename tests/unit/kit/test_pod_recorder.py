@@ -1,4 +1,4 @@
-"""A recording finds what must not happen, also when it lasted for a single moment."""
+"""A recording detects violations, also those of a single moment."""
 
 import pytest
 

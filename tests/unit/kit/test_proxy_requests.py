@@ -1,4 +1,4 @@
-"""The proxy reads requests the way the API server does."""
+"""The proxy parses requests as the API server does."""
 
 import pytest
 

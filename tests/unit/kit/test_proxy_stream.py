@@ -1,4 +1,4 @@
-"""The order in which a watch passes lines on that were kept back."""
+"""The order in which a watch sends held lines."""
 
 import asyncio
 import json
@@ -24,8 +24,8 @@ def line(number: int) -> bytes:
     return json.dumps({"type": "MODIFIED", "object": obj}).encode()
 
 
-async def passed(*, fault_before_release: bool = False) -> list[Any]:
-    """What is read of two lines that are held, and one that comes in the moment of their release."""
+async def read_lines(*, fault_before_release: bool = False) -> list[Any]:
+    """Return what a client reads of two held lines and one that arrives at their release."""
     hold, client = Hold(anything, None, None, lambda obj: True), Client()
     stream = WatchStream(Request(verb="watch", query={}), client, [hold])  # type: ignore[arg-type]
     gate, more = asyncio.Event(), asyncio.Event()
@@ -37,7 +37,7 @@ async def passed(*, fault_before_release: bool = False) -> list[Any]:
         if fault_before_release:
             stream.put(GoneEvent())
         yield line(3)
-        # The pump has put it into the queue, and nobody has taken it out yet.
+        # The pump has queued the line, and no one has read it yet.
         hold.release()
         await more.wait()
 
@@ -55,8 +55,8 @@ async def passed(*, fault_before_release: bool = False) -> list[Any]:
 
 
 async def test_held_lines_are_sent_before_later_lines():
-    assert await passed() == [1, 2, 3]
+    assert await read_lines() == [1, 2, 3]
 
 
 async def test_fault_queued_before_release_comes_first():
-    assert await passed(fault_before_release=True) == [410]
+    assert await read_lines(fault_before_release=True) == [410]

@@ -1,4 +1,4 @@
-"""When the proxy says that nothing is going on."""
+"""When the trace counts as quiet."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def test_trace_is_not_quiet_while_response_is_pending(verb):
         {"verb": "update", "resource": "leases", "group": "coordination.k8s.io"},
         {"verb": "get", "resource": "leases", "group": "coordination.k8s.io"},
     ],
-    ids=["a watch", "what is kept back on purpose", "a Lease that is written", "a Lease that is read"],
+    ids=["a watch", "a stalled request", "a Lease write", "a Lease read"],
 )
 async def test_trace_is_quiet_despite_exchanges_that_cannot_cause_writes(exchange):
     trace = Trace(changes_state)

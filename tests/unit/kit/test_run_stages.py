@@ -39,7 +39,7 @@ def test_failing_stage_ends_run_and_names_its_log(run, tmp_path):
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "19 passed, 1 failed, 3 skipped"
     assert "==> faults" not in done.stdout, "a stage ran after the failing one"
-    assert "integration failed; its output: build/logs/integration.log" in done.stdout
+    assert "integration failed; output: build/logs/integration.log" in done.stdout
     assert "1 failed, 7 passed" in (tmp_path / "build/logs/integration.log").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Repeating tests, and the tests of one kind."""
+"""Repetition of tests, and selection of the tests of one kind."""
 
 from pathlib import Path
 

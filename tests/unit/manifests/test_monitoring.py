@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.manifests.promql import BOARDS, labels, metrics, of_board, plain, queries
+from kit.manifests.promql import BOARDS, all_queries, dashboard_queries, labels, metrics, substitute_variables
 from quintet.manifests.helm import chart
 from quintet.manifests.monitoring import ALERTS, GROUPS, OURS, eventing_monitor, prometheus_rule
 from quintet.manifests.operator import operator_process
@@ -97,7 +97,7 @@ def test_every_number_of_the_runtime_is_on_the_board_of_controllers():
     from quintet.observe import metrics as runtime
 
     (board,) = [path for path in BOARDS if path.stem == "controllers"]
-    asked = " ".join(query for _, query in of_board(board))
+    asked = " ".join(query for _, query in dashboard_queries(board))
     families = [each._name for each in vars(runtime).values() if isinstance(each, MetricWrapperBase)]
     known = {name for name in families if name != "quintet_discovery_requests"}
     assert {name for name in known if name not in asked} == set()
@@ -110,11 +110,11 @@ def test_names_and_labels_are_read_out_of_queries():
     joined = 'min_over_time(a_total{job="x"}[5m]) and on (instance) (b_status == 1)'
     assert metrics(joined) == {"a_total", "b_status"}
     assert labels(joined) == {"job", "instance"}
-    assert plain('rate(a{b="$c"}[$__rate_interval])') == 'rate(a{b="x"}[5m])'
+    assert substitute_variables('rate(a{b="$c"}[$__rate_interval])') == 'rate(a{b="x"}[5m])'
     assert metrics('label_values(a_total{job=~"$job"}, controller)') == {"a_total"}
 
 
-@pytest.mark.parametrize(("title", "query"), [pytest.param(*each, id=each[0]) for each in queries()])
+@pytest.mark.parametrize(("title", "query"), [pytest.param(*each, id=each[0]) for each in all_queries()])
 def test_brackets_of_queries_close(title, query):
     for opening, closing in ("()", "[]", "{}"):
         assert query.count(opening) == query.count(closing), f"{title}: {query}"

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from kit.install.checkout import ROOT, copy_of
+from kit.install.checkout import ROOT, copy_source
 from kit.manifests import yamltext
 from quintet import __version__
 from quintet.components import COMPONENTS
@@ -18,7 +18,7 @@ from quintet.release.__main__ import main
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return copy_of(ROOT, tmp_path_factory.mktemp("source") / "quintet")
+    return copy_source(ROOT, tmp_path_factory.mktemp("source") / "quintet")
 
 
 @pytest.fixture(scope="module")

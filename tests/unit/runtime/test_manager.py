@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from kit.background import meanwhile
+from kit.background import run_in_background
 from kit.clock import VirtualClock
 from kit.eventually import eventually_true
 from quintet.apis.meta import Object, ObjectKey, Resource
@@ -84,7 +84,7 @@ async def test_a_lease_is_taken_while_requests_of_controllers_occupy_every_slot(
     server = Server(creates_config_maps)
     async with serving(server) as config, Transport(config, max_requests=4) as transport:
         client = Client(transport)
-        async with meanwhile(*(create(client, number) for number in range(6))):
+        async with run_in_background(*(create(client, number) for number in range(6))):
             await eventually_true(lambda: server.hanging == 4)
             manager = Manager(client, SystemClock(), "replica", lease=LEASE)
             running = asyncio.create_task(manager.run())

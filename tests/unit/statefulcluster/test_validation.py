@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from kit.kinds.statefulcluster_manifests import WEB, a_cluster, changed
+from kit.kinds.statefulcluster_manifests import WEB, a_cluster, with_value
 from quintet.apis.statefulcluster import judge
 
 CLAIM = WEB["volumeClaimTemplates"][0]
@@ -28,7 +28,7 @@ def test_the_one_of_the_kubernetes_documentation_is_accepted_without_a_word():
 
 REFUSED = {
     "a selector that selects nothing of the template": (
-        changed(a_cluster(), "spec.template.metadata.labels", {"app": "other"}),
+        with_value(a_cluster(), "spec.template.metadata.labels", {"app": "other"}),
         'spec.template.metadata.labels: Invalid value: {"app": "other"}: spec.selector does not match these labels '
         "(give the pods the labels that spec.selector asks for)",
     ),
@@ -46,7 +46,7 @@ REFUSED = {
         'spec.selector.matchLabels[app]: Invalid value: "a b": is not the value of a label',
     ),
     "a label that is ours to set": (
-        changed(a_cluster(), "spec.template.metadata.labels", {"app": "nginx", "enge.me/replica": "x"}),
+        with_value(a_cluster(), "spec.template.metadata.labels", {"app": "nginx", "enge.me/replica": "x"}),
         "spec.template.metadata.labels[enge.me/replica]: Forbidden: the controller sets this label",
     ),
     "a service name that is none": (
@@ -54,11 +54,11 @@ REFUSED = {
         "spec.serviceName: Invalid value: \"Web.example\": must be the name of a Service: lower-case letters, digits, '-'",
     ),
     "a pod without containers": (
-        changed(a_cluster(volumeClaimTemplates=None), f"{POD}.containers", []),
+        with_value(a_cluster(volumeClaimTemplates=None), f"{POD}.containers", []),
         "spec.template.spec.containers: Required value: a pod needs at least one container",
     ),
     "two containers of one name": (
-        changed(a_cluster(), f"{POD}.initContainers", [{"name": "nginx", "image": "x"}]),
+        with_value(a_cluster(), f"{POD}.initContainers", [{"name": "nginx", "image": "x"}]),
         'spec.template.spec.containers[0].name: Duplicate value: "nginx": must be unique',
     ),
     "a mount of nothing": (
@@ -67,12 +67,12 @@ REFUSED = {
         "nor in volumeClaimTemplates",
     ),
     "a quantity that is none": (
-        changed(a_cluster(), f"{POD}.containers.0.resources", {"limits": {"cpu": "much"}}),
+        with_value(a_cluster(), f"{POD}.containers.0.resources", {"limits": {"cpu": "much"}}),
         'spec.template.spec.containers[0].resources.limits[cpu]: Invalid value: "much": is not a quantity such as '
         "500m, 2 or 1Gi",
     ),
     "a negative quantity": (
-        changed(a_cluster(), f"{POD}.resources", {"requests": {"memory": "-1Gi"}}),
+        with_value(a_cluster(), f"{POD}.resources", {"requests": {"memory": "-1Gi"}}),
         'spec.template.spec.resources.requests[memory]: Invalid value: "-1Gi": must not be negative',
     ),
     "a claim template without a name": (
@@ -90,22 +90,22 @@ REFUSED = {
         'spec.volumeClaimTemplates[1].metadata.name: Duplicate value: "www": must be unique',
     ),
     "a claim without access modes": (
-        changed(a_cluster(), "spec.volumeClaimTemplates.0.spec.accessModes", []),
+        with_value(a_cluster(), "spec.volumeClaimTemplates.0.spec.accessModes", []),
         "spec.volumeClaimTemplates[0].spec.accessModes: Required value: must name at least one access mode",
     ),
     "an access mode that must stand alone": (
-        changed(
+        with_value(
             a_cluster(), "spec.volumeClaimTemplates.0.spec.accessModes", ["ReadWriteOncePod", "ReadWriteOnce"]
         ),
         "spec.volumeClaimTemplates[0].spec.accessModes: Forbidden: ReadWriteOncePod must stand alone",
     ),
     "a claim without a size": (
-        changed(a_cluster(), "spec.volumeClaimTemplates.0.spec.resources", {}),
+        with_value(a_cluster(), "spec.volumeClaimTemplates.0.spec.resources", {}),
         "spec.volumeClaimTemplates[0].spec.resources.requests[storage]: Required value: must say how large the volume "
         "is to be",
     ),
     "a claim of no size": (
-        changed(a_cluster(), STORAGE, "0"),
+        with_value(a_cluster(), STORAGE, "0"),
         'spec.volumeClaimTemplates[0].spec.resources.requests[storage]: Invalid value: "0": must be a size such as 10Gi',
     ),
     "a misspelt adoption": (
@@ -153,19 +153,19 @@ WARNED = {
         "spec.updateStrategy.rollingUpdate.partition: covers all replicas; a new template reaches none",
     ),
     "a host name": (
-        changed(a_cluster(), f"{POD}.hostname", "fixed"),
+        with_value(a_cluster(), f"{POD}.hostname", "fixed"),
         "spec.template.spec.hostname: is ignored, because every replica gets its own",
     ),
     "a claim in the place of a volume": (
-        changed(a_cluster(), f"{POD}.volumes", [{"name": "www", "emptyDir": {}}]),
+        with_value(a_cluster(), f"{POD}.volumes", [{"name": "www", "emptyDir": {}}]),
         "spec.volumeClaimTemplates[0]: takes the place of the template's volume 'www'",
     ),
     "a claim that nobody mounts": (
-        changed(a_cluster(), f"{POD}.containers.0.volumeMounts", []),
+        with_value(a_cluster(), f"{POD}.containers.0.volumeMounts", []),
         "spec.volumeClaimTemplates[0]: no container mounts 'www'",
     ),
     "one volume for all": (
-        changed(a_cluster(), "spec.volumeClaimTemplates.0.spec.volumeName", "disk-1"),
+        with_value(a_cluster(), "spec.volumeClaimTemplates.0.spec.volumeName", "disk-1"),
         "spec.volumeClaimTemplates[0].spec.volumeName: only one replica can have that volume",
     ),
     "a misspelt annotation": (
@@ -182,16 +182,16 @@ def test_it_is_warned_of(cluster, want):
 
 
 ACCEPTED = {
-    "numbers as quantities": changed(
+    "numbers as quantities": with_value(
         a_cluster(), f"{POD}.containers.0.resources", {"limits": {"cpu": 0.5, "x": 2}}
     ),
-    "a volume of the template beside the claims": changed(
-        changed(a_cluster(), f"{POD}.volumes", [{"name": "tmp", "emptyDir": {}}]),
+    "a volume of the template beside the claims": with_value(
+        with_value(a_cluster(), f"{POD}.volumes", [{"name": "tmp", "emptyDir": {}}]),
         f"{POD}.initContainers",
         [{"name": "prepare", "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}],
     ),
-    "a block device": changed(
-        changed(a_cluster(), f"{POD}.containers.0.volumeMounts", []),
+    "a block device": with_value(
+        with_value(a_cluster(), f"{POD}.containers.0.volumeMounts", []),
         f"{POD}.containers.0.volumeDevices",
         [{"name": "www", "devicePath": "/dev/x"}],
     ),
@@ -215,11 +215,11 @@ def test_it_is_accepted_in_silence(cluster):
 
 @pytest.mark.parametrize("size", ["1Gi", "1024Mi", "2Gi", 2**31])
 def test_a_claim_may_stay_as_large_as_it_is_or_grow(size):
-    assert refusals(changed(a_cluster(), STORAGE, size), a_cluster()) == []
+    assert refusals(with_value(a_cluster(), STORAGE, size), a_cluster()) == []
 
 
 def test_a_claim_must_not_shrink():
-    assert refusals(changed(a_cluster(), STORAGE, "1000Mi"), a_cluster()) == [
+    assert refusals(with_value(a_cluster(), STORAGE, "1000Mi"), a_cluster()) == [
         'spec.volumeClaimTemplates[0].spec.resources.requests[storage]: Invalid value: "1000Mi": must not shrink '
         "(volumes only grow)"
     ]
@@ -236,8 +236,8 @@ def test_a_claim_must_not_shrink():
     ],
 )
 def test_nothing_else_of_a_claim_template_may_change(path, value):
-    new = changed(a_cluster(), f"spec.volumeClaimTemplates.0.{path}", value)
-    new = changed(new, f"{POD}.containers.0.volumeMounts", [])
+    new = with_value(a_cluster(), f"spec.volumeClaimTemplates.0.{path}", value)
+    new = with_value(new, f"{POD}.containers.0.volumeMounts", [])
     assert refusals(new, a_cluster()) == [
         "spec.volumeClaimTemplates[0]: Immutable: must not be changed (only spec.resources.requests.storage can change; "
         "for more, make a new StatefulCluster)"

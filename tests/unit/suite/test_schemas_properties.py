@@ -5,7 +5,7 @@ import copy
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kit.manifests.structural_schemas import KEEPS, defaulted, fits, pruned
+from kit.manifests.structural_schemas import KEEPS, apply_defaults, is_valid, prune
 from quintet.controllers.suite.decide.schemas import incompatible
 
 NAMES = ["a", "b", "c"]
@@ -68,7 +68,7 @@ def fields(draw, depth):
     made = draw(schemas(depth))
     if draw(st.integers(0, 3)) == 0:
         value = draw(objects(made))
-        if fits(made, defaulted(made, value)):
+        if is_valid(made, apply_defaults(made, value)):
             made["default"] = value
     return made
 
@@ -109,7 +109,7 @@ def with_another_default(draw, field):
     if draw(st.integers(0, 3)) == 0:
         made.pop("default", None)
         value = draw(objects(made))
-        return {**made, "default": value} if fits(made, defaulted(made, value)) else made
+        return {**made, "default": value} if is_valid(made, apply_defaults(made, value)) else made
     return made
 
 
@@ -191,13 +191,13 @@ def test_an_object_that_was_right_stays_right_and_whole_under_a_change_that_is_c
     old = data.draw(schemas())
     new = data.draw(changed(old))
     assume(not findings(old, new))
-    stored = defaulted(old, data.draw(objects(old)))
-    assume(fits(old, stored))
-    kept = pruned(new, stored)
+    stored = apply_defaults(old, data.draw(objects(old)))
+    assume(is_valid(old, stored))
+    kept = prune(new, stored)
     assert kept == stored, f"{new} drops something of {stored}"
-    read = defaulted(new, kept)
-    assert fits(new, read), f"{new} refuses {read}, which {old} allowed"
-    assert pruned(old, read) == stored, f"{new} gives {stored} another meaning: {read}"
+    read = apply_defaults(new, kept)
+    assert is_valid(new, read), f"{new} refuses {read}, which {old} allowed"
+    assert prune(old, read) == stored, f"{new} gives {stored} another meaning: {read}"
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])

@@ -5,8 +5,8 @@
         proxy.inject(DropReply(), at_write=3)
         await proxy.wait_for(matching("update", "jsonservers", subresource="status"))
 
-`requests` says what a call is, `trace` what was seen, `faults` what can go wrong, `call` and
-`stream` what a fault can do to a request and to a watch, `server` ties them together.
+`requests` parses requests, `trace` records them, `faults` defines the faults, `call` and `stream` carry out faults on
+requests and watches, `server` is the proxy.
 """
 
 from kit.faults.proxy.faults import (

@@ -1,8 +1,7 @@
-"""One request on its way through the proxy: what a fault can do with it.
+"""One request on its way through the proxy, and what a fault can do with it.
 
-Made by `server.FaultProxy` for every request and handed to `faults.Fault.apply`.
-Writes are read as a whole, because a fault may want the server's answer before the
-client gets it; everything else is streamed, watches line by line.
+Writes are read completely, because a fault may need the server's response before the client gets it. Everything else
+is streamed, watches line by line.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole answer of the API server."""
+    """A complete response of the API server."""
 
     status: int
     headers: CIMultiDict[str]
@@ -44,7 +43,7 @@ class Reply:
 
 @dataclass
 class Lines:
-    """What all calls of one proxy share: the server behind it, the watches and what is held."""
+    """State shared by all calls of one proxy: the API server, the open watches and the held lines."""
 
     upstream: "Upstream"
     trace: "Trace"
@@ -57,7 +56,7 @@ class Lines:
 
 @dataclass
 class Call:
-    """A request that has arrived and waits for its fate."""
+    """A request that has arrived at the proxy."""
 
     incoming: web.Request
     data: bytes
@@ -66,13 +65,13 @@ class Call:
 
     @property
     def is_watch(self) -> bool:
-        """Whether the answer will be a stream of events."""
+        """Return whether the response is a stream of watch events."""
         return self.exchange.request.verb == "watch"
 
     async def commit(self) -> Reply:
-        """Have the API server do it and keep the answer.
+        """Forward the request and return the API server's response.
 
-        It happens even if the client goes away meanwhile: what has been sent has been sent.
+        The request is completed even if the client disconnects.
         """
         task = asyncio.create_task(self._exchange_whole())
         self.lines.tasks.add(task)
@@ -80,7 +79,7 @@ class Call:
         return await asyncio.shield(task)
 
     async def forward(self, *, disturbed_by: "StreamFault | None" = None) -> web.StreamResponse:
-        """Do what a proxy without faults does; a watch may get a fault on its way."""
+        """Forward the request unchanged; a watch may get a fault."""
         if self.exchange.request.mutating:
             reply = await self.commit()
             return web.Response(status=reply.status, headers=reply.headers, body=reply.body)
@@ -95,7 +94,7 @@ class Call:
             return response
 
     def answer(self, status: int, body: Any, headers: Mapping[str, str]) -> web.StreamResponse:
-        """Answer in the place of the API server."""
+        """Respond in place of the API server."""
         self.exchange.status = status
         return web.json_response(body, status=status, headers=headers)
 
@@ -154,7 +153,7 @@ class Call:
 
 
 async def _split(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Whole lines of any length, each as soon as it is there; bytes as they come if it is not JSON."""
+    """Yield complete lines of any length, or bytes as they arrive if the response is not JSON."""
     if answer.content_type != "application/json":
         async for chunk in answer.content.iter_any():
             yield chunk

@@ -1,4 +1,4 @@
-"""The proxy's own serving certificate, made anew for every proxy; trusted by its kubeconfig only."""
+"""The proxy's serving certificate, created for each proxy and trusted by its kubeconfig only."""
 
 import ipaddress
 import ssl
@@ -14,7 +14,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def serving_certificate(scratch: Path) -> tuple[ssl.SSLContext, bytes]:
-    """A TLS context for a server on the loopback address, and the PEM that its clients must trust."""
+    """Return a TLS context for a server on loopback and the PEM that its clients trust."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fault-proxy")])
     now = datetime.now(UTC)

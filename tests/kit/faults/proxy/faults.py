@@ -1,8 +1,6 @@
-"""What can go wrong between an operator and its API server, as small data.
+"""Faults between an operator and its API server.
 
-`apply` is what a fault does to one request, `disturb` what it does to a watch that is
-already running. Both are told in the verbs of `call.Call` and `stream.WatchStream`.
-`server.FaultProxy.inject` and `.disturb` say when.
+`apply` acts on one request, `disturb` on a running watch. `server.FaultProxy.inject` and `.disturb` decide when.
 """
 
 import asyncio
@@ -24,20 +22,20 @@ TIME_TO_READ = 0.1
 
 
 class Fault(Protocol):
-    """Something that happens to a request."""
+    """A fault that acts on a request."""
 
     async def apply(self, call: "Call") -> "web.StreamResponse": ...
 
 
 class StreamFault(Fault, Protocol):
-    """Something that happens to a watch, from the next line on."""
+    """A fault that acts on a watch from the next line on."""
 
     async def disturb(self, stream: "WatchStream") -> None: ...
 
 
 @dataclass(frozen=True)
 class KillBefore:
-    """The client dies before its request reaches the server."""
+    """Kill the client before its request reaches the server."""
 
     kill: Kill
 
@@ -48,7 +46,7 @@ class KillBefore:
 
 @dataclass(frozen=True)
 class KillAfterCommit:
-    """The client dies after the server has done its request, before it hears of it."""
+    """Kill the client after the server committed its request and before it gets the response."""
 
     kill: Kill
 
@@ -60,7 +58,7 @@ class KillAfterCommit:
 
 @dataclass(frozen=True)
 class DropReply:
-    """The server does the request; the client sees a broken connection."""
+    """Let the server commit the request, then break the client's connection."""
 
     async def apply(self, call: "Call") -> "web.StreamResponse":
         await call.commit()
@@ -69,7 +67,7 @@ class DropReply:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The connection is reset before the server sees anything. A running watch breaks."""
+    """Reset the connection before the server sees the request; break a running watch."""
 
     async def apply(self, call: "Call") -> "web.StreamResponse":
         return call.reset()
@@ -80,7 +78,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Answer:
-    """The server is not asked; the client gets this `Status` (or `body`)."""
+    """Respond with this `Status` (or `body`) without asking the server."""
 
     code: int
     reason: str = ""
@@ -93,7 +91,7 @@ class Answer:
         return call.answer(self.code, self.body or self.status(), headers)
 
     def status(self) -> dict[str, Any]:
-        """The `Status` object that the API server would send."""
+        """Return the `Status` object that the API server would send."""
         status = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -110,7 +108,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Delay:
-    """The server sees the request late."""
+    """Forward the request after a delay."""
 
     seconds: float
 
@@ -121,7 +119,7 @@ class Delay:
 
 @dataclass(frozen=True)
 class Before:
-    """Somebody else acts just before the request is forwarded: a real conflict, a deletion, …"""
+    """Run something just before the request is forwarded, such as a conflicting write."""
 
     act: Callable[[], Awaitable[object]]
 
@@ -132,7 +130,7 @@ class Before:
 
 @dataclass(frozen=True)
 class Stall:
-    """Silence without an end: nothing is forwarded, nothing is closed, until `release`.
+    """Forward nothing and close nothing until `release`.
 
     A watch gets its headers and `after` lines first; other requests get nothing at all.
     """
@@ -141,7 +139,7 @@ class Stall:
     released: asyncio.Event = field(default_factory=asyncio.Event)
 
     def release(self) -> None:
-        """Let everything flow that was kept back."""
+        """Forward everything that was stalled."""
         self.released.set()
 
     async def apply(self, call: "Call") -> "web.StreamResponse":
@@ -157,7 +155,7 @@ class Stall:
 
 @dataclass(frozen=True)
 class GoneEvent:
-    """A watch ends with an ERROR event of code 410, after so many lines."""
+    """End a watch with an ERROR event of code 410 after `after` lines."""
 
     after: int = 0
 
@@ -173,7 +171,7 @@ class GoneEvent:
 
 @dataclass(frozen=True)
 class CutMidLine:
-    """A watch breaks in the middle of a line, after so many whole ones."""
+    """Break a watch in the middle of a line after `after` complete lines."""
 
     after: int = 0
 

@@ -1,7 +1,7 @@
-"""What a request to the API server means: verb, resource, object.
+"""Requests to the API server: verb, resource and object.
 
-`parse` reads it off method and path the way the API server does. Faults and assertions
-choose requests by predicates; `matching` writes the usual ones.
+`parse` derives them from method and path as the API server does. `matching` builds the predicates by which faults and
+assertions select requests.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ CHATTER = frozenset({("coordination.k8s.io", "leases"), ("events.k8s.io", "event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call, in the words of the API conventions. Empty strings where a part is absent."""
+    """One request in the terms of the API conventions; absent parts are empty strings."""
 
     verb: str
     group: str = ""
@@ -31,7 +31,7 @@ class Request:
 
     @property
     def mutating(self) -> bool:
-        """Whether the call can change what is stored."""
+        """Return whether the request can change stored objects."""
         return self.verb in WRITES and "dryRun" not in self.query and self.group not in QUESTIONS
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ Predicate = Callable[[Request], bool]
 
 
 def parse(method: str, path: str, query: Mapping[str, str], content_type: str = "") -> Request:
-    """Read a request the way the API server's own resolver does."""
+    """Parse a request as the API server's own resolver does."""
     parts = [part for part in path.split("/") if part]
     group = version = ""
     match parts:
@@ -96,12 +96,12 @@ def _verb(method: str, query: Mapping[str, str], content_type: str, *, named: bo
 
 
 def anything(_: Request) -> bool:
-    """Every request."""
+    """Match every request."""
     return True
 
 
 def changes_state(request: Request) -> bool:
-    """A write whose number means something from run to run: no Leases, no Events."""
+    """Match writes whose order is the same in every run: no Leases, no Events."""
     return request.mutating and (request.group, request.resource) not in CHATTER
 
 
@@ -114,7 +114,7 @@ def matching(
     name: str | None = None,
     subresource: str | None = None,
 ) -> Predicate:
-    """The requests that have all the given parts; `verb` may name several: `"create|apply"`."""
+    """Match requests that have all given parts; `verb` may list several: `"create|apply"`."""
     verbs = verb.split("|") if verb else None
 
     def match(request: Request) -> bool:

@@ -1,9 +1,7 @@
-"""The proxy: takes every request, records it, and lets the planned fault or nothing happen to it.
+"""The proxy: it records every request and applies the planned fault, if any.
 
-Runs in the event loop of the test, so an operator in a process of its own can be stopped or
-killed while the proxy lives on. Tests read `trace`, plan with `inject`, `disturb`, `hold` and
-`outage`, and wait with `wait_for` and `quiet`. Upgraded connections (exec, port-forward) are
-not carried.
+It runs in the event loop of the test, so it survives an operator process that is stopped or killed. Upgraded
+connections (exec, port-forward) are not supported.
 """
 
 import asyncio
@@ -46,29 +44,29 @@ class Injection:
     _hit: asyncio.Event = field(default_factory=asyncio.Event)
 
     def takes(self, exchange: Exchange) -> bool:
-        """Whether this request is the one, or one of those."""
+        """Return whether the fault applies to this request."""
         return self.left != 0 and self.at_write in (None, exchange.write) and self.when(exchange.request)
 
     def strike(self, exchange: Exchange) -> Fault:
-        """Note that it happened."""
+        """Record that the fault hit this request."""
         self.left = None if self.left is None else self.left - 1
         self.hits.append(exchange)
         self._hit.set()
         return self.fault
 
     async def hit(self, *, within: float = 60.0) -> Exchange:
-        """The first request that it happened to, as soon as it has."""
+        """Wait for the first request that was hit, and return it."""
         async with asyncio.timeout(within):
             await self._hit.wait()
         return self.hits[0]
 
     def remove(self) -> None:
-        """Let it happen no more."""
+        """Stop applying the fault."""
         self.left = 0
 
 
 class FaultProxy:
-    """Stands in front of an API server; see the package for an example."""
+    """A proxy in front of an API server; the package docstring has an example."""
 
     def __init__(self, kubeconfig: Path, *, numbered: Predicate = changes_state) -> None:
         self.trace = Trace(numbered)
@@ -102,9 +100,9 @@ class FaultProxy:
         self._scratch.cleanup()
 
     def write_kubeconfig(self, directory: Path, *, token: str | None = None) -> Path:
-        """A kubeconfig that leads through the proxy, as `token`'s owner or as the proxy's own identity.
+        """Write a kubeconfig that leads through the proxy, with `token` or with the proxy's own identity.
 
-        Its other contexts are those of the kubeconfig that the proxy was started with.
+        It has the other contexts of the proxy's kubeconfig.
         """
         config: dict[str, Any] = {
             "apiVersion": "v1",
@@ -123,7 +121,7 @@ class FaultProxy:
             "users": [{"name": "proxy", "user": {"token": token or PLACEHOLDER}}],
         }
         service_accounts.add_contexts(
-            config, service_accounts.tokens(yaml.safe_load(self._kubeconfig.read_text()))
+            config, service_accounts.context_tokens(yaml.safe_load(self._kubeconfig.read_text()))
         )
         path = directory / f"through-proxy-{self.url.rpartition(':')[2]}.kubeconfig"
         path.write_text(yaml.safe_dump(config, sort_keys=False))
@@ -137,13 +135,13 @@ class FaultProxy:
         when: Predicate = anything,
         times: int | None = 1,
     ) -> Injection:
-        """Plan a fault: at the write with this number, or at the next `times` requests that match."""
+        """Plan a fault at the write with this number or at the next `times` matching requests."""
         injection = Injection(fault, when, at_write, times)
         self._injections.append(injection)
         return injection
 
     def disturb(self, fault: StreamFault, when: Predicate = anything) -> int:
-        """Let a fault happen to the watches that are running now; how many there were."""
+        """Apply a fault to the running watches and return their number."""
         chosen = [stream for stream in self._lines.streams if when(stream.request)]
         assert chosen, f"no running watch matches; running: {[str(s.request) for s in self._lines.streams]}"
         for stream in chosen:
@@ -158,14 +156,14 @@ class FaultProxy:
         name: str | None = None,
         when: Callable[[dict[str, Any]], bool] = lambda obj: True,
     ) -> Hold:
-        """Keep back watch lines about these objects, or these states of them, until the hold is released."""
+        """Hold back watch events of these objects, or of these states of them, until released."""
         hold = Hold(matching("watch", resource), namespace, name, when)
         self._lines.holds.append(hold)
         return hold
 
     @asynccontextmanager
     async def outage(self, fault: Fault | None = None) -> AsyncIterator[Injection]:
-        """While inside, running watches are broken and every request meets the fault (a reset)."""
+        """Break running watches and apply the fault (a reset) to every request while inside."""
         injection = Injection(fault or Refuse(), anything, left=None)
         self._injections.insert(0, injection)
         self._lines.outages += 1
@@ -179,13 +177,13 @@ class FaultProxy:
 
     @property
     def watches(self) -> list[Request]:
-        """The watches that are running now."""
+        """Return the open watches."""
         return [stream.request for stream in self._lines.streams]
 
     async def wait_for(
         self, when: Predicate, *, answered: bool = True, since: int = 0, within: float = 60.0
     ) -> Exchange:
-        """The first request that matches, once the API server has answered it (or has only arrived)."""
+        """Wait for the first matching request to be answered (or only to arrive), and return it."""
 
         def found(exchange: Exchange) -> bool:
             return when(exchange.request) and (not answered or exchange.status is not None)
@@ -193,7 +191,7 @@ class FaultProxy:
         return await self.trace.wait_for(found, since=since, within=within)
 
     async def quiet(self, seconds: float, when: Predicate = changes_state, *, within: float = 60.0) -> None:
-        """Return once no write has come for so long: converged, and staying so."""
+        """Wait until no write has arrived for this long."""
         await self.trace.quiet(seconds, when, within=within)
 
     async def _handle(self, incoming: web.Request) -> web.StreamResponse:
@@ -218,7 +216,7 @@ class FaultProxy:
 
 
 def _decode(data: bytes, content_type: str) -> Any:
-    """The body as an object where it is one. Apply patches are JSON or YAML under one name."""
+    """Decode a JSON or YAML body; return None if it is neither."""
     try:
         return json.loads(data)
     except ValueError:

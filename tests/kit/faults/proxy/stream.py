@@ -1,8 +1,7 @@
-"""One running watch: lines from the API server, in order, with faults in between.
+"""One open watch: lines from the API server in order, with faults in between.
 
-Lines and faults wait in one queue, so a fault takes effect exactly between two lines. Made by
-`call.Call` for every watch; `server.FaultProxy.disturb` puts faults in, `Hold` keeps lines back.
-A client that does not watch in JSON gets its bytes as they come, and nothing can be held.
+Lines and faults wait in one queue, so a fault takes effect exactly between two lines. Watches in other formats than
+JSON are relayed byte by byte and cannot be held.
 """
 
 import asyncio
@@ -21,16 +20,16 @@ END = object()
 
 
 class StreamEndedError(Exception):
-    """The watch is over, the way a server ends it."""
+    """The watch ended normally."""
 
 
 class StreamBrokenError(Exception):
-    """The watch is over, the way a network ends it."""
+    """The watch ended by a broken connection."""
 
 
 @dataclass(eq=False)
 class WatchStream:
-    """What a fault can do to a watch."""
+    """An open watch, as faults see it."""
 
     request: "Request"
     response: "web.StreamResponse"
@@ -40,18 +39,18 @@ class WatchStream:
     )
 
     def put(self, fault: "StreamFault") -> None:
-        """Let a fault take its turn, after the lines that have come before it."""
+        """Queue a fault after the lines that have already arrived."""
         self._queue.put_nowait(fault)
 
     def requeue(self, lines: list[bytes]) -> None:
-        """Let lines that were kept back go on, before those that have come after them."""
+        """Queue held lines before the lines that arrived after them."""
         waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
         first = next((n for n, item in enumerate(waiting) if not _is_fault(item)), len(waiting))
         for item in (*waiting[:first], *lines, *waiting[first:]):
             self._queue.put_nowait(item)
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
-        """Pass lines on until either side or a fault ends it."""
+        """Relay lines until either side or a fault ends the watch."""
         pump = asyncio.create_task(self._pump(lines))
         try:
             while True:
@@ -63,7 +62,7 @@ class WatchStream:
             await asyncio.gather(pump, return_exceptions=True)
 
     async def next_line(self) -> bytes:
-        """The next line that would be sent; faults that come first happen first."""
+        """Return the next line to send; faults queued before it are applied first."""
         while True:
             match await self._queue.get():
                 case bytes() as line:
@@ -76,7 +75,7 @@ class WatchStream:
                     await fault.disturb(self)  # type: ignore[attr-defined]  # the queue holds nothing else
 
     async def pass_lines(self, count: int) -> None:
-        """Let so many lines through."""
+        """Relay this many lines."""
         for _ in range(count):
             await self._deliver(await self.next_line())
 
@@ -109,11 +108,10 @@ class WatchStream:
 
 @dataclass(eq=False)
 class Hold:
-    """Watch lines about chosen objects are kept back until `release`.
+    """Watch events of selected objects that are held back until `release`.
 
-    Bookmarks of a stream stay behind its held lines, or a client that resumes from one would miss
-    them, which no API server does. For the same reason a client must not re-connect meanwhile,
-    unless it is told 410.
+    Bookmarks stay behind held events: a client that resumes from a bookmark would miss them otherwise. For the same
+    reason a client must not reconnect in the meantime, unless it gets 410.
     """
 
     watches: "Predicate"
@@ -125,7 +123,7 @@ class Hold:
     _caught: asyncio.Event = field(default_factory=asyncio.Event)
 
     def takes(self, stream: WatchStream, event: dict[str, Any], line: bytes) -> bool:
-        """Keep a line back if it is one of ours."""
+        """Hold the line if it belongs to a selected object, and return whether it is held."""
         if not self.active:
             return False
         if event.get("type") == "BOOKMARK":
@@ -138,12 +136,12 @@ class Hold:
         return True
 
     async def caught(self, *, within: float = 60.0) -> None:
-        """Return as soon as something is held."""
+        """Wait until an event is held."""
         async with asyncio.timeout(within):
             await self._caught.wait()
 
     def release(self, *, only_last: bool = False) -> None:
-        """Deliver what was held; with `only_last` as a re-list would: one event for each object."""
+        """Send the held events; with `only_last` one event per object, as after a new list."""
         self.active = False
         for stream in {id(stream): stream for stream, _, _ in self.held}.values():
             events = [(event, line) for held, event, line in self.held if held is stream]
@@ -165,7 +163,7 @@ def _is_fault(item: object) -> bool:
 
 
 def _coalesce(events: list[tuple[dict[str, Any], bytes]]) -> list[bytes]:
-    """For each object the one event that leads from before the first to after the last."""
+    """Return one event per object that leads from the first state to the last."""
     bookmarks: list[bytes] = []
     histories: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for event, line in events:

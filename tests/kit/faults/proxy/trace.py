@@ -1,7 +1,7 @@
-"""What the proxy saw, in the order in which it saw it.
+"""The requests that the proxy saw, in order.
 
-An `Exchange` is entered when its request has arrived and completed when the answer is
-known, so a trace read in the middle of a test shows what is still under way.
+An `Exchange` is added when its request arrives and completed when the response is known, so a trace also shows
+requests in flight.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ READS = ("get", "list")
 
 @dataclass(slots=True)
 class Exchange:
-    """One request and what became of it."""
+    """One request and its response."""
 
     number: int
     request: Request
@@ -31,7 +31,7 @@ class Exchange:
     started: float = 0.0
     """On the clock of the event loop."""
     status: int | None = None
-    """What the API server answered, whether or not the client was told; or the proxy in its place."""
+    """The status of the response, even if the client did not get it."""
     resource_version: str | None = None
     """Of the object that a write left behind."""
     fault: str | None = None
@@ -46,7 +46,7 @@ class Exchange:
 
 @dataclass
 class Trace:
-    """All exchanges so far; prints as a table, one line each."""
+    """All exchanges so far; its string has one line per exchange."""
 
     numbered: Predicate
     exchanges: list[Exchange] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Trace:
     _under_way: dict[int, Exchange] = field(default_factory=dict)
 
     def enter(self, request: Request, *, user_agent: str, body: Any) -> Exchange:
-        """Note a request that has arrived."""
+        """Record a request that has arrived."""
         write = None
         if self.numbered(request):
             write = self.write_count = self.write_count + 1
@@ -74,33 +74,33 @@ class Trace:
         return exchange
 
     def leave(self, exchange: Exchange) -> None:
-        """Note that a request is over, however it ended."""
+        """Record the end of a request."""
         del self._under_way[exchange.number]
         self.touch()
 
     def touch(self) -> None:
-        """Wake those who wait: an exchange came or was completed."""
+        """Wake waiting callers after a change."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def changed(self) -> None:
-        """Return at the next change."""
+        """Wait for the next change."""
         await self._changed.wait()
 
     def mark(self) -> int:
-        """The present end of the trace, for `since`."""
+        """Return the current end of the trace, for `since`."""
         return len(self.exchanges)
 
     def requests(self, when: Predicate = anything, *, since: int = 0) -> list[Exchange]:
-        """The exchanges that match, after a mark."""
+        """Return the matching exchanges after a mark."""
         return [exchange for exchange in self.exchanges[since:] if when(exchange.request)]
 
     def writes(self, when: Predicate = anything, *, since: int = 0) -> list[Exchange]:
-        """The numbered writes that match, after a mark."""
+        """Return the matching numbered writes after a mark."""
         return [exchange for exchange in self.requests(when, since=since) if exchange.write]
 
     async def wait_for(self, found: Callable[[Exchange], bool], *, since: int, within: float) -> Exchange:
-        """The first exchange for which `found` holds, now or later."""
+        """Wait for the first exchange for which `found` returns true, and return it."""
         try:
             async with asyncio.timeout(within):
                 while True:
@@ -112,7 +112,7 @@ class Trace:
             raise AssertionError(f"no such request within {within:g} s; seen:\n{self}") from None
 
     async def quiet(self, seconds: float, when: Predicate, *, within: float) -> None:
-        """Return once no matching request has come for so long, and none that may lead to one is under way."""
+        """Wait until no matching request has arrived for this long and none in flight can cause one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
         while loop.time() < deadline:

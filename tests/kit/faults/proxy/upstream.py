@@ -1,7 +1,7 @@
-"""The API server behind the proxy, and as whom the proxy speaks to it.
+"""The API server behind the proxy and the identity of forwarded requests.
 
-A caller that brings a token of its own speaks for itself; one that brings none, or `PLACEHOLDER`,
-is given the client certificate or token of the kubeconfig that the proxy was started with.
+A client with its own token keeps its identity; a client without one, or with `PLACEHOLDER`, gets the identity of the
+proxy's kubeconfig.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ ADDED_BY_AIOHTTP = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 
 
 class Upstream:
-    """One session for callers with a token of their own, one with the kubeconfig's identity."""
+    """One session for clients with their own token and one with the kubeconfig's identity."""
 
     def __init__(self, kubeconfig: Path) -> None:
         access = Access.read(kubeconfig)
@@ -34,7 +34,7 @@ class Upstream:
         )
 
     def session(self, headers: CIMultiDict[str]) -> aiohttp.ClientSession:
-        """The session for a request with these headers; the placeholder is taken out of them."""
+        """Return the session for a request with these headers and remove the placeholder from them."""
         if headers.get("Authorization") == f"Bearer {PLACEHOLDER}":
             del headers["Authorization"]
         return self._theirs if "Authorization" in headers else self._own
