@@ -262,6 +262,38 @@ async def test_object_that_cannot_be_decoded_is_reported_and_others_are_served(
         await eventually(lambda: assert_served(bad))
 
 
+@pytest.mark.parametrize("stored", ["before the operator starts", "while the operator runs"])
+async def test_operator_serves_other_objects_when_one_is_nested_too_deeply(
+    stored: str, widgets: Client, cluster, namespace
+):
+    """A user can store JSON of any depth where a schema preserves unknown fields; the decoder has a limit."""
+    shallow = msgspec.json.encode(a_widget("deep", extra="HERE")).decode()
+    manifest = shallow.replace('"HERE"', '{"a":' * 2000 + "1" + "}" * 2000)
+
+    def create_deep_widget() -> None:
+        created = cluster.kubectl("create", "-n", namespace, "-f", "-", "-o", "name", input=manifest)
+        assert created.returncode == 0, created.stderr
+
+    if stored.startswith("before"):
+        create_deep_widget()
+    async with widget_operator(cluster.kubeconfig, namespace=namespace):
+        if stored.startswith("while"):
+            create_deep_widget()
+        await widgets.create(WIDGETS, a_widget("good"), Object, namespace=namespace)
+
+        async def good_is_reconciled() -> None:
+            widget = await widgets.get(WIDGETS, ObjectKey(namespace, "good"), Widget)
+            assert widget.status.observed_generation == 1, widget
+
+        async def deep_has_an_event() -> None:
+            events = cluster.kubectl("events", "--for", "widget/deep", "-n", namespace).stdout
+            assert "DecodeFailed" in events, events
+            assert "nested" in events, events
+
+        await eventually(good_is_reconciled)
+        await eventually(deep_has_an_event)
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.exhaustive)])
 async def test_cached_object_uses_less_than_1500_bytes(count, client, namespace, cluster):

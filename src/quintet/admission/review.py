@@ -16,6 +16,7 @@ from enum import StrEnum
 import msgspec
 
 from quintet.admission.patch import diff, same
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.fields import FieldError, InvalidObjectError
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.kube.errors import Cause, Status, StatusDetails
@@ -214,7 +215,7 @@ def _question(admission: Admission, body: bytes) -> _Question:
         if not asked.request:
             raise BadReview("the review holds no request")
         question = _decode_question(asked.request)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise BadReview(f"not a review: {error}".replace("\n", " ")) from error
     if not question.uid:
         raise BadReview("the request has no uid")

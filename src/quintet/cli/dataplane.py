@@ -14,6 +14,7 @@ import click
 import msgspec
 import uvloop
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.cli.addresses import Address
 from quintet.clock import SystemClock
 from quintet.eventing.settings import VARIABLE, DispatcherSettings, PublisherSettings
@@ -144,7 +145,7 @@ def _settings(kind: type[Settings]) -> Settings:
         )
     try:
         return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise click.ClickException(f"{VARIABLE} cannot be read: {error}") from error
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.eventing.calls import Caller, CallError
 from quintet.eventing.decide.eventmesh import GRANT_TYPE, EventMesh
 from quintet.eventing.tokens import Token, TokenError
@@ -45,7 +46,7 @@ async def fetch(mesh: EventMesh, caller: Caller) -> Token:
         raise TokenError(f"no token: {caller.host} answered {called.status}")
     try:
         answer = _answer.decode(called.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         raise TokenError(f"no token: the answer of {caller.host} holds none") from None
     if not answer.access_token.isascii() or not answer.access_token.isprintable():
         raise TokenError(f"no token: that of {caller.host} cannot be sent as a header")

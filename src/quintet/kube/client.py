@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from quintet.apis.decoding import CUT, DECODE_ERRORS, cut_nesting
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.kube.errors import BadRequest, Status, UnexpectedAnswer, error_for
 from quintet.kube.transport import JSON as WHOLE
@@ -42,6 +43,8 @@ class Page(Struct, frozen=True):
 
     metadata: ListMeta = ListMeta()
     items: tuple[msgspec.Raw, ...] = ()
+    too_deep: tuple[msgspec.Raw, ...] = ()
+    """The items that are nested too deeply, without what `cut_nesting` removes: only to identify them."""
 
 
 class _Listed(Struct, frozen=True):
@@ -72,6 +75,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _encoder = msgspec.json.Encoder()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 decode_watch_event = msgspec.json.Decoder(WatchEvent).decode
+_decode_list = msgspec.json.Decoder(_Listed).decode
 
 
 class Client:
@@ -157,8 +161,7 @@ class Client:
             answer = await self._transport.request(
                 "GET", path, params=params, accept=accept, acting_as=self._user
             )
-            listed = _decode(f"GET {path}", answer, _Listed)
-            page = Page(listed.metadata, listed.items or ())
+            page = _decode_page(f"GET {path}", answer)
             yield page
             if not page.metadata.continue_:
                 return
@@ -341,9 +344,22 @@ def _decode(request: str, answer: bytes, kind: type[T]) -> T:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
         decoded: T = decoder.decode(answer)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise UnexpectedAnswer(f"{request}: the answer is no {kind.__name__} ({error})") from error
     return decoded
+
+
+def _decode_page(request: str, answer: bytes) -> Page:
+    try:
+        listed = _decode_list(answer)
+    except RecursionError:
+        listed = _decode(request, cut_nesting(answer), _Listed)
+        items = listed.items or ()
+        too_deep = tuple(item for item in items if CUT in bytes(item))
+        return Page(listed.metadata, tuple(item for item in items if item not in too_deep), too_deep)
+    except DECODE_ERRORS as error:
+        raise UnexpectedAnswer(f"{request}: the answer is no list ({error})") from error
+    return Page(listed.metadata, listed.items or ())
 
 
 def failure(request: str, line: msgspec.Raw) -> Exception:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.meta import Struct
 from quintet.kube.errors import ConfigError
 
@@ -175,7 +176,7 @@ class ExecPlugin:
         output = await self._run()
         try:
             issued = msgspec.json.decode(output, type=_ExecCredential).status
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             raise ConfigError(
                 f"credential plugin {self._plugin.argv[0]} printed no token ({error})",
                 "check its version and arguments",

@@ -27,6 +27,7 @@ reason, never from message text. Each error knows the request that it answers.
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.meta import Struct
 
 
@@ -200,7 +201,7 @@ def error_for(request: str, code: int, body: bytes, retry_after: str | None = No
     """The error for a failed answer: its reason decides, then its code."""
     try:
         status = msgspec.json.decode(body, type=Status)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         # A proxy in between answered, not the API server.
         status = Status(message=body[:200].decode(errors="replace").strip())
     if status.code == 0:

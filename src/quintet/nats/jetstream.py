@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.nats.client import Client
 from quintet.nats.config import (
     AccountInfo,
@@ -103,7 +104,7 @@ def ack_of(message: Message) -> Ack:
     """Read the answer to a publish."""
     try:
         answer = _published.decode(message.payload)
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise ProtocolError(f"the answer to a publish cannot be read: {error}") from error
     if answer.error is not None:
         raise error_for(answer.error.code, answer.error.err_code, answer.error.description)
@@ -234,5 +235,5 @@ class JetStream:
             if (failure := _answer.decode(message.payload).error) is not None:
                 raise error_for(failure.code, failure.err_code, failure.description)
             return msgspec.json.decode(message.payload, type=answer)
-        except msgspec.DecodeError as error:
+        except DECODE_ERRORS as error:
             raise ProtocolError(f"the answer to {what} cannot be read: {error}") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.nats.errors import ProtocolError
 from quintet.nats.messages import Message, encoded_headers
 
@@ -153,7 +154,7 @@ def _word(line: bytes) -> Event | None:
     if verb == b"INFO":
         try:
             return _info.decode(line[5:])
-        except msgspec.DecodeError as error:
+        except DECODE_ERRORS as error:
             raise ProtocolError(f"INFO that cannot be read: {error}") from error
     if verb == b"-ERR":
         return Refusal(line[5:].strip().strip(b"'").decode("utf-8", "replace"))

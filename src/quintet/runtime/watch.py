@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS, cut_nesting
 from quintet.apis.meta import Object, ObjectKey, ObjectMeta, Resource, Struct
 from quintet.clock import Clock
 from quintet.kube.client import Client, decode_watch_event, failure
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 # Errors in a row without news after which a watch lists again.
 _FRUITLESS = 3
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_TOO_DEEP = "its JSON is nested too deeply"
 _decode_bookmark = msgspec.json.Decoder(Object).decode
 
 
@@ -109,7 +111,7 @@ class Watch(Generic[C]):
                 cause = "ended"
             except Gone:
                 self._resume_from, cause = "", "gone"
-            except (KubeError, msgspec.DecodeError) as error:
+            except (KubeError, *DECODE_ERRORS) as error:
                 cause = type(error).__name__
                 log.warning("Watch interrupted", extra={"resource": self.name, "error": str(error)})
                 self._on_trouble(error)
@@ -157,10 +159,9 @@ class Watch(Generic[C]):
         async for page in pages:
             self._heard()
             version = page.metadata.resource_version
-            for item in page.items:
-                key, _ = self._take(item)
-                if key is not None:
-                    seen.add(key)
+            taken = [self._take(item) for item in page.items]
+            taken += [self._take_broken(item, _TOO_DEEP) for item in page.too_deep]
+            seen |= {key for key, _ in taken if key is not None}
         self._resume_from = version
         self._store.replaced(seen, int(version))
 
@@ -173,7 +174,10 @@ class Watch(Generic[C]):
                 async for lines in batches:
                     self._heard()
                     for line in lines:
-                        event = decode_watch_event(line)
+                        try:
+                            event, cut = decode_watch_event(line), False
+                        except RecursionError:
+                            event, cut = decode_watch_event(cut_nesting(line)), True
                         if event.type == "BOOKMARK":
                             listed = self._bookmark(event.object, listed)
                         elif event.type == "ERROR":
@@ -181,7 +185,7 @@ class Watch(Generic[C]):
                             self._last_contact, self._refused = contact, True
                             raise failure(f"WATCH {self.name}", event.object)
                         else:
-                            self._change(event.type, event.object, listed)
+                            self._change(event.type, event.object, listed, cut)
                     contact = self._last_contact
             finally:
                 if listed is None:
@@ -211,13 +215,13 @@ class Watch(Generic[C]):
             self._store.advance(mark.version)
         return listed
 
-    def _change(self, kind: str, raw: msgspec.Raw, listed: set[ObjectKey] | None) -> None:
+    def _change(self, kind: str, raw: msgspec.Raw, listed: set[ObjectKey] | None, cut: bool) -> None:
         if kind == "DELETED":
             gone = msgspec.json.decode(raw, type=_Identity).metadata
             version = int(gone.resource_version)
             self._store.remove(gone.key, version)
         else:
-            key, version = self._take(raw)
+            key, version = self._take_broken(raw, _TOO_DEEP) if cut else self._take(raw)
             if listed is not None and key is not None:
                 listed.add(key)
         if listed is None:
@@ -228,8 +232,9 @@ class Watch(Generic[C]):
         """Decode into the store; an object that does not decode must not stop the others."""
         try:
             obj = self._selection.decode(raw)
-        except (msgspec.DecodeError, ValueError) as error:
-            return self._take_broken(raw, str(error))
+        except Exception as error:
+            # A kind's own projection may raise anything.
+            return self._take_broken(raw, str(error) or type(error).__name__)
         self._store.put(obj)
         return obj.key, obj.version
 
@@ -237,7 +242,7 @@ class Watch(Generic[C]):
         metrics.undecodable_objects.labels(self.name).inc()
         try:
             identity = msgspec.json.decode(raw, type=_Identity).metadata
-        except msgspec.DecodeError:
+        except DECODE_ERRORS:
             log.error(
                 "Object without usable metadata skipped", extra={"resource": self.name, "error": problem}
             )

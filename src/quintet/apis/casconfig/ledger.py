@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from quintet.apis.casconfig.places import ABSENT, CONTAINER_LISTS, POD_ROOTS, Path, as_text, from_text
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.meta import JsonObject, ObjectKey
 
 PREFIX: Final = "casconfig.openebs.io/"
@@ -166,7 +167,7 @@ def _decoded(key: str, text: str) -> Ledger:
         if pod is not None and pod not in _PODS:
             raise ValueError(f"{body.pod} is not where a pod is")
         entries = tuple(_decoded_entry(path, entry) for path, entry in body.set.items())
-    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+    except (*DECODE_ERRORS, ValueError, TypeError) as error:
         raise LedgerError(
             f"metadata.annotations[{key}] is not as the controller wrote it: {error}; "
             "take it away to go on without it"

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.eventingbackend.catalog import CATALOG, BackendType, Catalog, Key
 from quintet.apis.eventingbackend.effective import effective
 from quintet.apis.eventingbackend.entries import entries
@@ -143,7 +144,7 @@ def _judged(asked: Asked, backend: BackendType, catalog: Catalog) -> Reply:
         return _problem(413, f"a config has at most {MAX_BODY_BYTES} bytes")
     try:
         given = msgspec.json.decode(asked.body)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+    except (*DECODE_ERRORS, ValueError) as error:
         return _problem(400, f"the body is not JSON: {text_of(str(error))}")
     if isinstance(given, dict) and "config" in given:
         if given.get("type", backend.name) != backend.name:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.eventingbackend import (
     EVENTINGBACKENDS,
     Effective,
@@ -308,7 +309,7 @@ class EventingBackendController:
         found: list[Subscription] = []
         async for page in self._builder.client.pages(SUBSCRIPTIONS, namespace=namespace):
             for raw in page.items:
-                with contextlib.suppress(msgspec.DecodeError):  # what nobody can read uses nothing
+                with contextlib.suppress(*DECODE_ERRORS):  # what nobody can read uses nothing
                     found.append(_decode_subscription(raw))
         return found
 

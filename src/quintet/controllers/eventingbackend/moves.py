@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
@@ -63,7 +64,7 @@ def place_of(
     """Where pods with these settings work; None if they do not say, or in no stream."""
     try:
         told = msgspec.json.decode(settings, type=kind)
-    except (msgspec.DecodeError, ValueError):
+    except (*DECODE_ERRORS, ValueError):
         return None
     if told.nats is None:
         return None

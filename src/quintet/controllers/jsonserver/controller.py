@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, State, jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.jsonserver.validation import config_errors, template_errors
@@ -188,7 +189,7 @@ def _stuck(server: JsonServer, problem: Problem | None, rollout: Rollout) -> boo
 def _same_data(served: bytes, config: str) -> bool:
     try:
         return bool(msgspec.json.decode(served) == msgspec.json.decode(config))
-    except msgspec.DecodeError:
+    except DECODE_ERRORS:
         return False
 
 

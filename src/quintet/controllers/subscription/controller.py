@@ -11,6 +11,7 @@ from datetime import datetime
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, EventingBackend
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription, SubscriptionStatus
@@ -192,9 +193,10 @@ class SubscriptionController:
             for raw in page.items:
                 try:
                     found.append(_decode(raw))
-                except (msgspec.DecodeError, ValueError):
+                except (*DECODE_ERRORS, ValueError):
                     # It may own a consumer all the same.
                     found.append(msgspec.json.decode(raw, type=Object))
+            found += [msgspec.json.decode(raw, type=Object) for raw in page.too_deep]
         return found
 
     async def _delete(self, subscription: Subscription) -> Result:

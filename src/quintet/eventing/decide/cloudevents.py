@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from quintet.apis.decoding import DECODE_ERRORS
 from quintet.eventing.decide.headers import PREFIX, BadValueError, decoded, encoded, is_plain
 
 STRUCTURED: Final = "application/cloudevents+json"
@@ -119,7 +120,7 @@ def _binary(headers: Mapping[str, str], body: bytes) -> Event:
 def _structured(body: bytes) -> Event:
     try:
         members = _object.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise NotACloudEventError(f"the body MUST be a JSON object: {error}") from None
     return _from_members(members)
 
@@ -127,7 +128,7 @@ def _structured(body: bytes) -> Event:
 def _batch(body: bytes) -> list[Event]:
     try:
         items = _list.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise NotACloudEventError(f"the body MUST be a JSON array: {error}") from None
     events: list[Event] = []
     faults: list[str] = []
@@ -153,7 +154,7 @@ def _from_members(members: dict[str, msgspec.Raw]) -> Event:
                 continue
             header = PREFIX + name
             kept[header] = encoded(value)
-        except (BadValueError, msgspec.DecodeError, RecursionError) as error:
+        except (BadValueError, *DECODE_ERRORS) as error:
             faults.append(f"{name[:64]}: {error}")
             continue
         if name == "datacontenttype":
@@ -169,7 +170,7 @@ def _from_members(members: dict[str, msgspec.Raw]) -> Event:
         elif data is not None:
             payload = _content(data, content_type or JSON)
             kept.setdefault("content-type", JSON)
-    except (BadValueError, msgspec.DecodeError, RecursionError) as error:
+    except (BadValueError, *DECODE_ERRORS) as error:
         faults.append(str(error))
     return _checked(kept, payload, faults)
 

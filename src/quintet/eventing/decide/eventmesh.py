@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from quintet.apis.decoding import DECODE_ERRORS
+
 MESSAGING: Final = "messaging"
 NAMESPACE: Final = "namespace"
 BROKER: Final = "saprestmgw"
@@ -90,7 +92,7 @@ def _present(data: Mapping[str, bytes], key: str) -> bytes:
 def _entry(messaging: bytes) -> _Entry:
     try:
         entries = msgspec.json.decode(messaging, type=list[dict[str, Any]])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         raise SecretError(f"{MESSAGING}: must be a JSON list of objects") from None
     for entry in entries:
         broker = entry.get("broker")
