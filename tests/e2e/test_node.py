@@ -107,7 +107,7 @@ def test_a_second_up_loads_an_image_that_has_changed_and_says_so(node, node_stat
     Runtime(node).also_known_as(catalog.PAUSE, catalog.CLUSTER_BASICS)
     local.up(CLUSTER, node=True, progress=said.append)
     assert [line for line in said if "loaded" in line] == [
-        f"loaded {catalog.CLUSTER_BASICS} again: its content has changed; pods that run keep the image they have"
+        f"reloaded {catalog.CLUSTER_BASICS}, which has changed; running pods keep the old image"
     ]
     said.clear()
     local.up(CLUSTER, node=True, progress=said.append)

@@ -1,7 +1,6 @@
-"""The few requests the cluster's own parts make to its API server, as its administrator.
+"""A small synchronous client for the API server of an embedded cluster, with the administrator's certificate.
 
-Called by `controlplane`, `node` and `storage`. Operators use `quintet.kube`; this stays
-synchronous and small because it also runs before anything else works.
+The cluster's own start-up code uses it before anything else works; controllers use `quintet.kube`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ALREADY_EXISTS = 409
 
 @dataclass(frozen=True)
 class Api:
-    """The API server of the cluster in `directory`, which answers on a port of loopback."""
+    """Client for the API server that listens on a loopback port; `directory` is the cluster's folder."""
 
     directory: Path
     port: int
@@ -34,13 +33,16 @@ class Api:
         pki = self.directory / "pki"
         context = ssl.create_default_context(cafile=pki / "ca.crt")
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        # A proxy of the user's has no business between us and loopback.
+        # Ignore the user's HTTP proxy: the API server listens on loopback.
         return urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request; return decoded JSON, or text where the answer is none; a failure is an OSError."""
+        """Send a request; return the decoded JSON, or the text of a response that is not JSON.
+
+        Raise OSError if the request fails.
+        """
         request = urllib.request.Request(
             f"https://127.0.0.1:{self.port}{path}",
             method=method,
@@ -49,24 +51,24 @@ class Api:
         )
         try:
             with self._opener.open(request, timeout=SECONDS) as response:
-                answer = response.read()
+                content = response.read()
         except http.client.HTTPException as error:
-            # Cut short, for example; no OSError by itself, though callers have to treat it as one.
+            # A truncated response, for example, is not an OSError; callers handle only OSError.
             raise ConnectionError(f"{method} {path}: {error!r}") from error
         try:
-            return json.loads(answer)
+            return json.loads(content)
         except ValueError:
-            return answer.decode(errors="replace")
+            return content.decode(errors="replace")
 
     def get(self, path: str) -> Any | None:
-        """GET a path; None when there is no good answer."""
+        """GET a path; return None if the request fails."""
         try:
             return self.request("GET", path)
         except OSError:
             return None
 
     def create(self, path: str, body: Any) -> None:
-        """POST an object; one that is already there is left as it is."""
+        """POST an object; do nothing if it already exists."""
         try:
             self.request("POST", path, body)
         except urllib.error.HTTPError as error:

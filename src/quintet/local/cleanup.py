@@ -1,7 +1,7 @@
-"""Ends and removes one cluster, after checking that its folder was made here by `up`.
+"""Stops and removes one cluster, after checking that `up` created its folder on this machine.
 
-Called by `cluster`; everything it ends or removes goes through `teardown`. A folder says by the file `host`
-which machine its processes run on: a home directory can be shared, and only there can they be seen.
+Every kill and removal goes through `teardown`. The file `host` names the machine that runs the cluster's
+processes: a home directory can be shared between machines, and the processes are visible on one only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quintet.local.paths import UNFINISHED, clusters_directory, write_file
 from quintet.local.process import ManagedProcess, end_processes
 
 HOST = "host"
-# What every start writes first; one of an earlier version has no HOST.
+# Files that every start writes first; earlier versions did not write HOST.
 _MARKS = (HOST, "attempt", "processes", "processes.ending")
 _MACHINE_ID = Path("/etc/machine-id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
@@ -25,14 +25,14 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
 
 def write_host(directory: Path) -> None:
-    """Note that the processes of this cluster run on this machine."""
+    """Write the file that says that this cluster runs on this machine."""
     write_file(directory / HOST, json.dumps({"machine": machine_id(), "hostname": platform.node()}))
 
 
 def machine_id() -> str:
-    """Name this machine: by its machine-id, or by its host name in a container or without that file."""
+    """Return the machine-id; in a container, or without a machine-id, return the host name."""
     try:
-        # Containers share the machine-id of their image as often as not.
+        # Containers often share the machine-id of their image.
         if str(_PID_NAMESPACE.readlink()) == _FIRST_PID_NAMESPACE:
             return _MACHINE_ID.read_text().strip() or platform.node()
     except OSError:
@@ -41,7 +41,7 @@ def machine_id() -> str:
 
 
 def check_ownership(directory: Path) -> None:
-    """Refuse a folder that `up` did not make, or whose processes are those of another machine."""
+    """Raise an error if `up` did not create the folder, or if its processes run on another machine."""
     found = [path.name for path in directory.iterdir() if not path.name.endswith(UNFINISHED)]
     if directory.is_symlink() or (found and not set(_MARKS) & set(found)):
         raise teardown.RefusedError(
@@ -50,7 +50,7 @@ def check_ownership(directory: Path) -> None:
     try:
         stored = json.loads((directory / HOST).read_text())
     except (FileNotFoundError, ValueError):
-        return  # of an earlier version
+        return  # written by an earlier version
     if stored.get("machine") not in ("", machine_id()):
         raise LocalError(
             f"cluster {directory.name} runs on another machine, {stored.get('hostname')}",
@@ -59,19 +59,19 @@ def check_ownership(directory: Path) -> None:
 
 
 def remove_cluster(directory: Path, *, keep_logs: bool = False) -> None:
-    """End every process of a cluster, then remove its folder, but for the logs an error names."""
+    """Stop every process of a cluster and remove its folder; `keep_logs` keeps the log files."""
     if not directory.exists():
         return
     check_ownership(directory)
     records, ending = directory / "processes", directory / "processes.ending"
-    # A process notes itself before it becomes its program. Once the folder has another name, one that
-    # is just being started can do neither: those found now are all there will ever be.
+    # A process writes its record before it executes its program. After the folder is renamed, a process
+    # that is just starting cannot write its record and exits, so the records found now are complete.
     if records.exists() and not ending.exists():
         records.rename(ending)
     processes = [ManagedProcess(path.stem, path.parent) for path in directory.glob("processes*/*.pid")]
-    # On SIGTERM the API server would wait up to a minute for open watches.
+    # On SIGTERM the API server waits up to a minute for open watches, so kill it at once.
     end_processes([each for each in processes if each.name == "kube-apiserver"], grace=0)
-    # Everything of a node is in its cgroup; its network and mounts go with the last process.
+    # All processes of a node are in its cgroup; its network and mounts end with the last process.
     cluster_cgroup(directory).clear()
     end_processes(processes)
     if not keep_logs:

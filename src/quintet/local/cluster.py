@@ -1,8 +1,7 @@
-"""Clusters as a whole: `up`, `down`, and the handle that tests and the command line work with.
+"""Starts and stops clusters, and gives tests and the command line a handle to a running cluster.
 
-Called by `cli` and by tests. `up` goes on to `build`, then `controlplane`, and with a node to
-`node`. A cluster is up when its folder holds cluster.json, which is written last; what a start that
-did not finish has left is cleared away first. `existing` decides about a cluster that is already there.
+cluster.json is written last, so a cluster whose folder has that file was started completely. The next
+start removes the remains of an incomplete one.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ PORT_RACES = 3
 
 @dataclass(frozen=True, slots=True)
 class ClusterProcess(ManagedProcess):
-    """One program of a running cluster, which a test may kill and start again."""
+    """A process of a running cluster, which a test can kill and restart."""
 
     cluster: Cluster
 
     def restart(self) -> None:
-        """End it if it runs, start the same command again and wait until it answers."""
+        """Kill the process, start the same command again and wait until it is ready."""
         self.kill()
         self.start_again()
         late = self.failure
@@ -69,26 +68,26 @@ class Cluster:
     node: str | None
     directory: Path
     programs: Path
-    # Inside the cluster's own network namespace if it has a node.
+    # With a node, this address is inside the cluster's network namespace.
     etcd_url: str
 
     @property
     def ca(self) -> Path:
-        """The certificate of the authority that signed everything here."""
+        """The CA certificate that signed every certificate of the cluster."""
         return self.directory / "pki/ca.crt"
 
     @property
     def audit_log(self) -> Path | None:
-        """Who asked for what, if it was started to note that."""
+        """The API server's audit log; None if the cluster was started without one."""
         return self.directory / audit.LOG if audit.is_enabled(self.directory) else None
 
     @property
     def port(self) -> int:
-        """The port on loopback where the API server answers."""
+        """The loopback port of the API server."""
         return int(self.server.rpartition(":")[2])
 
     def summary(self) -> dict[str, str | None]:
-        """What `quintet up -o json` prints."""
+        """Return the fields that `quintet up -o json` prints."""
         return {
             "name": self.name,
             "kubeconfig": str(self.kubeconfig),
@@ -99,27 +98,27 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables under which kubectl works on this cluster, and forgets it when it is gone."""
-        # In the user's own cache the next cluster on the same port would be taken for this one.
+        """Environment variables with which kubectl uses this cluster and a cache of its own."""
+        # In the user's kubectl cache, the next cluster on the same port would be taken for this one.
         own = {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.directory / "kubectl-cache")}
         return os.environ | own
 
     def process(self, name: str) -> ClusterProcess:
-        """Return the handle of one program, for example "kube-apiserver"."""
+        """Return the process of a program, for example "kube-apiserver"."""
         return ClusterProcess(name, self.directory / "processes", self)
 
     def processes(self) -> list[ClusterProcess]:
-        """Return every program that was started."""
+        """Return every process that was started for the cluster."""
         return [self.process(each.name) for each in find_processes(self.directory / "processes")]
 
     def is_healthy(self) -> bool:
-        """Whether every process runs and the API server is ready."""
+        """Return whether every process runs and the API server is ready."""
         return all(process.is_alive() for process in self.processes()) and (
             Api(self.directory, self.port).get("/readyz") is not None
         )
 
     def wait_until_ready(self) -> None:
-        """Wait until the API server answers again."""
+        """Wait until the API server is ready."""
         wait_until_ready(self.directory, self.port, [self.process("kube-apiserver")])
 
     def _etcd_healthy(self) -> bool:
@@ -131,7 +130,7 @@ class Cluster:
             return False
 
     def kubectl(self, *arguments: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run kubectl on this cluster and return what it said."""
+        """Run kubectl on this cluster and return its result."""
         command = [str(self.programs / "kubectl"), *arguments]
         return subprocess.run(command, input=input, capture_output=True, text=True, env=self.environment)
 
@@ -142,7 +141,7 @@ class Cluster:
         valid_days: int = 1,
         not_after: datetime.datetime | None = None,
     ) -> tuple[Path, Path]:
-        """Sign a client certificate for a user and groups; return its certificate and key files."""
+        """Sign a client certificate for a user and groups; return the paths of certificate and key."""
         from quintet.local.controlplane.certificates import Authority
 
         until = not_after or datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=valid_days)
@@ -157,7 +156,7 @@ class Cluster:
         organizations: Sequence[str] = (),
         not_after: datetime.datetime | None = None,
     ) -> Path:
-        """Write a kubeconfig for a user of its own; what it may do is up to RBAC."""
+        """Write a kubeconfig for a new user, whose permissions RBAC decides; return its path."""
         from quintet.local.controlplane.certificates import render_kubeconfig, write_kubeconfig
 
         certificate, key = self.certificate(common_name, organizations, not_after=not_after)
@@ -175,11 +174,11 @@ def up(
     audited: bool = False,
     kubernetes: str | None = None,
 ) -> Cluster:
-    """Start the cluster, or return the one that already runs; nothing stays behind if it fails."""
+    """Start the cluster, or return the one that already runs; a failed start leaves nothing behind."""
     report = progress or _quiet
     check = partial(_check, node=node, audited=audited, kubernetes=kubernetes)
     try:
-        # A bad name, and a running cluster of another version, are said before ten minutes of building.
+        # Report an invalid name, or a running cluster of another version, before a build of ten minutes.
         directory = cluster_directory(name)
         if (found := load_cluster(name)) and found.is_healthy():
             return _refresh(check(found), report)
@@ -196,8 +195,8 @@ def up(
 
 
 def prepare(*, node: bool, progress: Callable[[str], None], kubernetes: str | None = None) -> Path:
-    """Build what a cluster needs, if the cache does not have it; return the folder of programs."""
-    find_version(kubernetes)  # an unknown one is said before anything is built
+    """Build what the cache lacks for a cluster; return the folder with the Kubernetes programs."""
+    find_version(kubernetes)  # report an unknown version before the build
     if node:
         from quintet.local.node.start import NodeParts, check_requirements
 
@@ -207,7 +206,10 @@ def prepare(*, node: bool, progress: Callable[[str], None], kubernetes: str | No
 
 
 def down(name: str, *, only_attempt: str | None = None) -> bool:
-    """Stop the cluster and remove everything of it; return whether there was anything."""
+    """Stop the cluster and remove its folder; return whether the folder existed.
+
+    With `only_attempt`, keep a cluster that another start has created since.
+    """
     directory = cluster_directory(name)
     try:
         with hold_lock(_lock(name)):
@@ -232,7 +234,7 @@ def list_clusters() -> list[str]:
 
 
 def load_cluster(name: str) -> Cluster | None:
-    """Return the cluster if its start was finished, whether or not it is still well."""
+    """Return the cluster if its start was completed, healthy or not; else None."""
     known = {each.name for each in fields(Cluster)}
     try:
         stored = json.loads((cluster_directory(name) / "cluster.json").read_text())
@@ -241,7 +243,7 @@ def load_cluster(name: str) -> Cluster | None:
             values[key] = Path(values[key])
         return Cluster(**values)
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # damaged, or of a version that noted other things
+        return None  # missing, damaged, or written by a version with other fields
 
 
 def _start(options: StartOptions, report: Callable[[str], None]) -> Cluster:
@@ -260,7 +262,7 @@ def _attempt_start(options: StartOptions, report: Callable[[str], None]) -> Clus
     directory = cluster_directory(name)
     attempt = secrets.token_hex(8)
     if directory.exists():
-        report(f"clearing away what is left of cluster {name}")
+        report(f"removing the remains of cluster {name}")
         remove_cluster(directory)
     with guard_start(name, attempt):
         try:
@@ -286,7 +288,7 @@ def _attempt_start(options: StartOptions, report: Callable[[str], None]) -> Clus
 
 
 def _store(name: str, layout: Layout, node: str | None) -> Cluster:
-    """Write cluster.json, which says that the start is finished."""
+    """Write cluster.json, which marks the start as completed."""
     version = Api(layout.directory, layout.outer_port).get("/version")
     stored = {
         "name": name,
@@ -305,7 +307,7 @@ def _store(name: str, layout: Layout, node: str | None) -> Cluster:
 
 
 def _check(cluster: Cluster, *, node: bool, audited: bool, kubernetes: str | None) -> Cluster:
-    """Return a running cluster; one of another sort than desired is an error."""
+    """Return the running cluster; raise an error if it lacks what the caller requires."""
     lacks = None
     if node and cluster.node is None:
         lacks = "without a node"
@@ -320,7 +322,7 @@ def _check(cluster: Cluster, *, node: bool, audited: bool, kubernetes: str | Non
 
 
 def _refresh(cluster: Cluster, report: Callable[[str], None]) -> Cluster:
-    """Bring images that have changed since to the node of a running cluster."""
+    """Load changed images into the node of a running cluster."""
     if cluster.node:
         from quintet.local.node.start import refresh_images
 

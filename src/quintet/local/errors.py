@@ -1,7 +1,4 @@
-"""The one error a user can meet here: what happened, and what to do next.
-
-Raised throughout `local`; the command line prints it as two lines without a traceback.
-"""
+"""The error that every module of `local` raises for the user: a message and the next step."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import errno
 
 
 class LocalError(Exception):
-    """Something the user can mend: a message of one line and the step that mends it."""
+    """An error that the user can fix: a message of one line and the next step."""
 
     def __init__(self, message: str, next_step: str) -> None:
         super().__init__(message)
@@ -18,7 +15,7 @@ class LocalError(Exception):
 
 
 def explain_os_error(error: OSError) -> LocalError:
-    """Say a failed file operation in the user's words; a full disk is the usual one."""
+    """Return the LocalError for a failed file operation, with the path and the next step."""
     place = f" ({error.filename})" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return LocalError(f"the disk is full{place}", "free some space and run the command again")
@@ -26,4 +23,4 @@ def explain_os_error(error: OSError) -> LocalError:
         return LocalError(
             f"no permission to write{place}", "set XDG_CACHE_HOME and XDG_STATE_HOME to writable directories"
         )
-    return LocalError(f"{error.strerror or error}{place}", "look at the path named and run the command again")
+    return LocalError(f"{error.strerror or error}{place}", "check this path, then run the command again")

@@ -1,8 +1,8 @@
-"""Watches over one `up`: when that process dies half-way, what it had started is removed.
+"""Removes a cluster whose `up` was killed before the start was complete.
 
-Started by `cluster` with a pipe as its input; run as `python -m quintet.local.guard`. The pipe
-closes when `up` is over, however it ended: the cluster's folder then tells whether the start
-was finished or undone, or was cut off in between.
+`up` runs this module as a process, `python -m quintet.local.guard`, with a pipe as its standard input.
+The pipe closes when `up` ends, in whatever way; the cluster's folder then shows whether the start was
+completed, undone or interrupted.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def guard_start(name: str, attempt: str) -> Iterator[None]:
-    """Have the cluster `name` removed if this process does not finish or undo its start in the block."""
+    """Remove the cluster `name` if this process dies before the block has completed or undone its start."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "quintet.local.guard", name, attempt],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        # Ctrl-C in a terminal must not reach it.
+        # Ctrl-C in a terminal must not reach the guard.
         start_new_session=True,
     )
     assert process.stdin is not None
@@ -34,19 +34,19 @@ def guard_start(name: str, attempt: str) -> Iterator[None]:
         yield
     finally:
         process.stdin.close()
-        # While something is left to undo it waits for the lock that we hold: it must not be waited for.
+        # After an interrupted start the guard waits for the lock of this process: waiting would hang.
         if not was_interrupted(name, attempt):
             process.wait()
 
 
 def was_interrupted(name: str, attempt: str) -> bool:
-    """Whether that start was begun, and neither finished nor undone."""
+    """Return whether this attempt began the start and neither completed nor undid it."""
     directory = cluster_directory(name)
     return read_attempt(name) == attempt and not (directory / "cluster.json").exists()
 
 
 def read_attempt(name: str) -> str | None:
-    """Return which start made what is in the cluster's folder."""
+    """Return the id of the start attempt that created the cluster's folder."""
     try:
         return (cluster_directory(name) / "attempt").read_text()
     except FileNotFoundError:
@@ -54,7 +54,7 @@ def read_attempt(name: str) -> str | None:
 
 
 def main(name: str, attempt: str) -> None:
-    """Wait until the start is over; remove what it has left, unless somebody has begun it anew."""
+    """Wait until `up` ends; remove an interrupted cluster, unless a newer attempt has replaced it."""
     sys.stdin.read()
     if was_interrupted(name, attempt):
         from quintet.local.cluster import down

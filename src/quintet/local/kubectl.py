@@ -1,7 +1,6 @@
-"""kubectl as a program calls it: asks, insists, waits, and says why something does not come about.
+"""Runs kubectl from a program: calls, retries, waits, and finds out why a wait failed.
 
-Called by `cli.demo`. Works on the embedded cluster and on any other that a kubeconfig names. A call that
-is cancelled takes its process along.
+Works on the embedded cluster and on any cluster of a kubeconfig. Cancelling a call kills its process.
 """
 
 from __future__ import annotations
@@ -18,55 +17,61 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WAIT = 300
-"""Seconds. Generous: the wait ends when the state is there."""
-INSIST = 180
+"""Timeout of a wait in seconds; generous, because a wait ends as soon as the state is reached."""
+RETRY_SECONDS = 180
 PAUSE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """A namespace of a cluster, as its user sees it."""
+    """kubectl for one namespace of a cluster."""
 
     program: Path
     environment: Mapping[str, str]
     namespace: str
 
     def in_namespace(self, namespace: str) -> Kubectl:
-        """Another namespace of the same cluster."""
+        """Return kubectl for another namespace of the same cluster."""
         return replace(self, namespace=namespace)
 
     async def call(self, *arguments: str, allow: str = "", text: str = "") -> str:
-        """What it answers; `allow` is in the words of an error that is none, `text` is what it reads."""
+        """Run kubectl and return its output.
+
+        An error whose text contains `allow` is ignored; `text` is the standard input.
+        """
         command = [str(self.program), f"--namespace={self.namespace}", *arguments]
-        code, answer, said = await run_program(command, self.environment, text)
-        if code == 0 or (allow and allow in said):
-            return answer
-        reason = (said.strip().splitlines() or ["it gave no reason"])[-1]
+        code, output, errors = await run_program(command, self.environment, text)
+        if code == 0 or (allow and allow in errors):
+            return output
+        reason = (errors.strip().splitlines() or ["no error message"])[-1]
         raise LocalError(
             f"kubectl {' '.join(arguments[:2])}: {reason}",
             f"kubectl --namespace {self.namespace} describe pods",
         )
 
     async def read(self, *arguments: str) -> Any:
-        """One object, or a list of them."""
+        """Return an object, or a list of objects, as decoded JSON."""
         return json.loads(await self.call("get", *arguments, "-o", "json"))
 
     async def show(self, *arguments: str) -> str:
-        """A call and its answer, as a user would see them."""
+        """Run kubectl; return the command line and its output, as in a terminal."""
         return f"$ kubectl {' '.join(arguments)}\n{(await self.call(*arguments)).rstrip()}"
 
     async def retry(self, *arguments: str, want: str = "") -> str:
-        """Try for a while, until `want` is in the answer: a Service follows its pods with a delay."""
+        """Retry until the call succeeds and its output contains `want`.
+
+        A Service, for example, routes to new pods with a delay.
+        """
         error = None
         try:
-            async with asyncio.timeout(INSIST):
+            async with asyncio.timeout(RETRY_SECONDS):
                 while True:
                     try:
-                        answer = await self.call(*arguments)
-                        if want in answer:
-                            return answer
+                        output = await self.call(*arguments)
+                        if want in output:
+                            return output
                         error = LocalError(
-                            f"kubectl {' '.join(arguments[:2])}: {want!r} is not in the answer",
+                            f"kubectl {' '.join(arguments[:2])}: the output does not contain {want!r}",
                             f"kubectl --namespace {self.namespace} {' '.join(arguments)}",
                         )
                     except LocalError as failed:
@@ -74,31 +79,32 @@ class Kubectl:
                     await asyncio.sleep(PAUSE)
         except TimeoutError:
             raise error or LocalError(
-                f"kubectl {' '.join(arguments[:2])}: no answer in {INSIST} s", "kubectl get --raw /readyz"
+                f"kubectl {' '.join(arguments[:2])}: no response in {RETRY_SECONDS} s",
+                "kubectl get --raw /readyz",
             ) from None
 
     async def wait(self, thing: str, state: str) -> None:
-        """Wait for `condition=…`, `jsonpath=…`, `create` or `delete`; trouble is found by its cause."""
+        """Run `kubectl wait --for=STATE`; a timeout raises an error with the cause."""
         try:
             await self.call("wait", thing, f"--for={state}", f"--timeout={WAIT}s")
         except LocalError as error:
-            raise await self._late(thing, describe_condition(state), error) from error
+            raise await self._timeout_error(thing, describe_condition(state), error) from error
 
     async def wait_for_rollout(self, thing: str) -> None:
-        """Wait until every pod of a workload is as it should be."""
+        """Wait until the rollout of a workload is complete."""
         try:
             await self.call("rollout", "status", thing, f"--timeout={WAIT}s")
         except LocalError as error:
-            raise await self._late(thing, "is rolled out", error) from error
+            raise await self._timeout_error(thing, "is rolled out", error) from error
 
-    async def _late(self, thing: str, state: str, error: LocalError) -> LocalError:
+    async def _timeout_error(self, thing: str, state: str, error: LocalError) -> LocalError:
         try:
             found, pods = await self.read(thing), await self.read("pods")
             cause = find_failed_condition(found) or find_waiting_reason(pods["items"]) or error.message
         except LocalError:
             cause = error.message
         return LocalError(
-            f"waited in vain until {thing} {state}: {cause}",
+            f"timed out waiting until {thing} {state}: {cause}",
             f"kubectl --namespace {self.namespace} describe {thing}",
         )
 
@@ -106,7 +112,10 @@ class Kubectl:
 async def run_program(
     command: list[str], environment: Mapping[str, str], text: str = ""
 ) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a program that is not left behind."""
+    """Run a program; return its exit code, standard output and standard error.
+
+    Cancelling kills the program.
+    """
     process = await asyncio.create_subprocess_exec(
         *command,
         env=dict(environment),
@@ -125,7 +134,7 @@ async def run_program(
 
 
 def describe_condition(state: str) -> str:
-    """What `kubectl wait --for` is found, to be said after the name of an object."""
+    """Return a state of `kubectl wait --for` as a phrase that follows the name of an object."""
     sort, _, value = state.partition("=")
     match sort:
         case "condition":
@@ -133,13 +142,13 @@ def describe_condition(state: str) -> str:
         case "jsonpath":
             return f"has {value.replace('{.', '').replace('}', '')}"
         case "create":
-            return "is there"
+            return "exists"
         case _:
-            return "is gone"
+            return "is deleted"
 
 
 def find_failed_condition(found: Mapping[str, Any]) -> str:
-    """What the conditions of an object say is wrong; empty if nothing is."""
+    """Return the message of the first condition that reports a failure; empty if there is none."""
     for condition in found.get("status", {}).get("conditions", ()):
         bad = "True" if condition["type"] in ("Failed", "Degraded") else "False"
         if condition["status"] == bad and condition.get("message"):
@@ -148,7 +157,7 @@ def find_failed_condition(found: Mapping[str, Any]) -> str:
 
 
 def find_waiting_reason(pods: Iterable[Mapping[str, Any]]) -> str:
-    """What the first pod waits for that does not run, in the words of its status; empty if all run."""
+    """Return why the first pod that does not run is waiting; empty if all pods run."""
     for pod in pods:
         status, name = pod["status"], pod["metadata"]["name"]
         for container in status.get("containerStatuses", ()):

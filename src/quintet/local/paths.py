@@ -1,6 +1,6 @@
-"""Where things are kept: build products in the user's cache, clusters in the user's state directory.
+"""Paths of the embedded cluster: build products in the user's cache, clusters in the user's state directory.
 
-Called by every module of `local`. Nothing is written anywhere else on the machine.
+Nothing is written anywhere else on the machine.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
 def cache_directory() -> Path:
-    """What can be made again: binaries, unpacked packages, images."""
+    """Return the folder for what can be rebuilt: binaries, unpacked packages, images."""
     return _base("XDG_CACHE_HOME", ".cache")
 
 
 def name_for_platform(name: str) -> str:
-    """Return the name of something in the cache that runs on one sort of machine; a cache can be shared."""
+    """Return a name with a suffix for the platform, because machines can share a cache."""
     here = f"{platform.system()}-{platform.machine()}".lower()
     return name if here == "linux-x86_64" else f"{name}-{here}"
 
 
 def clusters_directory() -> Path:
-    """One folder per cluster that is running, or was when the machine stopped."""
+    """Return the folder that holds one folder per cluster."""
     return _base("XDG_STATE_HOME", ".local/state") / "clusters"
 
 
 def cluster_directory(name: str) -> Path:
-    """The folder of one cluster: its certificates, logs, data and process records."""
+    """Return the folder of a cluster: its certificates, logs, data and process records."""
     if not NAME.fullmatch(name):
         raise LocalError(
             f"'{name}' is not a cluster name",
@@ -54,21 +54,21 @@ def cluster_directory(name: str) -> Path:
 
 
 def find_resource(name: str) -> Path:
-    """A file or folder that belongs to us: in the package when installed, else in the checkout."""
+    """Return the path of a shipped file or folder: in the installed package, else in the checkout."""
     here = Path(__file__).resolve().parent
     packaged = here / "share" / name
     return packaged if packaged.exists() else here.parents[2] / name
 
 
 def _base(variable: str, fallback: str) -> Path:
-    # The XDG specification tells us to ignore relative paths.
+    # The XDG specification requires that relative paths are ignored.
     given = os.environ.get(variable, "")
     return (Path(given) if given.startswith("/") else Path.home() / fallback) / "quintet"
 
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` and remove it afterwards; the kernel lets go of it when this process dies."""
+    """Hold the lock file `path`, then remove it; the kernel releases the lock if this process dies."""
     descriptor = _lock(path)
     try:
         yield
@@ -82,11 +82,11 @@ def _lock(path: Path) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:  # whoever held the lock before us has just removed the folder
+        except FileNotFoundError:  # the previous holder has just removed the folder
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # The holder before us has removed the file: then our lock is on nothing.
+            # If the previous holder has removed the file, this lock is on a deleted file.
             if _same_file(descriptor, path):
                 return descriptor
         except BaseException:
@@ -97,7 +97,10 @@ def _lock(path: Path) -> int:
 
 @contextmanager
 def build_folder(product: Path, leftovers: str = "") -> Iterator[Path]:
-    """Give a folder to make `product` in, with the lock held; first remove what killed builds have left."""
+    """Provide a temporary folder for building `product`; remove the folders of killed builds first.
+
+    The caller holds the lock of the product.
+    """
     for left in product.parent.glob(f"{leftovers or product.name}-*{UNFINISHED}"):
         teardown.remove_tree(left, within=product.parent)
     folder = Path(tempfile.mkdtemp(prefix=f"{product.name}-", suffix=UNFINISHED, dir=product.parent))
@@ -108,7 +111,7 @@ def build_folder(product: Path, leftovers: str = "") -> Iterator[Path]:
 
 
 def write_file(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file so that a crash or a full disk leaves the old content or the new, never a part."""
+    """Write a file atomically: after a crash it has the old content or the new."""
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
     try:
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:

@@ -1,7 +1,7 @@
-"""Decides what `up` does with a cluster that is already there: repair it, wait, refuse, or erase it.
+"""Decides what `up` does with an existing cluster: repair it, wait for it, refuse it or remove it.
 
-Called by `cluster` with the lock of the name held. A finished cluster may be erased only if none of its
-processes runs any more: after a restart of the machine, for example. One that is slow is waited for.
+The caller holds the lock of the cluster's name. A cluster that was started completely may be removed only if
+none of its processes runs, for example after a reboot; a slow cluster is waited for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAUSE = 0.5
 
 
 def is_removable(directory: Path) -> bool:
-    """Whether the cluster in this folder may be erased: not finished, half removed, or without a process."""
+    """Return whether `up` may remove the cluster: incomplete, partly removed, or no process runs."""
     if not directory.exists():
         return True
     check_ownership(directory)
@@ -34,10 +34,10 @@ def is_removable(directory: Path) -> bool:
 def repair_cluster(
     name: str, directory: Path, cluster: Cluster | None, report: Callable[[str], None]
 ) -> Cluster:
-    """Start the programs of a running cluster that have ended, and wait until it is healthy."""
-    erase = f"`quintet down --name {name}` removes the cluster and everything in it"
+    """Restart the processes of a running cluster that have ended, and wait until it is healthy."""
+    remove = f"`quintet down --name {name}` removes the cluster and everything in it"
     if cluster is None:
-        raise LocalError(f"cluster {name} runs, but its cluster.json cannot be read", erase)
+        raise LocalError(f"cluster {name} runs, but its cluster.json cannot be read", remove)
     found = cluster
     waited = False
 
@@ -46,13 +46,13 @@ def repair_cluster(
         for process in find_processes(directory / "processes"):
             if not process.is_alive():
                 if process.name == "namespace":
-                    raise LocalError(f"cluster {name} has lost the namespaces of its node", erase)
-                report(f"{process.name} of cluster {name} has ended: starting it again")
+                    raise LocalError(f"cluster {name} has lost the namespaces of its node", remove)
+                report(f"{process.name} of cluster {name} has ended: restarting it")
                 process.start_again()
         if found.is_healthy():
             return True
         if not waited:
-            report(f"waiting for cluster {name}, which runs but does not answer")
+            report(f"waiting for cluster {name}, which runs but does not respond")
             waited = True
         return False
 
@@ -60,7 +60,7 @@ def repair_cluster(
         process = found.process("kube-apiserver")
         return LocalError(
             f"cluster {name} runs but is not ready after {SECONDS:.0f} s: {process.find_log_reason()}",
-            f"look at {process.log} and the logs beside it, then try again; {erase}",
+            f"read {process.log} and the other logs in that folder, then try again; {remove}",
         )
 
     wait_until(healthy, SECONDS, late, pause=PAUSE)

@@ -1,8 +1,8 @@
-"""Kills processes and removes cgroups, folders and files: the only module of `local` that does.
+"""Kills processes and removes cgroups, folders and files: no other module of `local` does.
 
-Called by every module that ends or removes something. Each function checks its subject before it acts: a
-process by its start time, a cgroup by its name, a path by the folder it must be in, without following links.
-docs/embedded-cluster.md lists what each call can reach at worst; a unit test keeps such calls in this module.
+Each function checks its target before it acts: a process by its start time, a cgroup by its name, a path by
+the folder that must contain it, without following symbolic links. docs/embedded-cluster.md lists the worst
+that each call can reach; a unit test keeps such calls out of other modules.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SECONDS = 20.0
 
 
 class RefusedError(LocalError):
-    """The subject is not provably ours, so nothing was done to it."""
+    """The target does not provably belong to a cluster, so nothing was done."""
 
 
 def signal_process(pid: int, number: int, is_ours: Callable[[], bool]) -> None:
-    """Send a signal to a process if `is_ours` holds while its pid cannot be given to another process."""
+    """Send a signal to a process if `is_ours()`, checked while a pidfd keeps the pid from being reused."""
     _check_pid(pid)
     if not hasattr(os, "pidfd_open"):
         if is_ours():
@@ -53,7 +53,7 @@ def signal_process(pid: int, number: int, is_ours: Callable[[], bool]) -> None:
 
 
 def check_cgroup_name(name: str) -> None:
-    """Refuse every name but those that clusters give to their own cgroups."""
+    """Raise an error unless the name is that of a cluster's cgroup."""
     if not CGROUP.fullmatch(name):
         raise RefusedError(
             f"'{name}' is not the name of a cluster's cgroup", "run `quintet down` for the cluster you mean"
@@ -61,10 +61,10 @@ def check_cgroup_name(name: str) -> None:
 
 
 def list_pids(folders: Iterable[Path]) -> set[int]:
-    """Return every process in cgroup folders, at any depth."""
+    """Return the pids of all processes in the cgroups and their children."""
     found: set[int] = set()
     for folder in folders:
-        # os.walk ignores folders that are removed while it reads; Path.rglob raises.
+        # os.walk ignores folders that disappear meanwhile; Path.rglob raises.
         for path, _, _ in os.walk(folder):
             with suppress(OSError):
                 found.update(int(line) for line in Path(path, "cgroup.procs").read_text().split())
@@ -78,7 +78,7 @@ def remove_cgroup(name: str, hierarchies: Sequence[Path]) -> None:
     deadline = time.monotonic() + SECONDS
     while pids := list_pids(folders):
         if time.monotonic() > deadline:
-            raise LocalError(f"processes of cgroup {name} do not end: {sorted(pids)}", "run it again")
+            raise LocalError(f"processes of cgroup {name} do not end: {sorted(pids)}", "run `down` again")
         _kill_members(pids, folders)
         time.sleep(0.02)
     while left := [folder for folder in folders if folder.exists()]:
@@ -92,8 +92,8 @@ def remove_cgroup(name: str, hierarchies: Sequence[Path]) -> None:
 
 
 def _kill_members(pids: Iterable[int], folders: Sequence[Path]) -> None:
-    # A pid may end and be given to a stranger meanwhile: the descriptor stays with the process that it was
-    # opened for, and only one that is in the cgroup afterwards is killed.
+    # A pid can be reused meanwhile. A pidfd stays with the process that it was opened for, and only
+    # processes that are still in the cgroup after it was opened are killed.
     descriptors = {}
     try:
         for pid in pids:
@@ -109,46 +109,46 @@ def _kill_members(pids: Iterable[int], folders: Sequence[Path]) -> None:
 
 
 def _check_pid(pid: int) -> None:
-    """Refuse a pid that means init, a whole process group, or ourselves."""
+    """Raise an error for a pid that means init, a process group, or this process."""
     if pid <= 1 or pid == os.getpid():
         raise RefusedError(f"refused to signal process {pid}", "run the command from outside the cluster")
 
 
 def remove_tree(path: Path, *, within: Path) -> None:
-    """Remove a folder that lies below `within`; a link is removed, never followed. Gone already is fine."""
+    """Remove a folder below `within`, if it exists; remove a symbolic link itself, never its target."""
     _check_path(path, within)
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
         return
     _check_mounts(path)
     while path.exists():
-        with suppress(FileNotFoundError):  # somebody else removes it as well
+        with suppress(FileNotFoundError):  # another process removes it too
             shutil.rmtree(path)
 
 
 def remove_file(path: Path, *, within: Path) -> None:
-    """Remove a file, or a link itself, that lies below `within`. Gone already is fine."""
+    """Remove a file below `within`, if it exists; remove a symbolic link itself, never its target."""
     _check_path(path, within)
     path.unlink(missing_ok=True)
 
 
 def remove_if_empty(*directories: Path) -> None:
-    """Remove folders that are empty; leave all others."""
+    """Remove the folders that are empty; keep the others."""
     for directory in directories:
         with suppress(OSError):
             directory.rmdir()
 
 
 def remove_build_tag(engine: str, tag: str) -> None:
-    """Remove the tag that one build has given to its image from docker or podman."""
+    """Remove from docker or podman the tag that one build gave to its image."""
     if not BUILD_TAG.fullmatch(tag):
-        raise RefusedError(f"'{tag}' is not the tag of a build", f"remove it with `{engine} image rm`")
-    # What stays if this fails takes some space and harms nothing.
+        raise RefusedError(f"'{tag}' is not a tag of a build", f"remove it with `{engine} image rm`")
+    # If this fails, the image stays and only takes disk space.
     subprocess.run([engine, "image", "rm", tag], capture_output=True)
 
 
 def _check_path(path: Path, within: Path) -> None:
-    """Refuse a path that is not below `within`, or that only a link or `..` leads to."""
+    """Raise an error if the path is not below `within`, or reaches it through a link or `..`."""
     try:
         relative = path.relative_to(within)
     except ValueError:
@@ -156,12 +156,12 @@ def _check_path(path: Path, within: Path) -> None:
     inside = bool(relative.parts) and ".." not in relative.parts and path.is_absolute()
     if not inside or path.parent.resolve() != within.resolve() / relative.parent:
         raise RefusedError(
-            f"refused to remove {path}: it does not lie in {within}", "remove it by hand if you mean it"
+            f"refused to remove {path}: it is not in {within}", "if you want to remove it, remove it by hand"
         )
 
 
 def _check_mounts(path: Path) -> None:
-    """Refuse a folder with something mounted in it: removing would empty what is mounted."""
+    """Raise an error if something is mounted below the folder: removal would delete its content."""
     try:
         lines = MOUNTS.read_text().splitlines()
     except OSError:

@@ -1,1 +1,1 @@
-"""Everything that a release consists of: `python -m quintet.release VERSION`, below `dist`."""
+"""Writes the files of a release below `dist`: `python -m quintet.release VERSION`."""

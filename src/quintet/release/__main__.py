@@ -1,8 +1,6 @@
-"""`python -m quintet.release VERSION`: write a release below `dist`.
+"""Writes a release below `dist`: `python -m quintet.release VERSION`, or `make release`.
 
-`make release` calls it from the root of the repository. `manifests.release` says what the files of an
-installation are; `packages` builds the Python package, `images` the images and says what is in them.
-The same source, on a machine with the same packages of Debian, gives the same bytes.
+The same source on a machine with the same Debian packages gives the same bytes.
 """
 
 import argparse
@@ -24,11 +22,11 @@ PARTS = ("manifests", "python", "images")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the release; returns the exit code."""
+    """Write the release; return the exit code."""
     options = _options(arguments)
     if options.version != __version__:
         sys.stderr.write(
-            f"the source is of version {__version__}, not {options.version}\n"
+            f"the version of the source is {__version__}, not {options.version}\n"
             "next step: change it in src/quintet/__init__.py, run `make generate`, commit, and try again\n"
         )
         return 1
@@ -45,24 +43,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m quintet.release")
-    parser.add_argument("version", help="must be the one in src/quintet/__init__.py")
-    parser.add_argument("--replaces", default="", help="the version before")
-    parser.add_argument("--catalog", type=Path, help="the catalog of the version before, which goes on")
+    parser.add_argument("version", help="the version; must be that of src/quintet/__init__.py")
+    parser.add_argument("--replaces", default="", help="the previous version")
+    parser.add_argument("--catalog", type=Path, help="the catalog of the previous version, to be extended")
     parser.add_argument("--output", type=Path, default=Path("dist"))
     parser.add_argument("--root", type=Path, default=Path(), help="the root of the repository")
-    parser.add_argument("--scorecard-image", default="", help="where your clusters find scorecard-test")
-    parser.add_argument("--only", choices=PARTS, action="append", help="write these parts alone")
+    parser.add_argument("--scorecard-image", default="", help="reference of the scorecard-test image")
+    parser.add_argument(
+        "--only", choices=PARTS, action="append", help="write only this part; can be repeated"
+    )
     return parser.parse_args(arguments)
 
 
 def _write(options: argparse.Namespace) -> None:
-    wanted = options.only or [part for part in PARTS if part != "images" or _can_build()]
+    parts = options.only or [part for part in PARTS if part != "images" or _can_build()]
     output: Path = options.output
     earlier = options.catalog.read_text(encoding="utf-8") if options.catalog else ""
     _clear(output)
     written: list[Path] = []
 
-    def file(path: Path, content: bytes | Path) -> None:
+    def add_file(path: Path, content: bytes | Path) -> None:
         target = output / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, Path):
@@ -73,34 +73,34 @@ def _write(options: argparse.Namespace) -> None:
         sys.stdout.write(f"wrote {target}\n")
 
     requirements = (options.root / "requirements/runtime.txt").read_text(encoding="utf-8")
-    if "manifests" in wanted:
-        offered = Release(replaces=options.replaces, scorecard=options.scorecard_image or SCORECARD)
-        for path, content in release(tuple(COMPONENTS.values()), offered, earlier).items():
-            file(path, content)
-    if "python" in wanted:
-        packages.write_packages(options.root, requirements, file)
-    if "images" in wanted:
-        images.write_images(requirements, file, _progress)
-    file(Path(SUMS), _sums(output, written))
+    if "manifests" in parts:
+        release_options = Release(replaces=options.replaces, scorecard=options.scorecard_image or SCORECARD)
+        for path, content in release(tuple(COMPONENTS.values()), release_options, earlier).items():
+            add_file(path, content)
+    if "python" in parts:
+        packages.write_packages(options.root, requirements, add_file)
+    if "images" in parts:
+        images.write_images(requirements, add_file, _progress)
+    add_file(Path(SUMS), _sums(output, written))
 
 
 def _can_build() -> bool:
-    """Whether images can be built here; says so if not."""
-    why = images.reason_not_buildable()
-    if why:
-        sys.stderr.write(f"left out: images, their SBOMs and images.json: {why}\n")
-    return not why
+    """Return whether images can be built here; report the reason if not."""
+    reason = images.reason_not_buildable()
+    if reason:
+        sys.stderr.write(f"skipped images, their SBOMs and images.json: {reason}\n")
+    return not reason
 
 
 def _clear(output: Path) -> None:
-    """Remove what a release before wrote here: no file may be there that no sum speaks of."""
+    """Remove the files of an earlier release, so that the checksums cover every file."""
     sums = output / SUMS
     if sums.is_file():
         for line in sums.read_text(encoding="utf-8").splitlines():
             listed = output / line.partition("  ")[2]
             if not listed.resolve().is_relative_to(output.resolve()):
                 raise LocalError(
-                    f"{sums} names {listed}, outside of {output}", f"remove {sums} and try again"
+                    f"{sums} lists {listed}, which is outside {output}", f"remove {sums} and try again"
                 )
             listed.unlink(missing_ok=True)
         sums.unlink()

@@ -1,7 +1,7 @@
-"""Files of an image → the packages in it. Pure; `__main__` opens the archives.
+"""Finds the packages in the files of an image. Pure.
 
-What counts is what is there, whichever way it came: Debian's database (or, where packages were only
-unpacked, what was kept of each), installed Python and npm packages, and what Go programs say of themselves.
+The sources are Debian's database (or the metadata of packages that were only unpacked), metadata of installed
+Python and npm packages, and the build information of Go programs.
 """
 
 import json
@@ -24,29 +24,29 @@ _ELF = b"\x7fELF"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in an image."""
+    """The packages and the operating system of an image."""
 
     packages: tuple[Package, ...]
     system: tuple[str, str] | None = None
-    """Id and version of the operating system."""
+    """ID and version of the operating system."""
 
 
 def read_contents(members: Iterable[LayerFile | RemovedPath]) -> Contents:
-    """Look at every file; what a later layer has replaced or removed does not count."""
+    """Return the packages in the files of an image; later layers replace or remove files of earlier ones."""
     found: dict[str, tuple[Package, ...]] = {}
     system = None
     for member in members:
-        _forget(found, member.path)
+        _discard(found, member.path)
         if isinstance(member, RemovedPath):
             continue
         if member.path == _SYSTEM:
-            system = _system(member.content.read().decode())
+            system = _parse_os_release(member.content.read().decode())
         elif packages := tuple(_packages(member)):
             found[member.path] = packages
     return Contents(tuple(sorted({each for packages in found.values() for each in packages})), system)
 
 
-def _forget(found: dict[str, tuple[Package, ...]], path: str) -> None:
+def _discard(found: dict[str, tuple[Package, ...]], path: str) -> None:
     for known in [each for each in found if each == path or each.startswith(f"{path}/")]:
         del found[known]
 
@@ -60,8 +60,8 @@ def _packages(member: LayerFile) -> Iterator[Package]:
         headers = BytesHeaderParser().parsebytes(member.content.read())
         yield Package("pypi", python_name(headers["Name"]), headers["Version"])
     elif _NPM.search(member.path):
-        described = json.loads(member.content.read())
-        yield Package("npm", described["name"], described["version"])
+        metadata = json.loads(member.content.read())
+        yield Package("npm", metadata["name"], metadata["version"])
     elif member.mode & 0o111 and (start := member.content.read(4)) == _ELF:
         yield from (
             Package("golang", name, version) for name, version in read_modules(start + member.content.read())
@@ -69,14 +69,14 @@ def _packages(member: LayerFile) -> Iterator[Package]:
 
 
 def debian_packages(status: str, *, unpacked: bool = False) -> Iterator[Package]:
-    """The packages that Debian's database says are installed, or descriptions of `unpacked` ones."""
+    """Yield the installed packages of Debian's database, or all of it for `unpacked` packages."""
     for paragraph in status.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if _FIELD.match(line))
         if fields and (unpacked or fields.get("Status", "").endswith(" installed")):
             yield Package("deb", fields["Package"], fields["Version"], fields.get("Architecture", ""))
 
 
-def _system(text: str) -> tuple[str, str]:
+def _parse_os_release(text: str) -> tuple[str, str]:
     lines = (line.partition("=") for line in text.splitlines())
     values = {name: value.strip('"') for name, _, value in lines}
     return values.get("ID", "linux"), values.get("VERSION_ID", "")

@@ -1,4 +1,4 @@
-"""The images of a release: archives, digests and sizes, and what is in each. Called by `__main__`."""
+"""The images of a release: archives, digests, sizes and SBOMs."""
 
 import json
 import os
@@ -15,42 +15,42 @@ from quintet.release.contents import read_contents
 
 
 def reason_not_buildable() -> str:
-    """Why images cannot be built here; nothing if they can."""
+    """Return why images cannot be built here; empty if they can."""
     if platform.system() != "Linux":
-        return f"they are built on Linux, and this is {platform.system()}"
-    return "" if os.geteuid() == 0 else "they are built by root"
+        return f"building needs Linux, and this is {platform.system()}"
+    return "" if os.geteuid() == 0 else "building needs root"
 
 
 def write_images(
-    requirements: str, file: Callable[[Path, bytes | Path], None], progress: Callable[[str], None]
+    requirements: str, add_file: Callable[[Path, bytes | Path], None], progress: Callable[[str], None]
 ) -> None:
-    """Build every image that is not in the cache, and give each file to `file`."""
+    """Build every image that is not in the cache; pass each file of the release to `add_file`."""
     locked = list(sbom.python_packages(requirements))
     listed = []
     for image in catalog.IMAGES:
         archive = build_archive(image, progress)
         path = Path("images") / f"{file_stem(image)}.tar"
-        file(path, archive)
+        add_file(path, archive)
         described = describe(archive)
         progress(f"{image.reference} {described['digest']} {described['size'] / 1e6:.1f} MB")
         listed.append({"reference": image.reference, **described, "archive": path.as_posix()})
-        file(Path("sbom") / f"{file_stem(image)}.cdx.json", render_sbom(image, archive, locked).encode())
-    file(Path("images.json"), (json.dumps(listed, indent=2) + "\n").encode())
+        add_file(Path("sbom") / f"{file_stem(image)}.cdx.json", render_sbom(image, archive, locked).encode())
+    add_file(Path("images.json"), (json.dumps(listed, indent=2) + "\n").encode())
 
 
 def file_stem(image: catalog.Image) -> str:
-    """How files of an image are called."""
+    """Return the file name of an image, without suffix."""
     return f"{image.cache_name}-{image.reference.rpartition(':')[2]}"
 
 
 def describe(archive: Path) -> JsonObject:
-    """What a registry will say of the image: its digest and the bytes that are fetched."""
+    """Return the digest and the download size of an image."""
     with open_archive(archive) as found:
         return {"digest": found.digest, "size": found.size}
 
 
 def render_sbom(image: catalog.Image, archive: Path, locked: list[sbom.Package]) -> str:
-    """The document that lists every package in an image."""
+    """Return the SBOM of an image."""
     with open_archive(archive) as found:
         inside = read_contents(found.members())
         digest = found.digest

@@ -1,6 +1,6 @@
-"""What something is made of, as a CycloneDX document. Called by `__main__`; `contents` finds the packages.
+"""Writes CycloneDX documents that list the packages of an image or of the Python package.
 
-The document holds no time of day and no random number: the same packages give the same bytes.
+A document contains no time and no random value: the same packages give the same bytes.
 """
 
 import json
@@ -19,19 +19,19 @@ _NAMESPACE = uuid.UUID("0f0c1f6e-6f0b-5b7e-9f3a-7c5a1c2b9d10")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Package:
-    """One package of something."""
+    """A package in an SBOM."""
 
     ecosystem: str
-    """As in a package URL: `deb`, `golang`, `npm`, `pypi`."""
+    """Type of the package URL: `deb`, `golang`, `npm` or `pypi`."""
     name: str
     version: str
     architecture: str = ""
     hashes: tuple[str, ...] = ()
-    """SHA-256 of the files that it may have come from."""
+    """SHA-256 of the files that the package can be installed from."""
 
     @property
     def url(self) -> str:
-        """Its package URL."""
+        """The package URL."""
         distribution = "debian/" if self.ecosystem == "deb" else ""
         machine = f"?arch={self.architecture}" if self.architecture else ""
         return f"pkg:{self.ecosystem}/{distribution}{quote(self.name)}@{quote(self.version, '')}{machine}"
@@ -39,38 +39,38 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class SbomSubject:
-    """What a document is about."""
+    """The software that an SBOM describes."""
 
     name: str
     version: str
     kind: str = "container"
-    """As CycloneDX calls it."""
+    """Component type of CycloneDX."""
     url: str = ""
-    """Its package URL."""
+    """The package URL."""
     system: tuple[str, str] | None = None
-    """The operating system in it: id and version."""
+    """ID and version of its operating system."""
 
 
 def python_packages(requirements: str) -> Iterator[Package]:
-    """The packages of a locked requirements file."""
+    """Yield the packages of a locked requirements file."""
     for entry in requirements.replace("\\\n", " ").splitlines():
         if found := _PINNED.match(entry.strip()):
             yield Package("pypi", python_name(found[1]), found[2], hashes=tuple(_HASH.findall(entry)))
 
 
 def python_name(name: str) -> str:
-    """The one form in which a name of a Python package is compared."""
+    """Return the normalized name of a Python package."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def with_hashes(packages: Iterable[Package], locked: Iterable[Package]) -> list[Package]:
-    """The packages, each with the hashes that were locked for it."""
+    """Return the packages with the hashes of the locked packages added."""
     known: Mapping[str, Package] = {package.url: package for package in locked}
     return [replace(each, hashes=known[each.url].hashes) if each.url in known else each for each in packages]
 
 
 def render_document(subject: SbomSubject, packages: Iterable[Package]) -> str:
-    """The whole document, as JSON."""
+    """Return the CycloneDX document as JSON."""
     listed = sorted(set(packages))
     reference = f"{subject.name}:{subject.version}"
     about = {"type": subject.kind, "bom-ref": reference, "name": subject.name, "version": subject.version}
@@ -103,7 +103,7 @@ def _component(package: Package) -> JsonObject:
         "version": package.version,
         "purl": package.url,
     }
-    # One file of several was installed, and which one depends on the machine: all of them are named.
+    # The platform decides which of several files was installed, so list the hashes of all.
     if package.hashes:
         component["properties"] = [
             {"name": "quintet:sha256", "value": value} for value in sorted(package.hashes)

@@ -135,8 +135,8 @@ def test_the_cause_is_what_the_object_says_of_itself(conditions, want):
     [
         ("condition=Ready", "is Ready"),
         ("jsonpath={.status.replicas}=1", "has status.replicas=1"),
-        ("create", "is there"),
-        ("delete", "is gone"),
+        ("create", "exists"),
+        ("delete", "is deleted"),
     ],
 )
 def test_a_state_is_said_in_words(state, want):
@@ -153,7 +153,7 @@ async def test_a_wait_in_vain_names_the_object_its_cause_and_the_next_step(tmp_p
     program.chmod(0o755)
     with pytest.raises(LocalError) as caught:
         await Kubectl(program, dict(os.environ), "shop").wait("jsonserver/app-x", "condition=Ready")
-    assert caught.value.message == "waited in vain until jsonserver/app-x is Ready: no pod serves"
+    assert caught.value.message == "timed out waiting until jsonserver/app-x is Ready: no pod serves"
     assert caught.value.next_step == "kubectl --namespace shop describe jsonserver/app-x"
 
 

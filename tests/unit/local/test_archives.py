@@ -64,7 +64,7 @@ def test_an_archive_of_another_form_is_refused_with_the_next_step(tmp_path):
     path.write_bytes(layer(("manifest.json", b"[]"), compressed=False))
     with (
         pytest.raises(
-            LocalError, match=r"other\.tar is no archive of one image.*it has no index\.json"
+            LocalError, match=r"other\.tar is not an archive of one image.*it has no index\.json"
         ) as error,
         open_archive(path),
     ):

@@ -43,7 +43,7 @@ def test_a_hash_tells_machines_apart(module):
     ("lines", "want_message", "want_step"),
     [
         (["x: write /tmp/a: no space left on device"], "the disk became full", "free about"),
-        (["k8s.io/api: dial tcp: lookup proxy: no such host"], "could not be fetched", "GOPROXY"),
+        (["k8s.io/api: dial tcp: lookup proxy: no such host"], "could not be downloaded", "GOPROXY"),
         (["# quintet.dev/kube", "./main.go:3:2: undefined: x"], "./main.go:3:2: undefined: x", "go build"),
     ],
     ids=["a full disk", "no network", "a compile error"],

@@ -73,7 +73,7 @@ def test_packages_fit_the_python_of_the_base(package, tmp_path, monkeypatch):
     context.mkdir()
     (fetched / "msgspec").mkdir(parents=True)
     asked = []
-    monkeypatch.setattr(staging, "_installed", lambda *fits: asked.append(fits[:3]) or fetched)
+    monkeypatch.setattr(staging, "_download_packages", lambda *fits: asked.append(fits[:3]) or fetched)
     program = Recorder("sha256:base\n", "3.13 aarch64 41\n")
     monkeypatch.setattr(builders, "run", program)
     staging.PythonPackages().stage(context, Engine("docker"), lambda _: None)
@@ -93,7 +93,7 @@ def test_only_packages_for_that_python_and_c_library_are_taken(tmp_path, monkeyp
         Path(command[-1]).mkdir()
 
     monkeypatch.setattr(staging, "run", install)
-    found = staging._installed("3.13", "aarch64", 18, lambda _: None)
+    found = staging._download_packages("3.13", "aarch64", 18, lambda _: None)
     (command,) = program.commands
     assert [each for each in command if each.startswith("--platform")] == [
         "--platform=manylinux_2_18_aarch64",
@@ -101,7 +101,7 @@ def test_only_packages_for_that_python_and_c_library_are_taken(tmp_path, monkeyp
         "--platform=manylinux2014_aarch64",
     ]
     assert {"--require-hashes", "--only-binary=:all:", "--python-version=3.13"} <= set(command)
-    assert staging._installed("3.13", "aarch64", 18, pytest.fail) == found, "fetched once"
+    assert staging._download_packages("3.13", "aarch64", 18, pytest.fail) == found, "fetched once"
 
 
 def test_the_tag_of_nats_is_the_version_that_is_built():
@@ -216,7 +216,7 @@ def test_everybody_can_read_what_goes_into_an_image(tmp_path):
     (tmp_path / "folder").mkdir(mode=0o700)
     (tmp_path / "folder/data").touch(0o600)
     (tmp_path / "folder/program").touch(0o700)
-    build._readable(tmp_path)
+    build._make_readable(tmp_path)
     modes = [(tmp_path / path).stat().st_mode & 0o777 for path in ("folder", "folder/data", "folder/program")]
     assert modes == [0o755, 0o644, 0o755]
 
@@ -229,7 +229,7 @@ def test_archives_that_were_not_used_of_late_are_removed(tmp_path):
         os.utime(path, (1_000_000 - age, 1_000_000 - age))
     other = tmp_path / f"x-y-{0:016x}.tar"
     other.touch()
-    build._forget(tmp_path / "x-.tar", image)
+    build._remove_old_archives(tmp_path / "x-.tar", image)
     assert sorted(tmp_path.iterdir()) == [*(tmp_path / f"x-{age:016x}.tar" for age in range(3)), other]
 
 

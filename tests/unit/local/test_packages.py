@@ -19,7 +19,7 @@ def bare(monkeypatch, tmp_path):
 def test_without_apt_it_is_said_what_is_missing(bare):
     with pytest.raises(LocalError) as caught:
         packages.find_container_runtime(lambda _: None)
-    assert caught.value.message == "missing: containerd, runc, and there is no apt-get here to get it with"
+    assert caught.value.message == "missing: containerd, runc, and apt-get is not available to install it"
     assert caught.value.next_step == "install containerd, runc"
 
 
@@ -55,7 +55,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(
         packages, "find_program", lambda name: str(folders.get(name, tmp_path / "bin") / name)
     )
-    monkeypatch.setattr(packages, "PLUGIN_PLACES", (str(tmp_path / "cni"),))
+    monkeypatch.setattr(packages, "PLUGIN_FOLDERS", (str(tmp_path / "cni"),))
     monkeypatch.setattr(packages, "unpack_packages", lambda *_: debian)
 
     def install(containerd, runc):
@@ -79,8 +79,8 @@ def test_a_runtime_of_the_machine_is_taken_from_different_folders(machine, conta
 @pytest.mark.parametrize(
     ("containerd", "runc", "want", "want_said"),
     [
-        ("1.4.13", "1.1.5", ("debian/usr/bin", "sbin/runc"), "is 1.4, a node needs 1.6 or newer"),
-        ("1.7.0", "1.0.3", ("bin", "debian/usr/sbin/runc"), "is 1.0, a node needs 1.1 or newer"),
+        ("1.4.13", "1.1.5", ("debian/usr/bin", "sbin/runc"), "is version 1.4, a node needs 1.6 or newer"),
+        ("1.7.0", "1.0.3", ("bin", "debian/usr/sbin/runc"), "is version 1.0, a node needs 1.1 or newer"),
         ("unknown", "1.1.5", ("debian/usr/bin", "sbin/runc"), "is of an unknown version"),
     ],
     ids=["old containerd", "old runc", "unknown containerd"],

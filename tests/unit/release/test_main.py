@@ -93,10 +93,10 @@ def test_a_catalog_that_is_not_there_is_named(tmp_path, capsys):
 
 
 def test_where_images_cannot_be_built_the_rest_is_written_and_that_is_said(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(images, "reason_not_buildable", lambda: "they are built by root")
+    monkeypatch.setattr(images, "reason_not_buildable", lambda: "building needs root")
     monkeypatch.setattr(packages, "write_packages", lambda *_: None)
     there = written(tmp_path)
-    assert "left out: images, their SBOMs and images.json: they are built by root" in capsys.readouterr().err
+    assert "skipped images, their SBOMs and images.json: building needs root" in capsys.readouterr().err
     assert "install.yaml" in there
     assert not [path for path in there if path.startswith("images")]
 

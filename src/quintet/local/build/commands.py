@@ -1,7 +1,4 @@
-"""Runs a program that builds something, and gives its reason as one line when it fails.
-
-Called by `bases`, `builders` and `staging`.
-"""
+"""Runs build commands; the error of a failed one has the reason in one line."""
 
 from __future__ import annotations
 
@@ -15,21 +12,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# Files in an image have no time of day, so that the same input gives the same image.
+# A fixed timestamp for files in images, so that the same input gives the same image.
 EPOCH = "0"
 
 
 def run(command: list[str], cwd: Path | None = None, environment: Mapping[str, str] = os.environ) -> str:
-    """Run a command; return what it printed, or raise its own reason as one line."""
+    """Run a command and return its standard output; raise an error with its reason if it fails."""
     settings = {**environment, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": EPOCH}
-    answer = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=settings)
-    if answer.returncode == 0:
-        return answer.stdout
-    said = [line.strip() for line in (answer.stderr + answer.stdout).splitlines() if line.strip()]
-    if any("no space left" in line.lower() for line in said):
-        raise LocalError("the disk became full while building an image", "free some space and run it again")
-    telling = [line for line in said if "error" in line.lower() or line.startswith("E:")]
-    reason = (telling or said or ["it gave no reason"])[-1]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=settings)
+    if result.returncode == 0:
+        return result.stdout
+    lines = [line.strip() for line in (result.stderr + result.stdout).splitlines() if line.strip()]
+    if any("no space left" in line.lower() for line in lines):
+        raise LocalError(
+            "the disk became full while building an image", "free some disk space and run the command again"
+        )
+    errors = [line for line in lines if "error" in line.lower() or line.startswith("E:")]
+    reason = (errors or lines or ["no error message"])[-1]
     raise LocalError(
-        f"{' '.join(command[:2])} failed: {reason[:300]}", f"run `{' '.join(command)}` to see all of it"
+        f"{' '.join(command[:2])} failed: {reason[:300]}", f"run `{' '.join(command)}` to see its full output"
     )

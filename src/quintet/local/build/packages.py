@@ -1,8 +1,7 @@
-"""Gets the programs a node needs from the machine or from Debian, without changing the machine.
+"""Finds the programs that a node needs on the machine, or gets them from Debian.
 
-Called by `node` and `images`. The container runtime is taken from PATH or unpacked into the
-cache: installing Debian's containerd would remove Docker's. Plain tools nobody competes
-for are installed, when we are root, and that is said.
+The container runtime is taken from PATH or unpacked into the cache, because installing Debian's containerd
+would remove Docker's. Other tools conflict with nothing: root installs them with apt and reports it.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from quintet.local.paths import build_folder, cache_directory, hold_lock, name_f
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# sbin holds ip and nft, and is not on everybody's PATH.
+# ip and nft are in sbin, which is not on every user's PATH.
 SEARCH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
 CONTAINERD_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr")
-# The oldest that a node is tested with. kubelet 1.38 will need containerd 2.0.
+# The oldest versions that a node is tested with; kubelet 1.38 will need containerd 2.0.
 MINIMUM_CONTAINERD = (1, 6)
 MINIMUM_RUNC = (1, 1)
 RUNTIME_PACKAGES = ("containerd", "runc")
 PLUGINS = ("ptp", "host-local", "loopback")
 PLUGIN_PACKAGE = "containernetworking-plugins"
 LOCK_SECONDS = 300
-PLUGIN_PLACES = ("/usr/lib/cni", "/opt/cni/bin")
+PLUGIN_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRuntime:
-    """Where the container runtime and the network plugins are."""
+    """Paths of the container runtime and the CNI plugins."""
 
     programs: Path
     runc: Path
@@ -44,64 +43,67 @@ class ContainerRuntime:
 
 
 def find_program(program: str) -> str | None:
-    """Find a program, in sbin too."""
+    """Return the path of a program on PATH or in an sbin folder; None if there is none."""
     return shutil.which(program, path=SEARCH)
 
 
 def find_container_runtime(progress: Callable[[str], None]) -> ContainerRuntime:
-    """Return a complete container runtime: the machine's own if it is new enough, else one of Debian's."""
-    places = map(Path, PLUGIN_PLACES)
-    plugins = next((place for place in places if all((place / each).exists() for each in PLUGINS)), None)
-    programs, runc = _own_containerd(progress), _own_runc(progress)
+    """Return the machine's container runtime; use Debian's for what is missing or too old."""
+    folders = map(Path, PLUGIN_FOLDERS)
+    plugins = next((each for each in folders if all((each / name).exists() for name in PLUGINS)), None)
+    programs, runc = _find_containerd(progress), _find_runc(progress)
     if programs is None or runc is None:
         root = unpack_packages(RUNTIME_PACKAGES, progress)
         programs = programs or root / "usr/bin"
-        # Debian has had runc in either place.
+        # The folder of runc differs between Debian releases.
         runc = runc or next(filter(Path.exists, (root / "usr/sbin/runc", root / "usr/bin/runc")))
     if plugins is None:
         plugins = unpack_packages((PLUGIN_PACKAGE,), progress) / "usr/lib/cni"
     return ContainerRuntime(programs, runc, plugins)
 
 
-def _own_containerd(progress: Callable[[str], None]) -> Path | None:
-    """Return the folder of the machine's containerd, whose shim and client must be beside it."""
+def _find_containerd(progress: Callable[[str], None]) -> Path | None:
+    """Return the folder of the machine's containerd; it must also hold its shim and client."""
     found = find_program("containerd")
     if found is None:
         return None
-    # A link in /usr/local/bin to where a package was unpacked is common.
+    # /usr/local/bin often has a link to the folder of an unpacked release.
     homes = (Path(found).parent, Path(found).resolve().parent)
     complete = (home for home in homes if all((home / each).exists() for each in CONTAINERD_PROGRAMS))
     home = next(complete, None)
-    return home if home and _new_enough(home / "containerd", MINIMUM_CONTAINERD, progress) else None
+    return home if home and _is_new_enough(home / "containerd", MINIMUM_CONTAINERD, progress) else None
 
 
-def _own_runc(progress: Callable[[str], None]) -> Path | None:
+def _find_runc(progress: Callable[[str], None]) -> Path | None:
     found = find_program("runc")
-    return Path(found) if found and _new_enough(Path(found), MINIMUM_RUNC, progress) else None
+    return Path(found) if found and _is_new_enough(Path(found), MINIMUM_RUNC, progress) else None
 
 
-def _new_enough(program: Path, minimum: tuple[int, int], progress: Callable[[str], None]) -> bool:
-    wanted = ".".join(map(str, minimum))
+def _is_new_enough(program: Path, minimum: tuple[int, int], progress: Callable[[str], None]) -> bool:
     found = read_version(program)
     if found is None or found < minimum:
-        said = ".".join(map(str, found)) if found else "of an unknown version"
-        progress(f"{program} is {said}, a node needs {wanted} or newer: using Debian's")
+        version = f"version {_dotted(found)}" if found else "of an unknown version"
+        progress(f"{program} is {version}, a node needs {_dotted(minimum)} or newer: using Debian's")
         return False
     return True
 
 
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
 def read_version(program: Path) -> tuple[int, int] | None:
-    """Return major and minor version of containerd or runc; None if it does not run or does not say."""
+    """Return the major and minor version of containerd or runc; None if it cannot be determined."""
     try:
-        answer = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30)
+        result = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r"\bv?(\d+)\.(\d+)\.\d+", answer.stdout)
-    return (int(found[1]), int(found[2])) if found and answer.returncode == 0 else None
+    found = re.search(r"\bv?(\d+)\.(\d+)\.\d+", result.stdout)
+    return (int(found[1]), int(found[2])) if found and result.returncode == 0 else None
 
 
 def unpack_packages(packages: Sequence[str], progress: Callable[[str], None]) -> Path:
-    """Download Debian packages and unpack them into the cache, without installing them."""
+    """Download Debian packages and unpack them into the cache; return the folder. Nothing is installed."""
     target = cache_directory() / name_for_platform("debian-" + "-".join(packages))
     with hold_lock(target.with_suffix(".lock")):
         if not target.is_dir():
@@ -112,7 +114,7 @@ def unpack_packages(packages: Sequence[str], progress: Callable[[str], None]) ->
 
 
 def install_tools(tools: dict[str, str], progress: Callable[[str], None]) -> None:
-    """Install the packages of those tools (program → package) that are missing."""
+    """Install the packages of missing tools; `tools` maps programs to packages."""
     missing = sorted({package for program, package in tools.items() if not find_program(program)})
     if not missing:
         return
@@ -120,14 +122,14 @@ def install_tools(tools: dict[str, str], progress: Callable[[str], None]) -> Non
     if os.geteuid() != 0:
         raise LocalError(f"missing: {', '.join(missing)}", f"apt-get install {' '.join(missing)} (as root)")
     progress(f"installing with apt: {', '.join(missing)}")
-    # --no-remove: rather fail than take something of the user's away.
+    # --no-remove: fail instead of removing a package of the user.
     command = ["apt-get", "install", "--yes", "--no-install-recommends", "--no-remove", *missing]
     _apt(command, f"installing {', '.join(missing)}")
 
 
 def _download(packages: Sequence[str], target: Path) -> None:
     with build_folder(target) as unfinished:
-        # apt fetches as a user of its own, who must be able to write here.
+        # apt downloads as its own user, who needs write permission here.
         unfinished.chmod(0o777)
         _apt(["apt-get", "download", *packages], f"downloading {', '.join(packages)}", cwd=str(unfinished))
         root = unfinished / "root"
@@ -139,23 +141,23 @@ def _download(packages: Sequence[str], target: Path) -> None:
 def _require_apt(packages: Sequence[str]) -> None:
     if not find_program("apt-get"):
         names = ", ".join(packages)
-        raise LocalError(f"missing: {names}, and there is no apt-get here to get it with", f"install {names}")
+        raise LocalError(f"missing: {names}, and apt-get is not available to install it", f"install {names}")
 
 
 def _apt(command: list[str], doing: str, cwd: str | None = None) -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
-    # Unattended upgrades hold the lock for minutes.
+    # Unattended upgrades can hold the lock for minutes.
     command = [command[0], "-o", f"DPkg::Lock::Timeout={LOCK_SECONDS}", *command[1:]]
 
     def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(arguments, capture_output=True, text=True, env=environment, cwd=cwd)
 
-    answer = run(command)
-    if answer.returncode != 0 and os.geteuid() == 0:
-        # The usual reason is a package list that is old, or was never fetched.
+    result = run(command)
+    if result.returncode != 0 and os.geteuid() == 0:
+        # Usually the package list is outdated or was never downloaded.
         run(["apt-get", "update"])
-        answer = run(command)
-    if answer.returncode == 0:
+        result = run(command)
+    if result.returncode == 0:
         return
-    lines = [line for line in answer.stderr.splitlines() if line.startswith("E:")] or ["apt gave no reason"]
-    raise LocalError(f"{doing} failed: {lines[-1]}", f"run `{' '.join(command)}` to see all of it")
+    lines = [line for line in result.stderr.splitlines() if line.startswith("E:")] or ["no error message"]
+    raise LocalError(f"{doing} failed: {lines[-1]}", f"run `{' '.join(command)}` to see its full output")

@@ -1,7 +1,4 @@
-"""Finds a pip to install packages into folders with: environments that uv makes have none.
-
-Called by `toolchain` and `staging`.
-"""
+"""Finds pip, or creates an environment that has it: environments of uv have none."""
 
 from __future__ import annotations
 
@@ -17,20 +14,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def find_pip(place: Path) -> list[str]:
-    """Return the command that runs pip: that of this environment, or one in a new environment in `place`."""
+def find_pip(folder: Path) -> list[str]:
+    """Return the command that runs pip, from this environment or from a new one in `folder`."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
-    environment = place / "pip"
-    ways = [[sys.executable, "-m", "venv", str(environment)]]
+    environment = folder / "pip"
+    commands = [[sys.executable, "-m", "venv", str(environment)]]
     if uv := shutil.which("uv"):
-        ways.append(
+        commands.append(
             [uv, "venv", "--quiet", "--clear", "--seed", f"--python={sys.executable}", str(environment)]
         )
-    for command in ways:
+    for command in commands:
         if subprocess.run(command, capture_output=True).returncode == 0:
             return [str(environment / "bin/python"), "-m", "pip"]
     raise LocalError(
-        f"there is no pip for {sys.executable}, and none could be made",
+        f"there is no pip for {sys.executable}, and no environment with pip could be created",
         "run `uv pip install pip` in this environment, or install the package python3-venv",
     )

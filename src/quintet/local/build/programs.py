@@ -1,7 +1,6 @@
-"""Builds the cluster's programs from the Go sources beside this file, once per user and version.
+"""Builds Kubernetes, etcd, cluster DNS and pause from Go sources, once per user and version.
 
-Called by `cluster`, `node` and `images`. A product is kept in the cache under the hash
-of the files it is made from, so that a fresh clone, a second cluster and CI use it again.
+The cache names a product by the hash of its sources, so that other checkouts, clusters and CI reuse it.
 """
 
 from __future__ import annotations
@@ -34,28 +33,28 @@ PROGRAMS = (
     "kube-proxy",
     "kubectl",
 )
-# What a cold build needs for modules, the compiler's cache and the product.
+# Disk space that a first build needs for modules, the compiler's cache and the product.
 ROOM = 6 * 2**30
 REPORT_EVERY = 10.0
 
 
 def build_kubernetes(progress: Callable[[str], None], version: str | None = None) -> Path:
-    """Return the directory that holds every program of Kubernetes and etcd under its own name."""
-    return _product(_Program("kube", ".", find_version(version), PROGRAMS), progress)
+    """Build the programs of Kubernetes and etcd; return the folder that holds each under its name."""
+    return _find_or_build(_Program("kube", ".", find_version(version), PROGRAMS), progress)
 
 
 def build_dns(progress: Callable[[str], None]) -> Path:
-    """Return the directory that holds the cluster's name server, `dns`."""
-    return _product(_Program("dns", "./dns"), progress)
+    """Build the cluster's DNS server; return the folder that holds `dns`."""
+    return _find_or_build(_Program("dns", "./dns"), progress)
 
 
 def build_pause(progress: Callable[[str], None]) -> Path:
-    """Return the directory that holds `pause`, the static binary of the sandbox image."""
-    return _product(_Program("pause", "./pause"), progress)
+    """Build the static binary of the sandbox image; return the folder that holds `pause`."""
+    return _find_or_build(_Program("pause", "./pause"), progress)
 
 
 def content_hash(directory: Path, *extra: str, without: Sequence[str] = ()) -> str:
-    """Return a short hash of the files below `directory`, by name and content, and of `extra` words."""
+    """Return a short hash of names and contents of the files below `directory`, and of `extra`."""
     digest = hashlib.sha256()
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not set(without) & set(path.relative_to(directory).parts):
@@ -69,7 +68,7 @@ def content_hash(directory: Path, *extra: str, without: Sequence[str] = ()) -> s
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """One Go program: its name and package, the version whose modules it needs, and its other names."""
+    """A Go program: its name and package, the Kubernetes version of its modules, and names to link to it."""
 
     name: str
     package: str
@@ -77,19 +76,19 @@ class _Program:
     links: tuple[str, ...] = ()
 
     def key(self) -> str:
-        """A hash of all that it is made from."""
+        """Return the hash of its sources, versions and platform."""
         locks = self.version.locks
         replaced = ("go.mod", "go.sum") if locks else ()
         return content_hash(SOURCES, platform.system(), platform.machine(), *locks, without=replaced)
 
 
-def _product(program: _Program, progress: Callable[[str], None]) -> Path:
+def _find_or_build(program: _Program, progress: Callable[[str], None]) -> Path:
     product = cache_directory() / f"{program.name}-{program.key()}"
     if product.is_dir():
         return product
     try:
         with hold_lock(product.with_name(f"{product.name}.lock")):
-            # Whoever held the lock before us may have built it.
+            # The previous holder of the lock may have built it.
             if not product.is_dir():
                 _build(program, product, progress)
     except OSError as error:
@@ -101,20 +100,20 @@ def _build(program: _Program, product: Path, progress: Callable[[str], None]) ->
     go = find_go(progress)
     with build_folder(product) as unfinished:
         started = time.monotonic()
-        said = f"{program.name} (Kubernetes {program.version.release})"
-        progress(f"building {said} with {go} (the first time takes about ten minutes)")
+        title = f"{program.name} (Kubernetes {program.version.release})"
+        progress(f"building {title} with {go} (the first time takes about ten minutes)")
         _compile(go, program, unfinished / program.name, progress)
         for link in program.links:
             (unfinished / link).symlink_to(program.name)
         unfinished.chmod(0o755)
         unfinished.rename(product)
-        progress(f"built {said} in {time.monotonic() - started:.0f} s: {product}")
+        progress(f"built {title} in {time.monotonic() - started:.0f} s: {product}")
 
 
 def go_environment() -> dict[str, str]:
-    """Return the variables under which Go builds the same everywhere."""
-    # The user's own Go settings (proxy, cache places) hold, but not those that change what is built.
-    # Without C the product needs no compiler here and runs in an empty image.
+    """Return an environment in which Go builds the same binary on every machine."""
+    # Keep the user's Go settings (proxy, cache folders) except those that change the binary.
+    # Without cgo, the build needs no C compiler and the binary runs in an empty image.
     return os.environ | {
         "CGO_ENABLED": "0",
         "GOFLAGS": "-buildvcs=false -mod=readonly",
@@ -172,7 +171,7 @@ def _compile(go: Path, program: _Program, output: Path, progress: Callable[[str]
 
 
 def _failure(lines: list[str], output: Path, version: KubernetesVersion = DEFAULT) -> LocalError:
-    """Turn the compiler's last words into one line and the step that helps."""
+    """Return an error with the reason of a failed build in one line, and the next step."""
     text = "\n".join(lines)
     if "no space left on device" in text:
         return LocalError(
@@ -181,11 +180,11 @@ def _failure(lines: list[str], output: Path, version: KubernetesVersion = DEFAUL
         )
     if "dial tcp" in text or "no such host" in text or "i/o timeout" in text:
         return LocalError(
-            f"Go modules could not be fetched: {lines[-1]}",
+            f"Go modules could not be downloaded: {lines[-1]}",
             "check the network or set GOPROXY, then try again",
         )
     reason = next((line for line in lines if ":" in line and not line.startswith("#")), text[-200:])
     return LocalError(
         f"building from {SOURCES} with {version.modfile} failed: {reason}",
-        f"run `go build -modfile={version.modfile} .` in {SOURCES} to see all of it",
+        f"run `go build -modfile={version.modfile} .` in {SOURCES} to see the full output",
     )

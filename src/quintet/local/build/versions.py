@@ -1,7 +1,6 @@
-"""The versions of Kubernetes that a cluster can be of: for each, the folder with its Go modules.
+"""The Kubernetes versions that can be built, each with the folder of its go.mod and go.sum.
 
-Called by `build` and `cluster`. The program's source is one and the same; a version is no more than
-a go.mod and a go.sum, and what exactly it is stands in that go.mod alone.
+All versions share one main.go; go.mod alone decides the exact release.
 """
 
 from __future__ import annotations
@@ -20,26 +19,26 @@ _REQUIRED = re.compile(r"^\s*k8s\.io/kubernetes v(\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class KubernetesVersion:
-    """A minor version of Kubernetes, and the folder that holds its go.mod and go.sum."""
+    """A minor version of Kubernetes; the folder `modules` holds its go.mod and go.sum."""
 
     name: str
     modules: Path
 
     @property
     def modfile(self) -> Path:
-        """The go.mod to build with."""
+        """The go.mod of this version."""
         return self.modules / "go.mod"
 
     @property
     def release(self) -> str:
-        """The exact version, for example 1.37.0."""
+        """The exact release, for example 1.37.0."""
         found = _REQUIRED.search(self.modfile.read_text())
         assert found is not None, f"{self.modfile} does not require k8s.io/kubernetes"
         return found[1]
 
     @property
     def locks(self) -> tuple[str, ...]:
-        """What the files that lock it say, unless they lie among the sources."""
+        """The contents of go.mod and go.sum; empty if they are in the folder of the sources."""
         if self.modules == SOURCES:
             return ()
         return tuple((self.modules / name).read_text() for name in ("go.mod", "go.sum"))
@@ -51,7 +50,7 @@ VERSIONS = {version.name: version for version in (DEFAULT, OLDER)}
 
 
 def find_version(name: str | None = None) -> KubernetesVersion:
-    """The version of that name, or of the one in the environment, or the one that is usual."""
+    """Return the version of that name, else the one of the environment variable, else the default."""
     name = requested_version(name) or DEFAULT.name
     if name not in VERSIONS:
         raise LocalError(f"Kubernetes {name} cannot be built here", f"choose one of {', '.join(VERSIONS)}")
@@ -59,5 +58,5 @@ def find_version(name: str | None = None) -> KubernetesVersion:
 
 
 def requested_version(name: str | None = None) -> str | None:
-    """What was asked for, by argument or in the environment; None if any will do."""
+    """Return the version name from the argument or the environment; None if neither is set."""
     return name or os.environ.get(VARIABLE) or None

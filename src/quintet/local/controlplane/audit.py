@@ -1,7 +1,7 @@
-"""Who asked the API server for what: its audit log, if a cluster is to keep one.
+"""The API server's audit log, for clusters that are started with one.
 
-Called by `controlplane`. What Kubernetes itself and the administrator do is left out, so what is left
-are the requests of accounts and of people, one line of JSON each, without the content of objects.
+The policy omits requests of Kubernetes itself and of the administrator; it logs the metadata of every other
+request in one line of JSON, without the content of objects.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 LOG = "audit.log"
 _POLICY = "audit-policy.json"
-_OF_KUBERNETES = ("system:masters", "system:nodes", "system:serviceaccounts:kube-system")
-_COMPONENTS = (
+_SYSTEM_GROUPS = ("system:masters", "system:nodes", "system:serviceaccounts:kube-system")
+_SYSTEM_USERS = (
     "system:apiserver",
     "system:kube-controller-manager",
     "system:kube-scheduler",
@@ -24,29 +24,29 @@ _COMPONENTS = (
 POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
-    # A request is worth one line, and how it was answered is known only afterwards.
+    # One line per request; the response is known only at the later stages.
     "omitStages": ["RequestReceived"],
     "rules": [
-        {"level": "None", "userGroups": [*_OF_KUBERNETES]},
-        {"level": "None", "users": [*_COMPONENTS]},
+        {"level": "None", "userGroups": [*_SYSTEM_GROUPS]},
+        {"level": "None", "users": [*_SYSTEM_USERS]},
         {"level": "Metadata"},
     ],
 }
 
 
 def write_policy(directory: Path) -> None:
-    """Write the policy."""
+    """Write the audit policy into the cluster's folder."""
     (directory / _POLICY).write_text(json.dumps(POLICY, indent=2))
 
 
 def is_enabled(directory: Path) -> bool:
-    """Whether the cluster in this folder keeps one."""
+    """Return whether the cluster in this folder has an audit log."""
     return (directory / _POLICY).exists()
 
 
 def apiserver_flags(directory: Path) -> dict[str, object]:
-    """What the API server has to be told."""
-    # Written before the answer is sent, so nothing is missing after a crash.
+    """Return the API server's flags for the audit log."""
+    # Blocking: the line is written before the response is sent, so a crash loses none.
     return {
         "audit-policy-file": directory / _POLICY,
         "audit-log-path": directory / LOG,

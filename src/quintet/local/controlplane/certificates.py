@@ -1,7 +1,6 @@
-"""The cluster's certificates: one P-256 authority that signs servers and clients alike.
+"""Certificates of the cluster: one P-256 certificate authority signs servers and clients.
 
-Called by `cluster` at the first start, and by tests that want a client of their own.
-The rendered kubeconfigs carry the certificates inside, so a copy works anywhere.
+Kubeconfigs embed their certificates, so that a copy works anywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VALID = datetime.timedelta(days=365)
-# Clocks of containers and hosts differ by seconds; a certificate must not be "from the future".
+# Clocks of containers and hosts differ by seconds; a certificate must already be valid for all of them.
 SKEW = datetime.timedelta(minutes=5)
 CLIENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "admin": ("admin", ("system:masters",)),
@@ -37,7 +36,7 @@ CLIENTS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Signs certificates; `directory` holds its own as ca.crt and ca.key."""
+    """A certificate authority; `directory` holds its certificate and key as ca.crt and ca.key."""
 
     directory: Path
     certificate: x509.Certificate
@@ -45,7 +44,7 @@ class Authority:
 
     @classmethod
     def create(cls, directory: Path) -> Authority:
-        """Make a new authority and the key that signs service account tokens."""
+        """Create an authority and the key pair for ServiceAccount tokens."""
         directory.mkdir(parents=True, mode=0o700, exist_ok=True)
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name("quintet", ())
@@ -68,7 +67,7 @@ class Authority:
 
     @classmethod
     def load(cls, directory: Path) -> Authority:
-        """Read the authority that `create` left."""
+        """Load the authority that `create` has written."""
         certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
         key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -83,7 +82,7 @@ class Authority:
         hosts: Sequence[str] = (),
         not_after: datetime.datetime | None = None,
     ) -> tuple[Path, Path]:
-        """Sign a certificate, a server's where `hosts` are given, else a client's; return its two files."""
+        """Sign a certificate, a server's if `hosts` are given, else a client's; return cert and key path."""
         key = ec.generate_private_key(ec.SECP256R1())
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
         end = not_after or datetime.datetime.now(datetime.UTC) + VALID
@@ -104,7 +103,7 @@ class Authority:
 
 
 def render_kubeconfig(server: str, ca: Path, certificate: Path, key: Path, *, name: str = "quintet") -> str:
-    """Render a kubeconfig that needs no other file. JSON is YAML, and needs no library to write."""
+    """Return a kubeconfig with embedded certificates, as JSON, which is also YAML."""
 
     def inline(path: Path) -> str:
         return base64.b64encode(path.read_bytes()).decode()
@@ -126,14 +125,14 @@ def render_kubeconfig(server: str, ca: Path, certificate: Path, key: Path, *, na
 
 
 def write_kubeconfig(path: Path, content: str) -> None:
-    """Write a file that holds a private key: for its owner only."""
+    """Write a kubeconfig that only its owner can read, because it contains a private key."""
     _write_private(path, content.encode())
 
 
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, end: datetime.datetime
 ) -> x509.CertificateBuilder:
-    # An expired certificate is asked for in tests: it must begin before it ends.
+    # Tests request expired certificates: the start must be before the end.
     begin = min(datetime.datetime.now(datetime.UTC), end) - SKEW
     return (
         x509.CertificateBuilder()

@@ -1,4 +1,4 @@
-"""Where a control plane lives, and how its programs are started there."""
+"""The folder, ports and network of a control plane, and how its processes are started there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POD_RANGE = "10.88.0.0/16"
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """What was asked for: which programs, and how they are to be run."""
+    """Options of `up`: the cluster's name, its programs, and how they run."""
 
     name: str
     programs: Path
@@ -27,14 +27,14 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where a control plane lives: its folder, programs, addresses, and how a command enters its network."""
+    """A control plane's folder, programs and ports, and the command prefix that enters its network."""
 
     directory: Path
     programs: Path
     etcd_port: int
     peer_port: int
     api_port: int
-    # The port that answers outside; it differs from api_port only with a node.
+    # The API server's port on the machine; differs from api_port only with a node.
     outer_port: int
     node_address: str | None = None
     durable: bool = False
@@ -44,33 +44,33 @@ class Layout:
 
     @property
     def pki(self) -> Path:
-        """The folder of certificates."""
+        """The folder of the certificates."""
         return self.directory / "pki"
 
     @property
     def processes(self) -> Path:
-        """The folder of process records and logs."""
+        """The folder of the process records and logs."""
         return self.directory / "processes"
 
     @property
     def etcd_url(self) -> str:
-        """Where etcd answers, as seen by the API server."""
+        """The URL of etcd, as the API server sees it."""
         return f"http://127.0.0.1:{self.etcd_port}"
 
     def process(self, name: str) -> ManagedProcess:
-        """Return the handle of one program."""
+        """Return the process of a program."""
         return ManagedProcess(name, self.processes)
 
     def start(
         self, name: str, arguments: Sequence[str], environment: dict[str, str] | None = None
     ) -> ManagedProcess:
-        """Start a program from the build product under its own name."""
+        """Start a program of Kubernetes by its name."""
         return self.run(name, [str(self.programs / name), *arguments], environment)
 
     def run(
         self, name: str, argv: Sequence[str], environment: dict[str, str] | None = None
     ) -> ManagedProcess:
-        """Start any program inside the cluster's network."""
+        """Start a command inside the cluster's network."""
         process = self.process(name)
         process.start([*self.enter, *argv], environment=environment, cgroup=self.cgroup)
         return process

@@ -8,16 +8,15 @@ from pathlib import Path
 
 from quintet.local.errors import LocalError
 
-# How many ports to choose from.
+# The size of the range to choose from.
 PORTS = 10_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports on loopback that nobody listens on now; all are held while the others are sought.
+    """Return distinct free ports on loopback, below the range of outgoing connections.
 
-    They lie below those that the kernel gives to outgoing connections. A program that is started
-    again would otherwise find its port taken, as often as not by its own clients: whoever tries to
-    connect to a free port of that range may be given this very port to connect from.
+    Within that range, a client that tries to reconnect can be given the very port that it connects to as its
+    source port, and the restarted server then finds its port in use.
     """
     candidates = list(range(max(1024, _first_outgoing_port() - PORTS), _first_outgoing_port()))
     random.shuffle(candidates)
@@ -31,7 +30,7 @@ def free_ports(count: int) -> list[int]:
             except OSError:
                 found.close()
         if len(held) < count:
-            raise LocalError("no port on loopback is free", "stop what listens on thousands of them")
+            raise LocalError("no free port on loopback", "stop programs that listen on many ports")
         return [each.getsockname()[1] for each in held]
     finally:
         for each in held:
@@ -42,4 +41,4 @@ def _first_outgoing_port() -> int:
     try:
         return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     except OSError:
-        return 32768  # what most systems start with
+        return 32768  # the default of most systems

@@ -1,7 +1,7 @@
-"""The four programs of a control plane: their commands, in the order they are started.
+"""Starts the four programs of a control plane in order, with their flags and certificates.
 
-Called by `cluster`. Without a node every port is a free one on loopback; with a node the
-programs live in a network namespace of their own, where the usual ports are free.
+Without a node, ports are free ones on loopback; with a node, the programs run in a network namespace
+and use the standard ports.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 SERVICE_RANGE = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
-# A program that ends is told at once; this is for one that hangs, and three may start on a slow machine.
+# For a program that hangs, on a slow machine; one that ends is reported at once.
 START_SECONDS = 180.0
 
 
 def write_certificates(layout: Layout) -> None:
-    """Make the certificates and the kubeconfigs of every component."""
-    # Cryptography takes longer to import than most commands do: they should not wait for it.
+    """Write the certificates and kubeconfigs of every component."""
+    # Imported here because `cryptography` takes long to import and most commands do not need it.
     from quintet.local.controlplane.certificates import (
         CLIENTS,
         Authority,
@@ -54,7 +54,7 @@ def write_certificates(layout: Layout) -> None:
 
 
 def write_component_kubeconfig(layout: Layout, name: str) -> Path:
-    """Write the kubeconfig by which a component speaks to the API server from the inside."""
+    """Write the kubeconfig of a component inside the cluster's network; return its path."""
     from quintet.local.controlplane.certificates import render_kubeconfig, write_kubeconfig
 
     path = layout.pki / f"{name}.kubeconfig"
@@ -64,9 +64,9 @@ def write_component_kubeconfig(layout: Layout, name: str) -> Path:
 
 
 def start_control_plane(layout: Layout) -> None:
-    """Start all four and wait until the API server answers and the controllers work."""
+    """Start the four programs and wait until the API server is ready and the controllers work."""
     etcd = layout.start("etcd", _etcd(layout))
-    # The API server retries until etcd answers: the two start side by side.
+    # The API server retries until etcd responds, so both can start at once.
     apiserver = layout.start("kube-apiserver", _apiserver(layout))
     wait_until_ready(layout.directory, layout.outer_port, [etcd, apiserver])
     controllers = layout.start("kube-controller-manager", _controller_manager(layout))
@@ -75,7 +75,7 @@ def start_control_plane(layout: Layout) -> None:
 
 
 def wait_until_ready(directory: Path, port: int, processes: Sequence[ManagedProcess]) -> None:
-    """Wait until the API server is ready, or say which process ended and why."""
+    """Wait until the API server is ready; raise an error if a process ends or the time is up."""
     api = Api(directory, port)
 
     def ready() -> bool:
@@ -86,13 +86,13 @@ def wait_until_ready(directory: Path, port: int, processes: Sequence[ManagedProc
 
 
 def _wait_for_controllers(layout: Layout, processes: Sequence[ManagedProcess]) -> None:
-    # A pod can be made only after the controllers have made the namespace's service account.
+    # Pods can be created only after the controllers have created the namespace's ServiceAccount.
     api = Api(layout.directory, layout.outer_port)
-    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    service_account = "/api/v1/namespaces/default/serviceaccounts/default"
 
     def working() -> bool:
         _raise_if_ended(processes)
-        return api.get(account) is not None
+        return api.get(service_account) is not None
 
     wait_until(working, START_SECONDS, lambda: processes[2].failure("does not work"), pause=0.1)
 
@@ -100,7 +100,7 @@ def _wait_for_controllers(layout: Layout, processes: Sequence[ManagedProcess]) -
 def _raise_if_ended(processes: Sequence[ManagedProcess]) -> None:
     for process in processes:
         if not process.is_alive():
-            # Its last lines may still be on their way into the log.
+            # Its last lines may not be in the log yet.
             time.sleep(0.1)
             raise process.failure("ended")
 
@@ -134,7 +134,7 @@ def _apiserver(layout: Layout) -> list[str]:
         "service-account-key-file": pki / "sa.pub",
         "service-account-signing-key-file": pki / "sa.key",
         "authorization-mode": "Node,RBAC",
-        # OwnerReferencesPermissionEnforcement is on in OpenShift: it proves that roles name finalizers.
+        # As in OpenShift: with OwnerReferencesPermissionEnforcement, roles must grant access to finalizers.
         "enable-admission-plugins": "NodeRestriction,OwnerReferencesPermissionEnforcement",
         "kubelet-client-certificate": pki / "apiserver-kubelet.crt",
         "kubelet-client-key": pki / "apiserver-kubelet.key",
@@ -151,7 +151,7 @@ def _apiserver(layout: Layout) -> list[str]:
     if layout.node_address:
         flags |= {"bind-address": "0.0.0.0", "advertise-address": layout.node_address}
     else:
-        # A loopback address is refused as an endpoint, and without pods nobody needs one.
+        # The API server rejects a loopback address as endpoint, and without pods none is needed.
         flags |= {"bind-address": "127.0.0.1", "endpoint-reconciler-type": "none"}
     return _flags(flags | (audit.apiserver_flags(layout.directory) if layout.audited else {}))
 
@@ -164,7 +164,7 @@ def _component(layout: Layout, name: str) -> list[str]:
         "authorization-kubeconfig": path,
         "leader-elect": "false",
         "secure-port": 0,
-        # The default of 20 requests a second makes fifty controllers wait for their tokens at the start.
+        # The default of 20 requests per second delays fifty controllers when they start.
         "kube-api-qps": 1000,
         "kube-api-burst": 1000,
     }

@@ -1,7 +1,4 @@
-"""Reads archives of images (OCI layout in a tar file), and writes them without times and owners.
-
-Called by `images` after a build, and by `release`, which says what is in them.
-"""
+"""Reads and normalizes image archives (tar files in OCI layout)."""
 
 from __future__ import annotations
 
@@ -18,15 +15,15 @@ from quintet.local.errors import LocalError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The files of an archive that say what its image is called; they are not part of the image.
+# Files of an archive that contain the image's name; they are not part of the image.
 _NAMING = ("index.json", "manifest.json", "repositories")
-# In a layer: this file of the layers below is gone; everything that they have in this folder is gone.
-_GONE, _ALL_GONE = ".wh.", ".wh..wh..opq"
+# Whiteout markers of a layer: remove one file, or a folder's whole content, of the layers below.
+_WHITEOUT, _OPAQUE_WHITEOUT = ".wh.", ".wh..wh..opq"
 
 
 @dataclass(frozen=True, slots=True)
 class LayerFile:
-    """One regular file in a layer of an image; its content can be read until the next one is asked for."""
+    """A regular file in a layer of an image; its content is readable until the next entry is read."""
 
     path: str
     mode: int
@@ -35,30 +32,30 @@ class LayerFile:
 
 @dataclass(frozen=True, slots=True)
 class RemovedPath:
-    """Says that a file or folder of the layers below is not in the image."""
+    """A file or folder of lower layers that a layer removes."""
 
     path: str
 
 
 class Archive:
-    """An image in an open archive."""
+    """An open archive of one image."""
 
     def __init__(self, packed: tarfile.TarFile, name: str) -> None:
         self._packed, self._name = packed, name
         entries = self._json("index.json")["manifests"]
         if len(entries) != 1:
-            raise self._unreadable("it holds several images")
+            raise self._unreadable("it contains several images")
         self.digest: str = entries[0]["digest"]
-        """Of the manifest: what a registry knows the image by."""
+        """Digest of the manifest, by which a registry identifies the image."""
         self._manifest = self._json(self._blob(self.digest))
 
     @property
     def size(self) -> int:
-        """Bytes that are fetched where nothing of it is there yet."""
+        """Bytes to download for a complete pull."""
         return sum(part["size"] for part in (self._manifest["config"], *self._manifest["layers"]))
 
     def members(self) -> Iterator[LayerFile | RemovedPath]:
-        """Every regular file of every layer, the lowest layer first; a later one of the same path counts."""
+        """Yield the files and removals of every layer, lowest first; later entries override earlier ones."""
         for layer in self._manifest["layers"]:
             with tarfile.open(fileobj=self._open(self._blob(layer["digest"])), mode="r:*") as files:
                 for entry in files:
@@ -79,7 +76,7 @@ class Archive:
 
     def _unreadable(self, why: str) -> LocalError:
         return LocalError(
-            f"{self._name} is no archive of one image in OCI layout: {why}",
+            f"{self._name} is not an archive of one image in OCI layout: {why}",
             "remove it and build the image again, with buildah, podman or docker 25 or newer",
         )
 
@@ -90,27 +87,27 @@ class Archive:
 
 def _member(files: tarfile.TarFile, entry: tarfile.TarInfo) -> Iterator[LayerFile | RemovedPath]:
     path = PurePosixPath("/", entry.name).relative_to("/")
-    if path.name == _ALL_GONE:
+    if path.name == _OPAQUE_WHITEOUT:
         yield RemovedPath(str(path.parent))
-    elif path.name.startswith(_GONE):
-        yield RemovedPath(str(path.with_name(path.name.removeprefix(_GONE))))
+    elif path.name.startswith(_WHITEOUT):
+        yield RemovedPath(str(path.with_name(path.name.removeprefix(_WHITEOUT))))
     elif entry.isfile() and (content := files.extractfile(entry)) is not None:
         yield LayerFile(str(path), entry.mode, content)
     elif not entry.isdir():
-        yield RemovedPath(str(path))  # a link or device has taken its place
+        yield RemovedPath(str(path))  # a link or device replaces the file
 
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open the archive of an image."""
+    """Open an image archive."""
     with tarfile.open(path) as packed:
         yield Archive(packed, path.name)
 
 
 def normalize_archive(source: Path, target: Path, *, old_tag: str = "", new_tag: str = "") -> None:
-    """Write an archive again so that the same image is the same file: sorted, without times and owners.
+    """Copy an archive with sorted entries, without times and owners, so that equal images are equal files.
 
-    `old_tag`, which only this image has, becomes `new_tag` where the archive names its image.
+    `old_tag`, which is unique to this image, becomes `new_tag` in the files that name the image.
     """
     with tarfile.open(source) as packed, tarfile.open(target, "w", format=tarfile.USTAR_FORMAT) as written:
         for entry in sorted((each for each in packed if not each.isdir()), key=lambda each: each.name):

@@ -1,7 +1,7 @@
-"""File systems for images to be built on: Debian packages of the machine's own release, without a registry.
+"""Builds base images from Debian packages of the machine's own release, without a registry.
 
-Called by `builders` for buildah. The same packages give the same bytes: mmdebstrap clamps times, and
-`images/base/finish` removes what is of the building machine. Which versions Debian has is Debian's to say.
+The same packages give the same bytes: mmdebstrap clamps timestamps, and `images/base/finish` removes traces
+of the build machine. The versions are those of the machine's package sources.
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ if TYPE_CHECKING:
 
 
 def recipe_hash(packages: Sequence[str], *, bare: bool) -> str:
-    """Name what a base is made of: another name is another base."""
+    """Return a hash of everything that determines a base image."""
     words = ("bare" if bare else "usual", *packages, _finish().read_text(encoding="utf-8"))
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
 
 def build_base(packages: Sequence[str], progress: Callable[[str], None], *, bare: bool) -> Path:
-    """Return a file system of the machine's own Debian release with these packages; `bare`: these alone."""
+    """Build a root file system with these packages of the machine's Debian release; return its archive.
+
+    With `bare`, it contains only these packages and their dependencies.
+    """
     name = debian_release()
-    # `extract` unpacks packages and what they depend on, and runs no script of theirs.
+    # `extract` unpacks packages and their dependencies without running their scripts.
     variant, stage = ("extract", "extract") if bare else ("minbase", "customize")
-    made = name_for_platform(f"base-{name}-{recipe_hash(packages, bare=bare)}")
-    archive = cache_directory() / "images" / f"{made}.tar"
+    cached = name_for_platform(f"base-{name}-{recipe_hash(packages, bare=bare)}")
+    archive = cache_directory() / "images" / f"{cached}.tar"
     with hold_lock(archive.with_suffix(".lock")):
         if not archive.exists():
-            progress(f"making a base image of Debian {name} with {', '.join(packages)} (half a minute)")
+            progress(f"building a base image of Debian {name} with {', '.join(packages)} (half a minute)")
             with build_folder(archive) as unfinished:
                 sources = unfinished / "sources.list"
                 sources.write_text(_sources(name))
@@ -57,15 +60,15 @@ def debian_release() -> str:
     found = next(names, "")
     if not found:
         raise LocalError(
-            "this is no Debian release with a code name", "install docker or podman to build images"
+            "this is not a Debian release with a code name", "install docker or podman to build images"
         )
     return found
 
 
 def _sources(name: str) -> str:
-    """Return the machine's own package sources for its release, without what others added to it."""
+    """Return the machine's package sources of its Debian release, without third-party sources."""
     form = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
     command = ["apt-get", "indextargets", "--format", form, "Created-By: Packages"]
-    wanted = {name, f"{name}-updates", f"{name}-security"}
+    suites = {name, f"{name}-updates", f"{name}-security"}
     targets = (line.split() for line in dict.fromkeys(run(command).splitlines()))
-    return "".join(f"deb {uri} {suite} {part}\n" for uri, suite, part in targets if suite in wanted)
+    return "".join(f"deb {uri} {suite} {part}\n" for uri, suite, part in targets if suite in suites)

@@ -1,7 +1,6 @@
-"""Builds an image from a folder with a Dockerfile: docker or podman where one works, else buildah.
+"""Builds images from a folder with a Dockerfile: with docker or podman if one works, else with buildah.
 
-Called by `images`. For buildah a base is made by `bases` from the machine's own package sources,
-so that neither a registry nor a daemon is needed.
+buildah uses a base image from `bases`, so that neither a registry nor a daemon is needed.
 """
 
 from __future__ import annotations
@@ -24,41 +23,41 @@ BASE = "quintet.local/base:1"
 
 
 class ImageBuilder(Protocol):
-    """A program that builds images."""
+    """Interface of a program that builds images."""
 
     @property
     def name(self) -> str:
-        """Its name, for people."""
+        """Name of the program, for messages."""
 
     def build(self, context: Path, *, tag: str = "", target: str = "") -> str:
-        """Build a folder, or one stage of its Dockerfile; return the image's id."""
+        """Build a folder, or one stage of its Dockerfile; return the image id."""
 
     def run(self, image: str, *command: str) -> str:
-        """Run a command in an image; return what it printed."""
+        """Run a command in an image; return its standard output."""
 
     def save(self, image: str, tag: str, product: Path) -> None:
-        """Write an image to an archive under the tag that its build has given to it, and remove that tag."""
+        """Save an image to an archive under the tag of its build, and remove the tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """docker, or podman, which takes the same commands."""
+    """docker, or podman, which has the same commands."""
 
     name: str
     save_options: tuple[str, ...] = ()
     build_options: tuple[str, ...] = ()
 
     def build(self, context: Path, *, tag: str = "", target: str = "") -> str:
-        """Build on the base that the Dockerfile names."""
+        """Build on the base image of the Dockerfile."""
         options = [*self.build_options, *_option("--tag", tag), *_option("--target", target)]
         return run([self.name, "build", "--quiet", *options, str(context)]).split()[-1]
 
     def run(self, image: str, *command: str) -> str:
-        """Run it in a container that is gone afterwards."""
+        """Run the command in a temporary container."""
         return run([self.name, "run", "--rm", "--entrypoint", command[0], image, *command[1:]])
 
     def save(self, image: str, tag: str, product: Path) -> None:
-        """Save by the tag: by its id the image would have no name in the archive."""
+        """Save by tag, because an image that is saved by id has no name in the archive."""
         try:
             run([self.name, "save", *self.save_options, "--output", str(product), tag])
         finally:
@@ -67,7 +66,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Buildah:
-    """buildah on a base of our own, with storage of its own: the user's is left alone."""
+    """buildah with a base image from `bases` and its own storage, separate from the user's."""
 
     storage: Path
     base: str = ""
@@ -83,11 +82,11 @@ class Buildah:
     def create(
         cls, workplace: Path, packages: Sequence[str], progress: Callable[[str], None], *, bare: bool = False
     ) -> Buildah:
-        """With a base that has these packages, if there are any; `bare`: these alone."""
+        """Return a builder whose base image has these packages, if any; `bare`: only these."""
         install_tools({"buildah": "buildah", "mmdebstrap": "mmdebstrap"}, progress)
         empty = cls(workplace / "storage")
         if not _succeeds(*empty._command, "info"):
-            # Overlays do not work everywhere, as in a container; copies do, and take their time.
+            # overlayfs does not work everywhere, for example in a container; vfs copies files and is slower.
             empty = cls(workplace / "copies", driver="vfs")
         if not packages:
             return empty
@@ -99,29 +98,29 @@ class Buildah:
         return replace(empty, base=BASE)
 
     def build(self, context: Path, *, tag: str = "", target: str = "") -> str:
-        """Build on our base, without asking anybody for another."""
+        """Build on the local base image; never pull one."""
         options = ["--isolation", "chroot", "--timestamp", EPOCH, "--quiet", "--pull-never"]
         options += [*_option("--tag", tag), *_option("--target", target)]
         options += _option("--build-arg", self.base and f"BASE={self.base}")
         return run([*self._command, "build", *options, str(context)]).split()[-1]
 
     def run(self, image: str, *command: str) -> str:
-        """Run it in a working container, which goes away with our storage."""
+        """Run the command in a working container, which is removed with the storage."""
         container = run([*self._command, "from", "--pull-never", image]).strip()
         return run([*self._command, "run", "--isolation", "chroot", container, "--", *command])
 
     def save(self, image: str, tag: str, product: Path) -> None:
-        """Push it into an archive; the tag goes away with our storage."""
+        """Push the image into an archive; the tag is removed with the storage."""
         run([*self._command, "push", "--quiet", image, f"oci-archive:{product}:{tag}"])
 
 
 def find_builders(
     workplace: Path, packages: Sequence[str], progress: Callable[[str], None], *, bare: bool = False
 ) -> Iterator[ImageBuilder]:
-    """Give what can build here, one after the other, the most usual first."""
+    """Yield the builders that work on this machine, the most common first."""
     podman = Engine("podman", ("--format", "oci-archive"), ("--timestamp", EPOCH))
     for engine in (Engine("docker"), podman):
-        # A docker command without a daemon is common: only one that answers counts.
+        # docker is often installed without a running daemon: use it only if it responds.
         if find_program(engine.name) and _succeeds(engine.name, "info"):
             yield engine
     yield Buildah.create(workplace, packages, progress, bare=bare)

@@ -1,4 +1,4 @@
-"""The container images of a node's cluster: names, Dockerfiles and what each is made of."""
+"""The container images that a node runs: names, Dockerfiles and contents."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ CLUSTER_BASICS = "quintet.local/checkups/cluster-basics:1"
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image: its name in the cluster, the folder of its Dockerfile, and what it is made of."""
+    """An image: its reference, the folder of its Dockerfile, and its contents."""
 
     reference: str
     folder: str
-    # Of Debian, for a base that is made here.
+    # Debian packages of the base image, if it is built here.
     packages: tuple[str, ...] = ()
     content: staging.ImageContent = field(default_factory=staging.NoContent)
-    # A base of these packages alone, unpacked: a tenth of the size, and no package manager in it.
+    # Whether the base contains only these packages: a tenth of the size, and no package manager.
     bare: bool = False
 
     @property
     def base(self) -> str:
-        """Names what its base is made of."""
+        """The hash of its base image; empty if it has none."""
         return bases.recipe_hash(self.packages, bare=self.bare) if self.packages else ""
 
     @property
     def cache_name(self) -> str:
-        """How the names of its archives begin."""
+        """The prefix of its archives in the cache."""
         return self.folder.replace("/", "-")
 
     @property
     def directory(self) -> Path:
-        """Where its Dockerfile is."""
+        """The folder of its Dockerfile."""
         return find_resource(f"images/{self.folder}")
 
 
 _LIBRARY = staging.SharedFolder("images/checkups/lib")
-# What a person who looks around in a container finds, and what says which Debian it is.
+# Tools for debugging in a container, and the files that identify the Debian release.
 _TOOLS = ("base-files", "coreutils", "dash", "libc-bin")
 _PYTHON = (*_TOOLS, "python3")
 

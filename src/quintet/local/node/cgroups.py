@@ -1,7 +1,7 @@
-"""The cgroup that holds everything of one node: by it the whole node is found and ended.
+"""The cgroup that contains all processes of a node, so that all of them can be found and stopped.
 
-Called by `node`. A process cannot leave its cgroup by forking, so shims and containers are
-found here even if the runtime that started them is dead. Works on cgroup v1 and v2.
+A process cannot leave its cgroup by forking, so shims and containers are found even if the runtime that
+started them is dead. Supports cgroup v1 and v2.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from quintet.local.errors import LocalError
 ROOT = Path("/sys/fs/cgroup")
 LEAF = "init"
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
-# Processes that are started meanwhile have to be moved as well.
+# Processes that start meanwhile must be moved too, so try several times.
 ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """A cgroup by name, which on v1 is a folder in each hierarchy."""
+    """A cgroup of a cluster; on v1 it has a folder in each hierarchy."""
 
     name: str
 
@@ -33,18 +33,18 @@ class Cgroup:
 
     @property
     def folders(self) -> list[Path]:
-        """Its folder in each hierarchy."""
+        """The folder of the cgroup in each hierarchy."""
         return [hierarchy / self.name for hierarchy in find_hierarchies()]
 
     @property
     def system(self) -> Path:
-        """Where the node's own programs are; a leaf, because v2 wants processes in leaves only."""
-        # One hierarchy is enough to find processes again. v1 has no cpuset default, pids has no settings.
+        """The child cgroup of the node's own programs: cgroup v2 allows processes in leaves only."""
+        # One hierarchy is enough to find the processes. On v1 use pids, which works without settings.
         tracked = next((each for each in self.folders if each.parent.name == "pids"), self.folders[0])
         return tracked / "system"
 
     def create(self) -> None:
-        """Make the folders."""
+        """Create the folders of the cgroup."""
         for folder in self.folders:
             folder.mkdir(exist_ok=True)
         match self.folders:
@@ -54,37 +54,37 @@ class Cgroup:
         self.system.mkdir(exist_ok=True)
 
     def pids(self) -> set[int]:
-        """Return every process in it, at any depth."""
+        """Return the pids of all its processes, at any depth."""
         return teardown.list_pids(self.folders)
 
     def clear(self) -> None:
-        """Kill every process in it and remove it."""
+        """Kill all its processes and remove it."""
         teardown.remove_cgroup(self.name, find_hierarchies())
 
 
 def cluster_cgroup(directory: Path) -> Cgroup:
-    """Return the cgroup of the cluster in that folder; another folder's of the same name has another.
+    """Return the cgroup of the cluster in that folder; its name contains a hash of the path.
 
-    The name is derived, never read from a file: with an empty name a cgroup would be the root of its
-    hierarchy, and every process of the machine would be in it.
+    The name is derived, never read from a file: an empty name would mean the root of the hierarchy, which
+    contains every process of the machine.
     """
     hashed = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:8]
     return Cgroup(f"quintet-{directory.name}-{hashed}")
 
 
 def find_hierarchies(root: Path = ROOT) -> list[Path]:
-    """Return the mounted hierarchies: one on v2, one per controller on v1."""
+    """Return the mounted cgroup hierarchies: one on v2, one per controller on v1."""
     if (root / "cgroup.controllers").exists():
         return [root]
     found: dict[int, Path] = {}
     for path in sorted(root.glob("*/cgroup.procs")):
-        # Names such as cpu and cpu,cpuacct may be one hierarchy seen twice.
+        # Names such as cpu and cpu,cpuacct can be the same hierarchy.
         found.setdefault(path.stat().st_dev, path.parent)
     return list(found.values())
 
 
 def enable_controllers(folder: Path) -> None:
-    """Enable every controller of a v2 cgroup for its children."""
+    """Enable the available controllers of a v2 cgroup for its children."""
     switch, failure = folder / "cgroup.subtree_control", None
     for _ in range(ATTEMPTS):
         try:
@@ -98,20 +98,20 @@ def enable_controllers(folder: Path) -> None:
                 break
             _move_to_leaf(folder)
     raise LocalError(
-        f"--node needs the cgroup controllers of {folder}, and they cannot be enabled: {failure}",
-        "in a container, run it privileged with a cgroup namespace of its own; or leave --node out",
+        f"--node needs the cgroup controllers of {folder}, which cannot be enabled: {failure}",
+        "in a container, run it privileged with a cgroup namespace of its own; or omit --node",
     )
 
 
 def _move_to_leaf(folder: Path) -> None:
-    """Move the processes of a v2 cgroup into a leaf: with processes of its own it gives children nothing.
+    """Move the processes of a v2 cgroup into a leaf, because one with processes cannot enable controllers.
 
-    Only the root cgroup of the machine may have both, so this happens in containers, whose processes are
-    in the root of their cgroup namespace. kind and Docker in Docker use the same leaf.
+    Only the root cgroup of the machine is exempt, so this is needed in containers, whose processes are in
+    the root of their cgroup namespace. kind and Docker in Docker use the same leaf.
     """
     leaf = folder / LEAF
     leaf.mkdir(exist_ok=True)
     for pid in (folder / "cgroup.procs").read_text().split():
-        if pid != "0":  # a process that this pid namespace does not see
+        if pid != "0":  # a process outside this pid namespace
             with suppress(OSError):  # it has ended
                 (leaf / "cgroup.procs").write_text(pid)

@@ -1,7 +1,4 @@
-"""What the programs of a node read: configuration files, flags and the objects of cluster DNS.
-
-Called by `node`. Pure: paths and addresses in, text and objects out.
-"""
+"""Configuration of a node's programs: configuration files, flags and the objects of cluster DNS. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ if TYPE_CHECKING:
 
     from quintet.local.build.packages import ContainerRuntime
 
-# In the node's own /run, see `namespace`.
+# In the node's own /run (see `namespace`).
 SOCKET = "/run/containerd/containerd.sock"
 DNS_ADDRESS = "10.96.0.10"
 DOMAIN = "cluster.local"
@@ -23,7 +20,7 @@ DOMAIN = "cluster.local"
 def containerd_config(
     directory: Path, runtime: ContainerRuntime, sandbox_image: str, snapshotter: str
 ) -> str:
-    """Render containerd's configuration."""
+    """Return containerd's configuration file."""
     return f"""version = 2
 root = "{directory}/containerd"
 state = "/run/containerd"
@@ -51,10 +48,10 @@ state = "/run/containerd"
 
 
 def pod_network() -> dict[str, Any]:
-    """Return the pod network.
+    """Return the CNI configuration of the pod network.
 
-    `ptp` routes every packet between pods through the node, so Service addresses are translated
-    back on the way home; a bridge would need the kernel module br_netfilter for that.
+    `ptp` routes packets between pods through the node, so that responses of Services pass address
+    translation; a bridge would need the kernel module br_netfilter for that.
     """
     addresses = {
         "type": "host-local",
@@ -67,7 +64,6 @@ def pod_network() -> dict[str, Any]:
 
 def kubelet_config(directory: Path, cgroup: str) -> dict[str, Any]:
     """Return the kubelet's configuration."""
-    little = "1%"
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -85,23 +81,23 @@ def kubelet_config(directory: Path, cgroup: str) -> dict[str, Any]:
         "enforceNodeAllocatable": [],
         "clusterDomain": DOMAIN,
         "clusterDNS": [DNS_ADDRESS],
-        # Pods see the cluster's names and no others: there is no way out of the namespace.
+        # Pods resolve only the cluster's names: the network namespace has no route outside.
         "resolvConf": "",
         "podLogsDir": str(directory / "pod-logs"),
         "volumePluginDir": str(directory / "volume-plugins"),
-        # Images cannot be fetched again, so none is ever removed to make room.
+        # Images cannot be pulled again, so never garbage-collect them.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {
             "memory.available": "100Mi",
-            "nodefs.available": little,
-            "nodefs.inodesFree": little,
-            "imagefs.available": little,
+            "nodefs.available": "1%",
+            "nodefs.inodesFree": "1%",
+            "imagefs.available": "1%",
         },
     }
 
 
 def proxy_flags(kubeconfig: Path, node: str) -> list[str]:
-    """Return kube-proxy's arguments; what counts connections belongs to the whole machine and is left."""
+    """Return kube-proxy's flags; conntrack limits stay unset because they apply to the whole machine."""
     return [
         f"--kubeconfig={kubeconfig}",
         "--proxy-mode=nftables",
@@ -112,7 +108,7 @@ def proxy_flags(kubeconfig: Path, node: str) -> list[str]:
 
 
 def corefile(address: str, kubeconfig: Path) -> str:
-    """Render the configuration of cluster DNS."""
+    """Return the Corefile of cluster DNS."""
     return f""".:53 {{
   bind {address}
   errors
@@ -128,8 +124,8 @@ def corefile(address: str, kubeconfig: Path) -> str:
 
 
 def dns_objects(address: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the Service of cluster DNS and the slice that points it at the node, each with its path."""
-    name, space = "kube-dns", "kube-system"
+    """Return the Service and the EndpointSlice of cluster DNS, each with its API path."""
+    name, namespace = "kube-dns", "kube-system"
     ports = [
         {"name": "dns", "port": 53, "protocol": "UDP"},
         {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
@@ -137,7 +133,7 @@ def dns_objects(address: str) -> list[tuple[str, dict[str, Any]]]:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "namespace": space},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {"clusterIP": DNS_ADDRESS, "ports": ports},
     }
     endpoints = {
@@ -145,7 +141,7 @@ def dns_objects(address: str) -> list[tuple[str, dict[str, Any]]]:
         "kind": "EndpointSlice",
         "metadata": {
             "name": f"{name}-node",
-            "namespace": space,
+            "namespace": namespace,
             "labels": {"kubernetes.io/service-name": name},
         },
         "addressType": "IPv4",
@@ -153,6 +149,6 @@ def dns_objects(address: str) -> list[tuple[str, dict[str, Any]]]:
         "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
     }
     return [
-        (f"/api/v1/namespaces/{space}/services", service),
-        (f"/apis/discovery.k8s.io/v1/namespaces/{space}/endpointslices", endpoints),
+        (f"/api/v1/namespaces/{namespace}/services", service),
+        (f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", endpoints),
     ]

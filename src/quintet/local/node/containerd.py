@@ -1,7 +1,6 @@
-"""Loads images into the containerd of a node, those that it lacks or has with another content.
+"""Loads images into a node's containerd if they are missing or have changed.
 
-Called by `node` when it starts, and by `up` on a cluster that already runs: the tag of an image is the same
-when its source has changed, so only the digest says what pods would run.
+The tag of an image stays the same when its source changes, so images are compared by digest.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ NAMESPACE = "k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Containerd:
-    """The containerd of a node, by its command-line client."""
+    """A node's containerd; `ctr` is the command line of its client."""
 
     ctr: tuple[str, ...]
 
     def is_ready(self) -> bool:
-        """Whether it answers."""
+        """Return whether containerd responds."""
         return subprocess.run([*self.ctr, "version"], capture_output=True).returncode == 0
 
     def list_digests(self) -> dict[str, str]:
-        """Return the digest of every image that it has, by reference."""
+        """Return the digest of every loaded image by reference."""
         rows = (line.split() for line in self._run("images", "list").splitlines()[1:])
         return {row[0]: digest for row in rows for digest in row[1:] if digest.startswith("sha256:")}
 
     def load(self, archives: Mapping[str, Path]) -> list[str]:
-        """Import the archives (by reference) that differ; return the references that had another content."""
+        """Import the archives whose digests differ; return the references of images that it replaced."""
         present = self.list_digests()
         changed = []
         for reference, archive in archives.items():
@@ -51,10 +50,14 @@ class Containerd:
 
     def _run(self, *arguments: str, about: Path | None = None) -> str:
         command = [*self.ctr, "--namespace", NAMESPACE, *arguments]
-        answer = subprocess.run(command, capture_output=True, text=True)
-        if answer.returncode == 0:
-            return answer.stdout
-        said = (answer.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode == 0:
+            return result.stdout
+        reason = (result.stderr.strip().splitlines() or ["no error message"])[-1]
         if about is None:
-            raise LocalError(f"containerd of the node does not answer: {said}", f"run `{' '.join(command)}`")
-        raise LocalError(f"loading {about.name} failed: {said}", f"remove {about} and run it again")
+            raise LocalError(
+                f"containerd of the node does not respond: {reason}", f"run `{' '.join(command)}`"
+            )
+        raise LocalError(
+            f"loading {about.name} failed: {reason}", f"remove {about} and run the command again"
+        )

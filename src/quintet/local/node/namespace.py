@@ -1,9 +1,9 @@
-"""The process that is a node's network and mount namespace, and the door to its API server.
+"""The process that holds a node's network and mount namespaces, and relays to its API server.
 
-Started by `node` as `unshare --net --mount python -m quintet.local.node.namespace`; the others of the
-node enter its namespaces by its pid. No link leads out of the network; the mounts hide the
-places that a node writes to outside its folder, so both are gone when the processes are.
-It then relays connections from a listening socket, made outside, to the API server inside.
+`up` starts it as `unshare --net --mount python -m quintet.local.node.namespace`; the node's other processes
+enter its namespaces by its pid. The network has no link outside, and mounts hide the paths that a node writes
+to outside the cluster's folder, so both disappear with the processes. The process then relays connections
+from a listening socket, created outside, to the API server inside.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ API_PORT = 6443
 READY = "namespace.ready"
 KUBELET = "/var/lib/kubelet"
 BLOCK = 65536
-# The kubelet wants these and would set them for the whole machine: here it reads that they are set.
+# The kubelet would set these for the whole machine; here it reads files in which they are already set.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -30,14 +30,19 @@ KERNEL_SETTINGS = {
 
 
 def namespace_ids() -> list[str]:
-    """Name the network and mount namespace that this process is in."""
+    """Return the ids of this process's network and mount namespaces."""
     return [str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("net", "mnt")]
 
 
 def main(descriptor: str, directory: str, address: str, *outside: str) -> None:
-    """Set up the namespaces, say so by a file, and relay until told to stop; `outside` must be others."""
+    """Set up the namespaces, create the ready file, and relay until stopped.
+
+    `outside` are the namespaces of the machine; the process refuses to run in them.
+    """
     if len(outside) != 2 or set(outside) & set(namespace_ids()):
-        sys.exit("error: this would change the network and the mounts of the machine; it is started by `up`")
+        sys.exit(
+            "error: refusing to change network and mounts of the machine; only `quintet up --node` runs this"
+        )
     listener = socket.socket(fileno=int(descriptor))
     folder = Path(directory)
     create_links(address)
@@ -47,7 +52,7 @@ def main(descriptor: str, directory: str, address: str, *outside: str) -> None:
 
 
 def create_links(address: str) -> None:
-    """Make loopback and eth0. Some kernels have no dummy device: a bridge without ports serves."""
+    """Set up loopback and eth0, a bridge without ports because some kernels have no dummy device."""
     for line in (
         "link set lo up",
         "link add eth0 type bridge",
@@ -60,17 +65,17 @@ def create_links(address: str) -> None:
 
 
 def create_mounts(folder: Path) -> None:
-    """Give the node /run and /var of its own, without hiding the cluster's folder."""
+    """Mount a separate /run and /var for the node, without hiding the cluster's folder."""
     _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     own = Path("/run/quintet")
     for name in ("state", "upper", "work", "settings"):
         (own / name).mkdir(parents=True)
-    # The folder may itself be below /var: it is kept aside and put back on top.
+    # The folder may be below /var: bind it aside, then mount it again on top.
     _mount("--bind", str(folder), str(own / "state"))
     layers = f"lowerdir=/var,upperdir={own}/upper,workdir={own}/work"
     _mount("-t", "overlay", "-o", layers, "overlay", "/var")
     _mount("--bind", str(own / "state"), str(folder))
-    # The kubelet's usual place: pods expect it there, and the path of a socket must be short.
+    # The kubelet's default folder: pods expect it there, and socket paths must be short.
     for place in (folder / "kubelet", Path(KUBELET)):
         place.mkdir(exist_ok=True)
     _mount("--bind", str(folder / "kubelet"), KUBELET)
@@ -79,7 +84,7 @@ def create_mounts(folder: Path) -> None:
         copy.write_text(f"{value}\n")
         if (real := Path("/proc/sys") / name).exists():
             _mount("--bind", str(copy), str(real))
-    # Volumes that the kubelet mounts must appear in containers that run already.
+    # Volumes that the kubelet mounts must appear in running containers.
     _mount("--make-rshared", "/")
 
 
@@ -88,17 +93,17 @@ def _mount(*arguments: str) -> None:
 
 
 async def relay_connections(listener: socket.socket) -> None:
-    """Pass every connection on to the API server."""
-    server = await asyncio.start_server(_connected, sock=listener)
+    """Forward every connection to the API server."""
+    server = await asyncio.start_server(_forward, sock=listener)
     async with server:
         await server.serve_forever()
 
 
-async def _connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", API_PORT)
     except OSError:
-        # Not there yet, or restarting: the client sees a closed connection and tries again.
+        # The API server is not up yet, or restarts: close the connection, and the client retries.
         writer.transport.abort()
         return
     await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
@@ -114,7 +119,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         if writer.can_write_eof():
             writer.write_eof()
     except OSError:
-        # One side broke off: so must the other, or it would wait for ever.
+        # One side failed: abort the other too, or it would wait forever.
         writer.transport.abort()
 
 

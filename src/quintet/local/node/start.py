@@ -1,8 +1,7 @@
-"""A cluster with a real node: containerd, kubelet, kube-proxy and cluster DNS in one namespace.
+"""Starts a cluster with a real node: containerd, kubelet, kube-proxy and cluster DNS.
 
-Called by `cluster`. Every process of such a cluster lives in the network and mount namespace
-held by `namespace`, and in one cgroup, so that nothing outlives `clear`. What the programs
-read is rendered in `nodeconfig`; images come from `images`, volumes from `storage`.
+All its processes share one network namespace, one mount namespace and one cgroup, so none of them survives
+the removal of the cluster.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """What a node is made of, found or built before anything is started."""
+    """Programs and images of a node, found or built before anything is started."""
 
     runtime: ContainerRuntime
     dns: Path
@@ -62,27 +61,27 @@ class NodeParts:
 
     @classmethod
     def find(cls, report: Callable[[str], None]) -> NodeParts:
-        """Find them in the cache or on the machine; build and fetch the rest."""
+        """Find the parts in the cache or on the machine; build or download what is missing."""
         install_tools(TOOLS, report)
         return cls(find_container_runtime(report), programs.build_dns(report), build_archives(report))
 
 
 def check_requirements() -> None:
-    """Say in one line why a node cannot run here, before anything is built."""
+    """Raise an error if a node cannot run on this machine."""
     if platform.system() != "Linux":
         raise LocalError(
             f"--node needs Linux, because pods are Linux processes; this is {platform.system()}",
-            "leave --node out: the control plane runs here",
+            "omit --node: the control plane runs here",
         )
     if os.geteuid() != 0:
         raise LocalError(
-            "--node needs root, because it makes network namespaces, mounts and cgroups",
-            "run the command as root, or leave --node out: the control plane needs no root",
+            "--node needs root, because it creates network namespaces, mounts and cgroups",
+            "run the command as root, or omit --node: the control plane needs no root",
         )
     if not find_hierarchies() or not all(os.access(each, os.W_OK) for each in find_hierarchies()):
         raise LocalError(
-            "--node needs cgroups that can be written, and /sys/fs/cgroup cannot",
-            "in a container, run it privileged; or leave --node out",
+            "--node needs writable cgroups, and /sys/fs/cgroup is not writable",
+            "in a container, run it privileged; or omit --node",
         )
 
 
@@ -93,15 +92,15 @@ def start_with_node(
     node = f"quintet-{options.name}"
     parts = NodeParts.find(report)
     report(f"starting the control plane and a node of cluster {options.name}")
-    layout = _namespace(directory, options.programs)
+    layout = _start_namespace(directory, options.programs)
     layout = replace(layout, durable=options.durable, audited=options.audited)
     write_certificates(layout)
     start_control_plane(layout)
-    containerd = _containerd(layout, parts.runtime)
-    _services(layout, node, parts)
+    containerd = _start_containerd(layout, parts.runtime)
+    _start_services(layout, node, parts)
     client = _client(layout.enter, parts.runtime)
     _wait_for_runtime(client, containerd)
-    _kubelet(layout, node)  # it ends at once if there is no runtime to speak to
+    _start_kubelet(layout, node)  # the kubelet exits at once if there is no container runtime
     report("loading images")
     client.load(parts.archives)
     _wait_for_node(layout, node)
@@ -109,11 +108,11 @@ def start_with_node(
 
 
 def refresh_images(directory: Path, report: Callable[[str], None]) -> None:
-    """Load the images that were built anew since the node of this cluster has loaded them, and say so."""
+    """Load the images that have changed since the node loaded them, and report each."""
     parts = NodeParts.find(report)
     holder = ManagedProcess("namespace", directory / "processes")
     for reference in _client(_enter(holder.pid), parts.runtime).load(parts.archives):
-        report(f"loaded {reference} again: its content has changed; pods that run keep the image they have")
+        report(f"reloaded {reference}, which has changed; running pods keep the old image")
 
 
 def _client(enter: Sequence[str], runtime: ContainerRuntime) -> Containerd:
@@ -121,12 +120,12 @@ def _client(enter: Sequence[str], runtime: ContainerRuntime) -> Containerd:
 
 
 def _enter(pid: int) -> tuple[str, ...]:
-    """The command that enters the namespaces of the process that holds them."""
-    place = f"/proc/{pid}/ns"
-    return ("nsenter", f"--net={place}/net", f"--mount={place}/mnt", "--")
+    """Return the command prefix that enters the namespaces of a process."""
+    folder = f"/proc/{pid}/ns"
+    return ("nsenter", f"--net={folder}/net", f"--mount={folder}/mnt", "--")
 
 
-def _namespace(directory: Path, programs: Path) -> Layout:
+def _start_namespace(directory: Path, programs: Path) -> Layout:
     group = cluster_cgroup(directory)
     group.create()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -147,12 +146,12 @@ def _namespace(directory: Path, programs: Path) -> Layout:
             [*unshare, *holder], environment={"PATH": SEARCH}, cgroup=group.system, descriptors=(descriptor,)
         )
 
-    def made() -> bool:
+    def is_ready() -> bool:
         if not process.is_alive():
             raise process.failure("ended")
         return (directory / namespace.READY).exists()
 
-    wait_until(made, SECONDS, lambda: process.failure("does not get ready"))
+    wait_until(is_ready, SECONDS, lambda: process.failure("does not get ready"))
     return Layout(
         directory,
         programs,
@@ -166,7 +165,7 @@ def _namespace(directory: Path, programs: Path) -> Layout:
     )
 
 
-def _containerd(layout: Layout, runtime: ContainerRuntime) -> ManagedProcess:
+def _start_containerd(layout: Layout, runtime: ContainerRuntime) -> ManagedProcess:
     snapshotter = "overlayfs" if _overlay_works(layout) else "native"
     path = layout.directory / "containerd.toml"
     path.write_text(config.containerd_config(layout.directory, runtime, PAUSE, snapshotter))
@@ -180,18 +179,18 @@ def _containerd(layout: Layout, runtime: ContainerRuntime) -> ManagedProcess:
 
 
 def _overlay_works(layout: Layout) -> bool:
-    """Try it: the folder may be on a file system that cannot be the upper layer, as in a container."""
+    """Return whether overlayfs works in the cluster's folder; in a container it often does not."""
     trial = layout.directory / "overlay-trial"
     for name in ("lower", "upper", "work", "merged"):
         (trial / name).mkdir(parents=True)
     layers = f"lowerdir={trial}/lower,upperdir={trial}/upper,workdir={trial}/work"
     mount = ["mount", "-t", "overlay", "-o", layers, "overlay", f"{trial}/merged"]
-    # In a mount namespace of its own, so that nothing has to be unmounted.
+    # Mount in a temporary mount namespace, so that nothing needs to be unmounted.
     command = [*layout.enter, "unshare", "--mount", *mount]
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
-def _kubelet(layout: Layout, node: str) -> None:
+def _start_kubelet(layout: Layout, node: str) -> None:
     Authority.load(layout.pki).issue("kubelet", f"system:node:{node}", ("system:nodes",))
     kubeconfig = write_component_kubeconfig(layout, "kubelet")
     path = layout.directory / "kubelet.json"
@@ -201,8 +200,8 @@ def _kubelet(layout: Layout, node: str) -> None:
     layout.start("kubelet", [*flags, f"--hostname-override={node}", f"--node-ip={ADDRESS}"], {"PATH": SEARCH})
 
 
-def _services(layout: Layout, node: str, parts: NodeParts) -> None:
-    """Start what makes Services, names and volumes work."""
+def _start_services(layout: Layout, node: str, parts: NodeParts) -> None:
+    """Start kube-proxy, cluster DNS and the volume provisioner."""
     proxy = config.proxy_flags(layout.pki / "kube-proxy.kubeconfig", node)
     layout.start("kube-proxy", proxy, {"PATH": SEARCH})
     corefile = layout.directory / "Corefile"
@@ -212,19 +211,18 @@ def _services(layout: Layout, node: str, parts: NodeParts) -> None:
     for path, body in config.dns_objects(ADDRESS):
         api.create(path, body)
     api.create("/apis/storage.k8s.io/v1/storageclasses", storage.STORAGE_CLASS)
-    # In the node's namespaces: there a path means what it means to the kubelet, and /var and /run are not
-    # those of the machine.
+    # In the node's namespaces, where paths are those that the kubelet sees.
     python = [sys.executable, "-P", "-m", "quintet.local.node.storage"]
     layout.run("storage", [*python, str(layout.directory), str(layout.api_port)])
 
 
 def _wait_for_runtime(client: Containerd, containerd: ManagedProcess) -> None:
-    def answers() -> bool:
+    def responds() -> bool:
         if not containerd.is_alive():
             raise containerd.failure("ended")
         return client.is_ready()
 
-    wait_until(answers, SECONDS, lambda: containerd.failure("does not get ready"), pause=0.1)
+    wait_until(responds, SECONDS, lambda: containerd.failure("does not get ready"), pause=0.1)
 
 
 def _wait_for_node(layout: Layout, node: str) -> None:
@@ -240,7 +238,7 @@ def _wait_for_node(layout: Layout, node: str) -> None:
             return False
         conditions = found["status"].get("conditions", [])
         is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-        # The taint goes a moment after the condition; a pod made in between would be told to wait.
+        # The taint is removed shortly after the condition; a pod created in between would stay Pending.
         return is_ready and not found["spec"].get("taints")
 
     wait_until(ready, SECONDS, lambda: processes[1].failure("does not make the node ready"), pause=0.1)

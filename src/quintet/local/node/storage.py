@@ -1,7 +1,7 @@
-"""Makes volumes for claims of the StorageClass `standard`: folders that any user may write to.
+"""The volume provisioner of the StorageClass `standard`: folders that any user can write to.
 
-Started by `node` as `python -m quintet.local.node.storage`. Kubernetes' own host-path provisioner
-makes folders for root only, where a pod that runs as another user could not write.
+The node runs it as `python -m quintet.local.node.storage`. Kubernetes' own host-path provisioner creates
+folders that only root can write to.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CLASS = "standard"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/persistentvolumeclaims"
-# Two small lists from the server's cache: cheaper to read than two watches are to explain.
+# Polling two small lists from the API server's cache is simpler than two watches.
 EVERY = 0.5
 NAME = re.compile(r"pvc-[0-9a-z][-0-9a-z]*")
 
@@ -41,7 +41,7 @@ STORAGE_CLASS = {
 
 
 def main(directory: str, port: str) -> None:
-    """Reconcile until ended; a failed round is logged and followed by the next."""
+    """Reconcile forever; log a failed round and go on."""
     api = Api(Path(directory), int(port))
     while True:
         _log_failure(reconcile, api, Path(directory) / "volumes")
@@ -49,17 +49,17 @@ def main(directory: str, port: str) -> None:
 
 
 def reconcile(api: Api, folder: Path) -> None:
-    """Create volumes that claims wait for, delete volumes that claims have released."""
+    """Create volumes for pending claims and delete released volumes."""
     for claim in _list(api, CLAIMS):
-        if _waiting(claim):
+        if _is_pending(claim):
             _log_failure(_create, api, folder, claim)
     for volume in _list(api, VOLUMES):
-        if _released(volume) and _is_ours(volume, folder):
+        if _is_released(volume) and _is_ours(volume, folder):
             _log_failure(_delete, api, folder, volume["metadata"]["name"])
 
 
 def _log_failure(action: Callable[..., None], *arguments: Any) -> None:
-    """Run one step; what one object or one answer makes fail must not keep the others waiting."""
+    """Run one step; log its failure, so that one bad object does not block the others."""
     try:
         action(*arguments)
     except Exception as error:
@@ -74,9 +74,9 @@ def _list(api: Api, path: str) -> list[Any]:
 
 def _create(api: Api, folder: Path, claim: Any) -> None:
     volume = volume_for(claim, folder)
-    place = folder / volume["metadata"]["name"]
-    place.mkdir(parents=True, exist_ok=True)
-    place.chmod(0o777)
+    path = folder / volume["metadata"]["name"]
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o777)
     api.create(VOLUMES, volume)
 
 
@@ -85,7 +85,7 @@ def _delete(api: Api, folder: Path, name: str) -> None:
     api.request("DELETE", f"{VOLUMES}/{name}")
 
 
-def _waiting(claim: Any) -> bool:
+def _is_pending(claim: Any) -> bool:
     spec, meta = claim["spec"], claim["metadata"]
     return (
         spec.get("storageClassName") == CLASS
@@ -95,7 +95,7 @@ def _waiting(claim: Any) -> bool:
     )
 
 
-def _released(volume: Any) -> bool:
+def _is_released(volume: Any) -> bool:
     meta, spec = volume["metadata"], volume["spec"]
     return (
         meta.get("annotations", {}).get(PROVISIONED_BY) == PROVISIONER
@@ -106,7 +106,7 @@ def _released(volume: Any) -> bool:
 
 
 def _is_ours(volume: Any, folder: Path) -> bool:
-    """Whether it is as we made it: users can set the annotation, the path and the claim of any volume."""
+    """Return whether this provisioner created the volume: users can set annotation, path and claim."""
     name, spec = volume["metadata"]["name"], volume["spec"]
     return (
         NAME.fullmatch(name) is not None
@@ -116,7 +116,7 @@ def _is_ours(volume: Any, folder: Path) -> bool:
 
 
 def volume_for(claim: Any, folder: Path) -> dict[str, Any]:
-    """Return the volume that is bound to this claim, and to no later one of the same name."""
+    """Return the volume for this claim, bound by UID and not to a later claim of the same name."""
     meta, spec = claim["metadata"], claim["spec"]
     name = f"pvc-{meta['uid']}"
     return {
