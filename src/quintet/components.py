@@ -32,7 +32,7 @@ from quintet.controllers.eventingbackend import rbac as eventingbackend_rbac
 from quintet.controllers.eventingbackend.options import Options as EventingOptions
 from quintet.controllers.jsonserver import controller as jsonserver
 from quintet.controllers.jsonserver import rbac as jsonserver_rbac
-from quintet.controllers.jsonserver.readback import over_http
+from quintet.controllers.jsonserver.served_data import read_over_http
 from quintet.controllers.permissions import OptionalRole, Permission, UserRequirement
 from quintet.controllers.statefulcluster import controller as statefulcluster
 from quintet.controllers.statefulcluster import rbac as statefulcluster_rbac
@@ -85,7 +85,7 @@ class Component:
 
 def _start_jsonserver(manager: Manager, settings: Settings) -> None:
     image, workers = settings.json_server_image, settings.workers
-    jsonserver.build(manager, image=image, read_back=over_http, workers=workers)
+    jsonserver.build(manager, image=image, read_back=read_over_http, workers=workers)
 
 
 def _start_checkup(manager: Manager, settings: Settings) -> None:

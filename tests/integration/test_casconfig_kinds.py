@@ -195,7 +195,7 @@ async def test_kind_with_pod_template_that_is_added_later_is_found(
     to_come: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path, monkeypatch
 ):
     for module in (kinds, survey):
-        monkeypatch.setattr(module, "REMEMBERED", 5.0)
+        monkeypatch.setattr(module, "CACHE_SECONDS", 5.0)
     async with operator(proxy.write_kubeconfig(tmp_path), namespace=namespace) as running:
         policy = a_policy(include={"names": ["web"]}, labels={"tier": "ours"})
         key = await create(casconfigs, namespace, "all", policy)
@@ -211,7 +211,7 @@ async def test_kind_with_pod_template_that_is_added_later_is_found(
 async def test_failing_list_of_one_kind_is_reported_and_does_not_block_other_kinds(
     casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(watches, "SHOWN_WITHIN", 0.0)
+    monkeypatch.setattr(watches, "FIRST_LIST_SECONDS", 0.0)
     await create_service_account(api, namespace)
     for resource in (DEPLOYMENTS, STATEFUL_SETS):
         await casconfigs.create(resource, a_workload(resource, "web"), Object, namespace=namespace)

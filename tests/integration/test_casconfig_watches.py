@@ -15,7 +15,7 @@ from kit.faults.proxy import FaultProxy
 from kit.kinds.casconfigs import CONFIG_MAPS, DEPLOYMENTS, a_deployment, bind, create_service_account
 from quintet.apis.meta import ObjectKey, Resource
 from quintet.clock import SystemClock
-from quintet.controllers.casconfig.watches import Place, Watches
+from quintet.controllers.casconfig.watches import Watches, WatchScope
 from quintet.kube.errors import Forbidden, NotFound
 from quintet.runtime.queue import WorkQueue
 from quintet.runtime.watch import Patience
@@ -33,8 +33,8 @@ class Stage:
         self.account = ObjectKey(namespace, "casconfig")
         self.namespace = namespace
 
-    def place(self, resource: Resource, *, whole: bool = True, name: str = "") -> Place:
-        return Place(self.account, resource, self.namespace, whole, name)
+    def place(self, resource: Resource, *, whole: bool = True, name: str = "") -> WatchScope:
+        return WatchScope(self.account, resource, self.namespace, whole, name)
 
     async def woken(self) -> ObjectKey:
         async with asyncio.timeout(30):
@@ -72,7 +72,7 @@ async def test_config_is_enqueued_after_first_list_and_after_every_change(stage:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     await api.create(path, a_configmap("first", a="1"))
     place = stage.place(CONFIG_MAPS)
-    sight = stage.watches.need(ONE, [place])[place]
+    sight = stage.watches.set_scopes(ONE, [place])[place]
     assert await stage.woken() == ONE
     assert sight.ready
     assert "first" in {each.key.name for each in sight.store}
@@ -88,7 +88,7 @@ async def test_status_change_does_not_enqueue_config(stage: Stage, api, namespac
     # A paused one: its controller writes nothing but its status.
     await api.create(path, a_deployment("web", paused=True))
     place = stage.place(DEPLOYMENTS)
-    sight = stage.watches.need(ONE, [place])[place]
+    sight = stage.watches.set_scopes(ONE, [place])[place]
     await stage.woken()
     before = sight.store.get(ObjectKey(namespace, "web")).version
     await api.merge(f"{path}/web/status", {"status": {"collisionCount": 3}})
@@ -105,17 +105,17 @@ async def test_two_configs_share_one_watch_that_ends_with_the_last_config(
 ):
     await create_service_account(api, namespace)
     place = stage.place(CONFIG_MAPS)
-    first = stage.watches.need(ONE, [place])[place]
+    first = stage.watches.set_scopes(ONE, [place])[place]
     await stage.woken()
-    assert stage.watches.need(OTHER, [place])[place] is first
+    assert stage.watches.set_scopes(OTHER, [place])[place] is first
     assert len(find_watches(proxy, "configmaps")) == 1
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     await api.create(path, a_configmap("news", a="1"))
     assert {await stage.woken(), await stage.woken()} == {ONE, OTHER}
-    stage.watches.need(ONE, ())
+    stage.watches.set_scopes(ONE, ())
     await api.create(path, a_configmap("more", a="1"))
     assert await stage.woken() == OTHER
-    stage.watches.need(OTHER, ())
+    stage.watches.set_scopes(OTHER, ())
     assert len(stage.watches) == 0
 
     def assert_ended() -> None:
@@ -131,19 +131,19 @@ async def test_metadata_only_watch_receives_partial_objects(stage: Stage, api, n
     await create_service_account(api, namespace)
     await api.create(f"/api/v1/namespaces/{namespace}/configmaps", a_configmap("big", text="x" * 10_000))
     place = stage.place(CONFIG_MAPS, whole=False)
-    sight = stage.watches.need(ONE, [place])[place]
+    sight = stage.watches.set_scopes(ONE, [place])[place]
     await stage.woken()
     found = sight.store.get(ObjectKey(namespace, "big"))
     assert len(found.body) < 1000
-    assert found.decoded()["metadata"]["labels"] == {"made-by": "test"}
-    assert found.decoded()["kind"] == "ConfigMap"
+    assert found.decode()["metadata"]["labels"] == {"made-by": "test"}
+    assert found.decode()["kind"] == "ConfigMap"
 
 
 async def test_watch_of_one_name_receives_only_that_object(stage: Stage, api, namespace):
     await create_service_account(api, namespace)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     place = stage.place(CONFIG_MAPS, name="wanted")
-    sight = stage.watches.need(ONE, [place])[place]
+    sight = stage.watches.set_scopes(ONE, [place])[place]
     await stage.woken()
     assert len(sight.store) == 0
     await api.create(path, a_configmap("unwanted", a="1"))
@@ -155,7 +155,7 @@ async def test_watch_of_one_name_receives_only_that_object(stage: Stage, api, na
 
 async def test_forbidden_watch_is_reported_and_starts_after_role_binding(stage: Stage, api, namespace):
     place = stage.place(CONFIG_MAPS)
-    sight = stage.watches.need(ONE, [place])[place]
+    sight = stage.watches.set_scopes(ONE, [place])[place]
     assert await stage.woken() == ONE
     assert isinstance(sight.trouble, Forbidden)
     assert not sight.ready
@@ -170,7 +170,7 @@ async def test_watch_of_type_that_is_not_served_is_reported(stage: Stage, api, n
     place = stage.place(Resource("none.quintet.dev", "v1", "Nothing", "nothings"))
     rule = {"apiGroups": ["none.quintet.dev"], "resources": ["nothings"], "verbs": ["list", "watch"]}
     await bind(api, namespace, rule)
-    sight = stage.watches.need(ONE, [place])[place]
+    sight = stage.watches.set_scopes(ONE, [place])[place]
     await stage.woken()
 
     def assert_failed() -> None:
@@ -184,22 +184,22 @@ async def test_written_object_is_known_before_its_watch_event(stage: Stage, api,
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     await api.create(path, a_configmap("mine", a="1"))
     place = stage.place(CONFIG_MAPS)
-    stage.watches.need(ONE, [place])
+    stage.watches.set_scopes(ONE, [place])
     await stage.woken()
     key = ObjectKey(namespace, "mine")
     answer = await api.merge(f"{path}/mine", {"data": {"a": "2"}})
-    stage.watches.learn(place, answer)
+    stage.watches.record_write(place, answer)
     known = stage.watches.known(place, key)
     assert known is not None
     assert known.version >= int(answer["metadata"]["resourceVersion"])
-    assert known.decoded()["data"] == {"a": "2"}
+    assert known.decode()["data"] == {"a": "2"}
 
 
 async def test_late_write_response_does_not_restore_deleted_object(stage: Stage, api, namespace):
     await create_service_account(api, namespace)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     place = stage.place(CONFIG_MAPS)
-    stage.watches.need(ONE, [place])
+    stage.watches.set_scopes(ONE, [place])
     await stage.woken()
     answer = await api.create(path, a_configmap("brief", a="1"))
     await api.delete(f"{path}/brief")
@@ -210,5 +210,5 @@ async def test_late_write_response_does_not_restore_deleted_object(stage: Stage,
         assert stage.watches.known(place, ObjectKey(namespace, "after")) is not None
 
     await eventually(assert_passed)
-    stage.watches.learn(place, answer)
+    stage.watches.record_write(place, answer)
     assert stage.watches.known(place, key) is None

@@ -22,7 +22,7 @@ from kit.process import Program
 from quintet.apis.checkup import CHECKUPS, Checkup
 from quintet.apis.meta import Object, ObjectKey
 from quintet.controllers.checkup.decide import desired
-from quintet.controllers.checkup.decide.timing import Limits
+from quintet.controllers.checkup.decide.timing import TimeLimits
 from quintet.kube.client import Client
 
 SLOTS = 8
@@ -112,7 +112,7 @@ def _event_queries(proxy: FaultProxy) -> dict[str, list[float]]:
 def _is_backing_off(times: list[float]) -> bool:
     """Return whether the Events of a Job were listed after 3 s and then after twice as long each time."""
     late = 3.0  # requests are slow on a busy machine
-    least = Limits().no_pod * (2 ** (len(times) - 1) - 1)
+    least = TimeLimits().no_pod * (2 ** (len(times) - 1) - 1)
     return times[-1] - times[0] + late >= least
 
 

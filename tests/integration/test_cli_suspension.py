@@ -37,7 +37,7 @@ from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.steering import SUSPENDED
 from quintet.apis.subscription import SUBSCRIPTIONS
-from quintet.controllers.eventingbackend.probing import Timing
+from quintet.controllers.eventingbackend.probes import Timing
 from quintet.controllers.jsonserver.decide.desired import DEPLOYMENTS
 from quintet.controllers.subscription import controller as subscription_controller
 from quintet.eventing.decide.naming import consumer_name

@@ -22,7 +22,7 @@ from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, effective
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.eventingbackend.decide import server
-from quintet.controllers.eventingbackend.probing import Timing
+from quintet.controllers.eventingbackend.probes import Timing
 from quintet.eventing import streams
 from quintet.eventing.decide import consumers
 from quintet.kube.client import Client

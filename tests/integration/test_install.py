@@ -24,7 +24,7 @@ from kit.kinds.suite import (
     wait_until_removed,
 )
 from quintet import __version__
-from quintet.controllers.suite.decide.parts import OWNED
+from quintet.controllers.suite.decide.installation import OWNED
 from quintet.local.cluster import Cluster
 
 NAMESPACE = "quintet-system"

@@ -14,7 +14,7 @@ from kit.eventually import eventually
 from kit.kinds.jsonservers import ROOT
 from kit.kinds.statefulcluster_manifests import WEB, a_cluster, with_value
 from quintet.apis.statefulcluster import LONGEST_NAME, STATEFULCLUSTERS
-from quintet.controllers.suite.decide.schemas import incompatible
+from quintet.controllers.suite.decide.schemas import incompatible_changes
 from quintet.local.build import versions
 from quintet.manifests.openapi import ROOTS, committed, compact, structural
 
@@ -65,7 +65,7 @@ async def test_crd_accepts_every_statefulset_that_api_server_accepts(api):
     theirs, ours = (
         {"type": "object", "properties": {"spec": structural(each, root)}} for each in (served, committed())
     )
-    assert [*incompatible(theirs, ours, "")] == []
+    assert [*incompatible_changes(theirs, ours, "")] == []
 
 
 async def test_documented_statefulset_is_accepted_with_changed_api_version_and_kind(api, clusters, namespace):

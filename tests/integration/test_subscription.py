@@ -24,7 +24,7 @@ from quintet.apis.eventingbackend import EVENTINGBACKENDS
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTIONS, EventType, Subscription
 from quintet.clock import SystemClock
-from quintet.controllers.subscription import controller, hands
+from quintet.controllers.subscription import controller, writer
 from quintet.eventing.decide.choice import DEFAULT
 from quintet.eventing.decide.consumers import owner
 from quintet.eventing.decide.naming import consumer_name
@@ -198,7 +198,7 @@ async def test_deletion_ends_without_server_and_consumer_is_removed_later(
     scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
-    monkeypatch.setattr(hands, "SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "SWEEP_SECONDS", 0.0)
     await scene.subscribe("stays")
     await scene.subscribe()
     found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
@@ -218,7 +218,7 @@ async def test_deletion_ends_without_server_and_consumer_is_removed_later(
 async def test_foreign_consumers_on_stream_are_kept(
     scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(hands, "SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "SWEEP_SECONDS", 0.0)
     foreign = ConsumerConfig(durable_name="somebody-elses", filter_subjects=("kyma.x.y.z",))
     await scene.jetstream.create_or_update_consumer(STREAM, foreign)
     await scene.subscribe()

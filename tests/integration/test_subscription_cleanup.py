@@ -16,7 +16,7 @@ from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, EventingBackend
 from quintet.apis.meta import Object
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import SystemClock
-from quintet.controllers.subscription import controller, hands
+from quintet.controllers.subscription import controller, writer
 from quintet.eventing.decide.consumers import wanted
 from quintet.eventing.decide.naming import consumer_name
 from quintet.kube.client import Client
@@ -35,7 +35,7 @@ async def scene(
     await install(client)
     monkeypatch.setattr(controller, "LOOK_AGAIN", 0.5)
     monkeypatch.setattr(controller, "LOOK_SOON", 0.5)
-    monkeypatch.setattr(hands, "SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "SWEEP_SECONDS", 0.0)
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_scene(client, namespace, server, cluster.kubeconfig) as made,
@@ -148,7 +148,7 @@ async def test_consumer_left_by_last_subscription_is_removed_when_server_returns
     scene: Scene, client: Client, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     # The reconnection causes a reconciliation.
-    monkeypatch.setattr(hands, "SWEEP_SECONDS", 1e6)
+    monkeypatch.setattr(writer, "SWEEP_SECONDS", 1e6)
     monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
     async with subscription_operator(cluster.kubeconfig, scene):
         await scene.subscribe()
@@ -164,7 +164,7 @@ async def test_consumer_left_by_last_subscription_is_removed_when_server_returns
 async def test_leftover_consumer_is_removed_although_api_server_fails_once(
     scene: Scene, client: Client, proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(hands, "SWEEP_SECONDS", 1e6)
+    monkeypatch.setattr(writer, "SWEEP_SECONDS", 1e6)
     monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
     async with subscription_operator(proxy.write_kubeconfig(tmp_path), scene):
         await scene.subscribe()
@@ -182,7 +182,7 @@ async def test_consumer_not_in_status_yet_is_removed_with_its_subscription(
     scene: Scene, client: Client, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     # Only the Subscription itself may remove it.
-    monkeypatch.setattr(hands.Hands, "sweeps", lambda self, place: False)
+    monkeypatch.setattr(writer.ConsumerWriter, "is_sweep_due", lambda self, place: False)
     async with FaultProxy(cluster.kubeconfig) as proxy:
         statuses = matching("patch", "subscriptions", subresource="status")
         proxy.inject(Answer(503, "ServiceUnavailable"), when=statuses, times=None)
@@ -220,7 +220,7 @@ async def test_subscription_waits_for_deleted_backend_while_its_server_runs(
 ):
     monkeypatch.setattr(controller, "SHORT_FAREWELL", 1e6)
     monkeypatch.setattr(controller, "LONGEST_FAREWELL", 1e6)
-    monkeypatch.setattr(hands.Hands, "sweeps", lambda self, place: False)
+    monkeypatch.setattr(writer.ConsumerWriter, "is_sweep_due", lambda self, place: False)
     async with a_terminating_backend(scene, cluster) as found:
         await wait_for_blocked_deletion(scene, found)
         assert await list_consumers(scene) == [consumer_name(found.metadata)]

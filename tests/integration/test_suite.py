@@ -23,7 +23,7 @@ from kit.kinds.suite import (
     wait_for_condition,
     wait_until_settled,
 )
-from quintet.controllers.suite.decide.parts import OWNED, key_of
+from quintet.controllers.suite.decide.installation import OWNED, key_of
 from quintet.kube.client import Client
 from quintet.manifests.installation import KIAGNOSE, Flavour, in_namespace, installer, objects
 from quintet.manifests.operator import a_quintet

@@ -17,7 +17,7 @@ import msgspec
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet
-from quintet.controllers.suite.decide.parts import BY_KIND, CRDS, DEPLOYMENTS, SELECTOR, key_of
+from quintet.controllers.suite.decide.installation import BY_KIND, CRDS, DEPLOYMENTS, SELECTOR, key_of
 from quintet.controllers.suite.decide.safety import unsafe_changes
 from quintet.controllers.suite.decide.status import Reason
 from quintet.kube.errors import NotFound

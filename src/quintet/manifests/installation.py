@@ -14,7 +14,14 @@ from quintet.apis.suite import QUINTET as OWN_KIND
 from quintet.apis.suite import Eventing, JsonServers, QuintetSpec, Topology, Tuning
 from quintet.apis.suite.types import NetworkPolicies
 from quintet.components import INSTANCE, Component
-from quintet.controllers.suite.decide.parts import MANAGED_BY, OPERATOR, Images, Installation, Installer, Part
+from quintet.controllers.suite.decide.installation import (
+    MANAGED_BY,
+    OPERATOR,
+    Images,
+    Installation,
+    Installer,
+    Part,
+)
 from quintet.manifests import process as processes
 from quintet.manifests.crd import definition
 from quintet.manifests.discovery import PORT as DISCOVERY

@@ -11,7 +11,7 @@ from quintet.apis.meta import JsonObject, Resource
 from quintet.apis.resources import CustomResource
 from quintet.apis.suite import NAME, QUINTET, QuintetSpec, Topology
 from quintet.components import Component
-from quintet.controllers.suite.decide.parts import CRDS, OWNED, key_of
+from quintet.controllers.suite.decide.installation import CRDS, OWNED, key_of
 from quintet.controllers.suite.rbac import PERMISSIONS
 from quintet.manifests import process as processes
 from quintet.manifests.crd import definition

@@ -14,7 +14,7 @@ from quintet.admission.registration import GROUP, LOCAL_NAME, MUTATING, VALIDATI
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QuintetSpec, Topology
 from quintet.components import COMPONENTS
-from quintet.controllers.suite.decide.parts import BY_KIND, MANAGED_BY, key_of
+from quintet.controllers.suite.decide.installation import BY_KIND, MANAGED_BY, key_of
 from quintet.local.api import Api
 from quintet.local.cluster import Cluster
 from quintet.local.errors import LocalError

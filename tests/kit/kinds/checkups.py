@@ -22,7 +22,7 @@ from quintet.apis.checkup.types import FINALIZER
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.controllers.checkup import controller
 from quintet.controllers.checkup.decide import desired
-from quintet.controllers.checkup.decide.timing import Limits
+from quintet.controllers.checkup.decide.timing import TimeLimits
 from quintet.kube.client import PODS, Client
 from quintet.runtime.manager import Manager
 
@@ -32,9 +32,9 @@ CHILD_TYPES = (desired.CONFIG_MAPS, desired.ROLES, desired.ROLE_BINDINGS, desire
 CONTEXT = context_of("checkup")
 IMAGE = "quintet.local/checkup-echo:1"
 ACCOUNT = "echo"
-PATIENT = Limits(start=120.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=60.0)
+PATIENT = TimeLimits(start=120.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=60.0)
 """For runs that are to begin, however long the controllers of Kubernetes take for a pod."""
-QUICK = Limits(start=2.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=60.0)
+QUICK = TimeLimits(start=2.0, slack=0.0, no_pod=0.3, look_again=0.5, partial=0.1, teardown=60.0)
 PASSED = {"status.succeeded": "true", "status.failureReason": "", "status.result.echo": "Hi!"}
 
 
@@ -70,7 +70,7 @@ async def create(client: Client, namespace: str, name: str, **spec: Any) -> Obje
 
 @contextlib.asynccontextmanager
 async def an_operator(
-    kubeconfig: Path, *, limits: Limits = QUICK, context: str | None = CONTEXT, **options: Any
+    kubeconfig: Path, *, limits: TimeLimits = QUICK, context: str | None = CONTEXT, **options: Any
 ) -> AsyncIterator[Manager]:
     """Run the controller in this process while inside."""
     build = functools.partial(controller.build, limits=limits)

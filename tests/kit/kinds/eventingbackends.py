@@ -37,7 +37,7 @@ from quintet.controllers.eventingbackend import controller
 from quintet.controllers.eventingbackend.decide import desired, server
 from quintet.controllers.eventingbackend.drivers.secrets import ROLE, SECRETS
 from quintet.controllers.eventingbackend.options import Options
-from quintet.controllers.eventingbackend.probing import Timing
+from quintet.controllers.eventingbackend.probes import Timing
 from quintet.eventing.children import child_name
 from quintet.eventing.sessions import Sessions
 from quintet.kube import config

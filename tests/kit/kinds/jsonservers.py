@@ -13,7 +13,7 @@ from quintet.apis.jsonserver import JSONSERVER, JSONSERVERS, JsonServer
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.controllers.jsonserver import controller
 from quintet.controllers.jsonserver.decide import desired
-from quintet.controllers.jsonserver.readback import ReadBack
+from quintet.controllers.jsonserver.served_data import ReadData
 from quintet.kube.client import Client
 from quintet.runtime.manager import Manager
 
@@ -45,7 +45,7 @@ async def read_nothing(url: str) -> tuple[bytes | None, str]:
 
 @contextlib.asynccontextmanager
 async def jsonserver_operator(
-    kubeconfig: Path, *, read_back: ReadBack = read_nothing, context: str | None = CONTEXT, **options: Any
+    kubeconfig: Path, *, read_back: ReadData = read_nothing, context: str | None = CONTEXT, **options: Any
 ) -> AsyncIterator[Manager]:
     """Run the controller in this process while inside."""
     build = functools.partial(controller.build, image=IMAGE, read_back=read_back)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.statefulcluster.decide.observed import Claim, Observed, Pod, Wanted
+from quintet.controllers.statefulcluster.decide.observed import Claim, DesiredState, Observed, Pod
 
 NOW = 1_900_000_000.0
 OLD, NEW = "web-old", "web-new"
@@ -67,4 +67,6 @@ def seen(
     if claims is None:
         claims = [a_claim(pod.group) for pod in pods] + [a_claim(group) for group in free]
     given: dict[str, Any] = {"now": NOW, "update_revision": NEW, "current_revision": NEW}
-    return Observed(**{**given, "wanted": Wanted(**wanted), "pods": pods, "claims": tuple(claims), **changes})
+    return Observed(
+        **{**given, "wanted": DesiredState(**wanted), "pods": pods, "claims": tuple(claims), **changes}
+    )

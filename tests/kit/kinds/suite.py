@@ -24,7 +24,7 @@ from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.apis.suite import QUINTETS, Quintet
 from quintet.components import COMPONENTS
 from quintet.controllers.suite import controller
-from quintet.controllers.suite.decide.parts import BY_KIND, OWNED, SELECTOR, VALIDATING, key_of
+from quintet.controllers.suite.decide.installation import BY_KIND, OWNED, SELECTOR, VALIDATING, key_of
 from quintet.kube.client import Client
 from quintet.manifests.installation import QUINTET, Flavour, in_namespace, installer
 from quintet.manifests.operator import a_quintet, operator

@@ -16,7 +16,7 @@ from quintet import __version__
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET
 from quintet.components import CUSTOM_RESOURCES
-from quintet.controllers.suite.decide.parts import key_of
+from quintet.controllers.suite.decide.installation import key_of
 from quintet.manifests.crd import definition
 
 FOLDER = Path(__file__).parents[2] / "data/released"

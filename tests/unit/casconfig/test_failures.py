@@ -1,14 +1,14 @@
 """What is remembered of a config that could not be applied."""
 
 from quintet.apis.meta import ObjectKey, Resource
-from quintet.controllers.casconfig.failures import Failures
+from quintet.controllers.casconfig.failures import FailureHistory
 
 CONFIG = ObjectKey("shop", "config")
 TARGET = (Resource("apps", "v1", "Deployment", "deployments"), ObjectKey("shop", "web"))
 
 
 def test_what_refused_last_is_known_until_it_succeeds():
-    failures = Failures()
+    failures = FailureHistory()
     assert failures.targets(CONFIG) == frozenset()
     failures.record(CONFIG, 1, {TARGET})
     assert failures.targets(CONFIG) == {TARGET}
@@ -17,7 +17,7 @@ def test_what_refused_last_is_known_until_it_succeeds():
 
 
 def test_each_vain_try_doubles_the_wait_up_to_ten_minutes():
-    failures, waits = Failures(), []
+    failures, waits = FailureHistory(), []
     for _ in range(9):
         failures.record(CONFIG, 1, {TARGET})
         waits.append(failures.retry(CONFIG))
@@ -25,7 +25,7 @@ def test_each_vain_try_doubles_the_wait_up_to_ten_minutes():
 
 
 def test_an_edited_config_begins_with_a_short_wait():
-    failures = Failures()
+    failures = FailureHistory()
     for _ in range(4):
         failures.record(CONFIG, 1, {TARGET})
     failures.record(CONFIG, 2, {TARGET})

@@ -6,10 +6,10 @@ from kit.clock import VirtualClock
 from quintet.apis.casconfig.kinds import noted
 from quintet.apis.meta import JsonObject, Resource
 from quintet.controllers.casconfig.kinds import (
-    GONE_AFTER,
-    LOOK_AGAIN,
-    PUBLISHED_WITHIN,
-    REMEMBERED,
+    ABSENT_SECONDS,
+    CACHE_SECONDS,
+    PUBLISH_SECONDS,
+    RETRY_SECONDS,
     Kinds,
     NotPublishedError,
 )
@@ -62,9 +62,9 @@ async def test_a_kind_is_gone_when_it_was_missing_for_a_while(server: Server):
     clock = VirtualClock()
     kinds, looks = Kinds(None, clock), []
     server.served = ()
-    for _ in range(int(GONE_AFTER // LOOK_AGAIN) + 1):
+    for _ in range(int(ABSENT_SECONDS // RETRY_SECONDS) + 1):
         looks.append(await kinds.gone(TEXT))
-        await clock.advance(LOOK_AGAIN)
+        await clock.advance(RETRY_SECONDS)
     assert (looks[:-1], looks[-1]) == ([False] * (len(looks) - 1), True)
 
 
@@ -74,20 +74,20 @@ async def test_a_kind_that_was_left_out_for_a_moment_is_not_gone(server: Server)
     for served in ((), (NEW,), ()):
         server.served = served
         assert not await kinds.gone(TEXT)
-        await clock.advance(GONE_AFTER)
+        await clock.advance(ABSENT_SECONDS)
 
 
 async def test_a_doubt_is_looked_into_once_and_not_at_once_again(server: Server):
     clock = VirtualClock()
     kinds = Kinds(None, clock)
     assert await kinds.noted(TEXT) == OLD
-    await clock.advance(LOOK_AGAIN)
+    await clock.advance(RETRY_SECONDS)
     server.served = (NEW,)
     assert (await kinds.noted(TEXT), server.asked) == (OLD, 1)
-    assert kinds.doubt()
+    assert kinds.invalidate()
     assert (await kinds.noted(TEXT), server.asked) == (NEW, 2)
-    assert not kinds.doubt()
-    await clock.advance(REMEMBERED - 1)
+    assert not kinds.invalidate()
+    await clock.advance(CACHE_SECONDS - 1)
     assert (await kinds.noted(TEXT), server.asked) == (NEW, 2)
 
 
@@ -96,15 +96,15 @@ async def test_a_type_that_nothing_is_said_about_is_waited_for_once_and_asked_ab
     kinds = Kinds(None, clock)
     with pytest.raises(NotPublishedError):
         await kinds.pod(NEW)
-    await clock.advance(PUBLISHED_WITHIN)
+    await clock.advance(PUBLISH_SECONDS)
     for _ in range(2):
         assert await kinds.pod(NEW) is None
-        assert kinds.unpublished(NEW)
-        await clock.advance(REMEMBERED)
+        assert kinds.is_unpublished(NEW)
+        await clock.advance(CACHE_SECONDS)
     containers = {"type": "array", "items": {"properties": {"name": {}, "image": {}}}}
     spec = {"properties": {"template": {"properties": {"spec": {"properties": {"containers": containers}}}}}}
     what = {"group": NEW.group, "version": NEW.version, "kind": NEW.kind}
     schema = {"properties": {"spec": spec}, "x-kubernetes-group-version-kind": [what]}
     server.document = {"components": {"schemas": {"Rollout": schema}}}
     assert await kinds.pod(NEW) == ("spec", "template", "spec")
-    assert not kinds.unpublished(NEW)
+    assert not kinds.is_unpublished(NEW)

@@ -9,21 +9,21 @@ from quintet.apis.casconfig.injection import wanted
 from quintet.apis.casconfig.types import MOST_LISTED, Reach
 from quintet.apis.jsonpatch import diff
 from quintet.apis.meta import ObjectKey, ObjectMeta, Resource, find_condition
-from quintet.controllers.casconfig.contests import FORGOTTEN, Contests, entries, entry_key
+from quintet.controllers.casconfig.contests import RESET_SECONDS, Contests, entries, entry_key
 from quintet.controllers.casconfig.decide import plan
-from quintet.controllers.casconfig.decide.managers import culprit
-from quintet.controllers.casconfig.decide.plan import Found, Reason, Step, Wish
+from quintet.controllers.casconfig.decide.managers import last_manager
+from quintet.controllers.casconfig.decide.plan import FoundObject, Reason, ResolvedConfig, Step
 from quintet.controllers.casconfig.decide.status import (
     Report,
     as_failed,
     as_rolled_back,
     as_waiting,
-    hindered,
-    planned,
+    blocked_status,
+    planned_change,
     status_of,
 )
 from quintet.controllers.casconfig.survey import reach_of
-from quintet.controllers.casconfig.watches import Place, seen
+from quintet.controllers.casconfig.watches import WatchScope, to_cached_object
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
 POD = ("spec", "template", "spec")
@@ -44,7 +44,7 @@ def a_spec(include=None, **values):
 
 
 def a_wish(**options):
-    return Wish(KEY, a_spec(**options), {}, "quintet-system")
+    return ResolvedConfig(KEY, a_spec(**options), {}, "quintet-system")
 
 
 def a_deployment(namespace="shop", **metadata):
@@ -57,7 +57,7 @@ def a_deployment(namespace="shop", **metadata):
 
 
 def found(obj):
-    return Found(DEPLOYMENTS, POD, obj)
+    return FoundObject(DEPLOYMENTS, POD, obj)
 
 
 def changed(obj, wish):
@@ -75,7 +75,7 @@ def a_config(status=None, generation=1, **options):
 
 
 def test_a_target_is_changed_by_one_patch_that_demands_its_version():
-    step = plan.decided(a_wish(), found(a_deployment()))
+    step = plan.decide_step(a_wish(), found(a_deployment()))
     assert (step.state, step.policies, step.held) == (TargetState.APPLIED, ("all",), False)
     assert step.patch[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
     assert step.paths == ("containers/main/env/A",)
@@ -83,7 +83,7 @@ def test_a_target_is_changed_by_one_patch_that_demands_its_version():
 
 def test_a_target_that_is_as_wanted_needs_no_patch():
     wish = a_wish()
-    step = plan.decided(wish, found(changed(a_deployment(), wish)))
+    step = plan.decide_step(wish, found(changed(a_deployment(), wish)))
     assert (step.state, step.patch, step.held) == (TargetState.APPLIED, (), True)
 
 
@@ -96,43 +96,43 @@ def test_a_target_that_is_as_wanted_needs_no_patch():
     ],
 )
 def test_what_is_no_target_and_holds_nothing_is_left_alone(obj, want):
-    assert plan.decided(a_wish(), found(obj)) is want
+    assert plan.decide_step(a_wish(), found(obj)) is want
 
 
 def test_what_is_no_target_any_more_is_undone():
     obj = changed(a_deployment(), a_wish())
-    step = plan.decided(a_wish(include={"names": ["other"]}), found(obj))
+    step = plan.decide_step(a_wish(include={"names": ["other"]}), found(obj))
     assert (step.state, step.policies, bool(step.patch)) == (TargetState.ROLLED_BACK, (), True)
 
 
 def test_a_target_being_deleted_that_holds_something_is_skipped():
     obj = changed(a_deployment(), a_wish())
     obj["metadata"]["deletionTimestamp"] = "now"
-    step = plan.decided(a_wish(), found(obj))
+    step = plan.decide_step(a_wish(), found(obj))
     assert (step.state, step.reason, step.patch) == (TargetState.SKIPPED, "Terminating", ())
 
 
 def test_what_has_an_owner_is_skipped_only_if_its_kind_was_asked_for():
     owner = [{"kind": "Shop", "name": "s", "controller": True}]
-    step = plan.decided(a_wish(), found(a_deployment(ownerReferences=owner)))
+    step = plan.decide_step(a_wish(), found(a_deployment(ownerReferences=owner)))
     assert (step.state, step.reason) == (TargetState.SKIPPED, "Controlled")
     assert not step.matched
     wide = a_wish(include={"names": ["*"]})
-    assert plan.decided(wide, found(a_deployment(ownerReferences=owner))) is None
+    assert plan.decide_step(wide, found(a_deployment(ownerReferences=owner))) is None
 
 
 def test_a_ledger_that_cannot_be_read_fails_and_says_what_to_do():
     obj = a_deployment(annotations={"casconfig.openebs.io/one": "{}"})
-    step = plan.decided(a_wish(), found(obj))
+    step = plan.decide_step(a_wish(), found(obj))
     assert (step.state, step.reason) == (TargetState.FAILED, Reason.LEDGER_UNREADABLE)
     assert "Put it right, or remove it" in step.message
 
 
 def test_a_reversed_step_gives_back_what_the_config_had_set_before():
     first = changed(a_deployment(), a_wish(envs={"A": "1"}))
-    edited = plan.decided(a_wish(envs={"A": "2", "B": "2"}), found(first))
+    edited = plan.decide_step(a_wish(envs={"A": "2", "B": "2"}), found(first))
     second = changed(first, a_wish(envs={"A": "2", "B": "2"}))
-    back = plan.reversed_step(found(second), KEY, edited.before)
+    back = plan.rollback_step(found(second), KEY, edited.before)
     result = layers.patched(second, KEY, edited.before, POD).object
     assert back.patch
     assert diff(first, result) == []
@@ -140,9 +140,9 @@ def test_a_reversed_step_gives_back_what_the_config_had_set_before():
 
 def test_more_targets_than_allowed_are_an_obstacle():
     spec = msgspec.structs.replace(a_spec(), max_targets=1)
-    step = plan.decided(a_wish(), found(a_deployment()))
-    assert plan.obstacle(spec, [step]) is None
-    reason, message = plan.obstacle(spec, [step, step])
+    step = plan.decide_step(a_wish(), found(a_deployment()))
+    assert plan.blocking_reason(spec, [step]) is None
+    reason, message = plan.blocking_reason(spec, [step, step])
     assert reason is Reason.TOO_MANY
     assert "2 objects match" in message
 
@@ -152,7 +152,7 @@ def taken_back(wish=None):
     wish = wish or a_wish()
     obj = changed(a_deployment(), wish)
     obj["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "theirs"
-    return plan.decided(wish, found(obj))
+    return plan.decide_step(wish, found(obj))
 
 
 def with_rounds(config, step):
@@ -167,7 +167,7 @@ def test_the_third_round_is_not_fought():
     for _ in range(4):
         step = taken_back()
         assert step.retaken == ("containers/main/env/A",)
-        judged = contests.judged(config, step, entries(config).get(entry_key(step)))
+        judged = contests.apply_limit(config, step, entries(config).get(entry_key(step)))
         config = with_rounds(config, judged)
         states.append((judged.state, judged.rounds, bool(judged.patch)))
     assert states == [
@@ -184,10 +184,10 @@ async def test_a_round_long_after_the_last_one_begins_a_new_count():
     contests = Contests(clock)
     rounds = []
     for _ in range(4):
-        step = contests.judged(config, taken_back(), entries(config).get(entry_key(taken_back())))
+        step = contests.apply_limit(config, taken_back(), entries(config).get(entry_key(taken_back())))
         config = with_rounds(config, step)
         rounds.append(step.rounds)
-        await clock.advance(FORGOTTEN + 1)
+        await clock.advance(RESET_SECONDS + 1)
     assert rounds == [1, 1, 1, 1]
 
 
@@ -202,9 +202,9 @@ async def test_a_round_long_after_the_last_one_begins_a_new_count():
 )
 def test_only_what_was_set_again_is_a_round(outcome):
     contests, config = Contests(VirtualClock()), a_config()
-    config = with_rounds(config, contests.judged(config, taken_back(), None))
+    config = with_rounds(config, contests.apply_limit(config, taken_back(), None))
     for _ in range(5):
-        step = contests.judged(config, taken_back(), entries(config)[entry_key(taken_back())])
+        step = contests.apply_limit(config, taken_back(), entries(config)[entry_key(taken_back())])
         assert (step.state, step.rounds, bool(step.patch)) == (TargetState.APPLIED, 2, True)
         config = with_rounds(config, outcome(step))
         assert config.status.targets[0].rounds == 1
@@ -214,21 +214,21 @@ async def test_rounds_that_another_process_counted_are_forgotten_too():
     clock, config = VirtualClock(), a_config()
     first = Contests(clock)
     for _ in range(2):
-        step = first.judged(config, taken_back(), entries(config).get(entry_key(taken_back())))
+        step = first.apply_limit(config, taken_back(), entries(config).get(entry_key(taken_back())))
         config = with_rounds(config, step)
     before, restarted = entries(config)[entry_key(taken_back())], Contests(clock)
-    await clock.advance(FORGOTTEN - 1)
-    assert restarted.judged(config, taken_back(), before).rounds == 3
+    await clock.advance(RESET_SECONDS - 1)
+    assert restarted.apply_limit(config, taken_back(), before).rounds == 3
     restarted = Contests(clock)
-    await clock.advance(FORGOTTEN + 1)
-    assert restarted.judged(config, taken_back(), before).rounds == 1
+    await clock.advance(RESET_SECONDS + 1)
+    assert restarted.apply_limit(config, taken_back(), before).rounds == 1
 
 
 async def test_rounds_that_count_no_more_are_not_kept():
     clock, config = VirtualClock(), a_config()
     contests = Contests(clock)
-    contests.judged(config, taken_back(), None)
-    await clock.advance(FORGOTTEN)
+    contests.apply_limit(config, taken_back(), None)
+    await clock.advance(RESET_SECONDS)
     contests.tidy(config.key)
     assert len(contests) == 1
     await clock.advance(1)
@@ -239,10 +239,10 @@ async def test_rounds_that_count_no_more_are_not_kept():
 def test_an_edit_of_the_config_begins_a_new_count():
     contests, config = Contests(VirtualClock()), a_config()
     for _ in range(2):
-        step = contests.judged(config, taken_back(), entries(config).get(entry_key(taken_back())))
+        step = contests.apply_limit(config, taken_back(), entries(config).get(entry_key(taken_back())))
         config = with_rounds(config, step)
     edited = msgspec.structs.replace(config, metadata=ObjectMeta(name="one", namespace="shop", generation=2))
-    assert contests.judged(edited, taken_back(), entries(edited)[entry_key(taken_back())]).rounds == 1
+    assert contests.apply_limit(edited, taken_back(), entries(edited)[entry_key(taken_back())]).rounds == 1
 
 
 def a_manager(name, time, fields, **more):
@@ -276,7 +276,7 @@ def a_manager(name, time, fields, **more):
 )  # fmt: skip
 def test_the_other_one_is_named(entries_, want):
     obj = {"metadata": {"managedFields": entries_}}
-    assert culprit(obj, ["containers/main/env/A"], POD, "quintet-casconfig") == want
+    assert last_manager(obj, ["containers/main/env/A"], POD, "quintet-casconfig") == want
 
 
 def a_step(number, state=TargetState.APPLIED):
@@ -293,7 +293,7 @@ def test_a_status_lists_what_it_may_and_counts_the_rest_with_trouble_first():
 
 def test_a_hindered_config_keeps_what_is_known_of_its_targets():
     config = with_rounds(a_config(), a_step(1))
-    status = hindered(config, Reason.WAITING, "no source")
+    status = blocked_status(config, Reason.WAITING, "no source")
     assert status.targets == config.status.targets
     assert [(each.type, each.status, each.reason) for each in status.conditions] == [
         ("Ready", "False", "WaitingForSource"),
@@ -303,16 +303,16 @@ def test_a_hindered_config_keeps_what_is_known_of_its_targets():
 
 def test_a_planned_change_shows_lines_and_no_ledger():
     wish, before = a_wish(), a_deployment()
-    change = planned(plan.decided(wish, found(before)), before, changed(before, wish))
+    change = planned_change(plan.decide_step(wish, found(before)), before, changed(before, wish))
     assert change.target == "apps/v1/Deployment shop/web"
     assert change.diff == '+ /spec/template/spec/containers/0/env: [{"name": "A", "value": "1"}]'
 
 
 def test_where_a_config_has_been_is_kept_short():
     account = ObjectKey("shop", "casconfig")
-    places = [Place(account, DEPLOYMENTS, where, True) for where in ("b", "a", "a")]
+    places = [WatchScope(account, DEPLOYMENTS, where, True) for where in ("b", "a", "a")]
     assert reach_of(places) == (Reach("apps/v1/Deployment", ("a", "b")),)
-    assert reach_of([*places, Place(account, DEPLOYMENTS, "", True)]) == (
+    assert reach_of([*places, WatchScope(account, DEPLOYMENTS, "", True)]) == (
         Reach("apps/v1/Deployment", ("*",)),
     )
 
@@ -327,17 +327,17 @@ def test_where_a_config_has_been_is_kept_short():
     ],
 )
 def test_of_an_object_only_what_matters_is_kept(whole, name, want):
-    place = Place(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", whole, name)
+    place = WatchScope(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", whole, name)
     obj = {**a_deployment(managedFields=[{"manager": "x"}]), "status": {"replicas": 1}}
-    kept = seen(place, obj).decoded()
+    kept = to_cached_object(place, obj).decode()
     assert set(kept) - {"apiVersion", "kind", "metadata"} == want
     assert "managedFields" not in kept["metadata"]
     assert kept["metadata"]["resourceVersion"] == "7"
 
 
 def test_a_change_of_status_alone_is_no_change():
-    place = Place(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", True)
-    before = seen(place, {**a_deployment(), "status": {"replicas": 1}})
-    after = seen(place, {**a_deployment(resourceVersion="8"), "status": {"replicas": 2}})
+    place = WatchScope(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", True)
+    before = to_cached_object(place, {**a_deployment(), "status": {"replicas": 1}})
+    after = to_cached_object(place, {**a_deployment(resourceVersion="8"), "status": {"replicas": 2}})
     assert before.body == after.body
     assert (before.version, after.version) == (7, 8)

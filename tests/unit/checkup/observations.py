@@ -6,7 +6,7 @@ import msgspec
 
 from quintet.apis.checkup import Checkup, CheckupSpec, CheckupStatus
 from quintet.apis.meta import ObjectMeta
-from quintet.controllers.checkup.decide.observed import JobState, Pod, job_state
+from quintet.controllers.checkup.decide.observed import CheckupPod, JobState, job_state
 from quintet.controllers.checkup.decide.observed import JobStatus as _JobStatus
 
 START = "2026-01-01T10:00:00Z"
@@ -22,7 +22,7 @@ def a_checkup(
 
 def a_pod(
     phase: str = "Running", *, reason: str = "", message: str = "", conditions: Any = (), **state: Any
-) -> Pod:
+) -> CheckupPod:
     containers = [{"name": "checkup", "state": state}] if state else []
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j-1", "controller": True}
     body = {
@@ -35,19 +35,19 @@ def a_pod(
             "containerStatuses": containers,
         },
     }
-    return msgspec.json.decode(msgspec.json.encode(body), type=Pod)
+    return msgspec.json.decode(msgspec.json.encode(body), type=CheckupPod)
 
 
-def running(at: str = START) -> Pod:
+def running(at: str = START) -> CheckupPod:
     return a_pod(running={"startedAt": at})
 
 
-def terminated(code: int, reason: str = "Error", **pod: Any) -> Pod:
+def terminated(code: int, reason: str = "Error", **pod: Any) -> CheckupPod:
     state = {"exitCode": code, "reason": reason, "startedAt": START}
     return a_pod("Succeeded" if code == 0 else "Failed", terminated=state, **pod)
 
 
-def waiting(reason: str, message: str = "") -> Pod:
+def waiting(reason: str, message: str = "") -> CheckupPod:
     return a_pod("Pending", waiting={"reason": reason, "message": message})
 
 

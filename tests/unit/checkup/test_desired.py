@@ -55,15 +55,15 @@ def test_a_template_is_laid_over_and_cannot_hide_the_pod():
 
 @pytest.mark.parametrize("seconds", [1, 5, 30, 60, 3600, 86400])
 def test_each_deadline_is_the_backstop_of_the_one_before(seconds):
-    limits = timing.Limits()
+    limits = timing.TimeLimits()
     ours = timing.run_deadline(timing.start_deadline(NOW, seconds, limits), seconds, limits)
     assert NOW + timedelta(seconds=timing.pod_deadline(seconds)) > ours
     assert timing.job_deadline(seconds) > timing.pod_deadline(seconds) + max(seconds, limits.start)
 
 
 def test_a_short_timeout_still_leaves_time_to_start():
-    assert timing.start_deadline(NOW, 1, timing.Limits()) == NOW + timedelta(seconds=30)
-    assert timing.start_deadline(NOW, 600, timing.Limits()) == NOW + timedelta(seconds=600)
+    assert timing.start_deadline(NOW, 1, timing.TimeLimits()) == NOW + timedelta(seconds=30)
+    assert timing.start_deadline(NOW, 600, timing.TimeLimits()) == NOW + timedelta(seconds=600)
 
 
 @pytest.mark.parametrize(

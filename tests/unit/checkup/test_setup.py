@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quintet.controllers.checkup.decide.observed import Hindrance
+from quintet.controllers.checkup.decide.observed import ObstacleReason
 from quintet.controllers.checkup.setup import refusal
 from quintet.kube.errors import Forbidden, Invalid, error_for
 
@@ -27,11 +27,13 @@ def refused(code: int, reason: str, *causes: dict[str, str]) -> Forbidden | Inva
 @pytest.mark.parametrize(
     ("error", "want", "lasting"),
     [
-        pytest.param(refused(422, "Invalid", IN_TEMPLATE), Hindrance.INVALID_TEMPLATE, True, id="template"),
-        pytest.param(refused(422, "Invalid", POLICY), Hindrance.SETUP_REFUSED, False, id="policy"),
-        pytest.param(refused(422, "Invalid", REPLACED), Hindrance.SETUP_REFUSED, False, id="replaced"),
-        pytest.param(refused(422, "Invalid"), Hindrance.SETUP_REFUSED, False, id="no cause"),
-        pytest.param(refused(403, "Forbidden"), Hindrance.SETUP_REFUSED, False, id="quota"),
+        pytest.param(
+            refused(422, "Invalid", IN_TEMPLATE), ObstacleReason.INVALID_TEMPLATE, True, id="template"
+        ),
+        pytest.param(refused(422, "Invalid", POLICY), ObstacleReason.SETUP_REFUSED, False, id="policy"),
+        pytest.param(refused(422, "Invalid", REPLACED), ObstacleReason.SETUP_REFUSED, False, id="replaced"),
+        pytest.param(refused(422, "Invalid"), ObstacleReason.SETUP_REFUSED, False, id="no cause"),
+        pytest.param(refused(403, "Forbidden"), ObstacleReason.SETUP_REFUSED, False, id="quota"),
     ],
 )
 def test_only_what_the_template_is_to_blame_for_ends_a_run(error, want, lasting):

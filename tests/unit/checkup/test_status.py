@@ -8,8 +8,8 @@ from quintet.apis.checkup.contract import object_name
 from quintet.apis.checkup.results import Results
 from quintet.apis.meta import find_condition
 from quintet.controllers.checkup.decide import status as said
-from quintet.controllers.checkup.decide.observed import Hindrance, Obstacle
-from quintet.controllers.checkup.decide.verdict import Ending, Reason, invalid
+from quintet.controllers.checkup.decide.observed import Obstacle, ObstacleReason
+from quintet.controllers.checkup.decide.verdict import Ending, Reason, invalid_ending
 from unit.checkup.observations import START, a_checkup
 
 END = "2026-01-01T10:00:12Z"
@@ -17,14 +17,14 @@ PASSED = Ending(Verdict.PASSED, Reason.SUCCEEDED, "The checkup finished successf
 
 
 def over(ending: Ending = PASSED, **changes) -> CheckupStatus:
-    status = said.ended(
-        a_checkup(), said.begun(a_checkup(), START), ending, Results(True, "", {"a": "b"}), None, END
+    status = said.final_status(
+        a_checkup(), said.started_status(a_checkup(), START), ending, Results(True, "", {"a": "b"}), None, END
     )
     return msgspec.structs.replace(status, **changes)
 
 
 def test_a_run_begins_with_names_that_its_uid_and_number_give():
-    first = said.begun(a_checkup(), START)
+    first = said.started_status(a_checkup(), START)
     assert (first.run, first.start_time, first.phase) == (1, START, "Pending")
     assert first.config_map == object_name("echo", "u-1", 1)
     assert first.config_map.startswith("echo-")
@@ -54,15 +54,19 @@ def test_whatever_is_not_passed_is_failed(verdict):
 
 
 def test_while_it_runs_nothing_is_claimed():
-    status = said.running(a_checkup(), said.begun(a_checkup(), START), Results(None, "", {"step": "1"}))
+    status = said.running_status(
+        a_checkup(), said.started_status(a_checkup(), START), Results(None, "", {"step": "1"})
+    )
     assert (status.verdict, status.result_map) == (None, {"step": "1"})
     assert find_condition(status.conditions, "Succeeded").status == "Unknown"
     assert find_condition(status.conditions, "Running").status == "True"
 
 
 def test_what_it_waits_for_is_told():
-    begun = said.begun(a_checkup(), START)
-    status = said.waiting(a_checkup(), begun, Obstacle(Hindrance.IMAGE, "ErrImagePull: no such image"))
+    begun = said.started_status(a_checkup(), START)
+    status = said.waiting_status(
+        a_checkup(), begun, Obstacle(ObstacleReason.IMAGE, "ErrImagePull: no such image")
+    )
     running = find_condition(status.conditions, "Running")
     assert (running.status, running.reason, running.message) == (
         "False",
@@ -70,7 +74,7 @@ def test_what_it_waits_for_is_told():
         "ErrImagePull: no such image",
     )
     assert status.phase == "Pending"
-    assert said.waiting(a_checkup(), said.with_job(begun, "j", "u"), None).phase == "Starting"
+    assert said.waiting_status(a_checkup(), said.with_job(begun, "j", "u"), None).phase == "Starting"
 
 
 def test_a_verdict_stands():
@@ -79,7 +83,7 @@ def test_a_verdict_stands():
 
 
 def test_a_spec_that_was_never_run_can_be_corrected():
-    status = over(invalid("no"), start_time=None, observed_generation=3)
+    status = over(invalid_ending("no"), start_time=None, observed_generation=3)
     assert said.is_over(a_checkup(status))
     assert not said.is_over(a_checkup(msgspec.structs.replace(status, observed_generation=2)))
 
@@ -97,12 +101,12 @@ def test_a_spec_that_was_never_run_can_be_corrected():
     ],
 )
 def test_a_new_value_asks_for_another_run(annotations, seen, want):
-    assert said.wants_rerun(a_checkup(over(observed_rerun=seen), annotations=annotations)) == want
+    assert said.is_rerun_requested(a_checkup(over(observed_rerun=seen), annotations=annotations)) == want
 
 
 def test_the_run_before_becomes_history_and_ten_are_kept():
     old = over(run=12, history=tuple(Run(n, Verdict.PASSED) for n in range(11, 1, -1)))
-    status = said.begun(a_checkup(old, annotations={"kiagnose.io/rerun": "x"}), END)
+    status = said.started_status(a_checkup(old, annotations={"kiagnose.io/rerun": "x"}), END)
     assert (status.run, status.observed_rerun) == (13, "x")
     assert [run.run for run in status.history] == [12, 11, 10, 9, 8, 7, 6, 5, 4, 3]
     assert (status.history[0].verdict, status.history[0].start_time) == ("Passed", START)

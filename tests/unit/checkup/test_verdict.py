@@ -4,7 +4,7 @@ import pytest
 
 from quintet.apis.checkup.results import Results, parse
 from quintet.controllers.checkup.decide import verdict
-from quintet.controllers.checkup.decide.observed import Hindrance, Obstacle, obstacle
+from quintet.controllers.checkup.decide.observed import Obstacle, ObstacleReason, obstacle
 from unit.checkup.observations import a_job, a_pod, running, terminated, waiting
 
 GOOD = parse({"status.succeeded": "true"})
@@ -43,31 +43,34 @@ DISRUPTION = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionB
     ],
 )  # fmt: skip
 def test_a_job_that_has_ended(job, pod, results, want):
-    found = verdict.of_job(job, pod, results)
+    found = verdict.ending_of_job(job, pod, results)
     assert (found.verdict, found.reason) == want
     assert found.message
 
 
 def test_success_is_said_in_the_words_of_the_design():
-    assert verdict.of_job(COMPLETE, None, GOOD).message == "The checkup finished successfully"
+    assert verdict.ending_of_job(COMPLETE, None, GOOD).message == "The checkup finished successfully"
 
 
 def test_a_checkups_own_reason_is_its_message():
-    found = verdict.of_job(FAILED, terminated(2), BAD)
+    found = verdict.ending_of_job(FAILED, terminated(2), BAD)
     assert (found.message, found.failure_reason) == ("check: slow", "check: slow")
 
 
 def test_the_exit_code_is_told():
-    assert "exit code 137 (OOMKilled)" in verdict.of_job(FAILED, terminated(137, "OOMKilled"), NONE).message
+    assert (
+        "exit code 137 (OOMKilled)"
+        in verdict.ending_of_job(FAILED, terminated(137, "OOMKilled"), NONE).message
+    )
 
 
 def test_time_that_ran_out_on_a_node_that_is_gone_is_the_clusters_fault():
     lost = a_pod(reason="NodeLost", running={"startedAt": "2026-01-01T10:00:00Z"})
-    assert verdict.of_deadline(lost, None, 5, Results()).verdict == "InfraError"
+    assert verdict.ending_at_deadline(lost, None, 5, Results()).verdict == "InfraError"
 
 
 def test_time_that_ran_out_while_it_ran_is_a_timeout():
-    found = verdict.of_deadline(running(), None, 5, Results())
+    found = verdict.ending_at_deadline(running(), None, 5, Results())
     assert found.verdict == "TimedOut"
     assert "it ran for more than 5 s" in found.message
 
@@ -76,20 +79,20 @@ def test_time_that_ran_out_while_it_ran_is_a_timeout():
     ("pod", "waits_for", "want"),
     [
         (None, None, "PodNotCreated"),
-        (None, Obstacle(Hindrance.NO_POD, "exceeded quota"), "PodNotCreated"),
-        (None, Obstacle(Hindrance.NO_SERVICE_ACCOUNT, "not there"), "ServiceAccountMissing"),
+        (None, Obstacle(ObstacleReason.NO_POD, "exceeded quota"), "PodNotCreated"),
+        (None, Obstacle(ObstacleReason.NO_SERVICE_ACCOUNT, "not there"), "ServiceAccountMissing"),
         (a_pod("Pending"), None, "ContainerNotStarted"),
         (waiting("ErrImagePull"), obstacle(waiting("ErrImagePull")), "ImagePullFailed"),
     ],
 )
 def test_time_that_ran_out_before_it_ran_is_the_clusters_fault(pod, waits_for, want):
-    found = verdict.of_deadline(pod, waits_for, 5, Results())
+    found = verdict.ending_at_deadline(pod, waits_for, 5, Results())
     assert (found.verdict, found.reason) == ("InfraError", want)
 
 
-@pytest.mark.parametrize("reason", Hindrance)
+@pytest.mark.parametrize("reason", ObstacleReason)
 def test_every_hindrance_has_a_next_step(reason):
-    found = verdict.of_obstacle(Obstacle(reason, "what there is"))
+    found = verdict.ending_of_obstacle(Obstacle(reason, "what there is"))
     assert found.message.startswith("what there is; next: ")
 
 

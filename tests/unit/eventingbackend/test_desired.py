@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quintet.apis.eventingbackend import EventingBackend
-from quintet.controllers.eventingbackend import watching
+from quintet.controllers.eventingbackend import caches
 from quintet.controllers.eventingbackend.decide import desired, server
 from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
@@ -142,7 +142,7 @@ def test_servers_of_a_cluster_know_each_other_and_one_alone_knows_nobody():
 def test_how_many_servers_there_are_to_be_is_read_back_whatever_they_were_scaled_to(count):
     body = server.stateful_set(BUS, a_config(streamReplicas=count), "nats:1", size="1Gi")
     body["spec"]["replicas"] = 2
-    assert watching.rollout_of(msgspec.convert(body, watching.WorkloadView)).servers == count
+    assert caches.workload_state(msgspec.convert(body, caches.WorkloadView)).servers == count
 
 
 def test_only_pods_of_the_backend_and_the_operator_come_near_the_server():

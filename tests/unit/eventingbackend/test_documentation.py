@@ -13,7 +13,7 @@ from quintet.apis.eventingbackend import CATALOG, FaultType
 from quintet.apis.eventingbackend.discovery import Asked, respond
 from quintet.apis.eventingbackend.readiness import INVALID_CONFIG, REASONS
 from quintet.cli.main import quintet
-from quintet.controllers.eventingbackend.decide.findings import Reason
+from quintet.controllers.eventingbackend.decide.probe_result import Reason
 from quintet.controllers.eventingbackend.drivers.secrets import ROLE
 from quintet.eventing.discovery import ASKING, READING
 from quintet.manifests.catalog import catalog_page

@@ -3,12 +3,12 @@
 import pytest
 
 from quintet.apis.eventingbackend import CATALOG
-from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
 from quintet.controllers.eventingbackend.drivers import DRIVERS
+from quintet.controllers.eventingbackend.drivers.addresses import resolve_addresses
 from quintet.controllers.eventingbackend.drivers.beb import BebDriver
-from quintet.controllers.eventingbackend.drivers.nats import finding_of
-from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
-from quintet.controllers.eventingbackend.moves import Place, place_of
+from quintet.controllers.eventingbackend.drivers.nats import result_of_error
+from quintet.controllers.eventingbackend.migration import StreamLocation, location_of
 from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings, encoded
 from quintet.nats import errors
 from unit.eventingbackend.samples import a_backend, a_config
@@ -26,7 +26,7 @@ def _all(kind: type[errors.NatsError]) -> list[type[errors.NatsError]]:
 @pytest.mark.parametrize("kind", _all(errors.NatsError), ids=lambda kind: kind.__name__)
 def test_every_error_of_the_client_has_a_meaning_and_no_text_of_the_server(kind):
     error = kind.__new__(kind, "banner of a stranger")
-    found = finding_of(error, "nats.example:4222")
+    found = result_of_error(error, "nats.example:4222")
     assert not found.ready
     assert found.message.startswith("nats.example:4222: ")
     assert "banner" not in found.message
@@ -42,7 +42,7 @@ def test_stages_are_told_apart():
         errors.ProtocolError,
         errors.JetStreamUnavailable,
     )
-    reasons = {finding_of(kind("x"), "p").reason for kind in kinds}
+    reasons = {result_of_error(kind("x"), "p").reason for kind in kinds}
     assert len(reasons) == len(kinds)
 
 
@@ -54,8 +54,8 @@ def test_an_event_mesh_needs_publishers_and_no_dispatchers():
 
 
 async def test_a_name_without_an_address_is_a_finding():
-    found = await addresses_of("name.invalid", 4222, None)
-    assert isinstance(found, Finding)
+    found = await resolve_addresses("name.invalid", 4222, None)
+    assert isinstance(found, ProbeResult)
     assert found.reason is Reason.UNRESOLVED
 
 
@@ -70,16 +70,16 @@ def test_where_dispatchers_work_is_read_back_from_what_they_were_told():
         deliver_policy="new",
         dead_letter_subject="d",
     )
-    found = place_of(encoded(told), "login", own_url="nats://h:1")
-    assert found == Place("nats://h:1", "s", ("p", "e"), "login", own=True)
-    assert not found.same_stream(Place("nats://h:1", "t"))
-    assert found.same_stream(Place("nats://h:1", "s"))
-    assert not found.same(Place("nats://h:1", "s"))
-    assert found.same(Place("nats://h:1", "s", ("p", "e")))
+    found = location_of(encoded(told), "login", own_url="nats://h:1")
+    assert found == StreamLocation("nats://h:1", "s", ("p", "e"), "login", own=True)
+    assert not found.same_stream(StreamLocation("nats://h:1", "t"))
+    assert found.same_stream(StreamLocation("nats://h:1", "s"))
+    assert not found.same(StreamLocation("nats://h:1", "s"))
+    assert found.same(StreamLocation("nats://h:1", "s", ("p", "e")))
     publishes = PublisherSettings(namespace="n", backend="b", event_type_prefix="e", nats=nats)
-    found_too = place_of(encoded(publishes), "login", own_url="nats://h:1", kind=PublisherSettings)
+    found_too = location_of(encoded(publishes), "login", own_url="nats://h:1", kind=PublisherSettings)
     assert found_too == found
     beb = PublisherSettings(namespace="n", backend="b", event_type_prefix="e")
-    assert place_of(encoded(beb), "", own_url="", kind=PublisherSettings) is None
-    assert place_of("", "", own_url="") is None
-    assert place_of("{}", "", own_url="") is None
+    assert location_of(encoded(beb), "", own_url="", kind=PublisherSettings) is None
+    assert location_of("", "", own_url="") is None
+    assert location_of("{}", "", own_url="") is None

@@ -18,17 +18,17 @@ def test_a_good_spec_is_wanted():
 def test_with_mistakes_what_served_before_is_asked_for():
     found = plan.plan_of(a_backend(maxMessages="x", in_use=a_config(maxMessages=7)))
     assert found.wanted is None
-    assert found.asked.integer("maxMessages") == 7
+    assert found.candidate.integer("maxMessages") == 7
 
 
 def test_without_a_past_mistakes_leave_nothing_to_ask_for():
-    assert plan.plan_of(a_backend(maxMessages="x")).asked is None
+    assert plan.plan_of(a_backend(maxMessages="x")).candidate is None
 
 
 def test_a_type_that_is_not_known_is_a_mistake_and_no_crash():
     found = plan.plan_of(a_backend(type="kafka", in_use=a_config()))
     assert [fault.config for fault in found.faults] == ["type"]
-    assert found.asked is not None
+    assert found.candidate is not None
 
 
 @pytest.mark.parametrize(
@@ -62,20 +62,20 @@ def test_the_oldest_backend_keeps_a_stream_and_others_may_share_it_as_it_is():
     elder, younger = claimant("a", 1, maxMessages=1), claimant("b", 2, maxMessages=2)
     same = claimant("c", 3, maxMessages=1)
     everybody = [same, younger, elder]
-    assert plan.elder_rival(elder, everybody) is None
-    assert plan.elder_rival(younger, everybody) is elder
-    assert plan.elder_rival(same, everybody) is None
+    assert plan.find_older_owner(elder, everybody) is None
+    assert plan.find_older_owner(younger, everybody) is elder
+    assert plan.find_older_owner(same, everybody) is None
 
 
 def test_of_two_that_were_made_in_one_second_one_is_older():
     one, other = claimant("a", 1, maxMessages=1), claimant("b", 1, maxMessages=2)
-    assert plan.elder_rival(one, [one, other]) is None
-    assert plan.elder_rival(other, [one, other]) is one
+    assert plan.find_older_owner(one, [one, other]) is None
+    assert plan.find_older_owner(other, [one, other]) is one
 
 
 def test_one_that_the_server_never_let_in_claims_nothing():
     squatter = claimant("a", 1, proven=False, maxMessages=1)
-    assert plan.elder_rival(claimant("b", 2, maxMessages=2), [squatter]) is None
+    assert plan.find_older_owner(claimant("b", 2, maxMessages=2), [squatter]) is None
 
 
 def test_one_that_is_being_deleted_claims_nothing():
@@ -83,7 +83,7 @@ def test_one_that_is_being_deleted_claims_nothing():
     going = a_backend(
         "a", created="2025-01-01T00:00:00Z", deleting=True, in_use=in_use, url=URL, maxMessages=1
     )
-    assert plan.elder_rival(claimant("b", 2, maxMessages=2), [going]) is None
+    assert plan.find_older_owner(claimant("b", 2, maxMessages=2), [going]) is None
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_those_who_do_not_get_into_each_others_way_are_no_rivals(other):
     younger = a_backend(
         "b", uid="b", created="2026-02-01T00:00:00Z", **{"url": URL, "maxMessages": 1, **other}
     )
-    assert plan.elder_rival(younger, [elder, younger]) is None
+    assert plan.find_older_owner(younger, [elder, younger]) is None
 
 
 def test_a_server_of_ones_own_is_claimed_by_nobody_else():

@@ -4,12 +4,12 @@ import pytest
 
 from quintet.apis.meta import Condition
 from quintet.controllers.eventingbackend.decide import status
-from quintet.controllers.eventingbackend.decide.status import Rollout, WorkloadCondition, WorkloadStatus
+from quintet.controllers.eventingbackend.decide.status import WorkloadCondition, WorkloadState, WorkloadStatus
 from unit.eventingbackend.samples import a_backend
 
 
 def a_rollout(*, generation=2, wanted=2, observed=2, replicas=2, updated=2, available=2, conditions=()):
-    return Rollout(
+    return WorkloadState(
         generation=generation,
         wanted=wanted,
         status=WorkloadStatus(

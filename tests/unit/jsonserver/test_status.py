@@ -10,13 +10,13 @@ from quintet.clock import timestamp
 from quintet.controllers.jsonserver.decide.desired import config_hash
 from quintet.controllers.jsonserver.decide.status import (
     DeploymentStatus,
-    Problem,
     Reason,
     Rollout,
+    SyncProblem,
     Verification,
+    needs_verification,
     status_of,
-    verify_again,
-    wants_verification,
+    verification_delay,
 )
 
 NOWHERE = Rollout()
@@ -48,7 +48,7 @@ def test_a_synced_server_says_so_in_the_words_of_its_design():
 
 
 def test_a_problem_is_an_error_and_leaves_the_known_data_known():
-    status, conditions = said(NOWHERE, Problem(Reason.INVALID_CONFIG, "what", "where"))
+    status, conditions = said(NOWHERE, SyncProblem(Reason.INVALID_CONFIG, "what", "where"))
     assert (status.state, status.message) == ("Error", "Error: what")
     assert status.config_hash == ""
     assert conditions["Synced"].status == "False"
@@ -107,11 +107,11 @@ def _verified(generation: int, status: str = "True") -> JsonServerStatus:
         pytest.param(a_server(status=_verified(5, "False")), None, DONE, True, id="was not the same"),
         pytest.param(a_server(), None, HALF, False, id="not rolled out"),
         pytest.param(a_server(0), None, Rollout(1, DeploymentStatus(1)), False, id="no pods"),
-        pytest.param(a_server(), Problem(Reason.APPLY_FAILED, "x"), DONE, False, id="not synced"),
+        pytest.param(a_server(), SyncProblem(Reason.APPLY_FAILED, "x"), DONE, False, id="not synced"),
     ],
 )
 def test_data_is_read_back_once_after_each_rollout(server, problem, rollout, want):
-    assert wants_verification(server, problem, rollout) is want
+    assert needs_verification(server, problem, rollout) is want
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_data_is_read_back_once_after_each_rollout(server, problem, rollout, wan
 def test_the_data_is_read_back_again_soon_after_a_rollout_and_seldom_later(ready, since, want):
     now = datetime(2026, 1, 1, tzinfo=UTC)
     condition = Condition("Ready", ready, "r", last_transition_time=timestamp(now - timedelta(seconds=since)))
-    assert verify_again(a_server(status=JsonServerStatus(conditions=(condition,))), now) == want
+    assert verification_delay(a_server(status=JsonServerStatus(conditions=(condition,))), now) == want

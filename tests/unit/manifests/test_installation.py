@@ -5,7 +5,7 @@ import pytest
 
 from quintet.apis.suite import QuintetSpec
 from quintet.components import COMPONENTS
-from quintet.controllers.suite.decide.parts import BY_KIND, MANAGED_BY, OPERATOR, key_of
+from quintet.controllers.suite.decide.installation import BY_KIND, MANAGED_BY, OPERATOR, key_of
 from quintet.manifests.installation import KIAGNOSE, QUINTET, installer, objects
 from quintet.manifests.manager import manager
 from quintet.manifests.operator import a_quintet, operator, operator_rules

@@ -9,8 +9,8 @@ from kit.kinds.statefulcluster_pods import NEW, NOW, a_claim, a_pod, leaving, se
 from kit.kinds.statefulclusters import a_cluster
 from quintet.apis.statefulcluster import Claim, ClaimState, StatefulCluster, StatefulClusterStatus
 from quintet.controllers.statefulcluster.decide import claims
-from quintet.controllers.statefulcluster.decide.observe import observe, scaled, wanted
-from quintet.controllers.statefulcluster.decide.observed import Observed, written
+from quintet.controllers.statefulcluster.decide.observe import desired_state, observe, resolve_amount
+from quintet.controllers.statefulcluster.decide.observed import Observed, format_timestamp
 
 LABELS = {"app": "web"}
 
@@ -84,19 +84,19 @@ def test_pods_are_in_the_order_of_their_age():
 )
 def test_claims_that_any_pod_mounts_are_never_given_to_another(pod):
     known = (a_claim("z", cluster="web"),)
-    assert claims.to_adopt(look(known=known)) == "z"
-    assert claims.to_adopt(look(pod, known=known)) == ""
+    assert claims.group_to_adopt(look(known=known)) == "z"
+    assert claims.group_to_adopt(look(pod, known=known)) == ""
 
 
 def test_a_group_that_the_ledger_has_in_use_was_let_go_just_now():
     def line(name: str, state: ClaimState, seconds: float) -> Claim:
-        return Claim(f"data-web-{name}", state, since=written(NOW - seconds))
+        return Claim(f"data-web-{name}", state, since=format_timestamp(NOW - seconds))
 
     ledger = (line("old", ClaimState.FREE, 900), line("used", ClaimState.IN_USE, 5000))
     known = tuple(a_claim(name, cluster="web", created=NOW - 9999) for name in ("old", "used", "unheard"))
     observed = look(cluster=a_web(StatefulClusterStatus(claims=ledger)), known=known)
     assert observed.freed == {"old": NOW - 900, "used": NOW, "unheard": NOW - 9999}
-    assert claims.to_adopt(observed) == "used"
+    assert claims.group_to_adopt(observed) == "used"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_group_that_the_ledger_has_in_use_was_let_go_just_now():
     ],
 )
 def test_max_unavailable_is_a_number_or_a_share_rounded_up_and_never_none(amount, replicas, want):
-    assert scaled(amount, replicas) == want
+    assert resolve_amount(amount, replicas) == want
 
 
 def test_the_spec_in_the_terms_of_the_plan():
@@ -122,7 +122,7 @@ def test_the_spec_in_the_terms_of_the_plan():
         updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2, "maxUnavailable": "50%"}},
         persistentVolumeClaimRetentionPolicy={"whenScaled": "Delete", "whenDeleted": "Retain"},
     )  # fmt: skip
-    asked = wanted(cluster)
+    asked = desired_state(cluster)
     assert (asked.replicas, asked.parallel, asked.on_delete, asked.min_ready) == (4, True, False, 3.0)
     assert (asked.partition, asked.max_unavailable, asked.grace) == (2, 2, 30.0)
     assert (asked.templates, asked.sizes) == (("data", "log"), {"data": "1Mi", "log": "1Mi"})

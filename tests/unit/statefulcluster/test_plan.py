@@ -9,8 +9,13 @@ from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import Draw, Setback
 from quintet.controllers.statefulcluster.decide import plan as strategy
 from quintet.controllers.statefulcluster.decide.actions import Act, Action, records_after
-from quintet.controllers.statefulcluster.decide.health import MOST_SETBACKS
-from quintet.controllers.statefulcluster.decide.observed import Observed, Refusal, Wanted, written
+from quintet.controllers.statefulcluster.decide.health import MAX_SETBACKS
+from quintet.controllers.statefulcluster.decide.observed import (
+    DesiredState,
+    ExpansionRefusal,
+    Observed,
+    format_timestamp,
+)
 from quintet.controllers.statefulcluster.decide.plan import CHECKS, plan, revision_for
 
 
@@ -19,7 +24,7 @@ def outcome(action: Action) -> tuple[Act, str, str]:
 
 
 A, B, C = a_pod("a", created=NOW - 300), a_pod("b", created=NOW - 200), a_pod("c", created=NOW - 100)
-GIVEN_UP = (Setback(NEW, MOST_SETBACKS, written(NOW - 5000)),)
+GIVEN_UP = (Setback(NEW, MAX_SETBACKS, format_timestamp(NOW - 5000)),)
 
 ROWS = {
     "nothing differs: nothing is done": (seen(A, B, C), Act.NOTHING, "", "AsWanted"),
@@ -85,18 +90,18 @@ ROWS = {
         seen(A, B, not_ready("c", 1, crash="crashes", started=False, created=NOW - 3)),
         Act.WAIT, "web-c", "NotAvailable"),
     "unhealthy again: the next replacement waits": (
-        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, written(NOW - 5)),)),
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, format_timestamp(NOW - 5)),)),
         Act.WAIT, "web-c", "BackOff"),
     "unhealthy again, long after: it is replaced": (
-        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, written(NOW - 25)),)),
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, format_timestamp(NOW - 25)),)),
         Act.REPLACE, "web-c", "Unhealthy"),
     "unhealthy too often: the evidence is kept": (
         seen(A, B, not_ready("c", 99), setbacks=GIVEN_UP), Act.WAIT, "web-c", "GaveUp"),
     "unhealthy too often, and the template was corrected: it heals": (
-        seen(A, B, not_ready("c", 99, revision=OLD), setbacks=(Setback(OLD, 9, written(NOW)),)),
+        seen(A, B, not_ready("c", 99, revision=OLD), setbacks=(Setback(OLD, 9, format_timestamp(NOW)),)),
         Act.UPDATE, "web-c", "Superseded"),
     "setbacks of another template do not count": (
-        seen(A, B, not_ready("c", 99), setbacks=(Setback(OLD, 9, written(NOW)),)),
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(OLD, 9, format_timestamp(NOW)),)),
         Act.REPLACE, "web-c", "Unhealthy"),
     "too few: one is drawn": (seen(A, B), Act.CREATE, "", "TooFew"),
     "too few, with free claims: they are taken": (seen(A, B, free=("f",)), Act.CREATE, "f", "TooFew"),
@@ -174,10 +179,10 @@ ROWS = {
         Act.EXPAND_CLAIM, "data-web-a", "TemplateGrew"),
     "the claim template grew and the server refused: not again so soon": (
         seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}},
-             refused={"data-web-a": Refusal("no", NOW + 1)}), Act.NOTHING, "", "AsWanted"),
+             refused={"data-web-a": ExpansionRefusal("no", NOW + 1)}), Act.NOTHING, "", "AsWanted"),
     "the claim template grew and the server refused: later it is tried again": (
         seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}},
-             refused={"data-web-a": Refusal("no", NOW)}), Act.EXPAND_CLAIM, "data-web-a", "TemplateGrew"),
+             refused={"data-web-a": ExpansionRefusal("no", NOW)}), Act.EXPAND_CLAIM, "data-web-a", "TemplateGrew"),
     "the same size in other words is no growth": (
         seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "1024Mi"}}),
         Act.NOTHING, "", "AsWanted"),
@@ -193,8 +198,8 @@ def test_the_strategy(row):
 def test_the_strategy_is_the_tuple():
     """The order is the documentation: whoever changes it reads docs/statefulcluster.md first."""
     assert [check.__name__ for check in CHECKS] == [
-        "orphaned", "owned_claims", "growing_claims", "retired_claims", "too_many", "broken_claims",
-        "superseded", "unhealthy", "outdated", "drawn", "leaving", "pending", "starting", "too_few",
+        "adopt_orphan", "set_claim_owner", "expand_claim", "delete_retired_claim", "scale_down", "repair_claims",
+        "replace_superseded", "replace_unhealthy", "update_outdated", "create_drawn", "wait_for_leaving", "wait_for_pending", "wait_for_starting", "scale_up",
     ]  # fmt: skip
 
 
@@ -229,7 +234,7 @@ def test_the_freshest_free_claims_are_taken():
 def test_complete_claims_are_taken_before_incomplete_ones():
     full = [a_claim("full"), a_claim("full", key=ObjectKey("shop", "log-web-full"), template="log")]
     observed = seen(A, B, claims=[a_claim("half"), *full], freed={"half": NOW, "full": NOW - 99})
-    observed = dataclasses.replace(observed, wanted=Wanted(replicas=3, templates=("data", "log")))
+    observed = dataclasses.replace(observed, wanted=DesiredState(replicas=3, templates=("data", "log")))
     assert plan(observed).group == "full"
 
 
@@ -274,12 +279,12 @@ class TestRecords:
         assert self.records(seen(A, B, draws=draws)).draws == draws
 
     def test_a_removal_for_health_is_held_against_the_revision(self):
-        observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 1, written(NOW - 60)),))
-        assert self.records(observed).setbacks == (Setback(NEW, 2, written(NOW)),)
+        observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 1, format_timestamp(NOW - 60)),))
+        assert self.records(observed).setbacks == (Setback(NEW, 2, format_timestamp(NOW)),)
 
     def test_setbacks_are_forgiven_after_ten_good_minutes(self):
         def after(seconds):
-            return self.records(seen(A, B, C, setbacks=(Setback(NEW, 2, written(NOW - seconds)),)))
+            return self.records(seen(A, B, C, setbacks=(Setback(NEW, 2, format_timestamp(NOW - seconds)),)))
 
         assert after(599).setbacks
         assert after(601).setbacks == ()
@@ -307,7 +312,10 @@ class TestRecords:
 )
 def test_a_claim_that_was_refused_brings_the_cluster_back(pod, setbacks):
     small, larger = [a_claim("a", requested="1Gi")], {"sizes": {"data": "2Gi"}}
-    refused = {"data-web-a": Refusal("no", NOW + 200), "data-web-gone": Refusal("no", NOW + 1)}
+    refused = {
+        "data-web-a": ExpansionRefusal("no", NOW + 200),
+        "data-web-gone": ExpansionRefusal("no", NOW + 1),
+    }
     observed = seen(pod, replicas=1, claims=small, want=larger, refused=refused, setbacks=setbacks)
     assert plan(observed).after == pytest.approx(200.1)
     grown = dataclasses.replace(observed, claims=(a_claim("a", requested="2Gi"),))

@@ -14,8 +14,14 @@ from msgspec.structs import replace
 from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import Draw, Setback
 from quintet.controllers.statefulcluster.decide.actions import Act, Action, records_after
-from quintet.controllers.statefulcluster.decide.health import ailment
-from quintet.controllers.statefulcluster.decide.observed import Claim, Observed, Pod, Wanted, written
+from quintet.controllers.statefulcluster.decide.health import unhealthy_reason
+from quintet.controllers.statefulcluster.decide.observed import (
+    Claim,
+    DesiredState,
+    Observed,
+    Pod,
+    format_timestamp,
+)
 from quintet.controllers.statefulcluster.decide.plan import outdated_pods, plan, revision_for
 
 START = 1_900_000_000.0
@@ -55,7 +61,7 @@ class World:
             assert pod is not None
             assert not pod.leaving, f"asked to leave twice\n{self}"
             count = len(self.now.active) + len(self.now.open_draws)
-            well = pod.ready and not ailment(self.now, pod)
+            well = pod.ready and not unhealthy_reason(self.now, pod)
             surplus, outdated = count > wanted.replicas, pod in outdated_pods(self.now)
             assert not well or surplus or outdated, f"a healthy pod that is wanted was removed\n{self}"
         if action.act is Act.UPDATE and pod is not None and self.now.is_available(pod):
@@ -209,7 +215,7 @@ def worlds(draw) -> World:
     groups = [*names, *free, *(each.group for each in drawn if each.group)]
     claims = [claim for group in dict.fromkeys(groups) for claim in draw(claims_of(group, templates))]
     current = draw(st.sampled_from([OLD, NEW]))
-    wanted = Wanted(
+    wanted = DesiredState(
         replicas=draw(st.integers(0, 5)),
         parallel=draw(st.booleans()),
         partition=draw(st.sampled_from([0, 0, 0, 2])),
@@ -221,7 +227,7 @@ def worlds(draw) -> World:
         delete_with_cluster=draw(st.booleans()),
         sizes=dict.fromkeys(templates, "1Gi"),
     )
-    setbacks = draw(st.sampled_from([(), (Setback(NEW, 2, written(START - 5)),)]))
+    setbacks = draw(st.sampled_from([(), (Setback(NEW, 2, format_timestamp(START - 5)),)]))
     observed = Observed(
         now=START, wanted=wanted, update_revision=NEW, current_revision=current, uid="me",
         pods=tuple(existing[: len(existing) - orphan_count]),

@@ -17,9 +17,9 @@ from quintet.apis.statefulcluster import (
     StatefulClusterStatus,
 )
 from quintet.controllers.statefulcluster.decide.actions import records_after
-from quintet.controllers.statefulcluster.decide.observed import Refusal, written
+from quintet.controllers.statefulcluster.decide.observed import ExpansionRefusal, format_timestamp
 from quintet.controllers.statefulcluster.decide.plan import plan
-from quintet.controllers.statefulcluster.decide.status import Notes, Trouble, status_of
+from quintet.controllers.statefulcluster.decide.status import ActionFailure, Notes, status_of
 
 A, B, C = a_pod("a", created=NOW - 300), a_pod("b", created=NOW - 200), a_pod("c", created=NOW - 100)
 
@@ -99,7 +99,7 @@ def test_the_current_revision_stays_until_the_update_is_complete():
 
 
 def test_degraded_says_what_to_do():
-    status = said(seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, written(NOW)),)))
+    status = said(seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_timestamp(NOW)),)))
     degraded = find_condition(status.conditions, "Degraded")
     assert degraded is not None
     assert (degraded.status, degraded.reason) == ("True", "GaveUp")
@@ -115,14 +115,16 @@ def test_a_stuck_pod_blocks_and_the_step_that_unblocks_is_named():
 
 
 def test_a_budget_in_the_way_is_blocked_and_not_degraded():
-    status = said(seen(A, B, C, replicas=2), trouble=Trouble("DisruptionBudget", "keep-three", blocked=True))
+    status = said(
+        seen(A, B, C, replicas=2), trouble=ActionFailure("DisruptionBudget", "keep-three", blocked=True)
+    )
     assert verdicts(status)["Blocked"] == ("True", "DisruptionBudget")
     assert verdicts(status)["Degraded"] == ("False", "AsExpected")
     assert verdicts(status)["Progressing"] == ("False", "DisruptionBudget")
 
 
 def test_a_refusal_is_degraded():
-    status = said(seen(A, B), trouble=Trouble("Refused", "no"))
+    status = said(seen(A, B), trouble=ActionFailure("Refused", "no"))
     assert verdicts(status)["Degraded"] == ("True", "Refused")
 
 
@@ -153,17 +155,17 @@ def test_the_ledger(row):
 
 
 def test_the_ledger_remembers_the_last_replica_and_since_when():
-    known = Claim("data-web-z", ClaimState.FREE, replica="web-z", since=written(NOW - 500))
+    known = Claim("data-web-z", ClaimState.FREE, replica="web-z", since=format_timestamp(NOW - 500))
     (line,) = said(seen(claims=[a_claim("z")], replicas=0), a_web((known,))).claims
-    assert (line.replica, line.since) == ("web-z", written(NOW - 500))
+    assert (line.replica, line.since) == ("web-z", format_timestamp(NOW - 500))
     used = msgspec.structs.replace(known, state=ClaimState.IN_USE)
     (line,) = said(seen(claims=[a_claim("z")], replicas=0), a_web((used,))).claims
-    assert (line.replica, line.since) == ("web-z", written(NOW))
+    assert (line.replica, line.since) == ("web-z", format_timestamp(NOW))
 
 
 def test_the_ledger_says_why_a_claim_cannot_grow():
     observed = seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}},
-                    refused={"data-web-a": Refusal("the class does not allow it", NOW + 1)})  # fmt: skip
+                    refused={"data-web-a": ExpansionRefusal("the class does not allow it", NOW + 1)})  # fmt: skip
     (line,) = said(observed).claims
     assert line.next_step == "cannot grow to 2Gi: the class does not allow it"
     grown = dataclasses.replace(observed, claims=(a_claim("a", requested="2Gi"),))
@@ -181,7 +183,7 @@ def test_the_ledger_says_that_retired_claims_go():
 
 
 def test_the_same_look_is_said_in_the_same_words():
-    observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, written(NOW)),))
+    observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_timestamp(NOW)),))
     later = dataclasses.replace(observed, now=NOW + 60)
     assert said(observed).plan == said(later).plan
     assert said(observed).conditions == said(later).conditions

@@ -16,13 +16,13 @@ from quintet.apis.subscription import (
     judge,
 )
 from quintet.controllers.subscription.decide.status import (
-    Found,
+    DeliveryProblem,
+    Observation,
     Reason,
-    Trouble,
     age,
-    backend_trouble,
-    deleting,
-    invalid,
+    backend_problem,
+    deleting_status,
+    invalid_spec,
     status_of,
 )
 
@@ -49,7 +49,7 @@ def a_backend(type_="nats", *, ready=True, observed=1, conditions=()):
 
 
 def test_one_that_delivers_is_ready_and_says_by_what():
-    status = status_of(a_subscription(), Found(a_backend(), "c0ffee"))
+    status = status_of(a_subscription(), Observation(a_backend(), "c0ffee"))
     assert status.ready is True
     assert status.observed_generation == 3
     assert status.types == CLEAN
@@ -62,7 +62,9 @@ def test_one_that_delivers_is_ready_and_says_by_what():
 
 
 def test_the_clean_types_are_shown_also_when_nothing_works():
-    status = status_of(a_subscription(), Found(trouble=Trouble(Reason.BACKEND_NOT_FOUND, "there is none")))
+    status = status_of(
+        a_subscription(), Observation(trouble=DeliveryProblem(Reason.BACKEND_NOT_FOUND, "there is none"))
+    )
     assert status.ready is False
     assert status.types == CLEAN
 
@@ -70,7 +72,7 @@ def test_the_clean_types_are_shown_also_when_nothing_works():
 def test_a_mistake_is_said_in_the_words_of_the_webhooks():
     broken = a_subscription(sink="ftp://x")
     errors = judge(msgspec.to_builtins(broken))
-    condition = status_of(broken, invalid(errors)).conditions[0]
+    condition = status_of(broken, invalid_spec(errors)).conditions[0]
     assert (condition.status, condition.reason) == ("False", "InvalidSpec")
     assert "must have URL scheme 'http' or 'https'" in condition.message
 
@@ -78,47 +80,47 @@ def test_a_mistake_is_said_in_the_words_of_the_webhooks():
 def test_a_mistake_does_not_make_us_forget_where_the_consumer_is():
     in_use = BackendInUse("main", "nats", (Consumer("order.paid.v1", "c0ffee"),))
     known = msgspec.structs.replace(a_subscription(sink=""), status=SubscriptionStatus(backend=in_use))
-    assert status_of(known, invalid(())).backend == in_use
+    assert status_of(known, invalid_spec(())).backend == in_use
 
 
 def test_the_consumer_stays_named_while_its_server_is_away():
     in_use = BackendInUse("main", "nats", (Consumer("order.paid.v1", "c0ffee"),))
     known = msgspec.structs.replace(a_subscription(), status=SubscriptionStatus(backend=in_use))
-    found = Found(a_backend(), "", Trouble(Reason.BACKEND_NOT_READY, "away"))
+    found = Observation(a_backend(), "", DeliveryProblem(Reason.BACKEND_NOT_READY, "away"))
     assert status_of(known, found).backend == in_use
 
 
 def test_a_backend_that_is_ready_is_no_trouble():
-    assert backend_trouble(a_backend()) is None
+    assert backend_problem(a_backend()) is None
 
 
 def test_readiness_of_an_old_generation_does_not_count():
-    trouble = backend_trouble(a_backend(observed=0))
+    trouble = backend_problem(a_backend(observed=0))
     assert trouble is not None
     assert trouble.reason is Reason.BACKEND_NOT_READY
 
 
 def test_the_reason_of_the_backend_is_passed_on():
     known = (Condition("Ready", "False", "BackendNotReady", "Backend Ready: no answer from nats:4222"),)
-    trouble = backend_trouble(a_backend(ready=False, conditions=known))
+    trouble = backend_problem(a_backend(ready=False, conditions=known))
     assert trouble is not None
     assert "no answer from nats:4222" in trouble.message
 
 
 def test_with_event_mesh_the_delivery_is_set_up_elsewhere():
-    trouble = backend_trouble(a_backend("beb"))
+    trouble = backend_problem(a_backend("beb"))
     assert trouble is not None
     assert trouble.reason == "DeliveryByEventMesh"
 
 
 def test_one_that_cannot_go_yet_says_what_it_waits_for():
-    condition = deleting(a_subscription(), "EventingBackend 'main' has no connection").conditions[0]
+    condition = deleting_status(a_subscription(), "EventingBackend 'main' has no connection").conditions[0]
     assert (condition.status, condition.reason) == ("False", "ConsumerNotRemoved")
     assert "'main' has no connection" in condition.message
 
 
 def test_a_very_long_message_still_fits():
-    found = Found(trouble=Trouble(Reason.INVALID_SPEC, "x" * 100_000))
+    found = Observation(trouble=DeliveryProblem(Reason.INVALID_SPEC, "x" * 100_000))
     assert len(status_of(a_subscription(), found).conditions[0].message) == 4096
 
 

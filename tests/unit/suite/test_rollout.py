@@ -4,7 +4,7 @@ import pytest
 
 from quintet.apis.meta import Condition, ObjectMeta
 from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
-from quintet.controllers.suite.decide.parts import Part
+from quintet.controllers.suite.decide.installation import Part
 from quintet.controllers.suite.decide.rollout import DeploymentStatus, Rollout, fallbacks
 
 EXCEEDED = Condition("Progressing", "False", "ProgressDeadlineExceeded")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quintet.controllers.suite.decide.schemas import incompatible
+from quintet.controllers.suite.decide.schemas import incompatible_changes
 
 KEEPS = "x-kubernetes-preserve-unknown-fields"
 RULES = "x-kubernetes-validations"
@@ -40,7 +40,7 @@ def array(items=None, **more):
 
 def changes(old, new):
     root = lambda schema: {"type": "object", "properties": {"spec": schema}}  # noqa: E731
-    return list(incompatible(root(old), root(new), ""))
+    return list(incompatible_changes(root(old), root(new), ""))
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,12 @@ def test_a_looser_schema_is_safe(old, new):
 
 def test_the_name_of_an_object_is_a_field_like_any_other():
     bounded = {"metadata": {"type": "object", "properties": {"name": text(maxLength=52)}}}
-    found = list(incompatible(obj(), obj(**bounded), "schema"))
+    found = list(incompatible_changes(obj(), obj(**bounded), "schema"))
     assert found == ["schema.metadata.name: maxLength is tightened from nothing to 52"]
-    assert list(incompatible(obj(**bounded), obj(), "schema")) == []
+    assert list(incompatible_changes(obj(**bounded), obj(), "schema")) == []
 
 
 def test_what_every_object_has_need_not_be_named():
     named = obj(apiVersion=text(), kind=text(), metadata={"type": "object"})
-    assert list(incompatible(named, obj(), "")) == []
-    assert list(incompatible(obj(), named, "")) == []
+    assert list(incompatible_changes(named, obj(), "")) == []
+    assert list(incompatible_changes(obj(), named, "")) == []

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kit.manifests.structural_schemas import KEEPS, apply_defaults, is_valid, prune
-from quintet.controllers.suite.decide.schemas import incompatible
+from quintet.controllers.suite.decide.schemas import incompatible_changes
 
 NAMES = ["a", "b", "c"]
 WORDS = st.text(alphabet="ab", max_size=4)
@@ -182,7 +182,7 @@ def less_bounded(draw, schema):
 def findings(old, new):
     """Of schemas of a spec."""
     root = lambda schema: {"type": "object", "properties": {"spec": schema}}  # noqa: E731
-    return list(incompatible(root(old), root(new), ""))
+    return list(incompatible_changes(root(old), root(new), ""))
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])

@@ -4,9 +4,9 @@ import pytest
 
 from quintet.apis.meta import ObjectMeta
 from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
-from quintet.controllers.suite.decide.parts import Installation
+from quintet.controllers.suite.decide.installation import Installation
 from quintet.controllers.suite.decide.rollout import Rollout
-from quintet.controllers.suite.decide.status import Problem, Reason, Seen, status_of, version_of
+from quintet.controllers.suite.decide.status import InstallationState, Problem, Reason, status_of, version_of
 from unit.suite.test_rollout import a_part, a_rollout
 
 PART = "quintet-checkup"
@@ -25,7 +25,7 @@ def conditions(status):
 
 
 def test_all_is_well():
-    status = said(Seen({PART: a_rollout()}))
+    status = said(InstallationState({PART: a_rollout()}))
     assert conditions(status) == {
         "Available": ("True", "AllControllersServe"),
         "Progressing": ("False", "Settled"),
@@ -37,7 +37,8 @@ def test_all_is_well():
 
 def test_a_controller_that_is_rolled_out_serves_while_it_progresses():
     status = said(
-        Seen({PART: a_rollout(available=1)}), before=(ComponentStatus(name="checkup", image="q:1"),)
+        InstallationState({PART: a_rollout(available=1)}),
+        before=(ComponentStatus(name="checkup", image="q:1"),),
     )
     assert conditions(status)["Available"][0] == "True"
     assert conditions(status)["Progressing"] == ("True", "RollingOut")
@@ -48,13 +49,13 @@ def test_a_controller_that_is_rolled_out_serves_while_it_progresses():
 
 
 def test_a_controller_that_has_not_started_does_not_serve():
-    status = said(Seen())
+    status = said(InstallationState())
     assert conditions(status)["Available"] == ("False", "ControllersNotServing")
     assert status.components[0].message == "not started yet"
 
 
 def test_a_controller_whose_webhooks_nobody_asks_yet_does_not_serve():
-    status = said(Seen({PART: a_rollout()}, unregistered=frozenset({PART})))
+    status = said(InstallationState({PART: a_rollout()}, unregistered=frozenset({PART})))
     assert conditions(status)["Available"] == ("False", "ControllersNotServing")
     assert conditions(status)["Progressing"] == ("True", "WaitingForWebhooks")
     (component,) = status.components
@@ -62,14 +63,16 @@ def test_a_controller_whose_webhooks_nobody_asks_yet_does_not_serve():
 
 
 def test_a_controller_of_the_old_version_waits_for_its_turn():
-    status = said(Seen({PART: a_rollout("q:1")}))
+    status = said(InstallationState({PART: a_rollout("q:1")}))
     assert status.components[0].message == "waits for its turn to run q:2"
     assert conditions(status)["Progressing"] == ("True", "RollingOut")
     assert status.ready == "0/1"
 
 
 def test_going_back_is_told_with_both_images():
-    seen = Seen({PART: a_rollout("q:1")}, fallbacks={"checkup": "q:1"}, wanted={"checkup": "q:2"})
+    seen = InstallationState(
+        {PART: a_rollout("q:1")}, fallbacks={"checkup": "q:1"}, wanted={"checkup": "q:2"}
+    )
     status = said(seen, part=a_part("q:1"))
     assert conditions(status)["Degraded"] == ("True", "WentBack")
     assert conditions(status)["Available"][0] == "True"
@@ -79,7 +82,7 @@ def test_going_back_is_told_with_both_images():
 
 
 def test_a_first_installation_that_does_not_come_up_has_nothing_to_go_back_to():
-    status = said(Seen({PART: a_rollout(available=0, updated=1, failed=True)}))
+    status = said(InstallationState({PART: a_rollout(available=0, updated=1, failed=True)}))
     assert conditions(status)["Degraded"] == ("True", "NotComingUp")
     assert conditions(status)["Progressing"][0] == "False"
     assert f"look at the pods of {PART}" in status.components[0].message
@@ -88,8 +91,11 @@ def test_a_first_installation_that_does_not_come_up_has_nothing_to_go_back_to():
 @pytest.mark.parametrize(
     ("seen", "want"),
     [
-        (Seen({PART: a_rollout()}, waiting=("checkups.kiagnose.io",)), ("True", "WaitingForDefinitions")),
-        (Seen({PART: a_rollout()}, removing=("Deployment x/y",)), ("True", "Removing")),
+        (
+            InstallationState({PART: a_rollout()}, waiting=("checkups.kiagnose.io",)),
+            ("True", "WaitingForDefinitions"),
+        ),
+        (InstallationState({PART: a_rollout()}, removing=("Deployment x/y",)), ("True", "Removing")),
     ],
 )
 def test_what_is_waited_for_is_progress(seen, want):
@@ -98,7 +104,7 @@ def test_what_is_waited_for_is_progress(seen, want):
 
 def test_a_problem_is_no_progress_and_says_what_it_is():
     problem = Problem(Reason.UNSAFE_DEFINITION, "the definition is not changed")
-    status = said(Seen({PART: a_rollout("q:1")}, problems=(problem,)))
+    status = said(InstallationState({PART: a_rollout("q:1")}, problems=(problem,)))
     assert conditions(status)["Progressing"][0] == "False"
     assert conditions(status)["Degraded"] == ("True", "UnsafeDefinition")
     assert status.conditions[2].message == "the definition is not changed"
@@ -106,11 +112,11 @@ def test_a_problem_is_no_progress_and_says_what_it_is():
 
 def test_a_long_list_of_problems_is_cut():
     problems = tuple(Problem(Reason.APPLY_FAILED, "x" * 400) for _ in range(9))
-    assert len(said(Seen({PART: Rollout()}, problems=problems)).conditions[2].message) == 1001
+    assert len(said(InstallationState({PART: Rollout()}, problems=problems)).conditions[2].message) == 1001
 
 
 def test_a_controller_that_this_version_does_not_have_is_named():
-    status = said(Seen({PART: a_rollout()}), unknown=("casconfig",))
+    status = said(InstallationState({PART: a_rollout()}), unknown=("casconfig",))
     assert status.ready == "1/2"
     assert conditions(status)["Degraded"] == ("True", "UnknownController")
     assert status.components[1].message == "this installation has no such controller"

@@ -15,7 +15,7 @@ from quintet.apis.suite import CONTROLLERS, QUINTETS
 from quintet.cli import suite
 from quintet.cli.installing import NAMESPACES, Installing, Lost
 from quintet.clock import SystemClock
-from quintet.controllers.suite.decide.parts import CRDS, DEPLOYMENTS
+from quintet.controllers.suite.decide.installation import CRDS, DEPLOYMENTS
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound

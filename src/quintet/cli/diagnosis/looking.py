@@ -21,7 +21,7 @@ from quintet.cli.explain import explain
 from quintet.cli.installing import MANAGER, NAMESPACES, resource_of
 from quintet.clock import Clock
 from quintet.components import COMPONENTS, Component
-from quintet.controllers.suite.decide.parts import BY_KIND, CRDS, DEPLOYMENTS, OWNED, WEBHOOKS, key_of
+from quintet.controllers.suite.decide.installation import BY_KIND, CRDS, DEPLOYMENTS, OWNED, WEBHOOKS, key_of
 from quintet.kube.client import APPLY, PODS, Client
 from quintet.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from quintet.manifests.crd import definition

@@ -16,7 +16,7 @@ from quintet.cli.kinds import known
 from quintet.cli.states import has_state
 from quintet.cli.support.archive import Gathered, Missing, in_order
 from quintet.cli.tree import PLAIN, drawn
-from quintet.controllers.suite.decide.parts import CRDS, DEPLOYMENTS, WEBHOOKS
+from quintet.controllers.suite.decide.installation import CRDS, DEPLOYMENTS, WEBHOOKS
 from quintet.kube.client import PODS, Client
 from quintet.kube.discovery import catalogue
 from quintet.kube.errors import ApiError, KubeError, NotFound

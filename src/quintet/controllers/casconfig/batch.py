@@ -17,10 +17,10 @@ from quintet.apis.casconfig import TargetState
 from quintet.apis.casconfig.ledger import has_ledger
 from quintet.apis.casconfig.types import Reach
 from quintet.controllers.casconfig.decide import plan
-from quintet.controllers.casconfig.decide.plan import Found, Step, Target, Wish
+from quintet.controllers.casconfig.decide.plan import FoundObject, ResolvedConfig, Step, Target
 from quintet.controllers.casconfig.decide.status import as_failed, as_rolled_back, as_waiting
 from quintet.controllers.casconfig.survey import reach_of
-from quintet.controllers.casconfig.transaction import Failure, Hands, Outcome, Task
+from quintet.controllers.casconfig.writer import Failure, Outcome, TargetWriter, Task
 
 Mark = Callable[[tuple[Reach, ...], bool], Awaitable[None]]
 """Writes down where changes are about to be made, and whether more than one."""
@@ -41,8 +41,10 @@ class Result:
 class Batch:
     """The changes of one config, and what it takes to carry them out."""
 
-    def __init__(self, hands: Hands, wish: Wish, tasks: Iterable[Task], *, inherited: bool) -> None:
-        self._hands = hands
+    def __init__(
+        self, hands: TargetWriter, wish: ResolvedConfig, tasks: Iterable[Task], *, inherited: bool
+    ) -> None:
+        self._writer = hands
         self._wish = wish
         self._tasks = {task.step.target: task for task in tasks}
         self._inherited = inherited
@@ -75,7 +77,7 @@ class Batch:
         changes = self.changes
         if changes or self.undos:
             await mark(self.reach, len(changes) > 1)
-        outcome = await self._hands.carry_out(changes, self._again, first=failing)
+        outcome = await self._writer.apply_all(changes, self._again, first=failing)
         self._drop(outcome.gone)
         if outcome.failures:
             await self._roll_back(outcome)
@@ -85,13 +87,13 @@ class Batch:
         await self._undo(self.undos)
         return self.result
 
-    def _again(self, found: Found) -> Step | None:
-        return plan.decided(self._wish, found)
+    def _again(self, found: FoundObject) -> Step | None:
+        return plan.decide_step(self._wish, found)
 
-    def _undoing(self, found: Found) -> Step | None:
+    def _undoing(self, found: FoundObject) -> Step | None:
         if not has_ledger(found.object, self._wish.config):
             return None
-        return plan.undoing(found, self._wish.config)
+        return plan.undo_step(found, self._wish.config)
 
     async def _roll_back(self, outcome: Outcome) -> None:
         first = outcome.failures[0]
@@ -109,10 +111,10 @@ class Batch:
         before = {task.step.target: task.step.before for task in outcome.taken}
         back = [self._reversal(task) for task in reversed(outcome.taken)]
 
-        def again(found: Found) -> Step | None:
-            return plan.reversed_step(found, self._wish.config, before[found.resource, found.key])
+        def again(found: FoundObject) -> Step | None:
+            return plan.rollback_step(found, self._wish.config, before[found.resource, found.key])
 
-        undone = await self._hands.each([task for task in back if task is not None], again)
+        undone = await self._writer.each([task for task in back if task is not None], again)
         for task in outcome.taken:
             self.result.steps[task.step.target] = as_rolled_back(
                 task.step, f"taken back, because {first.task.step} failed"
@@ -120,20 +122,20 @@ class Batch:
         self._after_undo(undone)
 
     def _reversal(self, task: Task) -> Task | None:
-        found = self._hands.found(task)
+        found = self._writer.found(task)
         if found is None:
             return None
-        step = plan.reversed_step(found, self._wish.config, task.step.before)
+        step = plan.rollback_step(found, self._wish.config, task.step.before)
         return Task(task.place, task.pod, step)
 
     async def _undo_all(self) -> None:
         """Take back everything of the config, wherever it is."""
         tasks = []
         for task in self._tasks.values():
-            found = self._hands.found(task)
+            found = self._writer.found(task)
             if found is not None and (step := self._undoing(found)) is not None:
                 tasks.append(Task(task.place, task.pod, step))
-        undone = await self._hands.each(tasks, self._undoing)
+        undone = await self._writer.each(tasks, self._undoing)
         for task in undone.taken:
             if task.step.target not in self.result.failing:
                 step = self._tasks[task.step.target].step
@@ -150,7 +152,7 @@ class Batch:
 
     async def _undo(self, tasks: list[Task]) -> None:
         """Objects that are no targets any more: each for itself."""
-        undone = await self._hands.each(tasks, self._undoing)
+        undone = await self._writer.each(tasks, self._undoing)
         self._drop(undone.gone)
         for task in undone.taken:
             self._stands(task.step)

@@ -10,9 +10,9 @@ from quintet.apis.casconfig import CASConfig, Target, TargetState
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
 from quintet.controllers.casconfig.decide import plan
-from quintet.controllers.casconfig.decide.plan import ROUNDS, Step, kind_text
+from quintet.controllers.casconfig.decide.plan import MAX_ROUNDS, Step, kind_name
 
-FORGOTTEN = 600.0
+RESET_SECONDS = 600.0
 
 
 class Contests:
@@ -30,26 +30,26 @@ class Contests:
     def tidy(self, config: ObjectKey) -> None:
         """Forget rounds that count no more; targets that are gone have no others in the end."""
         now, last = self._clock.monotonic(), self._last.get(config, {})
-        for target in [target for target, at in last.items() if now - at > FORGOTTEN]:
+        for target in [target for target, at in last.items() if now - at > RESET_SECONDS]:
             del last[target]
 
     def __len__(self) -> int:
         return sum(map(len, self._last.values()))
 
-    def judged(self, config: CASConfig, step: Step, before: Target | None) -> Step:
+    def apply_limit(self, config: CASConfig, step: Step, before: Target | None) -> Step:
         """The step with the rounds there were; `CONTESTED`, and not to be taken, if these are too many."""
         rounds = before.rounds if before is not None and _current(config) else 0
         if not step.retaken:
             return step if step.rounds == rounds else replace(step, rounds=rounds)
         if before is not None and before.state is TargetState.CONTESTED and _current(config):
-            return replace(plan.contested(step, rounds), message=before.message)
+            return replace(plan.contested_step(step, rounds), message=before.message)
         now, last = self._clock.monotonic(), self._last.setdefault(config.key, {})
         # A round that another process counted was before this one started.
-        if now - last.get(step.target, self._started) > FORGOTTEN:
+        if now - last.get(step.target, self._started) > RESET_SECONDS:
             rounds = 0
         last[step.target] = now
         rounds += 1
-        return plan.contested(step, rounds) if rounds >= ROUNDS else replace(step, rounds=rounds)
+        return plan.contested_step(step, rounds) if rounds >= MAX_ROUNDS else replace(step, rounds=rounds)
 
 
 def entries(config: CASConfig) -> dict[tuple[str, str, str], Target]:
@@ -59,7 +59,7 @@ def entries(config: CASConfig) -> dict[tuple[str, str, str], Target]:
 
 def entry_key(step: Step) -> tuple[str, str, str]:
     """Where `entries` has a step's target."""
-    return kind_text(step.resource), step.key.namespace, step.key.name
+    return kind_name(step.resource), step.key.namespace, step.key.name
 
 
 def _current(config: CASConfig) -> bool:

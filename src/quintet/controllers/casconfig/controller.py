@@ -23,27 +23,27 @@ from quintet.apis.casconfig.ledger import has_ledger
 from quintet.apis.casconfig.types import MOST_PLANNED, Reach
 from quintet.apis.casconfig.validation import spec_errors
 from quintet.apis.meta import Object, ObjectKey, Resource, find_condition
-from quintet.controllers.casconfig.announce import Announcer
 from quintet.controllers.casconfig.batch import Batch
 from quintet.controllers.casconfig.batch import Result as Done
 from quintet.controllers.casconfig.contests import Contests, entries, entry_key
 from quintet.controllers.casconfig.decide import plan
-from quintet.controllers.casconfig.decide.managers import culprit
-from quintet.controllers.casconfig.decide.plan import Found, Reason, Step, Target, Wish
+from quintet.controllers.casconfig.decide.managers import last_manager
+from quintet.controllers.casconfig.decide.plan import FoundObject, Reason, ResolvedConfig, Step, Target
 from quintet.controllers.casconfig.decide.status import (
     Report,
     as_failed,
     as_rolled_back,
-    hindered,
-    planned,
+    blocked_status,
+    planned_change,
     status_of,
 )
-from quintet.controllers.casconfig.failures import Failures
+from quintet.controllers.casconfig.decision_cache import DecisionCache
+from quintet.controllers.casconfig.events import EventReporter
+from quintet.controllers.casconfig.failures import FailureHistory
 from quintet.controllers.casconfig.kinds import Kinds
-from quintet.controllers.casconfig.settled import Settled
-from quintet.controllers.casconfig.survey import Problem, Survey, Surveyor, reach_of
-from quintet.controllers.casconfig.transaction import Failure, Hands, Task
+from quintet.controllers.casconfig.survey import Survey, Surveyor, SurveyProblem, reach_of
 from quintet.controllers.casconfig.watches import Watches
+from quintet.controllers.casconfig.writer import Failure, TargetWriter, Task
 from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import KubeError, NotFound
 from quintet.runtime import conditions, finalizers
@@ -72,16 +72,18 @@ class _Preview:
 class CASConfigController:
     """Reconciles CASConfigs."""
 
-    def __init__(self, builder: Builder[CASConfig], surveyor: Surveyor, hands: Hands, operator: str) -> None:
+    def __init__(
+        self, builder: Builder[CASConfig], surveyor: Surveyor, hands: TargetWriter, operator: str
+    ) -> None:
         self._builder = builder
         self._surveyor = surveyor
-        self._hands = hands
+        self._writer = hands
         self._operator = operator
         self._contests = Contests(builder.clock)
-        self._announcer = Announcer(builder.events)
-        self._failures = Failures()
+        self._events = EventReporter(builder.events)
+        self._failures = FailureHistory()
         self._previews: dict[ObjectKey, _Preview] = {}
-        self._settled = Settled()
+        self._settled = DecisionCache()
         self._looking: dict[ObjectKey, float] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -98,32 +100,32 @@ class CASConfigController:
             return Result.done()
         # The webhooks refuse such a spec, but nobody may gain anything by coming past them.
         if errors := spec_errors(config.spec):
-            await self._write(config, hindered(config, Reason.INVALID, "; ".join(map(str, errors))))
+            await self._write(config, blocked_status(config, Reason.INVALID, "; ".join(map(str, errors))))
             return Result.done()
         survey = await self._surveyor.look(config)
         if survey.problem is not None:
             problem = survey.problem
             if problem.reason is Reason.LOOKING:
                 return _later(problem)  # no news: what was known before still stands
-            await self._write(config, hindered(config, problem.reason, problem.message))
+            await self._write(config, blocked_status(config, problem.reason, problem.message))
             return _later(problem)
         if survey.sources.waiting:
             text = "; ".join(each.message for each in survey.sources.waiting)
-            await self._write(config, hindered(config, Reason.WAITING, f"nothing is changed: {text}"))
+            await self._write(config, blocked_status(config, Reason.WAITING, f"nothing is changed: {text}"))
             return Result.done()
         result = await self._work(config, survey)
-        return Result(survey.look_again) if result.delay is None else result
+        return Result(survey.retry_after) if result.delay is None else result
 
     async def _work(self, config: CASConfig, survey: Survey) -> Result:
-        wish = Wish(config.key, config.spec, survey.sources.values, self._operator)
+        wish = ResolvedConfig(config.key, config.spec, survey.sources.values, self._operator)
         tasks = await self._decided(config, wish, survey)
-        if (found := plan.obstacle(config.spec, [task.step for task in tasks])) is not None:
-            await self._write(config, hindered(config, *found))
+        if (found := plan.blocking_reason(config.spec, [task.step for task in tasks])) is not None:
+            await self._write(config, blocked_status(config, *found))
             return Result.done()
         if config.spec.mode is Mode.PREVIEW:
             return await self._preview(config, wish, tasks, survey)
         self._previews.pop(config.key, None)
-        batch = Batch(self._hands, wish, tasks, inherited=config.status.unfinished)
+        batch = Batch(self._writer, wish, tasks, inherited=config.status.unfinished)
         noted = config
 
         async def mark(reach: tuple[Reach, ...], several: bool) -> None:
@@ -134,13 +136,13 @@ class CASConfigController:
         done = await batch.run(mark, failing)
         after = self._next(config, done)
         await self._write(noted, self._status(config, tasks, done, survey))
-        self._announcer.targets(config, done)
+        self._events.targets(config, done)
         return after
 
-    async def _decided(self, config: CASConfig, wish: Wish, survey: Survey) -> list[Task]:
+    async def _decided(self, config: CASConfig, wish: ResolvedConfig, survey: Survey) -> list[Task]:
         """Every object that the config has something to do with, and what is to be done to it."""
         known, tasks = entries(config), dict[Target, Task]()
-        settled, looked_at = self._settled.fitting(config, wish), set[Target]()
+        settled, looked_at = self._settled.decisions_for(config, wish), set[Target]()
         for count, (place, seen) in enumerate(survey.objects(), 1):
             if count % _AT_A_TIME == 0:
                 await self._builder.clock.sleep(0)
@@ -152,7 +154,7 @@ class CASConfigController:
             if step is None:
                 continue
             before = known.get(entry_key(step))
-            step = self._contests.judged(config, step, before)
+            step = self._contests.apply_limit(config, step, before)
             again = before is not None and before.state is TargetState.CONTESTED
             tasks[step.target] = await self._named(Task(place, pod, step), again)
         settled.keep(looked_at)
@@ -165,25 +167,27 @@ class CASConfigController:
         if step.state is not TargetState.CONTESTED or known:
             return task
         try:
-            live = await self._hands.live(task)
+            live = await self._writer.live(task)
         except KubeError:
             return task
-        name = culprit(live, step.retaken, task.pod, self._builder.client.field_manager)
-        return replace(task, step=plan.contested(step, step.rounds, name))
+        name = last_manager(live, step.retaken, task.pod, self._builder.client.field_manager)
+        return replace(task, step=plan.contested_step(step, step.rounds, name))
 
-    async def _preview(self, config: CASConfig, wish: Wish, tasks: list[Task], survey: Survey) -> Result:
+    async def _preview(
+        self, config: CASConfig, wish: ResolvedConfig, tasks: list[Task], survey: Survey
+    ) -> Result:
         """Say what would be changed; what was changed before is taken back first."""
         held = [
-            Task(task.place, task.pod, plan.undoing(found, config.key))
+            Task(task.place, task.pod, plan.undo_step(found, config.key))
             for task in tasks
-            if task.step.held and (found := self._hands.found(task)) is not None
+            if task.step.held and (found := self._writer.found(task)) is not None
         ]
         if held:
-            batch = Batch(self._hands, wish, held, inherited=False)
+            batch = Batch(self._writer, wish, held, inherited=False)
             done = await batch.run(lambda reach, several: self._nothing(), frozenset())
-            self._announcer.targets(config, done)
+            self._events.targets(config, done)
             if done.failure:
-                await self._write(config, hindered(config, Reason.UNDO_FAILED, done.failure))
+                await self._write(config, blocked_status(config, Reason.UNDO_FAILED, done.failure))
                 return self._next(config, done)
             return Result.after(0)
         changes = [task for task in tasks if task.step.patch]
@@ -194,11 +198,11 @@ class CASConfigController:
             failing = frozenset(each.target for each in report.steps if each.state is TargetState.FAILED)
             wait = self._retry(config, report.failure, failing)
             known = self._previews[config.key] = _Preview(signature, report, now + wait)
-        report = replace(known.report, reach=tuple(survey.out_of_sight))
+        report = replace(known.report, reach=tuple(survey.unserved))
         await self._write(config, status_of(config, report))
         return Result.after(known.until - now) if known.report.failure else Result.done()
 
-    async def _tried(self, wish: Wish, tasks: list[Task], changes: list[Task]) -> Report:
+    async def _tried(self, wish: ResolvedConfig, tasks: list[Task], changes: list[Task]) -> Report:
         """What the server says to the changes."""
         steps = {
             task.step.target: replace(task.step, state=TargetState.PLANNED)
@@ -208,11 +212,11 @@ class CASConfigController:
         }
         shown = []
         for task in changes[:MOST_PLANNED]:
-            tried = await self._hands.tried(task, lambda found: plan.decided(wish, found))
+            tried = await self._writer.dry_run(task, lambda found: plan.decide_step(wish, found))
             if isinstance(tried, Failure):
                 steps[task.step.target] = as_failed(task.step, tried.reason, tried.message)
             elif tried is not None:
-                shown.append(planned(task.step, *tried))
+                shown.append(planned_change(task.step, *tried))
         failed = next((step for step in steps.values() if step.state is TargetState.FAILED), None)
         failure = f"{failed}: {failed.reason}: {failed.message}" if failed is not None else ""
         return Report(tuple(steps.values()), failure=failure, preview=True, plan=tuple(shown))
@@ -223,32 +227,32 @@ class CASConfigController:
     async def _delete(self, config: CASConfig) -> Result:
         if FINALIZER not in config.metadata.finalizers:
             return Result.done()
-        survey = await self._surveyor.look_back(config)
+        survey = await self._surveyor.survey_reach(config)
         if survey.problem is not None:
             looking = survey.problem.reason is Reason.LOOKING
             if (not looking or self._looks_in_vain(config.key)) and await self._namespace_ends(config):
                 return await self._release(config)
             if looking:
-                return Result.after(survey.problem.look_again or _UNDO_AGAIN)
+                return Result.after(survey.problem.retry_after or _UNDO_AGAIN)
             text = f"before this config goes, its changes are undone: {survey.problem.message}"
-            await self._write(config, hindered(config, Reason.UNDOING, text))
+            await self._write(config, blocked_status(config, Reason.UNDOING, text))
             return Result.after(_UNDO_AGAIN)
         self._looking.pop(config.key, None)
         tasks = []
         for place, seen in survey.objects():
-            found = Found(place.resource, survey.pods.get(place.resource), seen.decoded())
+            found = FoundObject(place.resource, survey.pods.get(place.resource), seen.decode())
             if has_ledger(found.object, config.key) and not seen.deleting:
-                tasks.append(Task(place, found.pod, plan.undoing(found, config.key)))
-        wish = Wish(config.key, config.spec, {}, self._operator)
-        batch = Batch(self._hands, wish, tasks, inherited=False)
+                tasks.append(Task(place, found.pod, plan.undo_step(found, config.key)))
+        wish = ResolvedConfig(config.key, config.spec, {}, self._operator)
+        batch = Batch(self._writer, wish, tasks, inherited=False)
         done = await batch.run(lambda reach, several: self._nothing(), frozenset())
-        self._announcer.targets(config, done)
+        self._events.targets(config, done)
         if not done.failure:
             return await self._release(config)
         if await self._namespace_ends(config):
             return await self._release(config)
         text = f"before this config goes, its changes are undone: {done.failure}"
-        await self._write(config, hindered(config, Reason.UNDO_FAILED, text))
+        await self._write(config, blocked_status(config, Reason.UNDO_FAILED, text))
         return self._next(config, done)
 
     def _looks_in_vain(self, key: ObjectKey) -> bool:
@@ -289,7 +293,7 @@ class CASConfigController:
             reach = _united(config.status.reach, reach_of(places[target] for target in steps))
         else:
             reach = reach_of(places[target] for target, step in steps.items() if step.paths)
-            reach = _united(survey.out_of_sight, reach)
+            reach = _united(survey.unserved, reach)
         report = Report(
             _carried(config, steps.values()),
             failure=done.failure,
@@ -304,7 +308,7 @@ class CASConfigController:
         merged = conditions.merged(config.status.conditions, wanted.conditions, generation, now)
         status = msgspec.structs.replace(wanted, conditions=merged)
         if await self._builder.status.write(config, config.status, status):
-            self._announcer.config(config, status)
+            self._events.config(config, status)
 
     def _next(self, config: CASConfig, done: Done) -> Result:
         wait = self._retry(config, done.failure, done.failing)
@@ -327,8 +331,8 @@ class CASConfigController:
         self._looking.pop(key, None)
 
 
-def _later(problem: Problem) -> Result:
-    return Result.done() if problem.look_again is None else Result.after(problem.look_again)
+def _later(problem: SurveyProblem) -> Result:
+    return Result.done() if problem.retry_after is None else Result.after(problem.retry_after)
 
 
 def _failing(config: CASConfig, tasks: Iterable[Task]) -> frozenset[Target]:
@@ -373,7 +377,7 @@ def build(manager: Manager, *, operator: str = "", workers: int = 8) -> CASConfi
     watches = Watches(builder.client, manager.clock, builder.queue)
     manager.add_background(watches.run)
     surveyor = Surveyor(Kinds(builder.client, manager.clock), watches, operator)
-    hands = Hands(builder.client, watches, manager.clock)
+    hands = TargetWriter(builder.client, watches, manager.clock)
     controller = CASConfigController(builder, surveyor, hands, operator)
     builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
     return controller

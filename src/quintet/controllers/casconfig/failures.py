@@ -20,7 +20,7 @@ class _Failure:
     targets: frozenset[Target]
 
 
-class Failures:
+class FailureHistory:
     """The last failure of each config that has one."""
 
     def __init__(self) -> None:

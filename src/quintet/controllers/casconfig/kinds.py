@@ -15,10 +15,10 @@ from quintet.kube import discovery
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 
-REMEMBERED = 600.0
-LOOK_AGAIN = 10.0
-PUBLISHED_WITHIN = 30.0
-GONE_AFTER = 30.0
+CACHE_SECONDS = 600.0
+RETRY_SECONDS = 10.0
+PUBLISH_SECONDS = 30.0
+ABSENT_SECONDS = 30.0
 
 
 class NotPublishedError(Exception):
@@ -39,37 +39,37 @@ class Kinds:
 
     async def resolve(self, text: str) -> Resolution:
         """The resource that a kind means, or why there is none."""
-        found = resolved(text, await self._current(REMEMBERED))
-        return found if found.resource is not None else resolved(text, await self._current(LOOK_AGAIN))
+        found = resolved(text, await self._current(CACHE_SECONDS))
+        return found if found.resource is not None else resolved(text, await self._current(RETRY_SECONDS))
 
     async def noted(self, text: str) -> Resource | None:
         """The resource of a kind that was written down before; None if it is not served now."""
-        return noted(text, await self._current(REMEMBERED))
+        return noted(text, await self._current(CACHE_SECONDS))
 
     async def gone(self, text: str) -> bool:
         """Whether a kind, and with it all of its objects, is no more.
 
         One look is not enough: a server that is starting, or whose extension is away, leaves out what it has.
         """
-        if noted(text, await self._current(LOOK_AGAIN)) is not None:
+        if noted(text, await self._current(RETRY_SECONDS)) is not None:
             return False
-        return self._since - self._absent.setdefault(text, self._since) >= GONE_AFTER
+        return self._since - self._absent.setdefault(text, self._since) >= ABSENT_SECONDS
 
-    def doubt(self) -> bool:
+    def invalidate(self) -> bool:
         """A type that was said to be served is not: look anew. False if that was done just now."""
-        if self._clock.monotonic() - self._since < LOOK_AGAIN:
+        if self._clock.monotonic() - self._since < RETRY_SECONDS:
             return False
         self._since = -inf
         return True
 
     async def pod(self, resource: Resource) -> Path | None:
         """Where objects of a type have the spec of their pods. Raises `NotPublishedError`."""
-        await self._current(REMEMBERED)
+        await self._current(CACHE_SECONDS)
         if resource not in self._pods:
             await self._read(resource)
         return self._pods[resource]
 
-    def unpublished(self, resource: Resource) -> bool:
+    def is_unpublished(self, resource: Resource) -> bool:
         """Whether the server says nothing about a type, or does not yet."""
         return resource in self._missing
 
@@ -77,7 +77,7 @@ class Kinds:
         """Every type whose objects describe pods, and are none themselves."""
         seen = set[tuple[str, str]]()
         found = []
-        for each in await self._current(REMEMBERED):
+        for each in await self._current(CACHE_SECONDS):
             # Of a type with several versions the preferred one, which comes first, is enough.
             if (each.group, each.kind) in seen or not each.namespaced or forbidden(each.group, each.kind):
                 continue
@@ -99,7 +99,7 @@ class Kinds:
         if resource in self._pods:
             return
         now = self._clock.monotonic()
-        if now - self._missing.setdefault(resource, now) < PUBLISHED_WITHIN:
+        if now - self._missing.setdefault(resource, now) < PUBLISH_SECONDS:
             raise NotPublishedError(f"the API server has not published yet how a {resource.kind} looks")
         # A server may never say anything about its types: they have metadata all the same.
         self._pods[resource] = None

@@ -17,20 +17,20 @@ from quintet.apis.casconfig.template import POD
 from quintet.apis.casconfig.types import SERVICE_ACCOUNT, Reach
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 from quintet.controllers.casconfig.decide.plan import Reason
-from quintet.controllers.casconfig.kinds import LOOK_AGAIN, REMEMBERED, Kinds, NotPublishedError
-from quintet.controllers.casconfig.watches import Place, Seen, Sight, Watches
+from quintet.controllers.casconfig.kinds import CACHE_SECONDS, RETRY_SECONDS, Kinds, NotPublishedError
+from quintet.controllers.casconfig.watches import ActiveWatch, CachedObject, Watches, WatchScope
 from quintet.kube.errors import NotFound
 
 EVERYWHERE = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SurveyProblem:
     """Why nothing can be done for a config now."""
 
     reason: Reason
     message: str
-    look_again: float | None = None
+    retry_after: float | None = None
     """Seconds after which to try again, where nobody tells us of a change."""
 
 
@@ -39,18 +39,18 @@ class Survey:
     """What was found for one config."""
 
     account: ObjectKey
-    sights: dict[Place, Sight] = field(default_factory=dict)
+    watches: dict[WatchScope, ActiveWatch] = field(default_factory=dict)
     pods: dict[Resource, Path | None] = field(default_factory=dict)
     sources: Resolved = field(default_factory=lambda: Resolved({}))
-    problem: Problem | None = None
-    out_of_sight: list[Reach] = field(default_factory=list)
+    problem: SurveyProblem | None = None
+    unserved: list[Reach] = field(default_factory=list)
     """Where the config has been before, of kinds that are not served now."""
-    look_again: float | None = None
+    retry_after: float | None = None
     """Seconds after which there may be kinds to look at that are not known now."""
 
-    def objects(self) -> Iterator[tuple[Place, Seen]]:
+    def objects(self) -> Iterator[tuple[WatchScope, CachedObject]]:
         """Everything that may be a target, or may hold something of the config."""
-        for place, sight in self.sights.items():
+        for place, sight in self.watches.items():
             if not place.name and sight.store.synced.is_set():
                 for obj in list(sight.store):
                     yield place, obj
@@ -66,89 +66,93 @@ class Surveyor:
 
     def forget(self, config: ObjectKey) -> None:
         """Stop looking for a config that is gone."""
-        self._watches.need(config, ())
+        self._watches.set_scopes(config, ())
 
     async def look(self, config: CASConfig) -> Survey:
         """Everything that a config speaks of, and where it has been before."""
         survey = Survey(_account(config))
         try:
-            optional, named = await self._target_places(config, survey)
-            before = await self._reached(config.status.reach, survey)
-            sources = await self._source_places(config, survey)
+            optional, named = await self._target_scopes(config, survey)
+            before = await self._reached_scopes(config.status.reach, survey)
+            sources = await self._source_scopes(config, survey)
         except NotPublishedError as error:
-            survey.problem = Problem(Reason.LOOKING, str(error), look_again=2.0)
+            survey.problem = SurveyProblem(Reason.LOOKING, str(error), retry_after=2.0)
             return survey
         survey.problem = survey.problem or self._out_of_scope(config)
         if survey.problem is not None:
             # What was changed before is still looked after, so that it can be undone.
-            survey.sights = self._watches.need(config.key, before)
+            survey.watches = self._watches.set_scopes(config.key, before)
             return survey
-        survey.sights = self._watches.need(config.key, {*named, *optional, *before, *sources.values()})
+        survey.watches = self._watches.set_scopes(config.key, {*named, *optional, *before, *sources.values()})
         survey.problem = self._trouble(survey, {*named, *before, *sources.values()}, optional)
         survey.sources = self._values(config, survey, sources)
         return survey
 
-    async def look_back(self, config: CASConfig) -> Survey:
+    async def survey_reach(self, config: CASConfig) -> Survey:
         """Only where a config has been before."""
         survey = Survey(_account(config))
         try:
-            places = await self._reached(config.status.reach, survey)
+            places = await self._reached_scopes(config.status.reach, survey)
         except NotPublishedError as error:
-            survey.problem = Problem(Reason.LOOKING, str(error), look_again=2.0)
+            survey.problem = SurveyProblem(Reason.LOOKING, str(error), retry_after=2.0)
             return survey
-        survey.sights = self._watches.need(config.key, places)
-        survey.problem = self._trouble(survey, places, ()) or await self._hidden(survey)
+        survey.watches = self._watches.set_scopes(config.key, places)
+        survey.problem = self._trouble(survey, places, ()) or await self._find_hidden_kind(survey)
         return survey
 
-    async def _hidden(self, survey: Survey) -> Problem | None:
+    async def _find_hidden_kind(self, survey: Survey) -> SurveyProblem | None:
         """What cannot be seen now, and is not known to be gone."""
-        hidden = [each.kind for each in survey.out_of_sight if not await self._kinds.gone(each.kind)]
+        hidden = [each.kind for each in survey.unserved if not await self._kinds.gone(each.kind)]
         if not hidden:
             return None
         message = f"the API server has no kind '{hidden[0]}' at the moment"
-        return Problem(Reason.LOOKING, message, look_again=LOOK_AGAIN)
+        return SurveyProblem(Reason.LOOKING, message, retry_after=RETRY_SECONDS)
 
-    async def _target_places(self, config: CASConfig, survey: Survey) -> tuple[set[Place], set[Place]]:
+    async def _target_scopes(
+        self, config: CASConfig, survey: Survey
+    ) -> tuple[set[WatchScope], set[WatchScope]]:
         """Places that may be looked at if the account can, and those that must be."""
-        optional, named = set[Place](), set[Place]()
+        optional, named = set[WatchScope](), set[WatchScope]()
         for policy in config.spec.policies:
             if policy.include.empty:
                 continue
             whole_pods = bool(policy.include.service_accounts)
             if not policy.include.kinds:
-                survey.look_again = REMEMBERED
+                survey.retry_after = CACHE_SECONDS
                 for resource in await self._kinds.with_templates():
-                    optional |= await self._places(config, policy, resource, survey, whole_pods)
+                    optional |= await self._scopes_for(config, policy, resource, survey, whole_pods)
             for text in policy.include.kinds:
                 found = await self._kinds.resolve(text)
                 problem = self._unusable(config, policy, text, found)
                 if problem is not None:
                     survey.problem = survey.problem or problem
                 elif found.resource is not None:
-                    named |= await self._places(config, policy, found.resource, survey, whole_pods)
+                    named |= await self._scopes_for(config, policy, found.resource, survey, whole_pods)
         return optional - named, named
 
-    def _unusable(self, config: CASConfig, policy: Policy, text: str, found: Resolution) -> Problem | None:
+    def _unusable(
+        self, config: CASConfig, policy: Policy, text: str, found: Resolution
+    ) -> SurveyProblem | None:
         where, resource = f"policy {policy.name}, include.kinds", found.resource
         if resource is None:
-            return Problem(Reason.KIND, f"{where}: {found.problem}", look_again=30.0)
+            return SurveyProblem(Reason.KIND, f"{where}: {found.problem}", retry_after=30.0)
         if why := forbidden(resource.group, resource.kind):
-            return Problem(Reason.KIND, f"{where}: a {resource.kind} is never a target: {why}")
+            return SurveyProblem(Reason.KIND, f"{where}: a {resource.kind} is never a target: {why}")
         if not resource.namespaced and config.spec.scope.level is not Level.CLUSTER:
-            return Problem(
+            return SurveyProblem(
                 Reason.KIND, f"{where}: a {text} is in no namespace, which takes spec.scope.level cluster"
             )
         return None
 
-    async def _places(
+    async def _scopes_for(
         self, config: CASConfig, policy: Policy, resource: Resource, survey: Survey, whole_pods: bool
-    ) -> set[Place]:
+    ) -> set[WatchScope]:
         pod = survey.pods[resource] = await self._kinds.pod(resource)
-        if self._kinds.unpublished(resource):
-            survey.look_again = REMEMBERED
+        if self._kinds.is_unpublished(resource):
+            survey.retry_after = CACHE_SECONDS
         whole = pod is not None and (pod != POD or whole_pods)
         return {
-            Place(survey.account, resource, namespace, whole)
+            WatchScope(survey.account, resource, namespace, whole)
             for namespace in self._namespaces(config, policy, resource)
         }
 
@@ -162,7 +166,7 @@ class Surveyor:
             return narrowed or {""}
         return set(scope) & narrowed if narrowed else set(scope)
 
-    def _out_of_scope(self, config: CASConfig) -> Problem | None:
+    def _out_of_scope(self, config: CASConfig) -> SurveyProblem | None:
         """Namespaces that are named, and that no config may reach."""
         spec, own = config.spec, config.key.namespace
         named = {
@@ -171,77 +175,83 @@ class Surveyor:
         }
         for namespace in sorted(named & {PROTECTED, self._operator}):
             if why := out_of_scope(spec, own, namespace, self._operator):
-                return Problem(Reason.OUT_OF_SCOPE, f"{why}: name other namespaces")
+                return SurveyProblem(Reason.OUT_OF_SCOPE, f"{why}: name other namespaces")
         return None
 
-    async def _reached(self, reach: Iterable[Reach], survey: Survey) -> set[Place]:
+    async def _reached_scopes(self, reach: Iterable[Reach], survey: Survey) -> set[WatchScope]:
         """Where the config has written before, whether or not it still looks there."""
-        places = set[Place]()
+        places = set[WatchScope]()
         for each in reach:
             # What the config looks at anyway is not looked at in a second version.
             resource = noted(each.kind, list(survey.pods)) or await self._kinds.noted(each.kind)
             if resource is None:
-                survey.out_of_sight.append(each)
-                survey.look_again = REMEMBERED
+                survey.unserved.append(each)
+                survey.retry_after = CACHE_SECONDS
                 continue
             pod = survey.pods[resource] = await self._kinds.pod(resource)
             whole = pod not in (None, POD)
             places |= {
-                Place(survey.account, resource, "" if where == EVERYWHERE else where, whole)
+                WatchScope(survey.account, resource, "" if where == EVERYWHERE else where, whole)
                 for where in each.namespaces
             }
         return places
 
-    async def _source_places(self, config: CASConfig, survey: Survey) -> dict[FromOperation, Place]:
+    async def _source_scopes(self, config: CASConfig, survey: Survey) -> dict[FromOperation, WatchScope]:
         places = {}
         for source in config.spec.sources():
             found = await self._kinds.resolve(source.kind)
             if found.resource is None:
                 message = f"from {source.kind} {source.name}: {found.problem}"
-                survey.problem = survey.problem or Problem(Reason.KIND, message, look_again=30.0)
+                survey.problem = survey.problem or SurveyProblem(Reason.KIND, message, retry_after=30.0)
                 continue
             key = key_of(source, config.key.namespace)
             namespace = key.namespace if found.resource.namespaced else ""
             # Of a Secret nothing but its metadata is ever read.
             whole = not is_secret(source)
-            places[source] = Place(survey.account, found.resource, namespace, whole, key.name)
+            places[source] = WatchScope(survey.account, found.resource, namespace, whole, key.name)
         return places
 
-    def _trouble(self, survey: Survey, needed: Iterable[Place], optional: Iterable[Place]) -> Problem | None:
+    def _trouble(
+        self, survey: Survey, needed: Iterable[WatchScope], optional: Iterable[WatchScope]
+    ) -> SurveyProblem | None:
         user = f"ServiceAccount {survey.account}"
         waiting = False
         for place in needed:
-            sight = survey.sights[place]
+            sight = survey.watches[place]
             if isinstance(sight.trouble, NotFound):
                 return self._not_served(place.resource)
             if sight.trouble is not None:
-                return _unseen(user, place, sight)
+                return _watch_problem(user, place, sight)
             waiting = waiting or not sight.store.synced.is_set()
-        if waiting or any(not _settled(survey.sights[place]) for place in optional):
-            return Problem(Reason.LOOKING, "looking for targets")
-        if optional and not needed and all(survey.sights[place].trouble for place in optional):
+        if waiting or any(not _has_result(survey.watches[place]) for place in optional):
+            return SurveyProblem(Reason.LOOKING, "looking for targets")
+        if optional and not needed and all(survey.watches[place].trouble for place in optional):
             for place in optional:
-                if not survey.sights[place].refused:
-                    return _unseen(user, place, survey.sights[place])
-            return Problem(Reason.FORBIDDEN, f"{user} may not list and watch any kind with a pod template")
+                if not survey.watches[place].is_refused:
+                    return _watch_problem(user, place, survey.watches[place])
+            return SurveyProblem(
+                Reason.FORBIDDEN, f"{user} may not list and watch any kind with a pod template"
+            )
         return None
 
-    def _not_served(self, resource: Resource) -> Problem:
+    def _not_served(self, resource: Resource) -> SurveyProblem:
         message = f"the API server has no kind '{as_text(resource)}' any more"
-        if self._kinds.doubt():
-            return Problem(Reason.LOOKING, message, look_again=2.0)
-        return Problem(Reason.KIND, message, look_again=30.0)
+        if self._kinds.invalidate():
+            return SurveyProblem(Reason.LOOKING, message, retry_after=2.0)
+        return SurveyProblem(Reason.KIND, message, retry_after=30.0)
 
-    def _values(self, config: CASConfig, survey: Survey, sources: dict[FromOperation, Place]) -> Resolved:
+    def _values(
+        self, config: CASConfig, survey: Survey, sources: dict[FromOperation, WatchScope]
+    ) -> Resolved:
         def object_of(source: FromOperation) -> JsonObject | None:
-            sight = survey.sights.get(sources[source]) if source in sources else None
+            sight = survey.watches.get(sources[source]) if source in sources else None
             found = next(iter(sight.store), None) if sight is not None else None
-            return found.decoded() if found is not None and not found.deleting else None
+            return found.decode() if found is not None and not found.deleting else None
 
         return resolved(config.spec.sources(), config.key.namespace, object_of)
 
 
-def reach_of(places: Iterable[Place]) -> tuple[Reach, ...]:
+def reach_of(places: Iterable[WatchScope]) -> tuple[Reach, ...]:
     """Places as a status has them."""
     found: dict[str, set[str]] = {}
     for place in places:
@@ -256,22 +266,22 @@ def _account(config: CASConfig) -> ObjectKey:
     return ObjectKey(config.key.namespace, SERVICE_ACCOUNT)
 
 
-def _unseen(user: str, place: Place, sight: Sight) -> Problem:
+def _watch_problem(user: str, place: WatchScope, sight: ActiveWatch) -> SurveyProblem:
     where = f"in namespace {place.namespace}" if place.namespace else "in the whole cluster"
     what = f"{place.resource.qualified} {where}"
-    if not sight.refused:
-        message = f"the API server cannot list {what}: {_said(sight.trouble)}. It is asked again"
-        return Problem(Reason.NOT_SHOWN, message)
+    if not sight.is_refused:
+        message = f"the API server cannot list {what}: {_error_text(sight.trouble)}. It is asked again"
+        return SurveyProblem(Reason.NOT_SHOWN, message)
     message = (
         f"{user} cannot list and watch {what}: "
-        f"{_said(sight.trouble)}. Bind it to a role that allows get, list, watch and patch there"
+        f"{_error_text(sight.trouble)}. Bind it to a role that allows get, list, watch and patch there"
     )
-    return Problem(Reason.FORBIDDEN, message)
+    return SurveyProblem(Reason.FORBIDDEN, message)
 
 
-def _settled(sight: Sight) -> bool:
+def _has_result(sight: ActiveWatch) -> bool:
     return sight.store.synced.is_set() or sight.trouble is not None
 
 
-def _said(error: Exception | None) -> str:
+def _error_text(error: Exception | None) -> str:
     return str(getattr(error, "message", error))

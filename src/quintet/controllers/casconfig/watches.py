@@ -25,12 +25,12 @@ _decode = msgspec.json.Decoder(JsonObject).decode
 # What does not pass by itself.
 _REFUSALS = (Forbidden, NotFound, Unsupported)
 # Whatever keeps a first list from coming for so long is told too.
-SHOWN_WITHIN = 30.0
+FIRST_LIST_SECONDS = 30.0
 # What changes without anybody wanting something else, or says nothing about it.
-_LEFT_OUT = ("resourceVersion", "managedFields", "generation", "selfLink")
+_DROPPED_METADATA = ("resourceVersion", "managedFields", "generation", "selfLink")
 
 
-class Place(NamedTuple):
+class WatchScope(NamedTuple):
     """Objects of one type in one namespace (or everywhere), as one account sees them."""
 
     account: ObjectKey
@@ -42,7 +42,7 @@ class Place(NamedTuple):
     """One object, or all."""
 
 
-class Seen(Struct, frozen=True):
+class CachedObject(Struct, frozen=True):
     """An object as it is kept: what matters of it, still as bytes."""
 
     key: ObjectKey
@@ -51,23 +51,23 @@ class Seen(Struct, frozen=True):
     deleting: bool
     body: bytes
 
-    def decoded(self) -> JsonObject:
+    def decode(self) -> JsonObject:
         """The object as it was read, but for who manages which field; of a target also without status."""
         obj = _decode(self.body)
         obj["metadata"]["resourceVersion"] = str(self.version)
         return obj
 
 
-def seen(place: Place, obj: JsonObject) -> Seen:
+def to_cached_object(place: WatchScope, obj: JsonObject) -> CachedObject:
     """Keep of an object what matters here: of a source all, because a value may be taken from anywhere."""
     whole, resource = obj["metadata"], place.resource
-    metadata = {name: value for name, value in whole.items() if name not in _LEFT_OUT}
+    metadata = {name: value for name, value in whole.items() if name not in _DROPPED_METADATA}
     kept = {name: value for name, value in obj.items() if name != "status" or place.name}
     if not place.whole:
         kept = {}
     # Items of a page have neither, and objects of which only metadata was asked for have others.
     kept |= {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    return Seen(
+    return CachedObject(
         ObjectKey(whole.get("namespace", ""), whole["name"]),
         int(whole["resourceVersion"]),
         whole.get("uid", ""),
@@ -77,17 +77,17 @@ def seen(place: Place, obj: JsonObject) -> Seen:
 
 
 @dataclass(slots=True, eq=False)
-class Sight:
+class ActiveWatch:
     """One running watch, and who needs it."""
 
-    store: Store[Seen]
+    store: Store[CachedObject]
     begun: float
     task: asyncio.Task[None] | None = None
     trouble: Exception | None = None
     users: set[ObjectKey] = field(default_factory=set)
 
     @property
-    def refused(self) -> bool:
+    def is_refused(self) -> bool:
         """Whether the server will not show it, and not only cannot."""
         return isinstance(self.trouble, _REFUSALS)
 
@@ -107,8 +107,8 @@ class Watches:
         self._clock = clock
         self._queue = queue
         self._patience = patience
-        self._sights: dict[Place, Sight] = {}
-        self._places: dict[ObjectKey, frozenset[Place]] = {}
+        self._sights: dict[WatchScope, ActiveWatch] = {}
+        self._scopes_for: dict[ObjectKey, frozenset[WatchScope]] = {}
         self._crashed: asyncio.Queue[BaseException] = asyncio.Queue()
 
     def __len__(self) -> int:
@@ -123,10 +123,10 @@ class Watches:
                 if sight.task is not None:
                     sight.task.cancel()
 
-    def need(self, config: ObjectKey, places: Iterable[Place]) -> dict[Place, Sight]:
+    def set_scopes(self, config: ObjectKey, places: Iterable[WatchScope]) -> dict[WatchScope, ActiveWatch]:
         """Look at exactly these places for a config; what nobody needs any more ends."""
         wanted = frozenset(places)
-        for place in self._places.get(config, frozenset()) - wanted:
+        for place in self._scopes_for.get(config, frozenset()) - wanted:
             sight = self._sights[place]
             sight.users.discard(config)
             if not sight.users:
@@ -134,31 +134,31 @@ class Watches:
                 if sight.task is not None:
                     sight.task.cancel()
         if wanted:
-            self._places[config] = wanted
+            self._scopes_for[config] = wanted
         else:
-            self._places.pop(config, None)
-        sights = {place: self._sights.get(place) or self._begin(place) for place in wanted}
-        for sight in sights.values():
+            self._scopes_for.pop(config, None)
+        watches = {place: self._sights.get(place) or self._begin(place) for place in wanted}
+        for sight in watches.values():
             sight.users.add(config)
-        return sights
+        return watches
 
-    def learn(self, place: Place, answer: JsonObject) -> None:
+    def record_write(self, place: WatchScope, answer: JsonObject) -> None:
         """Take in what the server answered to a write, so that nobody decides on what was before it."""
         sight = self._sights.get(place)
         # A store that is past this version has seen it already, or even the end of the object.
         if sight is not None and int(answer["metadata"]["resourceVersion"]) > sight.store.version:
-            sight.store.put(seen(place, answer))
+            sight.store.put(to_cached_object(place, answer))
 
-    def known(self, place: Place, key: ObjectKey) -> Seen | None:
+    def known(self, place: WatchScope, key: ObjectKey) -> CachedObject | None:
         """An object as it was seen last."""
         sight = self._sights.get(place)
         return sight.store.get(key) if sight is not None else None
 
-    def _begin(self, place: Place) -> Sight:
-        store: Store[Seen] = Store()
-        sight = self._sights[place] = Sight(store, self._clock.monotonic())
+    def _begin(self, place: WatchScope) -> ActiveWatch:
+        store: Store[CachedObject] = Store()
+        sight = self._sights[place] = ActiveWatch(store, self._clock.monotonic())
         store.subscribe(lambda old, new, initial: self._changed(sight, old, new, initial))
-        store.call_when_passed(1, lambda: self._recovered(sight))
+        store.call_when_passed(1, lambda: self._on_recovery(sight))
         selection = Selection(
             place.resource,
             _decoder(place),
@@ -172,52 +172,54 @@ class Watches:
             store,
             self._clock,
             self._patience,
-            lambda error: self._troubled(sight, error),
+            lambda error: self._on_error(sight, error),
         )
         name = f"watch {watch.name} as {place.account}"
         sight.task = asyncio.create_task(watch.run(), name=name)
-        sight.task.add_done_callback(self._ended)
+        sight.task.add_done_callback(self._on_task_done)
         return sight
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._crashed.put_nowait(error)
 
-    def _changed(self, sight: Sight, old: Seen | None, new: Seen | None, initial: bool) -> None:
+    def _changed(
+        self, sight: ActiveWatch, old: CachedObject | None, new: CachedObject | None, initial: bool
+    ) -> None:
         if old is not None and new is not None and (old.body, old.uid) == (new.body, new.uid):
             return
         # The first list is told of once, when it is complete.
         if sight.store.synced.is_set():
             self._wake(sight, INITIAL if initial else LIVE)
 
-    def _troubled(self, sight: Sight, error: Exception) -> None:
+    def _on_error(self, sight: ActiveWatch, error: Exception) -> None:
         # An interruption that heals by itself is none of a user's business; a refusal is.
         refused = isinstance(error, _REFUSALS)
-        if str(error) == str(sight.trouble) or not (refused or self._never_shown(sight)):
+        if str(error) == str(sight.trouble) or not (refused or self._is_first_list_late(sight)):
             return
         sight.trouble = error
         store = sight.store
-        store.call_when_passed(store.version + 1, lambda: self._recovered(sight))
+        store.call_when_passed(store.version + 1, lambda: self._on_recovery(sight))
         self._wake(sight, LIVE)
 
-    def _never_shown(self, sight: Sight) -> bool:
+    def _is_first_list_late(self, sight: ActiveWatch) -> bool:
         """Once is enough: such errors may differ each time, and say the same."""
-        late = self._clock.monotonic() - sight.begun >= SHOWN_WITHIN
-        return late and not sight.store.synced.is_set() and (sight.trouble is None or sight.refused)
+        late = self._clock.monotonic() - sight.begun >= FIRST_LIST_SECONDS
+        return late and not sight.store.synced.is_set() and (sight.trouble is None or sight.is_refused)
 
-    def _recovered(self, sight: Sight) -> None:
+    def _on_recovery(self, sight: ActiveWatch) -> None:
         sight.trouble = None
         self._wake(sight, LIVE)
 
-    def _wake(self, sight: Sight, priority: int) -> None:
+    def _wake(self, sight: ActiveWatch, priority: int) -> None:
         for config in sight.users:
             self._queue.add(config, priority)
 
 
-def _decoder(place: Place) -> Callable[[msgspec.Raw], Seen]:
+def _decoder(place: WatchScope) -> Callable[[msgspec.Raw], CachedObject]:
     decode: Callable[[Any], JsonObject] = _decode
 
-    def taken(raw: msgspec.Raw) -> Seen:
-        return seen(place, decode(raw))
+    def taken(raw: msgspec.Raw) -> CachedObject:
+        return to_cached_object(place, decode(raw))
 
     return taken

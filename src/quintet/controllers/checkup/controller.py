@@ -19,12 +19,18 @@ from quintet.apis.checkup.validation import spec_errors
 from quintet.apis.meta import Object, ObjectKey
 from quintet.clock import timestamp
 from quintet.controllers.checkup import evidence, metrics
+from quintet.controllers.checkup.caches import BY_ACCOUNT, CheckupCaches, account_of
 from quintet.controllers.checkup.decide import desired, timing, verdict
 from quintet.controllers.checkup.decide import status as said
-from quintet.controllers.checkup.decide.observed import Hindrance, JobState, Obstacle, Pod, obstacle
+from quintet.controllers.checkup.decide.observed import (
+    CheckupPod,
+    JobState,
+    Obstacle,
+    ObstacleReason,
+    obstacle,
+)
 from quintet.controllers.checkup.decide.verdict import Ending
 from quintet.controllers.checkup.setup import Setup
-from quintet.controllers.checkup.watching import BY_ACCOUNT, Sources, account_of
 from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import KubeError, NotFound
 from quintet.runtime import conditions, finalizers
@@ -52,13 +58,13 @@ class Run:
     @property
     def started(self) -> datetime:
         """When it began."""
-        return timing.moment(self.status.start_time) or self.now
+        return timing.parse_timestamp(self.status.start_time) or self.now
 
 
 class CheckupController:
     """Reconciles Checkups."""
 
-    def __init__(self, builder: Builder[Checkup], sources: Sources, limits: timing.Limits) -> None:
+    def __init__(self, builder: Builder[Checkup], sources: CheckupCaches, limits: timing.TimeLimits) -> None:
         self._builder = builder
         self._sources = sources
         self._limits = limits
@@ -85,7 +91,7 @@ class CheckupController:
             return await self._follow(checkup)
         await self._stop(checkup, checkup.status)
         self._show(checkup)
-        if not said.wants_rerun(checkup):
+        if not said.is_rerun_requested(checkup):
             return await self._take_back(checkup)
         if not await self._torn_down(checkup, checkup.status.run):
             return Result.after(self._limits.look_again)
@@ -95,12 +101,12 @@ class CheckupController:
         """Bring a run on by one step."""
         now = self._builder.clock.now()
         begins = again or checkup.status.start_time is None
-        status = said.begun(checkup, timestamp(now)) if begins else checkup.status
+        status = said.started_status(checkup, timestamp(now)) if begins else checkup.status
         run = self._with_job(Run(checkup, status, now))
         if begins and (errors := spec_errors(msgspec.to_builtins(checkup.spec))):
             return await self._refuse(run, "; ".join(map(str, errors)))
-        if said.wants_cancel(checkup):
-            return await self._end(run, verdict.cancelled(), self._pod(run))
+        if said.is_cancel_requested(checkup):
+            return await self._end(run, verdict.cancelled_ending(), self._pod(run))
         if not run.status.job_uid:
             return await self._set_up(run)
         return await self._observe(run)
@@ -115,7 +121,9 @@ class CheckupController:
     async def _refuse(self, run: Run, problem: str) -> Result:
         """A spec that cannot be run was never started, so it may still be corrected."""
         never = msgspec.structs.replace(run.status, start_time=None, run=0, config_map="")
-        ended = said.ended(run.checkup, never, verdict.invalid(problem), Results(), None, timestamp(run.now))
+        ended = said.final_status(
+            run.checkup, never, verdict.invalid_ending(problem), Results(), None, timestamp(run.now)
+        )
         await self._write(run, ended)
         return Result.done()
 
@@ -125,13 +133,13 @@ class CheckupController:
         try:
             made = await self._setup.ensure(run.checkup, name, run.status.run)
         except KubeError as error:
-            trouble = Obstacle(Hindrance.SETUP_FAILED, f"the run could not be set up: {error}")
-            await self._write(run, said.waiting(run.checkup, run.status, trouble))
+            trouble = Obstacle(ObstacleReason.SETUP_FAILED, f"the run could not be set up: {error}")
+            await self._write(run, said.waiting_status(run.checkup, run.status, trouble))
             raise
         if isinstance(made, Obstacle):
             return await self._wait(run, None, made)
         status = said.with_job(run.status, name, made.uid)
-        await self._write(run, said.waiting(run.checkup, status, None))
+        await self._write(run, said.waiting_status(run.checkup, status, None))
         return Result.after(self._limits.no_pod)
 
     async def _observe(self, run: Run) -> Result:
@@ -140,14 +148,14 @@ class CheckupController:
         if job is None or job.uid != run.status.job_uid:
             state = await self._unseen_job(run)
             if state is None:
-                return await self._end(run, verdict.job_deleted(run.job_key.name), self._pod(run))
+                return await self._end(run, verdict.job_deleted_ending(run.job_key.name), self._pod(run))
             return await self._judge(run, state) if state.succeeded is not None else Result.after(1.0)
         if job.state.succeeded is not None:
             return await self._judge(run, job.state)
         if job.deleting:
-            return await self._end(run, verdict.job_deleted(run.job_key.name), self._pod(run))
+            return await self._end(run, verdict.job_deleted_ending(run.job_key.name), self._pod(run))
         pod = self._pod(run)
-        if pod is not None and pod.metadata.deleting and not pod.ended:
+        if pod is not None and pod.metadata.deleting and not pod.has_ended:
             return await self._lose(run, pod)
         since = pod.running_since if pod is not None else None
         if pod is None or since is None:
@@ -156,42 +164,42 @@ class CheckupController:
         began = max(since, self._since(run))
         deadline = timing.run_deadline(began, run.checkup.spec.seconds, self._limits)
         if run.now >= deadline:
-            if pod.ended:
+            if pod.has_ended:
                 # It was done in time, whenever its Job comes to say so.
                 return await self._judge(run, pod.as_of_job)
             return await self._give_up(run, pod, None)
         return await self._show_progress(run, deadline)
 
-    async def _lose(self, run: Run, pod: Pod) -> Result:
+    async def _lose(self, run: Run, pod: CheckupPod) -> Result:
         """Somebody deleted the pod. Its Job will fail for it; but by then the log may be gone."""
         # A Job takes its pod along, and the watch on pods may be ahead of the one on Jobs.
         job = await self._sources.live_job(run.job_key)
         if job is None or job.metadata.deleting or job.metadata.uid != run.status.job_uid:
-            return await self._end(run, verdict.job_deleted(run.job_key.name), pod)
-        return await self._end(run, verdict.pod_deleted(pod), pod)
+            return await self._end(run, verdict.job_deleted_ending(run.job_key.name), pod)
+        return await self._end(run, verdict.pod_deleted_ending(pod), pod)
 
-    async def _wait(self, run: Run, pod: Pod | None, found: Obstacle | None) -> Result:
+    async def _wait(self, run: Run, pod: CheckupPod | None, found: Obstacle | None) -> Result:
         """The checkup does not run yet: say why, and give up when the time has come."""
         deadline = timing.start_deadline(self._since(run), run.checkup.spec.seconds, self._limits)
         if found is not None and found.lasting:
-            return await self._end(run, verdict.of_obstacle(found), pod)
+            return await self._end(run, verdict.ending_of_obstacle(found), pod)
         if run.now >= deadline:
             return await self._give_up(run, pod, found)
-        await self._write(run, said.waiting(run.checkup, run.status, found))
+        await self._write(run, said.waiting_status(run.checkup, run.status, found))
         delay = (deadline - run.now).total_seconds()
         if pod is None:
             delay = min(delay, self._limits.look_again if found is not None else self._limits.no_pod)
         return Result.after(max(delay, 0.05))
 
-    async def _obstacle(self, run: Run, pod: Pod | None) -> Obstacle | None:
+    async def _obstacle(self, run: Run, pod: CheckupPod | None) -> Obstacle | None:
         """What keeps the pod from running. Why there is none, only Events tell: read ever less often."""
         if pod is not None:
             return obstacle(pod)
         uid = run.status.job_uid
-        known = run.status.reason == Hindrance.NO_POD.value
+        known = run.status.reason == ObstacleReason.NO_POD.value
         age = (run.now - self._since(run)).total_seconds()
         if age < self._ask_at.get(uid, self._limits.no_pod):
-            return Obstacle(Hindrance.NO_POD, run.status.message) if known else None
+            return Obstacle(ObstacleReason.NO_POD, run.status.message) if known else None
         self._ask_at[uid] = 2 * age
         return await self._why_no_pod(run)
 
@@ -202,7 +210,7 @@ class CheckupController:
         failed = [note.message for note in notes if note.reason == "FailedCreate"]
         if not failed:
             return None
-        return Obstacle(Hindrance.NO_POD, f"Job {run.status.job} cannot make its pod: {failed[-1]}")
+        return Obstacle(ObstacleReason.NO_POD, f"Job {run.status.job} cannot make its pod: {failed[-1]}")
 
     async def _show_progress(self, run: Run, deadline: datetime) -> Result:
         """Show what a running checkup has written, but not as often as it writes."""
@@ -213,31 +221,33 @@ class CheckupController:
         rest = self._limits.partial - (moment - self._shown.get(uid, -self._limits.partial))
         if run.status.phase is Phase.RUNNING and rest > 0:
             return Result.after(max(min(rest, left), 0.05))
-        if await self._write(run, said.running(run.checkup, run.status, results)):
+        if await self._write(run, said.running_status(run.checkup, run.status, results)):
             self._shown[uid] = moment
         return Result.after(max(left, 0.05))
 
     async def _judge(self, run: Run, job: JobState) -> Result:
         """The Job has ended by itself."""
         pod = self._pod(run)
-        if not job.succeeded and (pod is None or not pod.ended):
+        if not job.succeeded and (pod is None or not pod.has_ended):
             pod = await self._live_pod(run, pod)  # its last words may not have reached our cache
         results = await self._results(run)
-        return await self._end(run, verdict.of_job(job, pod, results), pod, results, job.ended or run.now)
+        return await self._end(
+            run, verdict.ending_of_job(job, pod, results), pod, results, job.ended or run.now
+        )
 
-    async def _give_up(self, run: Run, pod: Pod | None, found: Obstacle | None) -> Result:
+    async def _give_up(self, run: Run, pod: CheckupPod | None, found: Obstacle | None) -> Result:
         """The time is up."""
         if pod is None and found is None and run.status.job_uid:
             found = await self._why_no_pod(run)
         results = await self._results(run)
-        ending = verdict.of_deadline(pod, found, run.checkup.spec.seconds, results)
+        ending = verdict.ending_at_deadline(pod, found, run.checkup.spec.seconds, results)
         return await self._end(run, ending, pod, results)
 
     async def _end(
         self,
         run: Run,
         ending: Ending,
-        pod: Pod | None,
+        pod: CheckupPod | None,
         results: Results | None = None,
         at: datetime | None = None,
     ) -> Result:
@@ -252,13 +262,13 @@ class CheckupController:
         if run.status.job_uid and self._sources.jobs.get(run.job_key) is None:
             await self._unseen_job(run)  # only what is seen can be stopped
         found = results or (await self._results(run) if run.status.job_uid else Results())
-        status = said.ended(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
+        status = said.final_status(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
         await self._write(run, status)
         over = msgspec.structs.replace(run.checkup, status=status)
         metrics.count(over)
         self._show(over)
         await self._stop(run.checkup, status)
-        return Result.after(0.05) if said.wants_rerun(over) else Result.done()
+        return Result.after(0.05) if said.is_rerun_requested(over) else Result.done()
 
     async def _stop(self, checkup: Checkup, status: CheckupStatus) -> None:
         """End a Job that outlived its run. Its deadline is moved into the past, so it ends as a Job does."""
@@ -267,7 +277,7 @@ class CheckupController:
         if job is None or job.uid != status.job_uid or job.deleting:
             return
         pods = [pod for pod in self._sources.pods_of(checkup, status.run) if pod.made_by(job.uid)]
-        if pods and all(pod.ended for pod in pods):
+        if pods and all(pod.has_ended for pod in pods):
             return  # it ends by itself, and as what it was
         if job.state.succeeded is None and job.state.deadline != timing.STOPPED:
             body = {"metadata": {"uid": job.uid}, "spec": {"activeDeadlineSeconds": timing.STOPPED}}
@@ -324,19 +334,19 @@ class CheckupController:
         now = self._builder.clock.monotonic()
         return now - self._leaving.setdefault(job, now) < self._limits.teardown
 
-    def _pod(self, run: Run) -> Pod | None:
+    def _pod(self, run: Run) -> CheckupPod | None:
         uid = run.status.job_uid
         pods = self._sources.pods_of(run.checkup, run.status.run)
         made = [pod for pod in pods if pod.made_by(uid)]
         return max(made, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
 
-    async def _live_pod(self, run: Run, known: Pod | None) -> Pod | None:
+    async def _live_pod(self, run: Run, known: CheckupPod | None) -> CheckupPod | None:
         live = await self._sources.live_pods(run.checkup)
         return next((pod for pod in live if pod.made_by(run.status.job_uid)), known)
 
     async def _unseen_job(self, run: Run) -> JobState | None:
         """A Job that our cache does not show, if it is there. If it lost our labels, it gets them back."""
-        live, labels = await self._sources.live_job(run.job_key), desired.own_labels(run.checkup)
+        live, labels = await self._sources.live_job(run.job_key), desired.child_labels(run.checkup)
         if live is None or live.metadata.uid != run.status.job_uid:
             return None
         lost = not labels.items() <= live.metadata.labels.items()
@@ -363,7 +373,7 @@ class CheckupController:
 
     def _announce(self, checkup: Checkup, status: CheckupStatus) -> None:
         """Tell of verdicts and of what keeps a checkup from running; that it is on its way is no news."""
-        if status.verdict is None and status.reason not in set(Hindrance):
+        if status.verdict is None and status.reason not in set(ObstacleReason):
             return
         kind = NORMAL if status.verdict is Verdict.PASSED else WARNING
         reason = f"{status.verdict}" if status.verdict is not None else status.reason
@@ -381,9 +391,11 @@ def name_of(checkup: Checkup, number: int) -> str:
     return object_name(checkup.metadata.name, checkup.metadata.uid, number)
 
 
-def build(manager: Manager, *, limits: timing.Limits | None = None, workers: int = 8) -> CheckupController:
+def build(
+    manager: Manager, *, limits: timing.TimeLimits | None = None, workers: int = 8
+) -> CheckupController:
     """Wire the controller into a process."""
     builder = Builder(manager, "checkup", CHECKUPS, Checkup, indexes={BY_ACCOUNT: account_of})
-    controller = CheckupController(builder, Sources(builder), limits or timing.Limits())
+    controller = CheckupController(builder, CheckupCaches(builder), limits or timing.TimeLimits())
     builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
     return controller

@@ -18,7 +18,7 @@ from quintet.apis.checkup.evidence import (
     Log,
 )
 from quintet.apis.meta import Object, Resource, Struct
-from quintet.controllers.checkup.decide.observed import Pod
+from quintet.controllers.checkup.decide.observed import CheckupPod
 from quintet.kube.client import Client
 from quintet.kube.errors import ApiError, TooManyRequests
 
@@ -53,7 +53,7 @@ class _Event(Object, frozen=True):
 _decode = msgspec.json.Decoder(_Event).decode
 
 
-async def gather(client: Client, namespace: str, job_uid: str, pod: Pod | None) -> Evidence:
+async def gather(client: Client, namespace: str, job_uid: str, pod: CheckupPod | None) -> Evidence:
     """Everything that there is; the logs first, because they are the first to go."""
     if pod is None:
         return Evidence(events=_last(await events(client, namespace, job_uid) if job_uid else []))
@@ -66,7 +66,7 @@ async def gather(client: Client, namespace: str, job_uid: str, pod: Pod | None) 
     return Evidence(
         pod=pod.metadata.name,
         node=pod.spec.node_name,
-        containers=tuple(container.described for container in containers),
+        containers=tuple(container.description for container in containers),
         logs=tuple(logs),
         events=_last([note for notes in found for note in notes]),
     )
@@ -76,7 +76,7 @@ async def events(client: Client, namespace: str, uid: str) -> list[EventNote]:
     """What was said about one object: one bounded look, oldest first."""
     pages = client.pages(EVENTS, namespace=namespace, fields=f"involvedObject.uid={uid}", page_size=_LISTED)
     async for page in pages:
-        return sorted((_note(_decode(raw)) for raw in page.items), key=_when)
+        return sorted((_note(_decode(raw)) for raw in page.items), key=_last_seen)
     return []
 
 
@@ -87,7 +87,7 @@ def tail(text: bytes) -> str:
     )
 
 
-async def _log(client: Client, pod: Pod, container: str) -> Log:
+async def _log(client: Client, pod: CheckupPod, container: str) -> Log:
     try:
         async with asyncio.timeout(_PATIENCE):
             text = await client.logs(pod.key, container, lines=_LINES, limit=_MOST_BYTES)
@@ -101,10 +101,10 @@ async def _log(client: Client, pod: Pod, container: str) -> Log:
 
 
 def _last(notes: list[EventNote]) -> tuple[EventNote, ...]:
-    return tuple(sorted(notes, key=_when)[-MOST_EVENTS:])
+    return tuple(sorted(notes, key=_last_seen)[-MOST_EVENTS:])
 
 
-def _when(note: EventNote) -> str:
+def _last_seen(note: EventNote) -> str:
     return note.last_seen or ""
 
 

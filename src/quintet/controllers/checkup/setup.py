@@ -6,9 +6,9 @@ granted to a checkup. The Job comes last, so that nothing runs without its right
 
 from quintet.apis.checkup import Checkup
 from quintet.apis.meta import ObjectKey
+from quintet.controllers.checkup.caches import CheckupCaches
 from quintet.controllers.checkup.decide import desired
-from quintet.controllers.checkup.decide.observed import Hindrance, JobState, Obstacle
-from quintet.controllers.checkup.watching import Sources
+from quintet.controllers.checkup.decide.observed import JobState, Obstacle, ObstacleReason
 from quintet.kube.errors import Forbidden, Invalid
 from quintet.runtime.apply import Children, ForeignObject
 from quintet.runtime.ownership import Child
@@ -17,7 +17,7 @@ from quintet.runtime.ownership import Child
 class Setup:
     """The children of runs."""
 
-    def __init__(self, children: Children, sources: Sources) -> None:
+    def __init__(self, children: Children, sources: CheckupCaches) -> None:
         self._children = children
         self._sources = sources
 
@@ -26,11 +26,11 @@ class Setup:
         account = ObjectKey(checkup.metadata.namespace, checkup.spec.service_account_name)
         if self._sources.accounts.get(account) is None:
             text = f"ServiceAccount {account.name} is not there in namespace {account.namespace}"
-            return Obstacle(Hindrance.NO_SERVICE_ACCOUNT, text)
+            return Obstacle(ObstacleReason.NO_SERVICE_ACCOUNT, text)
         try:
             return await self._make(checkup, name, run)
         except ForeignObject as error:
-            return Obstacle(Hindrance.FOREIGN_OBJECT, str(error))
+            return Obstacle(ObstacleReason.FOREIGN_OBJECT, str(error))
         except (Forbidden, Invalid) as error:
             return refusal(error)
 
@@ -50,5 +50,5 @@ def refusal(error: Forbidden | Invalid) -> Obstacle:
     only where the server itself names the template, no waiting can help.
     """
     if any(cause.field.startswith("spec.template") for cause in error.causes):
-        return Obstacle(Hindrance.INVALID_TEMPLATE, error.message, lasting=True)
-    return Obstacle(Hindrance.SETUP_REFUSED, error.message)
+        return Obstacle(ObstacleReason.INVALID_TEMPLATE, error.message, lasting=True)
+    return Obstacle(ObstacleReason.SETUP_REFUSED, error.message)

@@ -25,26 +25,31 @@ from quintet.apis.meta import ObjectKey
 from quintet.apis.steering import RECONCILE_AT
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.apis.subscription.validation import spec_errors
-from quintet.controllers.eventingbackend.decide import plan, status
-from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
-from quintet.controllers.eventingbackend.decide.findings import NOT_ASKED, Finding, Reason
-from quintet.controllers.eventingbackend.decide.plan import Plan, plan_of
-from quintet.controllers.eventingbackend.decide.status import News, Rollout
-from quintet.controllers.eventingbackend.drivers import Driver, Tools, drivers
-from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
-from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
-from quintet.controllers.eventingbackend.hands import PARTS, Hands
-from quintet.controllers.eventingbackend.moves import Moves, Place, place_for, place_of
-from quintet.controllers.eventingbackend.options import Options
-from quintet.controllers.eventingbackend.probing import Probes
-from quintet.controllers.eventingbackend.watching import (
+from quintet.controllers.eventingbackend.caches import (
     BY_CLAIM,
     BY_NAMESPACE,
-    Sources,
+    BackendCaches,
     claims,
     namespaces,
     watch,
 )
+from quintet.controllers.eventingbackend.decide import plan, status
+from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend.decide.plan import Plan, plan_of
+from quintet.controllers.eventingbackend.decide.probe_result import NOT_PROBED, ProbeResult, Reason
+from quintet.controllers.eventingbackend.decide.status import News, WorkloadState
+from quintet.controllers.eventingbackend.drivers import Driver, Tools, drivers
+from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
+from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
+from quintet.controllers.eventingbackend.migration import (
+    Migrations,
+    StreamLocation,
+    location_for,
+    location_of,
+)
+from quintet.controllers.eventingbackend.options import Options
+from quintet.controllers.eventingbackend.probes import Probes
+from quintet.controllers.eventingbackend.writer import PARTS, ChildWriter
 from quintet.controllers.suspension import unless_suspended
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, own_server_url, runs_server, server_url
 from quintet.eventing.decide import consumers
@@ -69,8 +74,8 @@ class Scope:
 
     backend: EventingBackend
     plan: Plan
-    hands: Hands
-    finding: Finding = NOT_ASKED
+    hands: ChildWriter
+    finding: ProbeResult = NOT_PROBED
     looked: bool = False
     """Whether the finding is that of a probe, which has a time of its own."""
     in_use: Effective | None = None
@@ -84,7 +89,7 @@ class EventingBackendController:
     """Reconciles EventingBackends."""
 
     def __init__(
-        self, builder: Builder[EventingBackend], sources: Sources, sessions: Sessions, options: Options
+        self, builder: Builder[EventingBackend], sources: BackendCaches, sessions: Sessions, options: Options
     ) -> None:
         self._builder = builder
         self._sources = sources
@@ -95,7 +100,7 @@ class EventingBackendController:
         tools = Tools(builder.clock, sessions, secrets, options.limits, builder.primary.get)
         self._drivers: dict[str, Driver] = drivers(tools)
         self._nats = NatsDriver(tools)
-        self._moves = Moves(self._connect, builder.clock, options.timing)
+        self._migrations = Migrations(self._connect, builder.clock, options.timing)
         sessions.listeners.append(self._connection_changed)
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -103,10 +108,10 @@ class EventingBackendController:
         backend = self._builder.primary.get(key)
         if backend is None:
             self._probes.forget(key)
-            self._moves.end(key, None)
+            self._migrations.end(key, None)
             await self._sessions.keep_only(key, ())
             return Result.done()
-        hands = Hands(backend, self._builder.children, self._sources, self._options.system_namespace)
+        hands = ChildWriter(backend, self._builder.children, self._sources, self._options.system_namespace)
         if backend.metadata.deleting:
             return await self._delete(backend, hands)
         if FINALIZER not in backend.metadata.finalizers:
@@ -127,24 +132,24 @@ class EventingBackendController:
 
     async def _find(self, scope: Scope) -> None:
         """Whether the backend that is asked for is ready, and so which configuration may serve."""
-        asked, wanted, serving = scope.plan.asked, scope.plan.wanted, scope.plan.serving
+        asked, wanted, serving = scope.plan.candidate, scope.plan.wanted, scope.plan.serving
         if asked is None:
             return
         scope.finding = await self._finding(scope, asked)
         proven = scope.finding.ready or (wanted is not None and plan.proven_already(serving, wanted))
         scope.in_use = wanted if wanted is not None and proven else serving
 
-    async def _finding(self, scope: Scope, asked: Effective) -> Finding:
+    async def _finding(self, scope: Scope, asked: Effective) -> ProbeResult:
         backend = scope.backend
         claim = plan.claim_of(backend)
         if claim is not None:
             rivals = self._builder.primary.by_index(BY_CLAIM, claim.place)
-            if (elder := plan.elder_rival(backend, rivals)) is not None:
+            if (elder := plan.find_older_owner(backend, rivals)) is not None:
                 return _claimed(claim.stream, elder)
-        running = Rollout()
+        running = WorkloadState()
         if runs_server(asked):
             made = await scope.hands.server(asked, self._options.nats_image)
-            if isinstance(made, Finding):
+            if isinstance(made, ProbeResult):
                 return made
             running = made
         old = self._place(scope.hands)
@@ -162,7 +167,7 @@ class EventingBackendController:
         finding = await self._probes.look(backend.key, question, lambda: driver.probe(backend, asked, old))
         if finding.ready or not runs_server(asked) or running.complete:
             return finding
-        return Finding(reason=Reason.SERVER_STARTING, message=f"{running.progress}; {finding.message}")
+        return ProbeResult(reason=Reason.SERVER_STARTING, message=f"{running.progress}; {finding.message}")
 
     async def _serve(self, scope: Scope) -> None:
         """Bring the pods to the configuration in use."""
@@ -193,38 +198,38 @@ class EventingBackendController:
             await self._clear_away(scope, config)
         # Not before: a look that fails half-way must not begin to wait anew.
         if hands.unmade == unmade and scope.publisher.status == "True":
-            for note in self._moves.end(scope.backend.key, new):
+            for note in self._migrations.end(scope.backend.key, new):
                 self._announce(scope.backend, News(False, "EventsLeftBehind", note))
 
-    def _place(self, hands: Hands, part: str = DISPATCHER) -> Place | None:
+    def _place(self, hands: ChildWriter, part: str = DISPATCHER) -> StreamLocation | None:
         """Where the pods of a part that are there work."""
         known = self._sources.deployments.get(hands.name(part))
         if known is None or not hands.owns(known):
             return None
         own = own_server_url(hands.key) if hands.has(SERVER) else ""
         kind = PublisherSettings if part == PUBLISHER else DispatcherSettings
-        return place_of(known.state.settings, known.state.secret, own_url=own, kind=kind)
+        return location_of(known.state.settings, known.state.secret, own_url=own, kind=kind)
 
-    def _look_back(self, hands: Hands, old: Place | None, new: Place | None) -> None:
+    def _look_back(self, hands: ChildWriter, old: StreamLocation | None, new: StreamLocation | None) -> None:
         """Whether publishers leave a stream from which nobody will deliver."""
         there = self._place(hands, PUBLISHER)
         if there is not None and not any(each and there.same_stream(each) for each in (old, new)):
-            self._moves.called_off(hands.key, there)
+            self._migrations.abandon(hands.key, there)
 
-    async def _unheard(self, scope: Scope, config: Effective, new: Place) -> int:
+    async def _unheard(self, scope: Scope, config: Effective, new: StreamLocation) -> int:
         """How many Subscriptions do not listen there yet: what is published before they do would be lost."""
         backend = scope.backend
         here, known = self._around(backend)
-        missing = await self._missing(backend, config, new, plan.users(backend, here, known))
+        missing = await self._missing(backend, config, new, plan.subscriptions_using(backend, here, known))
         there = self._place(scope.hands, PUBLISHER)
         if missing or (there is not None and there.same(new)):
             return missing
         # The cache may be behind, and publishers are about to leave.
-        listed = plan.users(backend, here, await self._listed(backend.metadata.namespace))
+        listed = plan.subscriptions_using(backend, here, await self._listed(backend.metadata.namespace))
         return await self._missing(backend, config, new, listed)
 
     async def _missing(
-        self, backend: EventingBackend, config: Effective, new: Place, users: list[Subscription]
+        self, backend: EventingBackend, config: Effective, new: StreamLocation, users: list[Subscription]
     ) -> int:
         namespace = backend.metadata.namespace
         wanted = [
@@ -232,14 +237,16 @@ class EventingBackendController:
             for each in users
             if not each.metadata.deleting and not spec_errors(msgspec.to_builtins(each.spec), namespace)
         ]
-        return await self._moves.missing(backend.key, new, wanted) if wanted else 0
+        return await self._migrations.missing(backend.key, new, wanted) if wanted else 0
 
-    async def _left(self, scope: Scope, old: Place, new: Place | None) -> int | None:
+    async def _left(self, scope: Scope, old: StreamLocation, new: StreamLocation | None) -> int | None:
         """How many events are still to be delivered from the old place; None: not known, or more may come."""
         if scope.publisher.status != "True":
             return None
         # In the same stream nothing is left behind: the dispatchers that come deliver it.
-        return 0 if new is not None and old.same_stream(new) else await self._moves.left(scope.backend, old)
+        return (
+            0 if new is not None and old.same_stream(new) else await self._migrations.left(scope.backend, old)
+        )
 
     async def _clear_away(self, scope: Scope, config: Effective) -> None:
         """Take away what only an earlier configuration needed, once the present one serves."""
@@ -254,12 +261,12 @@ class EventingBackendController:
 
     def _secret_version(self, scope: Scope) -> str:
         """Which state of the Secret is for the pods: the one that was found good, else the one they have."""
-        if scope.finding.ready and plan.same(scope.in_use, scope.plan.asked):
+        if scope.finding.ready and plan.same(scope.in_use, scope.plan.candidate):
             return scope.finding.secret_version
         known = self._sources.rollout(scope.hands.name(PUBLISHER))
         return known.secret_version if known is not None else ""
 
-    async def _delete(self, backend: EventingBackend, hands: Hands) -> Result:
+    async def _delete(self, backend: EventingBackend, hands: ChildWriter) -> Result:
         if FINALIZER not in backend.metadata.finalizers:
             return Result.done()
         if used_by := await self._users(backend):
@@ -294,9 +301,9 @@ class EventingBackendController:
     async def _users(self, backend: EventingBackend) -> list[Subscription]:
         """Who keeps a backend from going; the server itself is asked last, for the cache may be behind."""
         here, known = self._around(backend)
-        if used_by := plan.users(backend, here, known):
+        if used_by := plan.subscriptions_using(backend, here, known):
             return used_by
-        return plan.users(backend, here, await self._listed(backend.metadata.namespace))
+        return plan.subscriptions_using(backend, here, await self._listed(backend.metadata.namespace))
 
     def _around(self, backend: EventingBackend) -> tuple[list[EventingBackend], list[Subscription]]:
         """The backends and Subscriptions of its namespace, as far as the caches know."""
@@ -338,7 +345,7 @@ class EventingBackendController:
         kind, uid = NORMAL if news.good else WARNING, backend.metadata.uid
         self._builder.events.record(EVENTINGBACKENDS, backend.key, uid, kind, news.reason, news.note)
 
-    async def _connect(self, key: ObjectKey, place: Place) -> tuple[Client, str] | Finding:
+    async def _connect(self, key: ObjectKey, place: StreamLocation) -> tuple[Client, str] | ProbeResult:
         return await self._nats.connect(key, place.url, place.secret, own=place.own)
 
     def _connection_changed(self, key: ObjectKey) -> None:
@@ -347,15 +354,17 @@ class EventingBackendController:
             self._builder.queue.add(key)
 
 
-def _new_place(plane: DataPlane, own: bool) -> Place | None:
+def _new_place(plane: DataPlane, own: bool) -> StreamLocation | None:
     if plane.dispatcher is None:
         return None
-    return place_for(plane.dispatcher, plane.secret, own=own)
+    return location_for(plane.dispatcher, plane.secret, own=own)
 
 
-def _claimed(stream: str, elder: EventingBackend) -> Finding:
+def _claimed(stream: str, elder: EventingBackend) -> ProbeResult:
     text = f"EventingBackend {elder.key} has had stream {stream} for longer and wants it otherwise"
-    return Finding(reason=Reason.CLAIMED, message=f"{text}: choose another streamName, or the same settings")
+    return ProbeResult(
+        reason=Reason.CLAIMED, message=f"{text}: choose another streamName, or the same settings"
+    )
 
 
 def build(

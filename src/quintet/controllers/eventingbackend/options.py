@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from quintet.apis.eventingbackend.addresses import Limits
-from quintet.controllers.eventingbackend.probing import Timing
+from quintet.controllers.eventingbackend.probes import Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,20 +14,20 @@ from quintet.apis.jsonserver import JSONSERVERS, JsonServer, State, jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.jsonserver.validation import config_errors, template_errors
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
+from quintet.controllers.child_results import gather_children, is_blocked_by_others, is_transient
 from quintet.controllers.jsonserver.decide import desired
 from quintet.controllers.jsonserver.decide.status import (
     NOT_A_JSON_OBJECT,
     DeploymentStatus,
-    Problem,
     Reason,
     Rollout,
+    SyncProblem,
     Verification,
+    needs_verification,
     status_of,
-    verify_again,
-    wants_verification,
+    verification_delay,
 )
-from quintet.controllers.jsonserver.readback import ReadBack
-from quintet.controllers.settling import passes, settled, waits_for_others
+from quintet.controllers.jsonserver.served_data import ReadData
 from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import ApiError
 from quintet.runtime import conditions, finalizers
@@ -51,7 +51,7 @@ class DeploymentView(View, frozen=True):
 class JsonServerController:
     """Reconciles JsonServers."""
 
-    def __init__(self, builder: Builder[JsonServer], image: str, read_back: ReadBack) -> None:
+    def __init__(self, builder: Builder[JsonServer], image: str, read_back: ReadData) -> None:
         self._builder = builder
         self._image = image
         self._read_back = read_back
@@ -72,28 +72,30 @@ class JsonServerController:
         if problem is None:
             problem, rollout, failures = await self._apply(server)
         verification = None
-        if wants_verification(server, problem, rollout):
+        if needs_verification(server, problem, rollout):
             verification = await self._verify(server)
         await self._write_status(server, problem, rollout, verification)
         if failures:
             raise ExceptionGroup(f"JsonServer {key}", failures)
         return self._next_look(server, problem, verification)
 
-    async def _apply(self, server: JsonServer) -> tuple[Problem | None, Rollout, list[Exception]]:
+    async def _apply(self, server: JsonServer) -> tuple[SyncProblem | None, Rollout, list[Exception]]:
         # The data first: pods that start before it would serve what was there before.
-        results = await settled(self._ensure(server, desired.CONFIG_MAPS, desired.config_map(server)))
+        results = await gather_children(self._ensure(server, desired.CONFIG_MAPS, desired.config_map(server)))
         if not isinstance(results[0], Exception):
-            results += await settled(
+            results += await gather_children(
                 self._ensure(server, desired.SERVICES, desired.service(server)),
                 self._ensure(server, desired.DEPLOYMENTS, desired.deployment(server, self._image)),
             )
         errors = [result for result in results if isinstance(result, Exception)]
         children = [result for result in results if isinstance(result, Child)]
         rollout = children[-1].state if len(children) == 3 else Rollout()
-        told = [error for error in errors if not passes(error, self._builder.queue.failures[server.key])]
+        told = [
+            error for error in errors if not is_transient(error, self._builder.queue.failures[server.key])
+        ]
         if errors and not told:
             raise ExceptionGroup(f"JsonServer {server.key}", errors)
-        retry = [error for error in errors if not waits_for_others(error)]
+        retry = [error for error in errors if not is_blocked_by_others(error)]
         return _problem(told, children), rollout, retry
 
     def _ensure(self, server: JsonServer, resource: Resource, body: JsonObject) -> Awaitable[Child[Any]]:
@@ -119,7 +121,11 @@ class JsonServerController:
         return Verification(Reason.DATA_DIFFERS, f"{url} serves other data than the spec holds")
 
     async def _write_status(
-        self, server: JsonServer, problem: Problem | None, rollout: Rollout, verification: Verification | None
+        self,
+        server: JsonServer,
+        problem: SyncProblem | None,
+        rollout: Rollout,
+        verification: Verification | None,
     ) -> None:
         doubts = (
             jsonconfig.examine(server.spec.json_config).doubts if _stuck(server, problem, rollout) else ()
@@ -133,7 +139,7 @@ class JsonServerController:
         if await self._builder.status.write(server, server.status, status):
             self._announce(server, status.message, problem)
 
-    def _announce(self, server: JsonServer, message: str, problem: Problem | None) -> None:
+    def _announce(self, server: JsonServer, message: str, problem: SyncProblem | None) -> None:
         """Tell of trouble and of its end; that all went well from the start is no news."""
         if message == server.status.message or (problem is None and server.status.state is not State.ERROR):
             return
@@ -141,46 +147,46 @@ class JsonServerController:
         self._builder.events.record(JSONSERVERS, server.key, server.metadata.uid, kind, reason, message)
 
     def _next_look(
-        self, server: JsonServer, problem: Problem | None, verification: Verification | None
+        self, server: JsonServer, problem: SyncProblem | None, verification: Verification | None
     ) -> Result:
         if problem is not None and problem.reason is Reason.FOREIGN_OBJECT:
             return Result.after(_LOOK_AGAIN)
         if verification is not None and verification.reason is not Reason.DATA_EQUAL:
-            return Result.after(verify_again(server, self._builder.clock.now()))
+            return Result.after(verification_delay(server, self._builder.clock.now()))
         return Result.done()
 
 
-def _config_problem(server: JsonServer) -> Problem | None:
+def _config_problem(server: JsonServer) -> SyncProblem | None:
     config = server.spec.json_config
     if server.status.config_hash == desired.config_hash(config):
         return None  # known to be good, and parsing a mebibyte takes its time
     wrong = jsonconfig.examine(config).problem
-    return Problem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, wrong) if wrong is not None else None
+    return SyncProblem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, wrong) if wrong is not None else None
 
 
-def _template_problem(server: JsonServer) -> Problem | None:
+def _template_problem(server: JsonServer) -> SyncProblem | None:
     """The webhooks refuse such a template, but nobody may gain an identity by coming past them."""
     spec = server.spec
     errors = template_errors(msgspec.to_builtins(spec.template), server.metadata.name)
     if spec.cas_config is not None:
         errors += config_errors(msgspec.to_builtins(spec.cas_config))
-    return Problem(Reason.INVALID_TEMPLATE, "; ".join(map(str, errors))) if errors else None
+    return SyncProblem(Reason.INVALID_TEMPLATE, "; ".join(map(str, errors))) if errors else None
 
 
-def _problem(errors: list[Exception], children: list[Child[Any]]) -> Problem | None:
+def _problem(errors: list[Exception], children: list[Child[Any]]) -> SyncProblem | None:
     for error in errors:
         if isinstance(error, ForeignObject):
-            return Problem(Reason.FOREIGN_OBJECT, str(error))
+            return SyncProblem(Reason.FOREIGN_OBJECT, str(error))
         text = error.message if isinstance(error, ApiError) else str(error)
-        return Problem(Reason.APPLY_FAILED, text)
+        return SyncProblem(Reason.APPLY_FAILED, text)
     if any(child.deleting for child in children):
-        return Problem(
+        return SyncProblem(
             Reason.BEING_DELETED, "a child is still being deleted; it is made again when it is gone"
         )
     return None
 
 
-def _stuck(server: JsonServer, problem: Problem | None, rollout: Rollout) -> bool:
+def _stuck(server: JsonServer, problem: SyncProblem | None, rollout: Rollout) -> bool:
     """Whether there are pods, and none of them serves."""
     wanted = problem is None and server.spec.replicas > 0
     return wanted and rollout.status.replicas > 0 and rollout.status.available_replicas == 0
@@ -193,7 +199,7 @@ def _same_data(served: bytes, config: str) -> bool:
         return False
 
 
-def build(manager: Manager, *, image: str, read_back: ReadBack, workers: int = 8) -> JsonServerController:
+def build(manager: Manager, *, image: str, read_back: ReadData, workers: int = 8) -> JsonServerController:
     """Wire the controller into a process."""
     builder = Builder(manager, "jsonserver", JSONSERVERS, JsonServer)
     builder.owns(desired.CONFIG_MAPS, labels=desired.SELECTOR)

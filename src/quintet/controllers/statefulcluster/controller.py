@@ -19,24 +19,30 @@ from quintet.apis.statefulcluster import (
     Draw,
     StatefulCluster,
 )
+from quintet.controllers.statefulcluster.context import Memory, ReconcileContext
 from quintet.controllers.statefulcluster.decide import desired, plan, revisions, views
 from quintet.controllers.statefulcluster.decide.actions import Act, Records, records_after
-from quintet.controllers.statefulcluster.decide.filing import (
-    LOOSE,
+from quintet.controllers.statefulcluster.decide.indexes import (
     NAMESPACE,
     OWNER,
-    by_owner,
-    filed_under,
-    loose,
-    mounting,
+    UNOWNED,
+    mount_index_key,
+    owner_index_keys,
+    selector_index_key,
+    unowned_index_keys,
 )
 from quintet.controllers.statefulcluster.decide.observe import observe, selects
-from quintet.controllers.statefulcluster.decide.observed import Claim, Observed, Pod, Refusal, Revision
-from quintet.controllers.statefulcluster.decide.status import Trouble
-from quintet.controllers.statefulcluster.eyes import Eyes
-from quintet.controllers.statefulcluster.hands import Hands, NotUsable
-from quintet.controllers.statefulcluster.scope import Memory, Pass
-from quintet.controllers.statefulcluster.scribe import Scribe
+from quintet.controllers.statefulcluster.decide.observed import (
+    Claim,
+    ExpansionRefusal,
+    Observed,
+    Pod,
+    Revision,
+)
+from quintet.controllers.statefulcluster.decide.status import ActionFailure
+from quintet.controllers.statefulcluster.reader import LiveReader
+from quintet.controllers.statefulcluster.status_writer import ClusterStatusWriter
+from quintet.controllers.statefulcluster.writer import ClaimNotUsable, ReplicaWriter
 from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import BadRequest, Forbidden, Invalid, ServerFault, TooLarge, TooManyRequests
 from quintet.runtime.apply import ForeignObject
@@ -67,9 +73,9 @@ class StatefulClusterController:
         self._pods = pods
         self._claims = claims
         self._revisions = known
-        self._hands = Hands(builder.client, builder.writes, pods, claims, known)
-        self._eyes = Eyes(builder.client)
-        self._scribe = Scribe(builder)
+        self._writer = ReplicaWriter(builder.client, builder.writes, pods, claims, known)
+        self._reader = LiveReader(builder.client)
+        self._status_writer = ClusterStatusWriter(builder)
         self._memories: dict[ObjectKey, Memory] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -92,46 +98,46 @@ class StatefulClusterController:
         revision, collisions = await self._revision(cluster)
         observed = self._look(cluster, revision, memory)
         action = plan.plan(observed)
-        now = Pass(cluster, observed, action, memory)
+        now = ReconcileContext(cluster, observed, action, memory)
         if _wants_closer_look(now):
             observed = await self._look_closely(cluster, revision, memory, observed)
             action = plan.plan(observed)
-            now = Pass(cluster, observed, action, memory)
+            now = ReconcileContext(cluster, observed, action, memory)
             now.trusted = True
         now.collisions = collisions
         if not cluster.plan_only:
             now.records = records_after(observed, action, lambda: _suffix(observed), cluster.metadata.name)
         if not _recorded(now):
-            await self._scribe.write(now)
+            await self._status_writer.write(now)
         if cluster.plan_only:
             return Result(action.after)
         result = await self._try(now)
         await self._forget_history(now)
         return result
 
-    async def _try(self, now: Pass) -> Result:
+    async def _try(self, now: ReconcileContext) -> Result:
         """Act, and deal with a refusal."""
         memory, action = now.memory, now.action
         try:
             result = await self._act(now)
-        except (ForeignObject, NotUsable) as taken:
+        except (ForeignObject, ClaimNotUsable) as taken:
             return await self._draw_anew(now, taken)
         except (TooManyRequests, ServerFault) as refusal:
             trouble = await self._budget_trouble(now, refusal)
             if trouble is None:
                 raise
-            await self._scribe.report(now, trouble)
+            await self._status_writer.report(now, trouble)
             return Result.after(_BLOCKED_AGAIN)
         except _REFUSALS as refusal:
             text = f"{action.message}, but the API server refuses: {refusal.message}"
-            await self._scribe.report(now, Trouble("Refused", text))
+            await self._status_writer.report(now, ActionFailure("Refused", text))
             raise
         if memory.trouble is not None:
             memory.trouble = None
-            await self._scribe.write(now)
+            await self._status_writer.write(now)
         return result
 
-    async def _act(self, now: Pass) -> Result:
+    async def _act(self, now: ReconcileContext) -> Result:
         cluster, action = now.cluster, now.action
         pod, claim = action.pod, action.claim
         match action.act:
@@ -144,18 +150,18 @@ class StatefulClusterController:
             case Act.UPDATE | Act.REMOVE | Act.REPLACE if pod is not None:
                 await self._remove(now, pod)
             case Act.ADOPT if pod is not None:
-                await self._hands.own(cluster, desired.PODS, pod.key, pod.uid)
+                await self._writer.own(cluster, desired.PODS, pod.key, pod.uid)
             case Act.REPAIR_CLAIMS:
-                await self._hands.make_claims(cluster, action.group)
+                await self._writer.make_claims(cluster, action.group)
             case Act.SET_ASIDE:
                 await self._set_aside(now, action.message)
             case Act.INVESTIGATE:
                 return await self._investigate(now)
             case Act.OWN_CLAIM | Act.DISOWN_CLAIM if claim is not None:
                 owned = action.act is Act.OWN_CLAIM
-                await self._hands.own(cluster, desired.CLAIMS, claim.key, claim.uid, owned=owned)
+                await self._writer.own(cluster, desired.CLAIMS, claim.key, claim.uid, owned=owned)
             case Act.DELETE_CLAIM if claim is not None:
-                await self._hands.delete(desired.CLAIMS, claim)
+                await self._writer.delete(desired.CLAIMS, claim)
             case Act.EXPAND_CLAIM if claim is not None:
                 if not await self._expand(now, claim):
                     return Result.after(0.0)
@@ -163,45 +169,45 @@ class StatefulClusterController:
                 # Nothing but the record changed, which was written; or there is nothing to do but wait.
                 again = action.act in (Act.FORGET, Act.REGROUP)
                 return Result.after(0.0) if again else Result(action.after)
-        self._scribe.announce(now, action)
+        self._status_writer.announce(now, action)
         # Most actions come back to us as a change of what was acted on; one that cannot must not be the last.
         return Result.after(0.0) if action.act is Act.EXPAND_CLAIM else Result.done()
 
-    async def _remove(self, now: Pass, pod: Pod) -> None:
+    async def _remove(self, now: ReconcileContext, pod: Pod) -> None:
         now.memory.doubt = True  # until the answer is here
-        await self._hands.remove_pod(pod, voluntary=now.action.voluntary)
+        await self._writer.remove_pod(pod, voluntary=now.action.voluntary)
         now.memory.doubt = False
         now.memory.leaving[pod.uid] = self._builder.clock.monotonic()
 
-    async def _make(self, now: Pass, draw: Draw) -> None:
+    async def _make(self, now: ReconcileContext, draw: Draw) -> None:
         """The claims first: a pod must never meet a group that is not complete."""
         cluster = now.cluster
         if draw.group:
-            await self._hands.make_claims(cluster, draw.group)
+            await self._writer.make_claims(cluster, draw.group)
         revision = plan.revision_for(now.observed, draw.replica)
         template = desired.template(cluster)
         if revision != now.observed.update_revision:
-            template = await self._hands.template_of(cluster, revision)
-        await self._hands.make_pod(cluster, draw, revision, template)
+            template = await self._writer.template_of(cluster, revision)
+        await self._writer.make_pod(cluster, draw, revision, template)
 
-    async def _draw_anew(self, now: Pass, taken: Exception) -> Result:
+    async def _draw_anew(self, now: ReconcileContext, taken: Exception) -> Result:
         """What was drawn cannot be had: somebody else's object has that name, or the claims are going."""
         draw = now.action.draw or (now.records.draws[-1] if now.records.draws else None)
         if draw is None or now.action.act not in (Act.CREATE, Act.MAKE):
-            await self._scribe.report(now, Trouble("NameTaken", str(taken), blocked=True))
+            await self._status_writer.report(now, ActionFailure("NameTaken", str(taken), blocked=True))
             return Result.after(_BLOCKED_AGAIN)
         others = tuple(each for each in now.records.draws if each != draw)
         if not (isinstance(taken, ForeignObject) and taken.resource == desired.PODS):
             others = (*others, Draw(draw.replica, _suffix(now.observed)))
         now.records = Records(others, now.records.retiring, now.records.setbacks)
-        await self._scribe.write(now)
+        await self._status_writer.write(now)
         return Result.after(0.0)
 
-    async def _set_aside(self, now: Pass, why: str) -> None:
+    async def _set_aside(self, now: ReconcileContext, why: str) -> None:
         claims = [claim for claim in now.observed.claims if claim.group == now.action.group]
-        await self._hands.set_aside(now.cluster, claims, why[:1024])
+        await self._writer.set_aside(now.cluster, claims, why[:1024])
 
-    async def _investigate(self, now: Pass) -> Result:
+    async def _investigate(self, now: ReconcileContext) -> Result:
         """A pod finds no node: whether that is because of its volumes, only the volumes can tell."""
         pod, looked, clock = now.action.pod, now.memory.volumes_looked_at, self._builder.clock
         again = now.action.after or 0.0
@@ -214,33 +220,35 @@ class StatefulClusterController:
         looked[pod.uid] = clock.monotonic()
         claims = [claim for claim in now.observed.claims if claim.group == now.action.group]
         if now.action.reason == plan.UNBOUND:
-            why = await self._eyes.never_bound(claims)
+            why = await self._reader.never_bound(claims)
         else:
-            why = await self._eyes.lost_volume(claims, now.observed.now)
+            why = await self._reader.lost_volume(claims, now.observed.now)
         if not why:
             return Result.after(again)
         await self._set_aside(now, why)
-        self._scribe.announce(now, dataclasses.replace(now.action, act=Act.SET_ASIDE, message=why))
+        self._status_writer.announce(now, dataclasses.replace(now.action, act=Act.SET_ASIDE, message=why))
         return Result.done()
 
-    async def _expand(self, now: Pass, claim: Claim) -> bool:
+    async def _expand(self, now: ReconcileContext, claim: Claim) -> bool:
         size = now.observed.wanted.sizes[claim.template]
         try:
-            await self._hands.expand(now.cluster, claim, size)
+            await self._writer.expand(now.cluster, claim, size)
         except (Forbidden, Invalid) as refusal:
             again = self._builder.clock.now().timestamp() + plan.REFUSED_FOR
-            now.memory.refused[claim.name] = Refusal(refusal.message, again)
+            now.memory.refused[claim.name] = ExpansionRefusal(refusal.message, again)
             return False
         now.memory.refused.pop(claim.name, None)
         return True
 
-    async def _budget_trouble(self, now: Pass, refusal: TooManyRequests | ServerFault) -> Trouble | None:
+    async def _budget_trouble(
+        self, now: ReconcileContext, refusal: TooManyRequests | ServerFault
+    ) -> ActionFailure | None:
         """Whether a disruption budget keeps a pod from leaving, and which."""
         pod = now.action.pod
         held = any(cause.reason == _BUDGET_CAUSE for cause in refusal.causes)
         if pod is None or not now.action.voluntary or (isinstance(refusal, TooManyRequests) and not held):
             return None
-        names = await self._eyes.budgets(pod)
+        names = await self._reader.budgets(pod)
         if isinstance(refusal, ServerFault) and len(names) < 2:
             return None  # the server itself is in trouble
         budgets = f"PodDisruptionBudget {' and '.join(names)}" if names else refusal.message
@@ -250,7 +258,7 @@ class StatefulClusterController:
             else "no more than one budget may cover a pod, so change the selector of one of them"
         )
         text = f"{now.action.message}; {budgets} does not let pod {pod.name} go: {step}"
-        return Trouble("DisruptionBudget", text, blocked=True)
+        return ActionFailure("DisruptionBudget", text, blocked=True)
 
     def _memory(self, cluster: StatefulCluster) -> Memory:
         memory = self._memories.setdefault(cluster.key, Memory())
@@ -279,8 +287,8 @@ class StatefulClusterController:
         self, cluster: StatefulCluster, revision: str, memory: Memory, known: Observed
     ) -> Observed:
         """What the server knows now."""
-        own = await self._eyes.pods(cluster, known.pods)
-        claims = await self._eyes.claims(cluster) if known.wanted.templates or known.claims else ()
+        own = await self._reader.pods(cluster, known.pods)
+        claims = await self._reader.claims(cluster) if known.wanted.templates or known.claims else ()
         memory.doubt = False
         own = [pod for pod in own if pod.owner_uid == cluster.metadata.uid]
         return self._observed(cluster, revision, memory, own, claims)
@@ -294,9 +302,9 @@ class StatefulClusterController:
         claims: Iterable[Claim],
     ) -> Observed:
         claims = tuple(claims)
-        others = {pod.key: pod for pod in self._pods.by_index(LOOSE, filed_under(cluster))}
+        others = {pod.key: pod for pod in self._pods.by_index(UNOWNED, selector_index_key(cluster))}
         for claim in claims:
-            users = self._pods.by_index(LOOSE, mounting(claim.key))
+            users = self._pods.by_index(UNOWNED, mount_index_key(claim.key))
             others |= {pod.key: pod for pod in users if pod.owner_uid != cluster.metadata.uid}
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
         now = self._builder.clock.now().timestamp()
@@ -310,34 +318,34 @@ class StatefulClusterController:
         if found is not None:
             newest = revisions.next_number(known)
             if found.number + 1 < newest and not cluster.plan_only:
-                await self._hands.renumber(cluster, found, newest)
+                await self._writer.renumber(cluster, found, newest)
             return found.name, collisions
         if cluster.plan_only:
             return revisions.name_for(cluster, collisions), collisions
         for attempt in range(collisions, collisions + _MOST_COLLISIONS):
             name = revisions.name_for(cluster, attempt)
-            made = await self._hands.make_revision(cluster, name, revisions.next_number(known))
+            made = await self._writer.make_revision(cluster, name, revisions.next_number(known))
             if made is not None:
                 return made.name, attempt
         raise ForeignObject(desired.REVISIONS, ObjectKey(cluster.metadata.namespace, name))
 
-    async def _forget_history(self, now: Pass) -> None:
+    async def _forget_history(self, now: ReconcileContext) -> None:
         cluster = now.cluster
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
         kept = (now.observed.update_revision, now.written.current_revision)
         limit = cluster.spec.revision_history_limit
         for revision in revisions.to_forget(known, now.observed.pods, kept, limit):
-            await self._hands.delete(desired.REVISIONS, revision)
+            await self._writer.delete(desired.REVISIONS, revision)
 
 
-def _recorded(now: Pass) -> bool:
+def _recorded(now: ReconcileContext) -> bool:
     """Whether what is to be done was written down before: then the pod that is made brings us back."""
     making = now.action.act is Act.MAKE and now.memory.trouble is None and not now.cluster.plan_only
     same = now.cluster.status.observed_generation == now.cluster.metadata.generation
     return making and same and now.records.draws == now.cluster.status.draws
 
 
-def _wants_closer_look(now: Pass) -> bool:
+def _wants_closer_look(now: ReconcileContext) -> bool:
     """Whether a cache is not enough for what is to be done."""
     if now.action.act is Act.CREATE:
         # A replica that the status names and the cache does not show is gone, or not seen yet.
@@ -375,7 +383,11 @@ def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
         return [cluster.key for cluster in clusters if selects(cluster, pod)]
 
     pods = builder.keeps(
-        desired.PODS, views.PodView, views.pod, concerned, indexes={OWNER: by_owner, LOOSE: loose}
+        desired.PODS,
+        views.PodView,
+        views.pod,
+        concerned,
+        indexes={OWNER: owner_index_keys, UNOWNED: unowned_index_keys},
     )
     claims = builder.keeps(
         desired.CLAIMS,

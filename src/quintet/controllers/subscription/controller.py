@@ -23,11 +23,11 @@ from quintet.controllers.subscription.decide.sinks import (
     Service,
     ServiceView,
     sink_key,
-    sink_trouble,
+    sink_problem,
 )
-from quintet.controllers.subscription.decide.status import Found, Reason, Trouble
-from quintet.controllers.subscription.hands import Hands, Place, goes_whole
-from quintet.controllers.subscription.metrics import Shown
+from quintet.controllers.subscription.decide.status import DeliveryProblem, Observation, Reason
+from quintet.controllers.subscription.metrics import SubscriptionMetrics
+from quintet.controllers.subscription.writer import BackendStream, ConsumerWriter, removes_consumers
 from quintet.controllers.suspension import unless_suspended
 from quintet.eventing.decide import naming
 from quintet.eventing.decide.choice import NoBackend, chosen
@@ -70,8 +70,8 @@ class SubscriptionController:
         self._builder = builder
         self._backends = backends
         self._services = services
-        self._hands = Hands(sessions, builder.clock)
-        self._shown = Shown()
+        self._writer = ConsumerWriter(sessions, builder.clock)
+        self._shown = SubscriptionMetrics()
         # Who went without the consumer, and where that is; until the cache has seen the end.
         self._left_behind: dict[ObjectKey, ObjectKey] = {}
 
@@ -82,7 +82,7 @@ class SubscriptionController:
             self._shown.forget(key)
             if (backend := self._left_behind.pop(key, None)) is not None:
                 # Its server may have come back while this one was still in the cache.
-                self._hands.sweep_again(backend)
+                self._writer.reset_sweep(backend)
             await self._sweep(key.namespace)
             return Result.done()
         if subscription.metadata.deleting:
@@ -98,37 +98,41 @@ class SubscriptionController:
 
     def connection_changed(self, backend: ObjectKey) -> None:
         """What was left behind while a server was away is looked for as soon as it is back."""
-        self._hands.sweep_again(backend)
+        self._writer.reset_sweep(backend)
         here = self._builder.primary.by_index(_BY_NAMESPACE, backend.namespace)
         # Where no Subscription is left, the key of the backend has the namespace swept.
         for key in (backend, *(each.key for each in here)):
             self._builder.queue.add(key)
 
-    async def _look(self, subscription: Subscription) -> tuple[Found, Result]:
+    async def _look(self, subscription: Subscription) -> tuple[Observation, Result]:
         """Bring the consumer to what the spec says, and see how things stand."""
         if errors := spec_errors(msgspec.to_builtins(subscription.spec), subscription.metadata.namespace):
-            return said.invalid(errors), Result.done()
+            return said.invalid_spec(errors), Result.done()
         backend = chosen(subscription, self._backends_of(subscription))
         if isinstance(backend, NoBackend):
-            return Found(trouble=Trouble(Reason(backend.reason), backend.message)), Result.done()
-        place, sink = self._hands.place(backend), sink_trouble(subscription, self._services)
+            return Observation(
+                trouble=DeliveryProblem(Reason(backend.reason), backend.message)
+            ), Result.done()
+        place, sink = self._writer.locate(backend), sink_problem(subscription, self._services)
         # Dispatchers read this reason, so nothing else may be said instead.
         leaves = sink if sink is not None and sink.reason is Reason.SINK_LEAVES else None
-        if not isinstance(place, Place):
+        if not isinstance(place, BackendStream):
             # Its connection, or its status, brings the key back.
-            trouble = leaves or said.backend_trouble(backend) or place
-            return Found(backend, "", trouble), Result.after(LOOK_AGAIN)
+            trouble = leaves or said.backend_problem(backend) or place
+            return Observation(backend, "", trouble), Result.after(LOOK_AGAIN)
         try:
-            info = await self._hands.ensure(subscription, place)
+            info = await self._writer.ensure(subscription, place)
             await self._leave_others(subscription, backend)
         except NatsError as error:
-            failed = said.consumer_failed(backend, str(error))
-            return Found(backend, "", leaves or failed), self._soon(subscription)
-        if waits := leaves or said.backend_trouble(backend) or sink:
-            return Found(backend, info.name, waits), Result.after(LOOK_AGAIN)
+            failed = said.consumer_problem(backend, str(error))
+            return Observation(backend, "", leaves or failed), self._soon(subscription)
+        if waits := leaves or said.backend_problem(backend) or sink:
+            return Observation(backend, info.name, waits), Result.after(LOOK_AGAIN)
         if not somebody_pulls(info):
-            return Found(backend, info.name, said.nobody_pulls(backend)), self._soon(subscription)
-        return Found(backend, info.name), Result.after(LOOK_AGAIN)
+            return Observation(backend, info.name, said.no_dispatcher_problem(backend)), self._soon(
+                subscription
+            )
+        return Observation(backend, info.name), Result.after(LOOK_AGAIN)
 
     async def _leave_others(self, subscription: Subscription, backend: EventingBackend) -> None:
         """Remove the consumer from the backend that was in use before, once the new one has one."""
@@ -136,11 +140,13 @@ class SubscriptionController:
         if not before or before == backend.metadata.name:
             return
         old = self._backends.get(ObjectKey(subscription.metadata.namespace, before))
-        place = self._hands.place(old) if old is not None else None
-        if not isinstance(place, Place):
+        place = self._writer.locate(old) if old is not None else None
+        if not isinstance(place, BackendStream):
             return
         try:
-            waiting = await self._hands.leave(place, naming.consumer_name(subscription.metadata))
+            waiting = await self._writer.remove_from_former(
+                place, naming.consumer_name(subscription.metadata)
+            )
         except NatsError as error:
             # It may be the very reason to leave; what stays there is swept up later.
             log.info("Consumer not removed", extra={"backend": str(place.backend.key), "error": str(error)})
@@ -150,8 +156,8 @@ class SubscriptionController:
     async def _sweep(self, namespace: str) -> None:
         """Remove what was left behind in the backends of a namespace, while their servers were away."""
         for backend in self._backends.by_index(_BY_NAMESPACE, namespace):
-            place = self._hands.place(backend)
-            if not isinstance(place, Place) or not self._hands.sweeps(place):
+            place = self._writer.locate(backend)
+            if not isinstance(place, BackendStream) or not self._writer.is_sweep_due(place):
                 continue
             try:
                 await self._sweep_up(place)
@@ -159,13 +165,13 @@ class SubscriptionController:
                 log.info("Not swept", extra={"backend": str(backend.key), "error": str(error)})
             except KubeError:
                 # The key comes back soon, and nobody else may come: it is still to be done then.
-                self._hands.sweep_again(backend.key)
+                self._writer.reset_sweep(backend.key)
                 raise
 
-    async def _sweep_up(self, place: Place) -> None:
+    async def _sweep_up(self, place: BackendStream) -> None:
         namespace = place.backend.metadata.namespace
         here = self._builder.primary.by_index(_BY_NAMESPACE, namespace)
-        left = await self._hands.orphans(place, self._needed(place.backend, here))
+        left = await self._writer.orphans(place, self._needed(place.backend, here))
         if not left:
             return
         # A cache may be behind, and a consumer goes with the events that wait for it: the server is asked.
@@ -173,7 +179,7 @@ class SubscriptionController:
         alive = await self._alive(namespace)
         moved = {naming.consumer_name(each.metadata): each for each in alive}
         for name in set(left) - self._needed(place.backend, alive):
-            waiting = await self._hands.leave(place, name)
+            waiting = await self._writer.remove_from_former(place, name)
             if isinstance(owner := moved.get(name), Subscription):
                 self._leave_events(owner, waiting, place.backend.metadata.name, owner.status.backend.name)
 
@@ -208,7 +214,7 @@ class SubscriptionController:
         if backend is not None and waits_for:
             longest = SHORT_FAREWELL if backend.metadata.deleting else LONGEST_FAREWELL
             if self._age(subscription) < longest:
-                await self._write(subscription, said.deleting(subscription, waits_for))
+                await self._write(subscription, said.deleting_status(subscription, waits_for))
                 return self._soon(subscription)
             self._leave_behind(subscription, waits_for)
             self._left_behind[subscription.key] = backend.key
@@ -225,13 +231,13 @@ class SubscriptionController:
 
     async def _removed(self, subscription: Subscription, backend: EventingBackend) -> str:
         """Remove the consumer; what that waits for, or nothing."""
-        place = self._hands.place(backend)
-        if not isinstance(place, Place):
-            return "" if place.reason is Reason.BY_EVENT_MESH or goes_whole(backend) else place.message
+        place = self._writer.locate(backend)
+        if not isinstance(place, BackendStream):
+            return "" if place.reason is Reason.BY_EVENT_MESH or removes_consumers(backend) else place.message
         try:
-            await self._hands.remove(subscription, place)
+            await self._writer.remove(subscription, place)
         except NatsError as error:
-            return said.consumer_failed(backend, str(error)).message
+            return said.consumer_problem(backend, str(error)).message
         return ""
 
     def _leave_events(self, subscription: Subscription, waiting: int, before: str, now: str) -> None:

@@ -16,7 +16,7 @@ subscribed = Gauge(
 )
 
 
-class Shown:
+class SubscriptionMetrics:
     """Which series there are."""
 
     def __init__(self) -> None:

@@ -13,8 +13,14 @@ import msgspec
 
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.apis.suite import NAME, QUINTETS, Quintet, QuintetStatus
-from quintet.controllers.settling import passes
-from quintet.controllers.suite.decide.parts import (
+from quintet.controllers.child_results import is_transient
+from quintet.controllers.suite.crds import (
+    CrdView,
+    CrdWriter,
+    UnsafeCrdChange,
+    is_established,
+)
+from quintet.controllers.suite.decide.installation import (
     CRDS,
     DEPLOYMENTS,
     OWNED,
@@ -27,13 +33,7 @@ from quintet.controllers.suite.decide.parts import (
     resource_of,
 )
 from quintet.controllers.suite.decide.rollout import DeploymentStatus, Rollout, fallbacks
-from quintet.controllers.suite.decide.status import DEGRADED, Problem, Reason, Seen, status_of
-from quintet.controllers.suite.definitions import (
-    Definitions,
-    DefinitionView,
-    UnsafeDefinition,
-    established,
-)
+from quintet.controllers.suite.decide.status import DEGRADED, InstallationState, Problem, Reason, status_of
 from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import ApiError, KubeError, WriteFenced
 from quintet.runtime import conditions, handlers
@@ -87,7 +87,7 @@ def rollout_of(view: DeploymentView) -> Rollout:
     return Rollout(view.metadata.generation, image, view.spec.replicas, view.status)
 
 
-def registered(view: WebhooksView) -> bool:
+def is_registered(view: WebhooksView) -> bool:
     """Whether the API server asks anybody."""
     return bool(view.webhooks)
 
@@ -115,7 +115,7 @@ class SuiteController:
     def __init__(
         self,
         builder: Builder[Quintet],
-        definitions: Definitions,
+        definitions: CrdWriter,
         stores: dict[Resource, Store[Child[Any]]],
         install: Installer,
         version: str,
@@ -162,7 +162,7 @@ class SuiteController:
             try:
                 if not await self._definitions.ensure(scope.quintet.key, body):
                     scope.waiting.append(key_of(body).name)
-            except (KubeError, UnsafeDefinition) as error:
+            except (KubeError, UnsafeCrdChange) as error:
                 _note(scope, error)
 
     async def _prepare(self, scope: _Scope) -> None:
@@ -226,7 +226,7 @@ class SuiteController:
 
     async def _write_status(self, scope: _Scope) -> None:
         quintet = scope.quintet
-        seen = Seen(
+        seen = InstallationState(
             scope.rollouts,
             tuple(scope.problems),
             tuple(scope.waiting),
@@ -265,9 +265,9 @@ class SuiteController:
 
 def _note(scope: _Scope, error: Exception) -> None:
     """Write down what went wrong; what others have to mend is not tried again at once."""
-    if isinstance(error, WriteFenced) or passes(error, scope.tried):
+    if isinstance(error, WriteFenced) or is_transient(error, scope.tried):
         raise error
-    if isinstance(error, UnsafeDefinition):
+    if isinstance(error, UnsafeCrdChange):
         scope.problems.append(Problem(Reason.UNSAFE_DEFINITION, str(error)))
     elif isinstance(error, ForeignObject):
         scope.problems.append(Problem(Reason.FOREIGN_OBJECT, str(error)))
@@ -280,15 +280,15 @@ def _note(scope: _Scope, error: Exception) -> None:
 def build(manager: Manager, *, install: Installer, version: str) -> SuiteController:
     """Wire the controller into a process; `install` is what `manifests.installation` makes."""
     builder = Builder(manager, "suite", QUINTETS, Quintet)
-    definitions = builder.owns(CRDS, DefinitionView, state=established, labels=SELECTOR)
+    definitions = builder.owns(CRDS, CrdView, state=is_established, labels=SELECTOR)
     # They have no owner, and still matter to the only one that there is.
     definitions.subscribe(handlers.enqueue(builder.queue, _to_the_one))
     stores: dict[Resource, Store[Child[Any]]] = {
         DEPLOYMENTS: builder.owns(DEPLOYMENTS, DeploymentView, state=rollout_of, labels=SELECTOR),
-        VALIDATING: builder.owns(VALIDATING, WebhooksView, state=registered, labels=SELECTOR),
+        VALIDATING: builder.owns(VALIDATING, WebhooksView, state=is_registered, labels=SELECTOR),
     }
     stores |= {each: builder.owns(each, labels=SELECTOR) for each in OWNED if each not in stores}
-    kept = Definitions(builder.client, definitions, builder.writes)
+    kept = CrdWriter(builder.client, definitions, builder.writes)
     controller = SuiteController(builder, kept, stores, install, version)
     builder.build(unless_suspended(builder, controller.reconcile), workers=1)
     return controller

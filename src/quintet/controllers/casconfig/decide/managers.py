@@ -8,7 +8,7 @@ from quintet.apis.casconfig.places import IDENTITIES, Path, absolute, from_text
 from quintet.apis.meta import JsonObject
 
 
-def culprit(obj: JsonObject, paths: Iterable[str], pod: Path | None, ours: str) -> str:
+def last_manager(obj: JsonObject, paths: Iterable[str], pod: Path | None, ours: str) -> str:
     """The manager that has set one of these paths; if none owns any, the one that wrote last."""
     others = [each for each in obj["metadata"].get("managedFields") or () if each.get("manager") != ours]
     others.sort(key=lambda each: str(each.get("time") or ""), reverse=True)

@@ -18,7 +18,7 @@ from quintet.apis.casconfig.spec import CASConfigSpec, FromOperation
 from quintet.apis.casconfig.types import TargetState
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 
-ROUNDS = 3
+MAX_ROUNDS = 3
 """So often somebody else may change something back; then they are left to it."""
 
 
@@ -53,7 +53,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ResolvedConfig:
     """A config, with everything that it takes to decide."""
 
     config: ObjectKey
@@ -64,7 +64,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObject:
     """An object that may be a target, as it is now."""
 
     resource: Resource
@@ -126,7 +126,7 @@ class Step:
         return f"{self.resource.kind} {self.key}"
 
 
-def decided(wish: Wish, found: Found) -> Step | None:
+def decide_step(wish: ResolvedConfig, found: FoundObject) -> Step | None:
     """The step for one object; None if the config has nothing to do with it."""
     held = has_ledger(found.object, wish.config)
     try:
@@ -135,15 +135,15 @@ def decided(wish: Wish, found: Found) -> Step | None:
         if match.policies:
             return _changed(wish, found, match, held)
         if _terminating(match):
-            return _skipped(found, match.misses[0]) if held else None
+            return _skipped_step(found, match.misses[0]) if held else None
         if held:
-            return undoing(found, wish.config)
+            return undo_step(found, wish.config)
         return _skipped_for_its_owner(wish, found, candidate, match)
     except LedgerError as error:
         return _unreadable(found, held, str(error)) if held else None
 
 
-def undoing(found: Found, config: ObjectKey) -> Step:
+def undo_step(found: FoundObject, config: ObjectKey) -> Step:
     """The step that takes a config back from an object. Raises nothing: trouble is part of the step."""
     try:
         rewrite = layers.patched(found.object, config, ())
@@ -151,7 +151,7 @@ def undoing(found: Found, config: ObjectKey) -> Step:
     except LedgerError as error:
         return _unreadable(found, True, str(error))
     left = tuple(each.path for each in rewrite.left)
-    message = f"changed by somebody else since, and left: {_listed(left)}" if left else ""
+    message = f"changed by somebody else since, and left: {_join_paths(left)}" if left else ""
     return Step(
         found.resource,
         found.key,
@@ -166,10 +166,10 @@ def undoing(found: Found, config: ObjectKey) -> Step:
     )
 
 
-def reversed_step(found: Found, config: ObjectKey, before: tuple[Setting, ...]) -> Step:
+def rollback_step(found: FoundObject, config: ObjectKey, before: tuple[Setting, ...]) -> Step:
     """The step that gives an object back what the config had set on it before."""
     if not before:
-        return undoing(found, config)
+        return undo_step(found, config)
     try:
         rewrite = layers.patched(found.object, config, before, place_to_inject(found.pod))
     except (LedgerError, LedgerTooLargeError) as error:
@@ -187,10 +187,10 @@ def reversed_step(found: Found, config: ObjectKey, before: tuple[Setting, ...]) 
     )
 
 
-def contested(step: Step, rounds: int, manager: str = "") -> Step:
+def contested_step(step: Step, rounds: int, manager: str = "") -> Step:
     """A step that was taken so often already that it is not taken again."""
     who = manager or "somebody else"
-    message = f"{who} has changed this back {rounds} times: {_listed(step.retaken)}"
+    message = f"{who} has changed this back {rounds} times: {_join_paths(step.retaken)}"
     return replace(
         step,
         state=TargetState.CONTESTED,
@@ -201,7 +201,7 @@ def contested(step: Step, rounds: int, manager: str = "") -> Step:
     )
 
 
-def obstacle(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason, str] | None:
+def blocking_reason(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason, str] | None:
     """Why none of the steps may be taken."""
     matched = sum(step.matched for step in steps)
     if matched > spec.max_targets:
@@ -212,20 +212,20 @@ def obstacle(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason, str] |
     return None
 
 
-def _changed(wish: Wish, found: Found, match: matching.Match, held: bool) -> Step:
+def _changed(wish: ResolvedConfig, found: FoundObject, match: matching.Match, held: bool) -> Step:
     place = place_to_inject(found.pod)
     beneath = layers.beneath(found.object, wish.config)
     injection = wanted(match.policies, beneath, wish.values, place)
     try:
         rewrite = layers.patched(found.object, wish.config, injection.settings, place)
     except LedgerTooLargeError as error:
-        return _failed(found, match, Reason.LEDGER_TOO_LARGE, str(error), held)
-    return _described(wish, found, match, injection, rewrite, held)
+        return _failed_step(found, match, Reason.LEDGER_TOO_LARGE, str(error), held)
+    return _build_step(wish, found, match, injection, rewrite, held)
 
 
-def _described(
-    wish: Wish,
-    found: Found,
+def _build_step(
+    wish: ResolvedConfig,
+    found: FoundObject,
     match: matching.Match,
     injection: Injection,
     rewrite: Rewrite,
@@ -259,7 +259,7 @@ def _terminating(match: matching.Match) -> bool:
     return any(miss.reason == "Terminating" for miss in match.misses)
 
 
-def _skipped(found: Found, miss: matching.Miss, policies: tuple[str, ...] = ()) -> Step:
+def _skipped_step(found: FoundObject, miss: matching.Miss, policies: tuple[str, ...] = ()) -> Step:
     return Step(
         found.resource,
         found.key,
@@ -272,7 +272,7 @@ def _skipped(found: Found, miss: matching.Miss, policies: tuple[str, ...] = ()) 
 
 
 def _skipped_for_its_owner(
-    wish: Wish, found: Found, candidate: matching.Candidate, match: matching.Match
+    wish: ResolvedConfig, found: FoundObject, candidate: matching.Candidate, match: matching.Match
 ) -> Step | None:
     """Say of what a policy asks for by its kind that it is changed through its owner only."""
     controlled = next((miss for miss in match.misses if miss.reason == "Controlled"), None)
@@ -283,10 +283,10 @@ def _skipped_for_its_owner(
         for policy in wish.spec.policies
         if policy.include.kinds and matching.miss(policy, candidate) is None
     )
-    return _skipped(found, controlled, policies) if policies else None
+    return _skipped_step(found, controlled, policies) if policies else None
 
 
-def _unreadable(found: Found, held: bool, problem: str) -> Step:
+def _unreadable(found: FoundObject, held: bool, problem: str) -> Step:
     message = f"{problem}. Put it right, or remove it and with it what it says about this object"
     return Step(
         found.resource,
@@ -299,7 +299,7 @@ def _unreadable(found: Found, held: bool, problem: str) -> Step:
     )
 
 
-def _failed(found: Found, match: matching.Match, reason: Reason, message: str, held: bool) -> Step:
+def _failed_step(found: FoundObject, match: matching.Match, reason: Reason, message: str, held: bool) -> Step:
     return Step(
         found.resource,
         found.key,
@@ -312,11 +312,11 @@ def _failed(found: Found, match: matching.Match, reason: Reason, message: str, h
     )
 
 
-def _listed(paths: Iterable[str]) -> str:
+def _join_paths(paths: Iterable[str]) -> str:
     found = list(paths)
     return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
 
 
-def kind_text(resource: Resource) -> str:
+def kind_name(resource: Resource) -> str:
     """How status and messages name a type."""
     return kinds.as_text(resource)

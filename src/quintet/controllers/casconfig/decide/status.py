@@ -18,7 +18,7 @@ from quintet.apis.casconfig.ledger import PREFIX
 from quintet.apis.casconfig.types import MOST_LISTED, MOST_PATHS, MOST_PLANNED, Reach
 from quintet.apis.jsonpatch import diff
 from quintet.apis.meta import Condition, JsonObject
-from quintet.controllers.casconfig.decide.plan import Reason, Step, kind_text
+from quintet.controllers.casconfig.decide.plan import Reason, Step, kind_name
 
 _LONGEST_DIFF = 8192
 _LONGEST_MESSAGE = 1024
@@ -50,7 +50,7 @@ def status_of(config: CASConfig, report: Report) -> CASConfigStatus:
     targets.sort(key=lambda each: (each.state not in _TROUBLED, each.kind, each.namespace, each.name))
     matched = [step for step in report.steps if step.matched]
     applied = sum(step.state is TargetState.APPLIED for step in matched)
-    ready = _ready(report, len(matched), applied)
+    ready = _ready_condition(report, len(matched), applied)
     return CASConfigStatus(
         observed_generation=config.metadata.generation,
         matched=len(matched),
@@ -64,11 +64,16 @@ def status_of(config: CASConfig, report: Report) -> CASConfigStatus:
         plan=report.plan[:MOST_PLANNED],
         reach=report.reach,
         unfinished=report.unfinished,
-        conditions=(ready, _applied(report, ready), _rolled_back(report), _conflicted(report)),
+        conditions=(
+            ready,
+            _applied_condition(report, ready),
+            _rolled_back_condition(report),
+            _conflicted_condition(report),
+        ),
     )
 
 
-def planned(step: Step, before: JsonObject, after: JsonObject) -> PlannedChange:
+def planned_change(step: Step, before: JsonObject, after: JsonObject) -> PlannedChange:
     """A change as it would be, line by line, without the ledger."""
     lines = [
         _line(each)
@@ -78,12 +83,12 @@ def planned(step: Step, before: JsonObject, after: JsonObject) -> PlannedChange:
     text = "\n".join(lines)
     if len(text) > _LONGEST_DIFF:
         text = f"{text[: _LONGEST_DIFF - 20]}\n… and more"
-    return PlannedChange(f"{kind_text(step.resource)} {step.key}", text)
+    return PlannedChange(f"{kind_name(step.resource)} {step.key}", text)
 
 
 def _target(step: Step) -> Target:
     return Target(
-        kind=kind_text(step.resource),
+        kind=kind_name(step.resource),
         name=step.key.name,
         namespace=step.key.namespace,
         policy=",".join(step.policies),
@@ -95,7 +100,7 @@ def _target(step: Step) -> Target:
     )
 
 
-def _ready(report: Report, matched: int, applied: int) -> Condition:
+def _ready_condition(report: Report, matched: int, applied: int) -> Condition:
     if report.problem is not None:
         return _condition(ConditionType.READY, False, *report.problem)
     if report.failure:
@@ -113,7 +118,7 @@ def _ready(report: Report, matched: int, applied: int) -> Condition:
     return _condition(ConditionType.READY, True, Reason.APPLIED, text)
 
 
-def hindered(config: CASConfig, reason: Reason, message: str) -> CASConfigStatus:
+def blocked_status(config: CASConfig, reason: Reason, message: str) -> CASConfigStatus:
     """The status when nothing could be done: what is known of the targets stays as it was."""
     ready = _condition(ConditionType.READY, False, reason, message)
     return msgspec.structs.replace(
@@ -124,13 +129,13 @@ def hindered(config: CASConfig, reason: Reason, message: str) -> CASConfigStatus
     )
 
 
-def _applied(report: Report, ready: Condition) -> Condition:
+def _applied_condition(report: Report, ready: Condition) -> Condition:
     if report.preview or ready.reason in (Reason.NO_TARGETS, Reason.CONTESTED):
         return _condition(ConditionType.APPLIED, False, Reason(ready.reason), ready.message)
     return replaced_type(ready, ConditionType.APPLIED)
 
 
-def _rolled_back(report: Report) -> Condition:
+def _rolled_back_condition(report: Report) -> Condition:
     if report.rolled_back is None:
         return _condition(
             ConditionType.ROLLED_BACK, False, Reason.NOT_ROLLED_BACK, "nothing had to be taken back"
@@ -142,7 +147,7 @@ def _rolled_back(report: Report) -> Condition:
     return _condition(ConditionType.ROLLED_BACK, False, Reason.ROLLING_BACK, text)
 
 
-def _conflicted(report: Report) -> Condition:
+def _conflicted_condition(report: Report) -> Condition:
     for state, reason in (
         (TargetState.CONTESTED, Reason.CONTESTED),
         (TargetState.LEFT, Reason.LEFT),

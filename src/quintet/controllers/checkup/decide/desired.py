@@ -70,7 +70,7 @@ def role_binding(checkup: Checkup, name: str) -> JsonObject:
 def job(checkup: Checkup, name: str, run: int) -> JsonObject:
     """The checkup itself: once, never again by itself."""
     custom, seconds = checkup.spec.template, checkup.spec.seconds
-    labels = {**own_labels(checkup), c.RUN_LABEL: str(run)}
+    labels = {**child_labels(checkup), c.RUN_LABEL: str(run)}
     template = {
         "metadata": {
             # Ours last: by these the pod is found.
@@ -88,10 +88,10 @@ def job(checkup: Checkup, name: str, run: int) -> JsonObject:
 
 
 def _metadata(checkup: Checkup, name: str) -> JsonObject:
-    return {"name": name, "namespace": checkup.metadata.namespace, "labels": own_labels(checkup)}
+    return {"name": name, "namespace": checkup.metadata.namespace, "labels": child_labels(checkup)}
 
 
-def own_labels(checkup: Checkup) -> dict[str, str]:
+def child_labels(checkup: Checkup) -> dict[str, str]:
     """By these our watches find what was made for a Checkup."""
     return {
         c.NAME_LABEL: c.APP,

@@ -7,7 +7,7 @@ from enum import StrEnum
 from quintet.apis.checkup.contract import CONTAINER, RUN_LABEL, UID_LABEL
 from quintet.apis.checkup.evidence import ContainerState
 from quintet.apis.meta import Object, Struct
-from quintet.controllers.checkup.decide.timing import moment
+from quintet.controllers.checkup.decide.timing import parse_timestamp
 
 
 class JobCondition(Struct, frozen=True):
@@ -45,9 +45,11 @@ def job_state(deadline: int, created: str | None, status: JobStatus) -> JobState
     for condition in status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed"):
             succeeded = condition.type == "Complete"
-            ended = moment((succeeded and status.completion_time) or condition.last_transition_time)
-            return JobState(deadline, moment(created), succeeded, condition.reason, condition.message, ended)
-    return JobState(deadline, moment(created))
+            ended = parse_timestamp((succeeded and status.completion_time) or condition.last_transition_time)
+            return JobState(
+                deadline, parse_timestamp(created), succeeded, condition.reason, condition.message, ended
+            )
+    return JobState(deadline, parse_timestamp(created))
 
 
 class _Waiting(Struct, frozen=True):
@@ -84,9 +86,9 @@ class ContainerStatus(Struct, frozen=True):
         return self.state.running is not None or self.state.terminated is not None
 
     @property
-    def described(self) -> ContainerState:
+    def description(self) -> ContainerState:
         """For people."""
-        return ContainerState(self.name, _described(self.state)[:1024])
+        return ContainerState(self.name, _describe_state(self.state)[:1024])
 
 
 class PodCondition(Struct, frozen=True):
@@ -115,7 +117,7 @@ class PodSpec(Struct, frozen=True):
     node_name: str = ""
 
 
-class Pod(Object, frozen=True):
+class CheckupPod(Object, frozen=True):
     """The pod of a run."""
 
     spec: PodSpec = PodSpec()
@@ -132,7 +134,7 @@ class Pod(Object, frozen=True):
         return self.metadata.labels.get(RUN_LABEL, "")
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether nothing of it runs any more."""
         return self.status.phase in ("Succeeded", "Failed")
 
@@ -157,8 +159,8 @@ class Pod(Object, frozen=True):
         """When the checkup itself began, if it did."""
         state = self.checkup.state if self.checkup is not None else _State()
         if state.running is not None:
-            return moment(state.running.started_at)
-        began = moment(state.terminated.started_at) if state.terminated is not None else None
+            return parse_timestamp(state.running.started_at)
+        began = parse_timestamp(state.terminated.started_at) if state.terminated is not None else None
         # One that could not be started has ended all the same, and began in 1970.
         return began if began is not None and began.timestamp() > 0 else None
 
@@ -167,7 +169,7 @@ class Pod(Object, frozen=True):
         return any(owner.controller and owner.uid == job_uid for owner in self.metadata.owner_references)
 
 
-class Hindrance(StrEnum):
+class ObstacleReason(StrEnum):
     """Why a checkup does not run. What to do about each: docs/checkup.md."""
 
     NO_SERVICE_ACCOUNT = "ServiceAccountMissing"
@@ -185,7 +187,7 @@ class Hindrance(StrEnum):
 class Obstacle:
     """What keeps a checkup from running."""
 
-    reason: Hindrance
+    reason: ObstacleReason
     message: str
     lasting: bool = False
     """Whether no waiting can help, because the spec cannot be changed any more."""
@@ -205,7 +207,7 @@ _IMAGE_REASONS = frozenset(
 _ON_THE_WAY = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
-def obstacle(pod: Pod) -> Obstacle | None:
+def obstacle(pod: CheckupPod) -> Obstacle | None:
     """Why the checkup of a pod does not run, if there is a reason to say."""
     for container in pod.containers:
         waiting = container.state.waiting
@@ -214,16 +216,16 @@ def obstacle(pod: Pod) -> Obstacle | None:
         said = f"container {container.name}: {waiting.reason}"
         said = f"{said}: {waiting.message}" if waiting.message else said
         if waiting.reason in _IMAGE_REASONS:
-            return Obstacle(Hindrance.IMAGE, said, lasting=waiting.reason == "InvalidImageName")
-        return Obstacle(Hindrance.CONTAINER, said)
+            return Obstacle(ObstacleReason.IMAGE, said, lasting=waiting.reason == "InvalidImageName")
+        return Obstacle(ObstacleReason.CONTAINER, said)
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             said = condition.message or condition.reason
-            return Obstacle(Hindrance.UNSCHEDULABLE, f"pod {pod.metadata.name} finds no node: {said}")
+            return Obstacle(ObstacleReason.UNSCHEDULABLE, f"pod {pod.metadata.name} finds no node: {said}")
     return None
 
 
-def _described(state: _State) -> str:
+def _describe_state(state: _State) -> str:
     if (ended := state.terminated) is not None:
         parts = (f"ended with exit code {ended.exit_code}", ended.reason, ended.message)
     elif (waiting := state.waiting) is not None:

@@ -9,7 +9,7 @@ from quintet.apis.checkup.results import Results
 from quintet.apis.checkup.types import CANCEL, LONGEST_RERUN, MOST_RUNS, RERUN
 from quintet.apis.meta import Condition
 from quintet.controllers.checkup.decide.observed import Obstacle
-from quintet.controllers.checkup.decide.timing import duration, moment
+from quintet.controllers.checkup.decide.timing import duration, parse_timestamp
 from quintet.controllers.checkup.decide.verdict import Ending
 
 SUCCEEDED, FAILED, RUNNING = "Succeeded", "Failed", "Running"
@@ -25,24 +25,24 @@ def is_over(checkup: Checkup) -> bool:
     return status.verdict is not None
 
 
-def wants_rerun(checkup: Checkup) -> bool:
+def is_rerun_requested(checkup: Checkup) -> bool:
     """Whether a run that is over is to be followed by another."""
-    asked = asked_rerun(checkup)
+    asked = requested_rerun(checkup)
     started = checkup.status.start_time is not None
-    return started and asked not in ("", checkup.status.observed_rerun) and not wants_cancel(checkup)
+    return started and asked not in ("", checkup.status.observed_rerun) and not is_cancel_requested(checkup)
 
 
-def wants_cancel(checkup: Checkup) -> bool:
+def is_cancel_requested(checkup: Checkup) -> bool:
     """Whether somebody wants the run to end."""
     return checkup.metadata.annotations.get(CANCEL, "").lower() == "true"
 
 
-def asked_rerun(checkup: Checkup) -> str:
+def requested_rerun(checkup: Checkup) -> str:
     """The value of the annotation that starts another run."""
     return checkup.metadata.annotations.get(RERUN, "")[:LONGEST_RERUN]
 
 
-def begun(checkup: Checkup, now: str) -> CheckupStatus:
+def started_status(checkup: Checkup, now: str) -> CheckupStatus:
     """The status at the start of the next run; the run before becomes history."""
     old = checkup.status
     number = old.run + 1
@@ -52,7 +52,7 @@ def begun(checkup: Checkup, now: str) -> CheckupStatus:
         phase=Phase.PENDING,
         run=number,
         start_time=now,
-        observed_rerun=asked_rerun(checkup),
+        observed_rerun=requested_rerun(checkup),
         config_map=name,
         history=_history(old),
         conditions=old.conditions,
@@ -71,20 +71,20 @@ def with_job(status: CheckupStatus, name: str, uid: str) -> CheckupStatus:
     return msgspec.structs.replace(status, job=name, job_uid=uid)
 
 
-def waiting(checkup: Checkup, status: CheckupStatus, found: Obstacle | None) -> CheckupStatus:
+def waiting_status(checkup: Checkup, status: CheckupStatus, found: Obstacle | None) -> CheckupStatus:
     """The checkup does not run yet."""
     phase = Phase.STARTING if status.job_uid else Phase.PENDING
     reason = found.reason.value if found is not None else phase.value
     message = found.message if found is not None else "the pod of the checkup is on its way"
-    return _told(checkup, status, phase, reason, message, Results(), "False")
+    return _phase_status(checkup, status, phase, reason, message, Results(), "False")
 
 
-def running(checkup: Checkup, status: CheckupStatus, results: Results) -> CheckupStatus:
+def running_status(checkup: Checkup, status: CheckupStatus, results: Results) -> CheckupStatus:
     """The checkup runs; what it has written so far is shown."""
-    return _told(checkup, status, Phase.RUNNING, "Running", "the checkup is running", results, "True")
+    return _phase_status(checkup, status, Phase.RUNNING, "Running", "the checkup is running", results, "True")
 
 
-def ended(
+def final_status(
     checkup: Checkup,
     status: CheckupStatus,
     ending: Ending,
@@ -93,8 +93,8 @@ def ended(
     at: str,
 ) -> CheckupStatus:
     """The last word about a run."""
-    over = _told(checkup, status, Phase.FINISHED, ending.reason, ending.message, results, "False")
-    start, end = moment(status.start_time), moment(at)
+    over = _phase_status(checkup, status, Phase.FINISHED, ending.reason, ending.message, results, "False")
+    start, end = parse_timestamp(status.start_time), parse_timestamp(at)
     passed = ending.verdict is Verdict.PASSED
     message = _cut(ending.message, _LONGEST)
     verdicts = (
@@ -113,7 +113,7 @@ def ended(
     )
 
 
-def _told(
+def _phase_status(
     checkup: Checkup,
     status: CheckupStatus,
     phase: Phase,

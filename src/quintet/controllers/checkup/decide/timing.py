@@ -15,7 +15,7 @@ _LEAST_START = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TimeLimits:
     """In seconds."""
 
     start: float = _LEAST_START
@@ -32,12 +32,12 @@ class Limits:
     """How long the end of a pod is waited for before the rest is deleted."""
 
 
-def start_deadline(started: datetime, seconds: int, limits: Limits) -> datetime:
+def start_deadline(started: datetime, seconds: int, limits: TimeLimits) -> datetime:
     """When a checkup that does not run yet is given up."""
     return started + timedelta(seconds=max(float(seconds), limits.start))
 
 
-def run_deadline(running_since: datetime, seconds: int, limits: Limits) -> datetime:
+def run_deadline(running_since: datetime, seconds: int, limits: TimeLimits) -> datetime:
     """When a checkup that runs is stopped."""
     return running_since + timedelta(seconds=seconds + limits.slack)
 
@@ -61,6 +61,6 @@ def duration(start: datetime, end: datetime) -> str:
     return f"{minutes}m{seconds % 60}s" if hours == 0 else f"{hours}h{minutes % 60}m"
 
 
-def moment(text: str | None) -> datetime | None:
+def parse_timestamp(text: str | None) -> datetime | None:
     """A time as Kubernetes writes it."""
     return datetime.fromisoformat(text) if text else None

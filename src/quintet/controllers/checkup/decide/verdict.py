@@ -10,7 +10,7 @@ from enum import StrEnum
 from quintet.apis.checkup import Verdict
 from quintet.apis.checkup.results import Results
 from quintet.apis.checkup.types import CANCEL, RERUN, SUCCEEDED
-from quintet.controllers.checkup.decide.observed import Hindrance, JobState, Obstacle, Pod
+from quintet.controllers.checkup.decide.observed import CheckupPod, JobState, Obstacle, ObstacleReason
 
 
 class Reason(StrEnum):
@@ -45,54 +45,56 @@ _DISRUPTIONS = frozenset({"Evicted", "Preempting", "NodeLost", "NodeShutdown", "
 _NO_START = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 
 _NEXT_STEPS = {
-    Hindrance.NO_SERVICE_ACCOUNT: "create it, or name another one in a new Checkup",
-    Hindrance.FOREIGN_OBJECT: "delete or rename that object, then rerun",
-    Hindrance.SETUP_REFUSED: "see whether a quota or a policy of the namespace forbids it, then rerun",
-    Hindrance.SETUP_FAILED: "see whether the API server is well, then rerun",
-    Hindrance.INVALID_TEMPLATE: "correct spec.template in a new Checkup",
-    Hindrance.NO_POD: "mend what the message names (a quota, Pod Security, a webhook), then rerun",
-    Hindrance.UNSCHEDULABLE: "make room on the nodes, or relax spec.template, then rerun",
-    Hindrance.IMAGE: "check spec.image and whether the nodes can pull it, then rerun",
-    Hindrance.CONTAINER: "mend what the message names, then rerun",
+    ObstacleReason.NO_SERVICE_ACCOUNT: "create it, or name another one in a new Checkup",
+    ObstacleReason.FOREIGN_OBJECT: "delete or rename that object, then rerun",
+    ObstacleReason.SETUP_REFUSED: "see whether a quota or a policy of the namespace forbids it, then rerun",
+    ObstacleReason.SETUP_FAILED: "see whether the API server is well, then rerun",
+    ObstacleReason.INVALID_TEMPLATE: "correct spec.template in a new Checkup",
+    ObstacleReason.NO_POD: "mend what the message names (a quota, Pod Security, a webhook), then rerun",
+    ObstacleReason.UNSCHEDULABLE: "make room on the nodes, or relax spec.template, then rerun",
+    ObstacleReason.IMAGE: "check spec.image and whether the nodes can pull it, then rerun",
+    ObstacleReason.CONTAINER: "mend what the message names, then rerun",
 }
 
 
-def of_job(job: JobState, pod: Pod | None, results: Results) -> Ending:
+def ending_of_job(job: JobState, pod: CheckupPod | None, results: Results) -> Ending:
     """The Job has ended by itself."""
     if job.succeeded:
-        return _by_results(results)
+        return _ending_by_results(results)
     if pod is not None and (infra := _disruption(pod)) is not None:
         return infra
     if "DeadlineExceeded" in (job.reason, pod.status.reason if pod is not None else ""):
-        return _late(pod, results, "the deadline of its pod or Job had passed")
+        return _late_ending(pod, results, "the deadline of its pod or Job had passed")
     if pod is None:
         text = f"the pod is gone and its Job failed: {job.message or job.reason}"
         return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, f"{text}; next: rerun")
     if pod.metadata.deleting and results.succeeded is None:
-        return pod_deleted(pod)
-    return _crashed(pod, results)
+        return pod_deleted_ending(pod)
+    return _crash_ending(pod, results)
 
 
-def of_deadline(pod: Pod | None, waits_for: Obstacle | None, seconds: int, results: Results) -> Ending:
+def ending_at_deadline(
+    pod: CheckupPod | None, waits_for: Obstacle | None, seconds: int, results: Results
+) -> Ending:
     """The time is up, and the Job has not ended."""
     if pod is not None and (infra := _disruption(pod)) is not None:
         return infra
     if pod is not None and pod.running_since is not None:
-        return _late(pod, results, f"it ran for more than {seconds} s")
+        return _late_ending(pod, results, f"it ran for more than {seconds} s")
     if waits_for is not None:
-        return of_obstacle(waits_for)
+        return ending_of_obstacle(waits_for)
     missing = "the Job has made no pod" if pod is None else f"pod {pod.metadata.name} did not start"
-    found = Hindrance.NO_POD if pod is None else Hindrance.CONTAINER
-    return of_obstacle(Obstacle(found, f"{missing} in time"))
+    found = ObstacleReason.NO_POD if pod is None else ObstacleReason.CONTAINER
+    return ending_of_obstacle(Obstacle(found, f"{missing} in time"))
 
 
-def of_obstacle(found: Obstacle) -> Ending:
+def ending_of_obstacle(found: Obstacle) -> Ending:
     """The checkup cannot run."""
-    verdict = Verdict.INVALID if found.reason is Hindrance.INVALID_TEMPLATE else Verdict.INFRA_ERROR
+    verdict = Verdict.INVALID if found.reason is ObstacleReason.INVALID_TEMPLATE else Verdict.INFRA_ERROR
     return Ending(verdict, found.reason, f"{found.message}; next: {_NEXT_STEPS[found.reason]}")
 
 
-def cancelled() -> Ending:
+def cancelled_ending() -> Ending:
     """Somebody asked for the end."""
     text = (
         f"cancelled by the annotation {CANCEL}; next: remove it and set {RERUN} to a new value to run again"
@@ -100,7 +102,7 @@ def cancelled() -> Ending:
     return Ending(Verdict.CANCELLED, Reason.CANCELLED, text)
 
 
-def pod_deleted(pod: Pod) -> Ending:
+def pod_deleted_ending(pod: CheckupPod) -> Ending:
     """Somebody deleted the pod, or the cluster took it away."""
     if (infra := _disruption(pod)) is not None:
         return infra
@@ -108,18 +110,18 @@ def pod_deleted(pod: Pod) -> Ending:
     return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, text)
 
 
-def job_deleted(name: str) -> Ending:
+def job_deleted_ending(name: str) -> Ending:
     """Somebody deleted the Job."""
     text = f"Job {name} was deleted by somebody else during the run; next: set {RERUN} to a new value"
     return Ending(Verdict.CANCELLED, Reason.JOB_DELETED, text)
 
 
-def invalid(problem: str) -> Ending:
+def invalid_ending(problem: str) -> Ending:
     """The spec came past the webhooks and cannot be run."""
     return Ending(Verdict.INVALID, Reason.INVALID, f"{problem}; next: correct the spec")
 
 
-def _by_results(results: Results) -> Ending:
+def _ending_by_results(results: Results) -> Ending:
     if results.flaw is not None:
         text = f"{results.problem}; next: mend the image, see docs/checkup-write-your-own.md"
         return Ending(Verdict.FAILED, results.flaw, text, results.failure_reason)
@@ -129,11 +131,11 @@ def _by_results(results: Results) -> Ending:
     return Ending(Verdict.FAILED, Reason.FAILED, said, results.failure_reason)
 
 
-def _late(pod: Pod | None, results: Results, how: str) -> Ending:
+def _late_ending(pod: CheckupPod | None, results: Results, how: str) -> Ending:
     if pod is None or pod.running_since is None:
         where = f"pod {pod.metadata.name}" if pod is not None else "the pod"
         text = f"{where} did not get its checkup to run in time"
-        return of_obstacle(Obstacle(Hindrance.CONTAINER, text))
+        return ending_of_obstacle(Obstacle(ObstacleReason.CONTAINER, text))
     text = (
         f"the checkup was stopped: {how}; next: read status.evidence; if it is merely slow, raise "
         "spec.timeoutSeconds in a new Checkup"
@@ -141,7 +143,7 @@ def _late(pod: Pod | None, results: Results, how: str) -> Ending:
     return Ending(Verdict.TIMED_OUT, Reason.DEADLINE, text, results.failure_reason)
 
 
-def _disruption(pod: Pod) -> Ending | None:
+def _disruption(pod: CheckupPod) -> Ending | None:
     status = pod.status
     targeted = any(
         condition.type == "DisruptionTarget" and condition.status == "True" for condition in status.conditions
@@ -153,11 +155,11 @@ def _disruption(pod: Pod) -> Ending | None:
     ended = pod.checkup.state.terminated if pod.checkup is not None else None
     if ended is not None and ended.reason in _NO_START:
         text = f"container checkup could not be started: {ended.reason}: {ended.message}"
-        return of_obstacle(Obstacle(Hindrance.CONTAINER, text))
+        return ending_of_obstacle(Obstacle(ObstacleReason.CONTAINER, text))
     return None
 
 
-def _crashed(pod: Pod, results: Results) -> Ending:
+def _crash_ending(pod: CheckupPod, results: Results) -> Ending:
     ended = pod.checkup.state.terminated if pod.checkup is not None else None
     how = f"exit code {ended.exit_code}" if ended is not None else "a failed pod"
     how = f"{how} ({ended.reason})" if ended is not None and ended.reason not in ("", "Error") else how

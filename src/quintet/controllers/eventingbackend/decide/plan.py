@@ -63,7 +63,7 @@ class Plan:
     """None as long as nothing has been ready yet."""
 
     @property
-    def asked(self) -> Effective | None:
+    def candidate(self) -> Effective | None:
         """The configuration that is looked at: the wanted one, or with faults the one that serves."""
         return self.wanted or self.serving
 
@@ -96,7 +96,7 @@ def proven_already(serving: Effective | None, wanted: Effective) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class StreamClaim:
     """A stream on a server, as one backend wants it."""
 
     server: str
@@ -109,24 +109,24 @@ class Claim:
         return f"{self.server}/{self.stream}"
 
 
-def claim_of(backend: EventingBackend) -> Claim | None:
+def claim_of(backend: EventingBackend) -> StreamClaim | None:
     """The stream that a backend wants; None if it wants none, or has a server of its own."""
-    return _claim(backend, plan_of(backend).asked)
+    return _claim(backend, plan_of(backend).candidate)
 
 
-def held_by(backend: EventingBackend) -> Claim | None:
+def held_claim(backend: EventingBackend) -> StreamClaim | None:
     """The stream that a backend has: it was let in by the server, so nobody claims what is not theirs."""
     return _claim(backend, plan_of(backend).serving)
 
 
-def _claim(backend: EventingBackend, config: Effective | None) -> Claim | None:
+def _claim(backend: EventingBackend, config: Effective | None) -> StreamClaim | None:
     if config is None or config.backend.key("streamName") is None or runs_server(config):
         return None
     settings = tuple(config.values.get(name) for name in _OF_STREAMS)
-    return Claim(server_url(backend.key, config), config.text("streamName"), settings)
+    return StreamClaim(server_url(backend.key, config), config.text("streamName"), settings)
 
 
-def elder_rival(backend: EventingBackend, others: Iterable[EventingBackend]) -> EventingBackend | None:
+def find_older_owner(backend: EventingBackend, others: Iterable[EventingBackend]) -> EventingBackend | None:
     """The oldest backend that has the same stream, if it wants it otherwise: it keeps it."""
     own = claim_of(backend)
     if own is None:
@@ -135,7 +135,7 @@ def elder_rival(backend: EventingBackend, others: Iterable[EventingBackend]) -> 
     for other in sorted(staying, key=_age):
         if _age(other) >= _age(backend):
             return None
-        claim = held_by(other)
+        claim = held_claim(other)
         if claim is not None and claim.place == own.place:
             return other if claim.settings != own.settings else None
     return None
@@ -150,7 +150,7 @@ def _age(backend: EventingBackend) -> tuple[str, str, str]:
     return (backend.metadata.creation_timestamp or "", backend.metadata.namespace, backend.metadata.name)
 
 
-def users(
+def subscriptions_using(
     backend: EventingBackend, backends: Sequence[EventingBackend], found: Iterable[Subscription]
 ) -> list[Subscription]:
     """The Subscriptions that use a backend, among those of its namespace."""

@@ -31,7 +31,7 @@ def servers(config: Effective) -> int:
     return config.integer("streamReplicas")
 
 
-def servers_told_of(arguments: Sequence[str]) -> int:
+def configured_servers(arguments: Sequence[str]) -> int:
     """How many servers a server was told to be one of: unlike the number of pods, no scaling changes that."""
     if _ROUTES not in arguments[:-1]:
         return 1

@@ -38,7 +38,7 @@ class WorkloadStatus(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class WorkloadState:
     """A Deployment or StatefulSet as it was seen."""
 
     generation: int = 0
@@ -79,7 +79,7 @@ class Rollout:
         return "; ".join((text, *trouble))
 
 
-def standing_of(rollout: Rollout | None) -> Standing:
+def standing_of(rollout: WorkloadState | None) -> Standing:
     """Whether the pods of a part are all there; None: they were not made."""
     if rollout is None:
         return WAITS

@@ -6,10 +6,10 @@ from quintet.apis.eventingbackend import BEB, Effective, EventingBackend
 from quintet.apis.eventingbackend.addresses import endpoint
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.eventingbackend.decide.desired import DataPlane
-from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
+from quintet.controllers.eventingbackend.drivers.addresses import resolve_addresses
 from quintet.controllers.eventingbackend.drivers.driver import Driver
-from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
-from quintet.controllers.eventingbackend.moves import Place
+from quintet.controllers.eventingbackend.migration import StreamLocation
 from quintet.eventing import oauth
 from quintet.eventing.calls import Caller, CallError
 from quintet.eventing.decide.eventmesh import MALFORMED, NOT_FOUND, EventMesh, SecretError, from_secret
@@ -39,40 +39,44 @@ class BebDriver(Driver):
             secret=config.text("secretRef"),
         )
 
-    async def probe(self, backend: EventingBackend, config: Effective, old: Place | None) -> Finding:
+    async def probe(
+        self, backend: EventingBackend, config: Effective, old: StreamLocation | None
+    ) -> ProbeResult:
         """From the Secret to a token."""
         name = config.text("secretRef")
         secret = await self._tools.secrets.read(ObjectKey(backend.metadata.namespace, name))
-        if isinstance(secret, Finding):
+        if isinstance(secret, ProbeResult):
             missing = secret.reason is Reason.SECRET_MISSING
-            return Finding(reason=secret.reason, message=NOT_FOUND) if missing else secret
+            return ProbeResult(reason=secret.reason, message=NOT_FOUND) if missing else secret
         try:
             mesh = from_secret(secret.data)
         except SecretError as error:
-            return Finding(reason=Reason.SECRET_MALFORMED, message=f"{MALFORMED} {error.detail}")
+            return ProbeResult(reason=Reason.SECRET_MALFORMED, message=f"{MALFORMED} {error.detail}")
         problem = await self._token_problem(mesh)
         if problem is not None:
             return problem
-        return Finding(message=f"EventMesh of Secret {name} gave a token", secret_version=secret.version)
+        return ProbeResult(message=f"EventMesh of Secret {name} gave a token", secret_version=secret.version)
 
-    async def _token_problem(self, mesh: EventMesh) -> Finding | None:
+    async def _token_problem(self, mesh: EventMesh) -> ProbeResult | None:
         # Publishers connect there: it must not be a way to where nobody may connect.
-        events = await self._allowed(mesh.publish_url)
-        tokens = await self._allowed(mesh.token_url)
-        if isinstance(events, Finding):
+        events = await self._allowed_addresses(mesh.publish_url)
+        tokens = await self._allowed_addresses(mesh.token_url)
+        if isinstance(events, ProbeResult):
             return events
-        if isinstance(tokens, Finding):
+        if isinstance(tokens, ProbeResult):
             return tokens
         caller = Caller(mesh.token_url, self._tools.clock, _SECONDS, tokens)
         try:
             await oauth.fetch(mesh, caller)
         except TokenError as error:
             lost = isinstance(error.__cause__, CallError)
-            return Finding(reason=Reason.UNREACHABLE if lost else Reason.TOKEN_REFUSED, message=str(error))
+            return ProbeResult(
+                reason=Reason.UNREACHABLE if lost else Reason.TOKEN_REFUSED, message=str(error)
+            )
         finally:
             caller.close()
         return None
 
-    async def _allowed(self, url: str) -> tuple[str, ...] | Finding:
+    async def _allowed_addresses(self, url: str) -> tuple[str, ...] | ProbeResult:
         where = endpoint(url)
-        return await addresses_of(where.host, where.port, self._tools.limits)
+        return await resolve_addresses(where.host, where.port, self._tools.limits)

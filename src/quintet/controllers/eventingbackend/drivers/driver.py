@@ -10,9 +10,9 @@ from quintet.apis.eventingbackend.addresses import Limits
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
 from quintet.controllers.eventingbackend.decide.desired import DataPlane
-from quintet.controllers.eventingbackend.decide.findings import Finding
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult
 from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
-from quintet.controllers.eventingbackend.moves import Place
+from quintet.controllers.eventingbackend.migration import StreamLocation
 from quintet.eventing.sessions import Sessions
 
 
@@ -43,7 +43,9 @@ class Driver(ABC):
         """What is to run for a configuration. Pure."""
 
     @abstractmethod
-    async def probe(self, backend: EventingBackend, config: Effective, old: Place | None) -> Finding:
+    async def probe(
+        self, backend: EventingBackend, config: Effective, old: StreamLocation | None
+    ) -> ProbeResult:
         """Look at the backend stage by stage; what can be put right is put right.
 
         What pods still use at the place where they are is left to them.

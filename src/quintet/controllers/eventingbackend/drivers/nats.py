@@ -10,11 +10,11 @@ from quintet.apis.eventingbackend import NATS, Effective, EventingBackend
 from quintet.apis.eventingbackend.addresses import endpoint
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.eventingbackend.decide.desired import DataPlane
-from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
 from quintet.controllers.eventingbackend.decide.plan import older
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
+from quintet.controllers.eventingbackend.drivers.addresses import resolve_addresses
 from quintet.controllers.eventingbackend.drivers.driver import Driver
-from quintet.controllers.eventingbackend.drivers.reaching import addresses_of
-from quintet.controllers.eventingbackend.moves import Place
+from quintet.controllers.eventingbackend.migration import StreamLocation
 from quintet.eventing import streams
 from quintet.eventing.children import runs_server, server_url
 from quintet.eventing.settings import CREDENTIALS, DispatcherSettings, NatsSettings, PublisherSettings
@@ -88,24 +88,26 @@ class NatsDriver(Driver):
             secret=secret,
         )
 
-    async def probe(self, backend: EventingBackend, config: Effective, old: Place | None) -> Finding:
+    async def probe(
+        self, backend: EventingBackend, config: Effective, old: StreamLocation | None
+    ) -> ProbeResult:
         """From the Secret to the stream."""
         url = server_url(backend.key, config)
-        here = old is not None and old.same_stream(Place(url, config.text("streamName")))
+        here = old is not None and old.same_stream(StreamLocation(url, config.text("streamName")))
         kept = old.prefixes[0] if old is not None and here else ""
         place = f"{endpoint(url).host}:{endpoint(url).port}"
         try:
             secret, own = config.text("credentialsSecretRef"), runs_server(config)
             connected = await self.connect(backend.key, url, secret, own=own)
-            if isinstance(connected, Finding):
+            if isinstance(connected, ProbeResult):
                 return connected
             client, version = connected
             problem = await self._ensure_streams(JetStream(client), backend, config, kept)
         except errors.NatsError as error:
-            return finding_of(error, place)
+            return result_of_error(error, place)
         if problem is not None:
             return problem
-        return Finding(message=f"stream {config.text('streamName')} on {place}", secret_version=version)
+        return ProbeResult(message=f"stream {config.text('streamName')} on {place}", secret_version=version)
 
     async def release(self, backend: EventingBackend) -> None:
         """Let others shape the stream, if its server can be reached at all; then hang up."""
@@ -119,7 +121,7 @@ class NatsDriver(Driver):
 
     async def connect(
         self, key: ObjectKey, url: str, secret_name: str, *, own: bool
-    ) -> tuple[Client, str] | Finding:
+    ) -> tuple[Client, str] | ProbeResult:
         """A connection, and the state of the Secret it was made with; raises `NatsError`.
 
         A server of our own is where we put it; where any other one is, is judged.
@@ -127,18 +129,20 @@ class NatsDriver(Driver):
         credentials, version = None, ""
         if secret_name:
             secret = await self._tools.secrets.read(ObjectKey(key.namespace, secret_name))
-            if isinstance(secret, Finding):
+            if isinstance(secret, ProbeResult):
                 return secret
             try:
                 credentials, version = from_secret(secret.data), secret.version
             except errors.CredentialsError as error:
-                return Finding(reason=Reason.SECRET_MALFORMED, message=f"Secret {secret_name}, key {error}")
+                return ProbeResult(
+                    reason=Reason.SECRET_MALFORMED, message=f"Secret {secret_name}, key {error}"
+                )
         known = self._tools.sessions.current(key, url, version)
         if known is not None:
             return known, version
         where = endpoint(url)
-        addresses = await addresses_of(where.host, where.port, None if own else self._tools.limits)
-        if isinstance(addresses, Finding):
+        addresses = await resolve_addresses(where.host, where.port, None if own else self._tools.limits)
+        if isinstance(addresses, ProbeResult):
             return addresses
         options = Options(
             url,
@@ -152,7 +156,7 @@ class NatsDriver(Driver):
 
     async def _ensure_streams(
         self, jetstream: JetStream, backend: EventingBackend, config: Effective, kept: str
-    ) -> Finding | None:
+    ) -> ProbeResult | None:
         events = streams.stream_config(backend, config, kept)
         for wanted in (events, streams.dead_letter_config(backend, config)):
             try:
@@ -161,12 +165,12 @@ class NatsDriver(Driver):
             except errors.NotReady:
                 raise
             except errors.ApiError as error:
-                return Finding(reason=Reason.STREAM_REFUSED, message=_refusal(wanted.name, error))
+                return ProbeResult(reason=Reason.STREAM_REFUSED, message=_refusal(wanted.name, error))
         return None
 
     async def _ensure_stream(
         self, jetstream: JetStream, backend: EventingBackend, wanted: StreamConfig
-    ) -> Finding | None:
+    ) -> ProbeResult | None:
         try:
             found = await jetstream.stream_info(wanted.name)
         except errors.StreamNotFound:
@@ -185,7 +189,9 @@ class NatsDriver(Driver):
         await jetstream.update_stream(streams.put_right(wanted, found.config))
         return None
 
-    def _claimed(self, backend: EventingBackend, wanted: StreamConfig, found: StreamInfo) -> Finding | None:
+    def _claimed(
+        self, backend: EventingBackend, wanted: StreamConfig, found: StreamInfo
+    ) -> ProbeResult | None:
         """Why a stream that is otherwise than wanted is not ours to change."""
         owner = streams.owner_of(found.config)
         if owner is None:
@@ -194,14 +200,14 @@ class NatsDriver(Driver):
             text = (
                 f"stream {wanted.name} is there with other subjects and was not made for an EventingBackend"
             )
-            return Finding(reason=Reason.CLAIMED, message=f"{text}: choose another streamName")
+            return ProbeResult(reason=Reason.CLAIMED, message=f"{text}: choose another streamName")
         key, uid = owner
         if key == backend.key:
             return None
         other = self._tools.find(key)
         if other is not None and other.metadata.uid == uid and older(backend, other):
             return None
-        return Finding(
+        return ProbeResult(
             reason=Reason.CLAIMED,
             message=f"stream {wanted.name} belongs to EventingBackend {key}, which wants it otherwise: "
             "choose another streamName or the same settings; if that backend is gone, remove "
@@ -209,10 +215,10 @@ class NatsDriver(Driver):
         )
 
 
-def finding_of(error: errors.NatsError, place: str) -> Finding:
+def result_of_error(error: errors.NatsError, place: str) -> ProbeResult:
     """What an error means for the backend."""
     reason, text = next((reason, text) for kind, reason, text in _MEANINGS if isinstance(error, kind))
-    return Finding(reason=reason, message=f"{place}: {text}")
+    return ProbeResult(reason=reason, message=f"{place}: {text}")
 
 
 def _refusal(stream: str, error: errors.ApiError) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quintet.apis.meta import Object, ObjectKey, Resource
-from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
 from quintet.kube.client import Client
 from quintet.kube.errors import Forbidden, NotFound
 
@@ -24,7 +24,7 @@ class _SecretView(Object, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class SecretData:
     """What a Secret holds now, and which of its states that is."""
 
     version: str
@@ -38,19 +38,19 @@ class SecretReader:
         self._client = client
         self._account = account
 
-    async def read(self, key: ObjectKey) -> Secret | Finding:
+    async def read(self, key: ObjectKey) -> SecretData | ProbeResult:
         """The Secret, or why it cannot be had."""
         try:
             found = await self._client.get(SECRETS, key, _SecretView)
             data = {name: base64.b64decode(value) for name, value in (found.data or {}).items()}
         except NotFound:
             text = f"Secret {key.name} is not there in namespace {key.namespace}: create it"
-            return Finding(reason=Reason.SECRET_MISSING, message=text)
+            return ProbeResult(reason=Reason.SECRET_MISSING, message=text)
         except Forbidden:
-            return Finding(reason=Reason.SECRET_FORBIDDEN, message=self._how_to_allow(key))
+            return ProbeResult(reason=Reason.SECRET_FORBIDDEN, message=self._how_to_allow(key))
         except binascii.Error:
-            return Finding(reason=Reason.SECRET_MALFORMED, message=f"Secret {key.name} cannot be read")
-        return Secret(f"{found.metadata.uid}/{found.metadata.resource_version}", data)
+            return ProbeResult(reason=Reason.SECRET_MALFORMED, message=f"Secret {key.name} cannot be read")
+        return SecretData(f"{found.metadata.uid}/{found.metadata.resource_version}", data)
 
     def _how_to_allow(self, key: ObjectKey) -> str:
         return (

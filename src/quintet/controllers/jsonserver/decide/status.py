@@ -61,7 +61,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SyncProblem:
     """Why the children are not as wanted."""
 
     reason: Reason
@@ -69,7 +69,7 @@ class Problem:
     detail: str = ""
 
     @property
-    def explained(self) -> str:
+    def full_text(self) -> str:
         """The text, and where to look."""
         return f"{self.text}: {self.detail}" if self.detail else self.text
 
@@ -84,13 +84,13 @@ class Verification:
 
 def status_of(
     server: JsonServer,
-    problem: Problem | None,
+    problem: SyncProblem | None,
     rollout: Rollout,
     verification: Verification | None,
     doubts: Sequence[str],
 ) -> JsonServerStatus:
     """The status, except for the times in its conditions."""
-    ready = _ready(server, problem, rollout, doubts)
+    ready = _ready_condition(server, problem, rollout, doubts)
     return JsonServerStatus(
         state=State.ERROR if problem else State.SYNCED,
         message=f"Error: {problem.text}" if problem else SUCCESS,
@@ -100,20 +100,22 @@ def status_of(
         selector=",".join(f"{key}={value}" for key, value in selector_labels(server.metadata.name).items()),
         config_hash=server.status.config_hash if problem else config_hash(server.spec.json_config),
         url=address(server),
-        conditions=(_synced(problem), ready, _verified(server, ready, verification)),
+        conditions=(_synced_condition(problem), ready, _verified_condition(server, ready, verification)),
     )
 
 
-def _synced(problem: Problem | None) -> Condition:
+def _synced_condition(problem: SyncProblem | None) -> Condition:
     if problem is not None:
-        return Condition(SYNCED, "False", problem.reason, problem.explained)
+        return Condition(SYNCED, "False", problem.reason, problem.full_text)
     return Condition(SYNCED, "True", Reason.APPLIED, "ConfigMap, Service and Deployment are as wanted")
 
 
-def _ready(server: JsonServer, problem: Problem | None, rollout: Rollout, doubts: Sequence[str]) -> Condition:
+def _ready_condition(
+    server: JsonServer, problem: SyncProblem | None, rollout: Rollout, doubts: Sequence[str]
+) -> Condition:
     replicas, status = server.spec.replicas, rollout.status
     if problem is not None:
-        return Condition(READY, "False", Reason.NOT_SYNCED, problem.explained)
+        return Condition(READY, "False", Reason.NOT_SYNCED, problem.full_text)
     if rollout.complete(replicas):
         if replicas == 0:
             return Condition(READY, "True", Reason.SCALED_TO_ZERO, "no replica is wanted and none is there")
@@ -127,7 +129,7 @@ def _ready(server: JsonServer, problem: Problem | None, rollout: Rollout, doubts
     return Condition(READY, "False", Reason.ROLLING_OUT, progress)
 
 
-def _verified(server: JsonServer, ready: Condition, verification: Verification | None) -> Condition:
+def _verified_condition(server: JsonServer, ready: Condition, verification: Verification | None) -> Condition:
     if verification is not None:
         verdict = {Reason.DATA_EQUAL: "True", Reason.DATA_DIFFERS: "False"}.get(
             verification.reason, "Unknown"
@@ -139,7 +141,7 @@ def _verified(server: JsonServer, ready: Condition, verification: Verification |
     return known or Condition(VERIFIED, "Unknown", Reason.NOT_READY, "not looked at yet")
 
 
-def wants_verification(server: JsonServer, problem: Problem | None, rollout: Rollout) -> bool:
+def needs_verification(server: JsonServer, problem: SyncProblem | None, rollout: Rollout) -> bool:
     """Whether the data should be read back now: until it was found equal, and never of no pods."""
     if problem is not None or server.spec.replicas == 0 or not rollout.complete(server.spec.replicas):
         return False
@@ -153,7 +155,7 @@ def wants_verification(server: JsonServer, problem: Problem | None, rollout: Rol
     )
 
 
-def verify_again(server: JsonServer, now: datetime) -> float:
+def verification_delay(server: JsonServer, now: datetime) -> float:
     """Seconds until the data is read back once more, after it was not reached or not the same.
 
     Just after a rollout the Service may lead to nobody yet, or to a pod that is going away. The

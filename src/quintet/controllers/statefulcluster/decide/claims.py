@@ -13,7 +13,7 @@ from quintet.controllers.statefulcluster.decide.observed import BOUND, LOST, Cla
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ClaimGroup:
     """The claims of one replica, past or present."""
 
     name: str
@@ -50,20 +50,20 @@ class Group:
         return tuple(name for name in templates if name not in there)
 
 
-def groups(claims: Iterable[Claim]) -> dict[str, Group]:
+def groups_by_name(claims: Iterable[Claim]) -> dict[str, ClaimGroup]:
     """All groups that there are claims of."""
     found: dict[str, list[Claim]] = {}
     for claim in claims:
         found.setdefault(claim.group, []).append(claim)
-    return {name: Group(name, tuple(members)) for name, members in found.items()}
+    return {name: ClaimGroup(name, tuple(members)) for name, members in found.items()}
 
 
-def group_of(observed: Observed, name: str) -> Group:
+def group_of(observed: Observed, name: str) -> ClaimGroup:
     """One group; without claims if there are none yet."""
-    return Group(name, tuple(claim for claim in observed.claims if claim.group == name))
+    return ClaimGroup(name, tuple(claim for claim in observed.claims if claim.group == name))
 
 
-def users(observed: Observed) -> dict[str, str]:
+def group_users(observed: Observed) -> dict[str, str]:
     """Which replica uses a group: pods until they are gone, and drawn replicas before they are there.
 
     Any pod counts that mounts a claim of the group, also one that is not ours: two pods on one volume
@@ -73,12 +73,12 @@ def users(observed: Observed) -> dict[str, str]:
     return {**observed.held, **drawn, **{pod.group: pod.name for pod in observed.pods if pod.group}}
 
 
-def free(observed: Observed) -> list[Group]:
+def free_groups(observed: Observed) -> list[ClaimGroup]:
     """The groups that a new replica may take, the freshest data first."""
-    used = users(observed)
+    used = group_users(observed)
     found = [
         group
-        for group in groups(observed.claims).values()
+        for group in groups_by_name(observed.claims).values()
         if group.name and group.name not in used and not group.deleting and not group.unusable
     ]
     templates = observed.wanted.templates
@@ -92,52 +92,53 @@ def free(observed: Observed) -> list[Group]:
     )
 
 
-def to_adopt(observed: Observed) -> str:
+def group_to_adopt(observed: Observed) -> str:
     """The group that a new replica gets; empty: one of its own."""
     if not observed.wanted.templates or not observed.wanted.adopts_claims:
         return ""
-    return next((group.name for group in free(observed)), "")
+    return next((group.name for group in free_groups(observed)), "")
 
 
-def retired(observed: Observed) -> list[Claim]:
+def retired_claims(observed: Observed) -> list[Claim]:
     """Claims that are to be deleted: their group was given up and nobody uses it any more."""
     if not observed.wanted.delete_when_scaled:
         return []
-    used = users(observed)
+    used = group_users(observed)
     names = set(observed.retiring) - set(used)
     return [claim for claim in observed.claims if claim.group in names and not claim.deleting]
 
 
-def too_small(observed: Observed) -> list[Claim]:
+def undersized_claims(observed: Observed) -> list[Claim]:
     """Claims that ask for less than their template does by now."""
-    sizes = {name: size(text) for name, text in observed.wanted.sizes.items()}
+    sizes = {name: parse_size(text) for name, text in observed.wanted.sizes.items()}
     return [
         claim
         for claim in observed.claims
-        if size(claim.requested) < sizes.get(claim.template, 0)
+        if parse_size(claim.requested) < sizes.get(claim.template, 0)
         and claim.phase == BOUND
         and not claim.deleting
     ]
 
 
-def to_expand(observed: Observed) -> list[Claim]:
+def claims_to_expand(observed: Observed) -> list[Claim]:
     """Those of them that were not refused lately."""
     refused = observed.refused
     return [
         claim
-        for claim in too_small(observed)
+        for claim in undersized_claims(observed)
         if claim.name not in refused or refused[claim.name].again <= observed.now
     ]
 
 
-def next_try(observed: Observed) -> float | None:
+def next_expansion_at(observed: Observed) -> float | None:
     """When a claim that was refused is tried again: whoever comes to allow it tells nobody."""
     refused = observed.refused
     return min(
-        (refused[claim.name].again for claim in too_small(observed) if claim.name in refused), default=None
+        (refused[claim.name].again for claim in undersized_claims(observed) if claim.name in refused),
+        default=None,
     )
 
 
-def size(quantity: str) -> Decimal:
+def parse_size(quantity: str) -> Decimal:
     """A quantity as a number; 0 for what is none."""
     return amount(quantity) or Decimal(0)

@@ -141,7 +141,7 @@ def template_names(cluster: StatefulCluster) -> tuple[str, ...]:
 
 def wanted_sizes(cluster: StatefulCluster) -> dict[str, str]:
     """What each claim template asks for."""
-    return {_name(template): _requested(template) for template in cluster.spec.volume_claim_templates}
+    return {_name(template): _storage_request(template) for template in cluster.spec.volume_claim_templates}
 
 
 def claim_name(cluster: StatefulCluster, template: str, group: str) -> str:
@@ -162,7 +162,7 @@ def _name(template: JsonObject) -> str:
     return str((template.get("metadata") or {}).get("name", ""))
 
 
-def _requested(template: JsonObject) -> str:
+def _storage_request(template: JsonObject) -> str:
     resources = (template.get("spec") or {}).get("resources") or {}
     return str((resources.get("requests") or {}).get("storage", ""))
 

@@ -6,25 +6,31 @@ somebody has to look, and what they need to see must still be there.
 """
 
 from quintet.apis.statefulcluster import Setback
-from quintet.controllers.statefulcluster.decide.observed import PENDING, Observed, Pod, moment, written
+from quintet.controllers.statefulcluster.decide.observed import (
+    PENDING,
+    Observed,
+    Pod,
+    format_timestamp,
+    parse_timestamp,
+)
 
-MOST_SETBACKS = 5
+MAX_SETBACKS = 5
 """So many removals of unhealthy pods of one revision, and then no more."""
-FORGIVEN_AFTER = 600.0
+SETBACKS_EXPIRE_AFTER = 600.0
 """Seconds in which all is well, until earlier removals no longer count."""
 _FIRST_WAIT, _LONGEST_WAIT = 10.0, 300.0
 _ENDED = ("Failed", "Succeeded", "Unknown")
 
 
-def ailment(observed: Observed, pod: Pod) -> str:
+def unhealthy_reason(observed: Observed, pod: Pod) -> str:
     """What is wrong with a pod, for people; empty if nothing is, or not yet."""
     if pod.phase in _ENDED:
         return f"its phase is {pod.phase}"
-    if pod.phase == PENDING or pod.ready or observed.now < suspect_at(observed, pod):
+    if pod.phase == PENDING or pod.ready or observed.now < unhealthy_at(observed, pod):
         return ""
     if pod.crash:
         return pod.crash
-    return f"it has not been ready since {written(not_ready_since(pod))}"
+    return f"it has not been ready since {format_timestamp(not_ready_since(pod))}"
 
 
 def not_ready_since(pod: Pod) -> float:
@@ -32,7 +38,7 @@ def not_ready_since(pod: Pod) -> float:
     return max(pod.ready_since, pod.started_at, pod.created)
 
 
-def suspect_at(observed: Observed, pod: Pod) -> float:
+def unhealthy_at(observed: Observed, pod: Pod) -> float:
     """When a pod that is not ready begins to count as unhealthy."""
     grace = observed.wanted.grace
     if pod.crash:
@@ -44,24 +50,24 @@ def may_remove_at(setback: Setback) -> float:
     """When the next unhealthy pod of a revision may be removed."""
     if setback.count == 0:
         return 0.0
-    return moment(setback.last) + min(_FIRST_WAIT * 2.0 ** (setback.count - 1), _LONGEST_WAIT)
+    return parse_timestamp(setback.last) + min(_FIRST_WAIT * 2.0 ** (setback.count - 1), _LONGEST_WAIT)
 
 
-def given_up(setback: Setback) -> bool:
+def is_abandoned(setback: Setback) -> bool:
     """Whether removing pods of this revision has been tried often enough."""
-    return setback.count >= MOST_SETBACKS
+    return setback.count >= MAX_SETBACKS
 
 
-def hopeless(observed: Observed) -> str:
+def abandoned_message(observed: Observed) -> str:
     """What to say of a pod that is unhealthy and is no longer replaced, if there is one."""
     for pod in observed.active:
-        setback, wrong = observed.setback(pod.revision), ailment(observed, pod)
-        if wrong and given_up(setback):
-            return verdict(f"pod {pod.name} is unhealthy: {wrong}", setback)
+        setback, wrong = observed.setback(pod.revision), unhealthy_reason(observed, pod)
+        if wrong and is_abandoned(setback):
+            return abandoned_text(f"pod {pod.name} is unhealthy: {wrong}", setback)
     return ""
 
 
-def verdict(text: str, setback: Setback) -> str:
+def abandoned_text(text: str, setback: Setback) -> str:
     """What is said of such a pod, and what somebody can do."""
     return (
         f"{text}; {setback.count} pods of this template were replaced and it did not help: "
@@ -69,16 +75,16 @@ def verdict(text: str, setback: Setback) -> str:
     )
 
 
-def forgiven_at(observed: Observed) -> float | None:
+def setbacks_expire_at(observed: Observed) -> float | None:
     """When the removals so far no longer count, if all goes on as well as it does."""
     if not observed.setbacks or len(observed.available) < observed.wanted.replicas:
         return None
-    return max(moment(entry.last) for entry in observed.setbacks) + FORGIVEN_AFTER
+    return max(parse_timestamp(entry.last) for entry in observed.setbacks) + SETBACKS_EXPIRE_AFTER
 
 
 def setbacks_after(observed: Observed, removed: Pod | None) -> tuple[Setback, ...]:
     """The memory of removals, with one more if there is one."""
-    forgiven = forgiven_at(observed)
+    forgiven = setbacks_expire_at(observed)
     if forgiven is not None and observed.now >= forgiven:
         kept: tuple[Setback, ...] = ()
     else:
@@ -92,4 +98,4 @@ def setbacks_after(observed: Observed, removed: Pod | None) -> tuple[Setback, ..
         return kept
     known = observed.setback(removed.revision)
     others = tuple(entry for entry in kept if entry.revision != removed.revision)
-    return (*others, Setback(removed.revision, known.count + 1, written(observed.now)))
+    return (*others, Setback(removed.revision, known.count + 1, format_timestamp(observed.now)))

@@ -4,14 +4,14 @@ from quintet.apis.statefulcluster import Claim as Line
 from quintet.apis.statefulcluster import ClaimState, StatefulCluster
 from quintet.controllers.statefulcluster.decide import claims
 from quintet.controllers.statefulcluster.decide.actions import Records
-from quintet.controllers.statefulcluster.decide.observed import LOST, Claim, Observed, written
+from quintet.controllers.statefulcluster.decide.observed import LOST, Claim, Observed, format_timestamp
 
 _LONGEST_STEP = 512
 
 
 def ledger(cluster: StatefulCluster, observed: Observed, records: Records) -> tuple[Line, ...]:
     """One line for every claim, those that nobody uses last."""
-    used = claims.users(observed) | {draw.group: draw.replica for draw in records.draws if draw.group}
+    used = claims.group_users(observed) | {draw.group: draw.replica for draw in records.draws if draw.group}
     before = {line.name: line for line in cluster.status.claims}
     lines = []
     for claim in observed.claims:
@@ -25,7 +25,9 @@ def ledger(cluster: StatefulCluster, observed: Observed, records: Records) -> tu
                 template=claim.template,
                 group=claim.group,
                 replica=user or (known.replica if known is not None else ""),
-                since=known.since if known is not None and known.state is state else written(observed.now),
+                since=known.since
+                if known is not None and known.state is state
+                else format_timestamp(observed.now),
                 next_step=_next_step(observed, records, claim, state)[:_LONGEST_STEP],
             )
         )
@@ -44,7 +46,7 @@ def _state(claim: Claim, user: str) -> ClaimState:
 
 def is_resizing(claim: Claim) -> bool:
     """Whether its volume is smaller than what it asks for."""
-    grown = bool(claim.capacity) and claims.size(claim.capacity) < claims.size(claim.requested)
+    grown = bool(claim.capacity) and claims.parse_size(claim.capacity) < claims.parse_size(claim.requested)
     return claim.resizing or grown
 
 
@@ -62,7 +64,7 @@ def _next_step(observed: Observed, records: Records, claim: Claim, state: ClaimS
         case ClaimState.RESIZING:
             return f"its volume grows from {claim.capacity or 'nothing'} to {claim.requested}"
         case ClaimState.IN_USE:
-            if claims.size(sizes.get(claim.template, "")) <= claims.size(claim.requested):
+            if claims.parse_size(sizes.get(claim.template, "")) <= claims.parse_size(claim.requested):
                 return "stays with its replica"
             if claim.name in refused:
                 return f"cannot grow to {sizes[claim.template]}: {refused[claim.name].message}"

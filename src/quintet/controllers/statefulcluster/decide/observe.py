@@ -18,12 +18,12 @@ from quintet.apis.statefulcluster import (
 from quintet.controllers.statefulcluster.decide import desired, revisions
 from quintet.controllers.statefulcluster.decide.observed import (
     Claim,
+    DesiredState,
+    ExpansionRefusal,
     Observed,
     Pod,
-    Refusal,
     Revision,
-    Wanted,
-    moment,
+    parse_timestamp,
 )
 
 
@@ -34,7 +34,7 @@ def observe(
     claims: Iterable[Claim],
     known: Iterable[Revision],
     now: float,
-    refused: dict[str, Refusal] | None = None,
+    refused: dict[str, ExpansionRefusal] | None = None,
 ) -> Observed:
     """Sort out which of the objects of a namespace matter to a cluster, and how."""
     own, orphans, foreign, before = list[Pod](), list[Pod](), list[Pod](), list[Pod]()
@@ -51,7 +51,7 @@ def observe(
     status = cluster.status
     return Observed(
         now=now,
-        wanted=wanted(cluster),
+        wanted=desired_state(cluster),
         update_revision=update_revision,
         current_revision=revisions.current(cluster, known, update_revision),
         uid=cluster.metadata.uid,
@@ -63,23 +63,23 @@ def observe(
         draws=status.draws,
         retiring=status.retiring,
         setbacks=status.setbacks,
-        freed=_freed(cluster, mine, now),
+        freed=_freed_at(cluster, mine, now),
         held=held,
         refused=refused or {},
     )
 
 
-def wanted(cluster: StatefulCluster) -> Wanted:
+def desired_state(cluster: StatefulCluster) -> DesiredState:
     """The spec, in the terms of the plan."""
     spec = cluster.spec
     strategy = spec.update_strategy
     retention = spec.persistent_volume_claim_retention_policy
-    return Wanted(
+    return DesiredState(
         replicas=spec.replicas,
         parallel=spec.pod_management_policy is PodManagement.PARALLEL,
         on_delete=strategy.type is Update.ON_DELETE,
         partition=strategy.rolling_update.partition,
-        max_unavailable=scaled(strategy.rolling_update.max_unavailable, spec.replicas),
+        max_unavailable=resolve_amount(strategy.rolling_update.max_unavailable, spec.replicas),
         min_ready=float(spec.min_ready_seconds),
         grace=float(cluster.unhealthy_grace),
         templates=desired.template_names(cluster),
@@ -90,7 +90,7 @@ def wanted(cluster: StatefulCluster) -> Wanted:
     )
 
 
-def scaled(amount: int | str, replicas: int) -> int:
+def resolve_amount(amount: int | str, replicas: int) -> int:
     """A number or a percentage of the replicas, rounded up, and at least 1."""
     if isinstance(amount, int):
         return max(1, amount)
@@ -110,7 +110,7 @@ def _is_orphan(cluster: StatefulCluster, pod: Pod) -> bool:
     return ours and not pod.owner_uid and not pod.leaving
 
 
-def _freed(cluster: StatefulCluster, claims: tuple[Claim, ...], now: float) -> dict[str, float]:
+def _freed_at(cluster: StatefulCluster, claims: tuple[Claim, ...], now: float) -> dict[str, float]:
     """When each group was let go, as the ledger says; one that it has in use was let go just now."""
     freed: dict[str, float] = {}
     ledger = {line.name: line for line in cluster.status.claims}
@@ -119,7 +119,7 @@ def _freed(cluster: StatefulCluster, claims: tuple[Claim, ...], now: float) -> d
         if line is None:
             freed[claim.group] = claim.created
         else:
-            freed[claim.group] = moment(line.since) if line.state is ClaimState.FREE else now
+            freed[claim.group] = parse_timestamp(line.since) if line.state is ClaimState.FREE else now
     return freed
 
 

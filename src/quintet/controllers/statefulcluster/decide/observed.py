@@ -109,7 +109,7 @@ class Revision(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ExpansionRefusal:
     """Why a claim could not grow, and when it is worth trying again."""
 
     message: str
@@ -117,7 +117,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DesiredState:
     """What the spec asks for, in the terms of the plan."""
 
     replicas: int = 1
@@ -141,7 +141,7 @@ class Observed:
     """One look at a StatefulCluster and all that belongs to it."""
 
     now: float
-    wanted: Wanted
+    wanted: DesiredState
     update_revision: str
     current_revision: str
     uid: str = ""
@@ -163,7 +163,7 @@ class Observed:
     """When each free group was last let go."""
     held: dict[str, str] = field(default_factory=dict)
     """Which pod mounts claims of a group, whoever the pod belongs to."""
-    refused: dict[str, Refusal] = field(default_factory=dict)
+    refused: dict[str, ExpansionRefusal] = field(default_factory=dict)
     """By name, the claims that were not allowed to grow."""
 
     @property
@@ -202,11 +202,11 @@ class Observed:
         yield from (draw.replica for draw in self.open_draws)
 
 
-def moment(text: str | None) -> float:
+def parse_timestamp(text: str | None) -> float:
     """A timestamp of the API as seconds; 0 if there is none."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
-def written(seconds: float) -> str:
+def format_timestamp(seconds: float) -> str:
     """Seconds as a timestamp of the API."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

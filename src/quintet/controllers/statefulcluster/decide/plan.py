@@ -34,7 +34,7 @@ Check = Callable[[Observed], Action | None]
 def plan(observed: Observed) -> Action:
     """The next action; that there is nothing to do is one as well."""
     action = _next(observed)
-    due = _until(observed, claims.next_try(observed))
+    due = _until(observed, claims.next_expansion_at(observed))
     if due is None or action.act not in (Act.WAIT, Act.NOTHING):
         return action
     return dataclasses.replace(action, after=due if action.after is None else min(due, action.after))
@@ -49,11 +49,11 @@ def _next(observed: Observed) -> Action:
         act=Act.NOTHING,
         reason="AsWanted",
         message=f"all {observed.wanted.replicas} replicas are as wanted",
-        after=_until(observed, health.forgiven_at(observed)),
+        after=_until(observed, health.setbacks_expire_at(observed)),
     )
 
 
-def orphaned(observed: Observed) -> Action | None:
+def adopt_orphan(observed: Observed) -> Action | None:
     """A pod of ours that nobody controls is taken back."""
     for pod in observed.orphans:
         message = f"pod {pod.name} belongs here and nobody controls it"
@@ -61,7 +61,7 @@ def orphaned(observed: Observed) -> Action | None:
     return None
 
 
-def owned_claims(observed: Observed) -> Action | None:
+def set_claim_owner(observed: Observed) -> Action | None:
     """Claims belong to the cluster if they are to be deleted with it, and only then."""
     for claim in observed.claims:
         owned = observed.uid in claim.owners
@@ -74,26 +74,26 @@ def owned_claims(observed: Observed) -> Action | None:
     return None
 
 
-def growing_claims(observed: Observed) -> Action | None:
+def expand_claim(observed: Observed) -> Action | None:
     """A larger claim template makes the claims larger, where their storage class allows it."""
-    for claim in claims.to_expand(observed):
+    for claim in claims.claims_to_expand(observed):
         size = observed.wanted.sizes[claim.template]
         text = f"claim {claim.name} asks for {claim.requested}, its template for {size}"
         return Action(act=Act.EXPAND_CLAIM, reason="TemplateGrew", message=text, claim=claim)
     return None
 
 
-def retired_claims(observed: Observed) -> Action | None:
+def delete_retired_claim(observed: Observed) -> Action | None:
     """Claims of removed replicas go, if the retention policy says so; but a missing replica may take them."""
     if _count(observed) < observed.wanted.replicas:
         return None
-    for claim in claims.retired(observed):
+    for claim in claims.retired_claims(observed):
         message = f"claim {claim.name}: its replica was removed, and whenScaled is Delete"
         return Action(act=Act.DELETE_CLAIM, reason="ScaledDown", message=message, claim=claim)
     return None
 
 
-def too_many(observed: Observed) -> Action | None:
+def scale_down(observed: Observed) -> Action | None:
     """More replicas than wanted: one goes. What is not there yet goes first."""
     surplus = _count(observed) - observed.wanted.replicas
     if surplus <= 0:
@@ -109,7 +109,7 @@ def too_many(observed: Observed) -> Action | None:
     return Action(act=Act.REMOVE, reason="TooMany", message=text, pod=pod, voluntary=True, retires=retires)
 
 
-def broken_claims(observed: Observed) -> Action | None:
+def repair_claims(observed: Observed) -> Action | None:
     """A pod that cannot start because of its claims: they are repaired, or it gets others."""
     if _one_is_going(observed):
         return None
@@ -132,7 +132,7 @@ def broken_claims(observed: Observed) -> Action | None:
     return None
 
 
-def superseded(observed: Observed) -> Action | None:
+def replace_superseded(observed: Observed) -> Action | None:
     """A pod of an older template that is not ready never needs to become so: a mended template heals."""
     if _one_is_going(observed):
         return None
@@ -143,19 +143,21 @@ def superseded(observed: Observed) -> Action | None:
     return None
 
 
-def unhealthy(observed: Observed) -> Action | None:
+def replace_unhealthy(observed: Observed) -> Action | None:
     """An unhealthy pod is replaced, later each time, and after some times no more."""
     if _one_is_going(observed):
         return None
     waiting = None
     for pod in observed.active:
-        ailment = health.ailment(observed, pod)
-        if not ailment:
+        unhealthy_reason = health.unhealthy_reason(observed, pod)
+        if not unhealthy_reason:
             continue
         setback = observed.setback(pod.revision)
-        text = f"pod {pod.name} is unhealthy: {ailment}"
-        if health.given_up(setback):
-            waiting = Action(act=Act.WAIT, reason="GaveUp", message=health.verdict(text, setback), pod=pod)
+        text = f"pod {pod.name} is unhealthy: {unhealthy_reason}"
+        if health.is_abandoned(setback):
+            waiting = Action(
+                act=Act.WAIT, reason="GaveUp", message=health.abandoned_text(text, setback), pod=pod
+            )
         elif observed.now < health.may_remove_at(setback):
             waiting = waiting or Action(
                 act=Act.WAIT,
@@ -170,7 +172,7 @@ def unhealthy(observed: Observed) -> Action | None:
     return None if _may_go_on(observed) else waiting
 
 
-def outdated(observed: Observed) -> Action | None:
+def update_outdated(observed: Observed) -> Action | None:
     """A ready pod of an older template is updated, the newest first, while enough others serve."""
     wanted = observed.wanted
     if wanted.on_delete:
@@ -188,7 +190,7 @@ def outdated(observed: Observed) -> Action | None:
     return Action(act=Act.UPDATE, reason="Outdated", message=text, pod=pod, voluntary=True)
 
 
-def drawn(observed: Observed) -> Action | None:
+def create_drawn(observed: Observed) -> Action | None:
     """A replica whose name is written down gets its pod."""
     if not observed.wanted.parallel and not _room_for_one(observed):
         return None
@@ -204,14 +206,14 @@ def drawn(observed: Observed) -> Action | None:
                 reason="ClaimsUnusable",
                 message=f"replica {draw.replica} gets other claims: {why}",
                 draw=draw,
-                group=claims.to_adopt(observed),
+                group=claims.group_to_adopt(observed),
             )
         text = f"replica {draw.replica} has no pod yet"
         return Action(act=Act.MAKE, reason="NoPod", message=text, draw=draw, group=draw.group)
     return None
 
 
-def leaving(observed: Observed) -> Action | None:
+def wait_for_leaving(observed: Observed) -> Action | None:
     """A pod that is about to go still holds its name and its claims."""
     if not observed.leaving or _may_go_on(observed):
         return None
@@ -230,7 +232,7 @@ def _until_gone(observed: Observed, pod: Pod) -> Action:
     return Action(act=Act.WAIT, reason="PodStuck", message=text, pod=pod, blocked=True)
 
 
-def pending(observed: Observed) -> Action | None:
+def wait_for_pending(observed: Observed) -> Action | None:
     """A pending pod is waited for; after a while its volumes are looked at."""
     if _may_go_on(observed):
         return None
@@ -257,7 +259,7 @@ def pending(observed: Observed) -> Action | None:
     return None
 
 
-def starting(observed: Observed) -> Action | None:
+def wait_for_starting(observed: Observed) -> Action | None:
     """A pod that runs but is not available yet is waited for."""
     if _may_go_on(observed):
         return None
@@ -266,19 +268,19 @@ def starting(observed: Observed) -> Action | None:
             text = f"pod {pod.name} is ready, but not for minReadySeconds yet"
             due = pod.ready_since + observed.wanted.min_ready
         elif not pod.ready and pod.phase != PENDING:
-            text, due = f"pod {pod.name} is not ready yet", health.suspect_at(observed, pod)
+            text, due = f"pod {pod.name} is not ready yet", health.unhealthy_at(observed, pod)
         else:
             continue
         return Action(act=Act.WAIT, reason="NotAvailable", message=text, pod=pod, after=_until(observed, due))
     return None
 
 
-def too_few(observed: Observed) -> Action | None:
+def scale_up(observed: Observed) -> Action | None:
     """Fewer replicas than wanted: one is drawn. Those about to go are waited for, for their claims."""
     if _count(observed) + _replaceable_leaving(observed) >= observed.wanted.replicas:
         return None
     text = f"{_count(observed)} replicas, {observed.wanted.replicas} wanted"
-    group = claims.to_adopt(observed)
+    group = claims.group_to_adopt(observed)
     if not group and observed.before and observed.wanted.adopts_claims:
         return _until_gone(observed, observed.before[0])
     if group:
@@ -287,20 +289,20 @@ def too_few(observed: Observed) -> Action | None:
 
 
 CHECKS: Final[tuple[Check, ...]] = (
-    orphaned,
-    owned_claims,
-    growing_claims,
-    retired_claims,
-    too_many,
-    broken_claims,
-    superseded,
-    unhealthy,
-    outdated,
-    drawn,
-    leaving,
-    pending,
-    starting,
-    too_few,
+    adopt_orphan,
+    set_claim_owner,
+    expand_claim,
+    delete_retired_claim,
+    scale_down,
+    repair_claims,
+    replace_superseded,
+    replace_unhealthy,
+    update_outdated,
+    create_drawn,
+    wait_for_leaving,
+    wait_for_pending,
+    wait_for_starting,
+    scale_up,
 )
 
 
@@ -366,11 +368,11 @@ def _room_for_one(observed: Observed) -> bool:
     return busy < observed.wanted.max_unavailable
 
 
-def _unbound(observed: Observed, pod: Pod, group: claims.Group) -> Action:
+def _unbound(observed: Observed, pod: Pod, group: claims.ClaimGroup) -> Action:
     claim = group.unbound
     tried = any(
         other.unusable and other.unbound and other.name != group.name
-        for other in claims.groups(observed.claims).values()
+        for other in claims.groups_by_name(observed.claims).values()
     )
     text = f"claim {claim} of pod {pod.name} has had no volume for {UNBOUND_FOR:.0f} s"
     if not tried:

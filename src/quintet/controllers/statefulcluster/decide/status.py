@@ -24,7 +24,7 @@ _LONGEST_MESSAGE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ActionFailure:
     """Why the last action did not succeed."""
 
     reason: str
@@ -38,7 +38,7 @@ class Notes:
     """What is known beside the look itself."""
 
     collisions: int = 0
-    trouble: Trouble | None = None
+    trouble: ActionFailure | None = None
 
 
 def status_of(
@@ -68,7 +68,7 @@ def status_of(
         replica_names=tuple(names[:MOST_LISTED]),
         claims=claims[:MOST_LISTED],
         claims_not_listed=max(0, len(claims) - MOST_LISTED),
-        plan=planned(observed, action),
+        plan=plan_entries(observed, action),
         draws=records.draws,
         retiring=records.retiring,
         setbacks=records.setbacks,
@@ -76,7 +76,7 @@ def status_of(
     )
 
 
-def planned(observed: Observed, action: Action) -> tuple[PlannedAction, ...]:
+def plan_entries(observed: Observed, action: Action) -> tuple[PlannedAction, ...]:
     """The next action, and pods that look as if they belonged here and do not."""
     first = PlannedAction(action.act, action.target, action.reason, action.message[:_LONGEST_MESSAGE])
     ignored = [
@@ -101,17 +101,17 @@ def selector_text(selector: Selector) -> str:
 
 
 def _conditions(
-    cluster: StatefulCluster, observed: Observed, action: Action, trouble: Trouble | None
+    cluster: StatefulCluster, observed: Observed, action: Action, trouble: ActionFailure | None
 ) -> tuple[Condition, ...]:
     return (
-        _ready(observed),
-        _paused(action) if cluster.plan_only else _progressing(observed, action, trouble),
-        _degraded(observed, trouble),
-        _blocked(action, trouble),
+        _ready_condition(observed),
+        _paused_condition(action) if cluster.plan_only else _progressing_condition(observed, action, trouble),
+        _degraded_condition(observed, trouble),
+        _blocked_condition(action, trouble),
     )
 
 
-def _ready(observed: Observed) -> Condition:
+def _ready_condition(observed: Observed) -> Condition:
     wanted, available = observed.wanted.replicas, len(observed.available)
     exact = len(observed.active) == wanted and not observed.open_draws
     outdated = 0 if observed.wanted.on_delete else len(plan.outdated_pods(observed))
@@ -129,29 +129,29 @@ def _ready(observed: Observed) -> Condition:
     return Condition(Type.READY, "False", reason, text)
 
 
-def _paused(action: Action) -> Condition:
+def _paused_condition(action: Action) -> Condition:
     text = f"nothing is done while the annotation enge.me/plan-only is set; next would be: {action.message}"
     return Condition(Type.PROGRESSING, "False", "PlanOnly", _short(text))
 
 
-def _progressing(observed: Observed, action: Action, trouble: Trouble | None) -> Condition:
+def _progressing_condition(observed: Observed, action: Action, trouble: ActionFailure | None) -> Condition:
     if trouble is not None:
         return Condition(Type.PROGRESSING, "False", trouble.reason, _short(trouble.message))
     if action.act is Act.NOTHING:
         return Condition(Type.PROGRESSING, "False", action.reason, action.message)
-    stuck = action.blocked or health.hopeless(observed)
+    stuck = action.blocked or health.abandoned_message(observed)
     return Condition(Type.PROGRESSING, "False" if stuck else "True", action.reason, _short(action.message))
 
 
-def _degraded(observed: Observed, trouble: Trouble | None) -> Condition:
-    if text := health.hopeless(observed):
+def _degraded_condition(observed: Observed, trouble: ActionFailure | None) -> Condition:
+    if text := health.abandoned_message(observed):
         return Condition(Type.DEGRADED, "True", "GaveUp", _short(text))
     if trouble is not None and not trouble.blocked:
         return Condition(Type.DEGRADED, "True", trouble.reason, _short(trouble.message))
     return Condition(Type.DEGRADED, "False", "AsExpected", "nothing has been given up")
 
 
-def _blocked(action: Action, trouble: Trouble | None) -> Condition:
+def _blocked_condition(action: Action, trouble: ActionFailure | None) -> Condition:
     if trouble is not None and trouble.blocked:
         return Condition(Type.BLOCKED, "True", trouble.reason, _short(trouble.message))
     if action.blocked:

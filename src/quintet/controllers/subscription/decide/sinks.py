@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.subscription import Subscription
-from quintet.controllers.subscription.decide.status import Reason, Trouble
+from quintet.controllers.subscription.decide.status import DeliveryProblem, Reason
 
 SERVICES = Resource("", "v1", "Service", "services")
 _ELSEWHERE = "ExternalName"
@@ -56,18 +56,18 @@ def sink_key(subscription: Subscription) -> ObjectKey:
     return ObjectKey(rest.partition(".")[0], name)
 
 
-def sink_trouble(subscription: Subscription, services: Services) -> Trouble | None:
+def sink_problem(subscription: Subscription, services: Services) -> DeliveryProblem | None:
     """Why a sink cannot be reached; None if its Service is there."""
     key = sink_key(subscription)
     service = services.get(key)
     if service is None:
-        return Trouble(
+        return DeliveryProblem(
             Reason.SINK_NOT_FOUND,
             f"there is no Service '{key.name}' in namespace '{key.namespace}', which spec.sink names: "
             "create it or change spec.sink; events wait until then",
         )
     if service.elsewhere:
-        return Trouble(
+        return DeliveryProblem(
             Reason.SINK_LEAVES,
             f"Service '{key.name}' is of type {_ELSEWHERE}: events are delivered inside the cluster only; "
             "use a Service with pods behind it",

@@ -37,31 +37,31 @@ class Reason(StrEnum):
     DELETING = "ConsumerNotRemoved"
 
 
-class Trouble(NamedTuple):
+class DeliveryProblem(NamedTuple):
     """Why events are not delivered."""
 
     reason: Reason
     message: str
 
 
-class Found(NamedTuple):
+class Observation(NamedTuple):
     """What is known of a Subscription."""
 
     backend: EventingBackend | None = None
     consumer: str = ""
     """Its name, once it is as wanted."""
-    trouble: Trouble | None = None
+    trouble: DeliveryProblem | None = None
 
 
-def invalid(errors: Sequence[FieldError]) -> Found:
+def invalid_spec(errors: Sequence[FieldError]) -> Observation:
     """The spec has mistakes. What waits in the stream waits on."""
-    return Found(trouble=Trouble(Reason.INVALID_SPEC, "; ".join(map(str, errors))))
+    return Observation(trouble=DeliveryProblem(Reason.INVALID_SPEC, "; ".join(map(str, errors))))
 
 
-def backend_trouble(backend: EventingBackend) -> Trouble | None:
+def backend_problem(backend: EventingBackend) -> DeliveryProblem | None:
     """Why a backend delivers nothing; None if it does."""
     if backend.spec.type != "nats":
-        return Trouble(
+        return DeliveryProblem(
             Reason.BY_EVENT_MESH,
             f"EventingBackend '{backend.metadata.name}' is of type {backend.spec.type}: "
             "set up the delivery in Event Mesh itself, or use a backend of type nats",
@@ -70,26 +70,28 @@ def backend_trouble(backend: EventingBackend) -> Trouble | None:
         return None
     said = find_condition(backend.status.conditions, READY)
     why = said.message if said is not None and said.message else "nothing is known about it yet"
-    return Trouble(Reason.BACKEND_NOT_READY, f"EventingBackend '{backend.metadata.name}' is not ready: {why}")
+    return DeliveryProblem(
+        Reason.BACKEND_NOT_READY, f"EventingBackend '{backend.metadata.name}' is not ready: {why}"
+    )
 
 
-def consumer_failed(backend: EventingBackend, error: str) -> Trouble:
+def consumer_problem(backend: EventingBackend, error: str) -> DeliveryProblem:
     """The server did not do as it was told; it is tried again."""
-    return Trouble(
+    return DeliveryProblem(
         Reason.CONSUMER_FAILED, f"the server of EventingBackend '{backend.metadata.name}' answered: {error}"
     )
 
 
-def nobody_pulls(backend: EventingBackend) -> Trouble:
+def no_dispatcher_problem(backend: EventingBackend) -> DeliveryProblem:
     """The consumer is there, and no dispatcher takes events from it."""
-    return Trouble(
+    return DeliveryProblem(
         Reason.NOBODY_PULLS,
         f"no dispatcher of EventingBackend '{backend.metadata.name}' takes events from the consumer yet; "
         "events wait in the stream",
     )
 
 
-def status_of(subscription: Subscription, found: Found) -> SubscriptionStatus:
+def status_of(subscription: Subscription, found: Observation) -> SubscriptionStatus:
     """The status, except for the times in its conditions. Types are shown also when nothing works."""
     types = event_types(subscription.spec)
     return SubscriptionStatus(
@@ -109,7 +111,7 @@ def age(subscription: Subscription, now: datetime) -> float:
     return (now - datetime.fromisoformat(ready.last_transition_time)).total_seconds()
 
 
-def deleting(subscription: Subscription, waits_for: str) -> SubscriptionStatus:
+def deleting_status(subscription: Subscription, waits_for: str) -> SubscriptionStatus:
     """It is to go, and its consumer cannot be removed yet."""
     old = subscription.status
     message = f"the consumer of this Subscription is not removed yet: {waits_for}"
@@ -122,7 +124,7 @@ def deleting(subscription: Subscription, waits_for: str) -> SubscriptionStatus:
     )
 
 
-def _in_use(subscription: Subscription, found: Found, types: Sequence[EventType]) -> BackendInUse:
+def _in_use(subscription: Subscription, found: Observation, types: Sequence[EventType]) -> BackendInUse:
     """Where the consumer is. That must not be forgotten before there is another one."""
     known = subscription.status.backend
     if found.backend is None or (known.types and not found.consumer):
@@ -133,7 +135,7 @@ def _in_use(subscription: Subscription, found: Found, types: Sequence[EventType]
     )
 
 
-def _ready(subscription: Subscription, found: Found) -> Condition:
+def _ready(subscription: Subscription, found: Observation) -> Condition:
     if found.trouble is not None:
         return Condition(READY, "False", found.trouble.reason, _cut(found.trouble.message))
     count = len(subscription.spec.types)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from quintet.apis.meta import Condition, Struct, find_condition
 from quintet.apis.suite import ComponentStatus, Quintet
-from quintet.controllers.suite.decide.parts import Part
+from quintet.controllers.suite.decide.installation import Part
 
 _EXCEEDED = "ProgressDeadlineExceeded"
 

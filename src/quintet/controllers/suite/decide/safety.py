@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quintet.apis.meta import JsonObject
-from quintet.controllers.suite.decide.schemas import incompatible, said
+from quintet.controllers.suite.decide.schemas import display, incompatible_changes
 
 _NO_CONVERSION: Final = "None"
 
@@ -21,10 +21,10 @@ def unsafe_changes(old: JsonObject, new: JsonObject) -> list[str]:
     is stored, and no address, depends on them.
     """
     stored = old.get("status", {}).get("storedVersions") or ()
-    return [*_frame(old["spec"], new["spec"]), *_versions(old["spec"], new["spec"], stored)]
+    return [*_check_frame(old["spec"], new["spec"]), *_versions(old["spec"], new["spec"], stored)]
 
 
-def _frame(old: JsonObject, new: JsonObject) -> Iterator[str]:
+def _check_frame(old: JsonObject, new: JsonObject) -> Iterator[str]:
     for name in ("group", "scope"):
         if old[name] != new[name]:
             yield f"spec.{name}: changes from {old[name]} to {new[name]}"
@@ -74,7 +74,7 @@ def _added_versions(old: list[JsonObject], offered: dict[str, JsonObject]) -> It
     for name, version in offered.items():
         if name not in known:
             place = f"versions[{name}].schema"
-            for finding in incompatible(_schema_of(before), _schema_of(version), place):
+            for finding in incompatible_changes(_schema_of(before), _schema_of(version), place):
                 yield f"{finding}, for objects stored as {before['name']}, and no conversion is given"
 
 
@@ -88,13 +88,13 @@ def _version(old: JsonObject, new: JsonObject, place: str) -> Iterator[str]:
             continue
         for field in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath"):
             if field in before and before[field] != given[name].get(field):
-                change = f"changes from {before[field]} to {said(given[name].get(field))}"
+                change = f"changes from {before[field]} to {display(given[name].get(field))}"
                 yield f"{place}.subresources.{name}.{field}: {change}"
     selectable = {each["jsonPath"] for each in new.get("selectableFields", ())}
     for each in old.get("selectableFields", ()):
         if each["jsonPath"] not in selectable:
             yield f"{place}.selectableFields: {each['jsonPath']} is removed"
-    yield from incompatible(_schema_of(old), _schema_of(new), f"{place}.schema")
+    yield from incompatible_changes(_schema_of(old), _schema_of(new), f"{place}.schema")
 
 
 def _schema_of(version: JsonObject) -> JsonObject:

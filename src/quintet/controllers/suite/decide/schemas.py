@@ -39,12 +39,12 @@ _TEXT: Final[JsonObject] = {"type": "string"}
 _OBJECT_META: Final[JsonObject] = {"name": _TEXT, "generateName": _TEXT}
 
 
-def incompatible(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+def incompatible_changes(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     """What is wrong with the new schema of a whole object, each as `path: what`."""
     return _schema(_whole(old), _whole(new), path)
 
 
-def said(value: Any) -> str:
+def display(value: Any) -> str:
     """A value in a message."""
     return "nothing" if value is None else str(value)
 
@@ -62,9 +62,9 @@ def _schema(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     if old == new:
         return
     if new == _ANYTHING:
-        yield from _defaults(old, new, path)
+        yield from _check_defaults(old, new, path)
     elif old.get("type") != new.get("type"):
-        yield from _shape(old, new, path)
+        yield from _check_shape(old, new, path)
         return  # what else differs follows from that
     else:
         yield from chain.from_iterable(check(old, new, path) for check in _CHECKS)
@@ -73,7 +73,7 @@ def _schema(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
         yield from _schema(_items(old), _items(new), f"{path}[]")
 
 
-def _unnamed(schema: JsonObject) -> JsonObject | None:
+def _unnamed_field_schema(schema: JsonObject) -> JsonObject | None:
     """The schema of a field that is not named; None if such a field is dropped."""
     found = schema.get("additionalProperties", False)
     if found is not False:
@@ -89,19 +89,22 @@ def _items(schema: JsonObject) -> JsonObject:
 def _fields(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     known, given = old.get("properties", {}), new.get("properties", {})
     for name in dict.fromkeys((*known, *given)):
-        before, after = known.get(name, _unnamed(old)), given.get(name, _unnamed(new))
+        before, after = (
+            known.get(name, _unnamed_field_schema(old)),
+            given.get(name, _unnamed_field_schema(new)),
+        )
         if before is not None and after is None:
             yield f"{path}.{name}: the field is removed"
         elif before is not None and after is not None:
             yield from _schema(before, after, f"{path}.{name}")
-    before, after = _unnamed(old), _unnamed(new)
+    before, after = _unnamed_field_schema(old), _unnamed_field_schema(new)
     if before is not None and after is None:
         yield f"{path}: fields that it does not name are no longer kept"
     elif before is not None and after is not None:
         yield from _schema(before, after, f"{path}[*]")
 
 
-def _required(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+def _check_required(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     given = new.get("properties", {})
     for name in new.get("required", ()):
         if name not in old.get("required", ()) and "default" not in given.get(name, {}):
@@ -111,13 +114,13 @@ def _required(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
             yield f"{path}.{name}: its default could make one field more than maxProperties allows"
 
 
-def _shape(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+def _check_shape(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     for name, absent in _SHAPE.items():
         before, after = old.get(name, absent), new.get(name, absent)
         if before != after:
-            yield f"{path}: {name} changes from {said(before)} to {said(after)}"
+            yield f"{path}: {name} changes from {display(before)} to {display(after)}"
     if set(old.get(_KEYS, ())) != set(new.get(_KEYS, ())):
-        yield f"{path}: {_KEYS} changes from {said(old.get(_KEYS))} to {said(new.get(_KEYS))}"
+        yield f"{path}: {_KEYS} changes from {display(old.get(_KEYS))} to {display(new.get(_KEYS))}"
     if old.get("nullable") and not new.get("nullable"):
         yield f"{path}: null is no longer allowed"
     for name in sorted((old.keys() | new.keys()) - _COMPARED):
@@ -125,7 +128,7 @@ def _shape(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
             yield f"{path}: {name} changes, and whether that is safe is not known"
 
 
-def _bounds(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+def _check_bounds(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     tightened = [name for name in _LENGTHS if new.get(name, 0) > old.get(name, 0)]
     tightened += [name for name in _LIMITS if name in new and new[name] < old.get(name, float("inf"))]
     for name, exclusive, sign in (("minimum", "exclusiveMinimum", -1), ("maximum", "exclusiveMaximum", 1)):
@@ -138,22 +141,22 @@ def _bounds(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
             same = old.get(name) == new.get(name)
             tightened.append(exclusive if same else name)
     for name in tightened:
-        yield f"{path}: {name} is tightened from {said(old.get(name))} to {new[name]}"
+        yield f"{path}: {name} is tightened from {display(old.get(name))} to {new[name]}"
 
 
-def _values(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+def _check_values(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     for name in ("pattern", "format", "multipleOf", "uniqueItems"):
-        if new.get(name) and new[name] != old.get(name) and not _eased(name, old.get(name), new[name]):
-            yield f"{path}: {name} is tightened from {said(old.get(name))} to {new[name]}"
+        if new.get(name) and new[name] != old.get(name) and not _is_looser(name, old.get(name), new[name]):
+            yield f"{path}: {name} is tightened from {display(old.get(name))} to {new[name]}"
     if "enum" in new:
         gone = [value for value in old.get("enum", ()) if value not in new["enum"]]
         if "enum" not in old:
             yield f"{path}: only some values are allowed now"
         elif gone:
-            yield f"{path}: no longer allows {', '.join(map(said, gone))}"
+            yield f"{path}: no longer allows {', '.join(map(display, gone))}"
 
 
-def _eased(name: str, before: Any, after: Any) -> bool:
+def _is_looser(name: str, before: Any, after: Any) -> bool:
     if before is None:
         return False
     if name == "multipleOf":
@@ -161,7 +164,7 @@ def _eased(name: str, before: Any, after: Any) -> bool:
     return name == "format" and (before, after) in _WIDER
 
 
-def _choices(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+def _check_choices(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     """Schemas of a value beside its own: fewer of `allOf` and more of `anyOf` are looser."""
     if any(each not in old.get("allOf", ()) for each in new.get("allOf", ())):
         yield f"{path}: allOf demands more"
@@ -172,12 +175,13 @@ def _choices(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
             yield f"{path}: {name} changes"
 
 
-def _defaults(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
-    if old.get("default") != new.get("default"):
-        yield f"{path}: the default changes from {said(old.get('default'))} to {said(new.get('default'))}"
+def _check_defaults(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+    before, after = old.get("default"), new.get("default")
+    if before != after:
+        yield f"{path}: the default changes from {display(before)} to {display(after)}"
 
 
-def _rules(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+def _check_rules(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     known = {_demand(rule) for rule in old.get(_RULES, ())}
     for rule in new.get(_RULES, ()):
         if _demand(rule) not in known:
@@ -190,11 +194,11 @@ def _demand(rule: JsonObject) -> tuple[str, bool]:
 
 
 _CHECKS: Final[tuple[Callable[[JsonObject, JsonObject, str], Iterable[str]], ...]] = (
-    _shape,
-    _required,
-    _bounds,
-    _values,
-    _choices,
-    _defaults,
-    _rules,
+    _check_shape,
+    _check_required,
+    _check_bounds,
+    _check_values,
+    _check_choices,
+    _check_defaults,
+    _check_rules,
 )

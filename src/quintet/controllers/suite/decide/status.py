@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from quintet.apis.meta import Condition
 from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
-from quintet.controllers.suite.decide.parts import Images, Installation, Part
+from quintet.controllers.suite.decide.installation import Images, Installation, Part
 from quintet.controllers.suite.decide.rollout import Rollout, Rollouts, component
 
 AVAILABLE, PROGRESSING, DEGRADED = "Available", "Progressing", "Degraded"
@@ -41,7 +41,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class InstallationState:
     """All that was found out in one look."""
 
     rollouts: Rollouts = field(default_factory=dict)
@@ -58,20 +58,26 @@ class Seen:
     """Controllers that went back → the image that did not come up."""
 
 
-def status_of(quintet: Quintet, made: Installation, seen: Seen, version: str) -> QuintetStatus:
+def status_of(quintet: Quintet, made: Installation, seen: InstallationState, version: str) -> QuintetStatus:
     """The status, except for the times in its conditions."""
-    components = [*_components(quintet, made.parts, seen), *map(_unknown, made.unknown)]
+    components = [*_components(quintet, made.parts, seen), *map(_unknown_component, made.unknown)]
     ready = sum(each.ready for each in components)
     return QuintetStatus(
         observed_generation=quintet.metadata.generation,
         version=version,
         ready=f"{ready}/{len(components)}",
         components=tuple(components),
-        conditions=(_available(made, seen), _progressing(made, seen), _degraded(made, seen)),
+        conditions=(
+            _available_condition(made, seen),
+            _progressing_condition(made, seen),
+            _degraded_condition(made, seen),
+        ),
     )
 
 
-def _components(quintet: Quintet, parts: Iterable[Part], seen: Seen) -> Iterable[ComponentStatus]:
+def _components(
+    quintet: Quintet, parts: Iterable[Part], seen: InstallationState
+) -> Iterable[ComponentStatus]:
     for part in parts:
         rollout = seen.rollouts.get(part.name, Rollout())
         for name in part.controllers:
@@ -83,11 +89,11 @@ def _components(quintet: Quintet, parts: Iterable[Part], seen: Seen) -> Iterable
                 version=version_of(rollout.image) if rollout.serving else "",
                 image=rollout.image if rollout.complete else before.image,
                 failed_image=seen.wanted.get(name, ""),
-                message=_said(name, part, rollout, seen),
+                message=_component_message(name, part, rollout, seen),
             )
 
 
-def _said(name: str, part: Part, rollout: Rollout, seen: Seen) -> str:
+def _component_message(name: str, part: Part, rollout: Rollout, seen: InstallationState) -> str:
     if name in seen.fallbacks:
         return (
             f"{seen.wanted[name]} did not come up, so it went back to {seen.fallbacks[name]}; change "
@@ -109,11 +115,11 @@ def _counts(rollout: Rollout) -> str:
     return f"{status.updated_replicas} of {rollout.replicas} pods are new, {status.available_replicas} serve"
 
 
-def _unknown(name: str) -> ComponentStatus:
+def _unknown_component(name: str) -> ComponentStatus:
     return ComponentStatus(name=name, message="this installation has no such controller")
 
 
-def _available(made: Installation, seen: Seen) -> Condition:
+def _available_condition(made: Installation, seen: InstallationState) -> Condition:
     missing = [
         name
         for part in made.parts
@@ -126,7 +132,7 @@ def _available(made: Installation, seen: Seen) -> Condition:
     return Condition(AVAILABLE, "True", Reason.ALL_SERVE, "every controller serves")
 
 
-def _progressing(made: Installation, seen: Seen) -> Condition:
+def _progressing_condition(made: Installation, seen: InstallationState) -> Condition:
     moving = [part.name for part in made.parts if seen.rollouts.get(part.name, Rollout()).moving]
     waiting = [
         part.name
@@ -144,8 +150,8 @@ def _progressing(made: Installation, seen: Seen) -> Condition:
     return Condition(PROGRESSING, "False", Reason.SETTLED, "nothing is being changed")
 
 
-def _degraded(made: Installation, seen: Seen) -> Condition:
-    problems = [*seen.problems, *_troubles(made, seen)]
+def _degraded_condition(made: Installation, seen: InstallationState) -> Condition:
+    problems = [*seen.problems, *_rollout_problems(made, seen)]
     if not problems:
         return Condition(DEGRADED, "False", Reason.AS_WANTED, "all is as the spec says")
     text = "; ".join(problem.text for problem in problems)
@@ -153,7 +159,7 @@ def _degraded(made: Installation, seen: Seen) -> Condition:
     return Condition(DEGRADED, "True", problems[0].reason, shown)
 
 
-def _troubles(made: Installation, seen: Seen) -> Sequence[Problem]:
+def _rollout_problems(made: Installation, seen: InstallationState) -> Sequence[Problem]:
     found = [
         Problem(Reason.UNKNOWN_CONTROLLER, f"{name}: this installation has no such controller")
         for name in made.unknown
@@ -162,9 +168,11 @@ def _troubles(made: Installation, seen: Seen) -> Sequence[Problem]:
         rollout = seen.rollouts.get(part.name, Rollout())
         back = [name for name in part.controllers if name in seen.fallbacks]
         if back:
-            found.append(Problem(Reason.WENT_BACK, f"{part.name}: {_said(back[0], part, rollout, seen)}"))
+            found.append(
+                Problem(Reason.WENT_BACK, f"{part.name}: {_component_message(back[0], part, rollout, seen)}")
+            )
         elif rollout.failed:
-            text = f"{part.name}: {_said(part.controllers[0], part, rollout, seen)}"
+            text = f"{part.name}: {_component_message(part.controllers[0], part, rollout, seen)}"
             found.append(Problem(Reason.NOT_COMING_UP, text))
     return found
 

@@ -34,7 +34,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ProbeResult:
     """How a backend was found."""
 
     reason: Reason | None = None
@@ -56,5 +56,5 @@ class Finding:
         return Standing("False", self.reason.value, self.message)
 
 
-NOT_ASKED = Finding(reason=Reason.SERVER_FAILED)
+NOT_PROBED = ProbeResult(reason=Reason.SERVER_FAILED)
 """Of a backend that was not looked at."""

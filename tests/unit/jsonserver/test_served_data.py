@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kit.http.raw import a_server
-from quintet.controllers.jsonserver.readback import over_http
+from quintet.controllers.jsonserver.served_data import read_over_http
 from quintet.web.server import Response
 
 
@@ -18,7 +18,7 @@ async def test_what_is_served_is_returned():
 
     async with a_server(handler) as place:
         url = f"http://127.0.0.1:{place.port}/db"
-        assert await over_http(url) == (b'{"books": []}', "")
+        assert await read_over_http(url) == (b'{"books": []}', "")
         assert seen == [("GET", "/db", f"127.0.0.1:{place.port}")]
 
 
@@ -32,20 +32,20 @@ async def test_what_is_served_is_returned():
 )  # fmt: skip
 async def test_other_answers_are_named(answer, want):
     async with a_server(lambda request: answer) as place:
-        assert await over_http(f"http://127.0.0.1:{place.port}/db") == (None, want)
+        assert await read_over_http(f"http://127.0.0.1:{place.port}/db") == (None, want)
 
 
 async def test_a_pod_that_never_answers_is_given_up():
     never = asyncio.get_running_loop().create_future()
     async with a_server(lambda request: never) as place:
-        assert await over_http(f"http://127.0.0.1:{place.port}/db", 0.2) == (None, "no answer in 0.2 s")
+        assert await read_over_http(f"http://127.0.0.1:{place.port}/db", 0.2) == (None, "no answer in 0.2 s")
 
 
 async def test_a_service_that_cannot_be_reached_is_named():
     async with a_server(lambda request: Response()) as place:
         url = f"http://127.0.0.1:{place.port}/db"
-    assert await over_http(url) == (None, "ConnectionRefusedError")
-    assert await over_http("http://nowhere.invalid/db") == (None, "gaierror")
+    assert await read_over_http(url) == (None, "ConnectionRefusedError")
+    assert await read_over_http("http://nowhere.invalid/db") == (None, "gaierror")
 
 
 async def test_what_speaks_no_http_is_named():
@@ -57,4 +57,4 @@ async def test_what_speaks_no_http_is_named():
     server = await asyncio.start_server(speak, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert await over_http(f"http://127.0.0.1:{port}/db") == (None, "ConnectionError")
+        assert await read_over_http(f"http://127.0.0.1:{port}/db") == (None, "ConnectionError")

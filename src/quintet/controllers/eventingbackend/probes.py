@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
-from quintet.controllers.eventingbackend.decide.findings import Finding
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Timing:
 @dataclass(frozen=True, slots=True)
 class _Known:
     question: object
-    finding: Finding
+    finding: ProbeResult
     due: float
     failures: int
 
@@ -45,15 +45,15 @@ class Probes:
         self._known: dict[ObjectKey, _Known] = {}
 
     async def look(
-        self, key: ObjectKey, question: object, probe: Callable[[], Awaitable[Finding]]
-    ) -> Finding:
+        self, key: ObjectKey, question: object, probe: Callable[[], Awaitable[ProbeResult]]
+    ) -> ProbeResult:
         """What is known, or what the probe finds. The question says what the answer depends on."""
         known = self._known.get(key)
         asked_before = known is not None and known.question == question
         if known is not None and asked_before and self._clock.monotonic() < known.due:
             return known.finding
         # Taken away first: what is lost while we look must not be covered by what we find.
-        token = self._known[key] = _Known(question, Finding(), 0.0, known.failures if known else 0)
+        token = self._known[key] = _Known(question, ProbeResult(), 0.0, known.failures if known else 0)
         finding = await probe()
         failures = 0 if finding.ready else (token.failures if asked_before else 0) + 1
         if self._known.get(key) is token:

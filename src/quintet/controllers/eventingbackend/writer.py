@@ -8,12 +8,12 @@ from typing import Any
 
 from quintet.apis.eventingbackend import Effective, EventingBackend, Standing
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
+from quintet.controllers.child_results import gather_children, is_blocked_by_others, is_transient
+from quintet.controllers.eventingbackend.caches import BackendCaches
 from quintet.controllers.eventingbackend.decide import desired, server
 from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
-from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
-from quintet.controllers.eventingbackend.decide.status import Rollout, standing_of
-from quintet.controllers.eventingbackend.watching import Sources
-from quintet.controllers.settling import passes, settled, waits_for_others
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
+from quintet.controllers.eventingbackend.decide.status import WorkloadState, standing_of
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, child_name
 from quintet.kube.errors import ApiError, Conflict, NotFound
 from quintet.runtime.apply import Children
@@ -32,11 +32,11 @@ _DISPATCHER_TYPES = (
 PARTS = {PUBLISHER: _PUBLISHER_TYPES, DISPATCHER: _DISPATCHER_TYPES, SERVER: _SERVER_TYPES}
 
 
-class Hands:
+class ChildWriter:
     """The only one here who writes children; one for each reconciliation."""
 
     def __init__(
-        self, backend: EventingBackend, children: Children, sources: Sources, system_namespace: str
+        self, backend: EventingBackend, children: Children, sources: BackendCaches, system_namespace: str
     ) -> None:
         self._backend = backend
         self._children = children
@@ -57,7 +57,7 @@ class Hands:
         meta = self._backend.metadata
         return ObjectKey(meta.namespace, child_name(meta.name, part))
 
-    async def server(self, config: Effective, image: str) -> Rollout | Finding:
+    async def server(self, config: Effective, image: str) -> WorkloadState | ProbeResult:
         """The server of a backend that brings its own."""
         backend, child = self._backend, self._sources.servers.get(self.name(SERVER))
         if child is not None and self.owns(child) and child.state.servers != server.servers(config):
@@ -65,7 +65,7 @@ class Hands:
                 f"the server of this backend runs with streamReplicas {child.state.servers}, which cannot be "
                 "changed: set it back, or make another backend"
             )
-            return Finding(reason=Reason.SERVER_FIXED, message=text)
+            return ProbeResult(reason=Reason.SERVER_FIXED, message=text)
         size = child.state.claim_size if child is not None else ""
         wanted = server.stateful_set(backend, config, image, size=size or server.claim_size(config))
         made = await self._ensure_all(
@@ -76,8 +76,8 @@ class Hands:
             (server.STATEFUL_SETS, wanted),
         )
         if isinstance(made, Standing):
-            return Finding(reason=Reason.API_FAILED, message=made.message)
-        rollout: Rollout = made[-1].state
+            return ProbeResult(reason=Reason.API_FAILED, message=made.message)
+        rollout: WorkloadState = made[-1].state
         return rollout
 
     async def publisher(self, plane: DataPlane, pods: Pods) -> Standing:
@@ -113,7 +113,9 @@ class Hands:
 
     def only_raced(self, failures: int) -> bool:
         """Whether nothing has failed but writes to what others changed or deleted, and that not for long."""
-        raced = (isinstance(each, Conflict | NotFound) and passes(each, failures) for each in self.failures)
+        raced = (
+            isinstance(each, Conflict | NotFound) and is_transient(each, failures) for each in self.failures
+        )
         return bool(self.failures) and all(raced)
 
     def owns(self, child: Child[Any]) -> bool:
@@ -129,7 +131,7 @@ class Hands:
         """None where an autoscaler has taken the number over: then it is not ours to set."""
         key = self.name(part)
         known = self._sources.rollout(key)
-        return None if known is not None and known.scaled and self._sources.autoscaled(key) else wanted
+        return None if known is not None and known.scaled and self._sources.is_autoscaled(key) else wanted
 
     async def _part(self, *wanted: tuple[Resource, JsonObject]) -> Standing:
         made = await self._ensure_all(*wanted)
@@ -138,12 +140,12 @@ class Hands:
     async def _ensure_all(self, *wanted: tuple[Resource, JsonObject]) -> list[Child[Any]] | Standing:
         """All of them, the last one last; or what to say if one could not be made."""
         first = [self._children.ensure(self._backend, *each) for each in wanted[:-1]]
-        results = await settled(*first)
+        results = await gather_children(*first)
         errors = [result for result in results if isinstance(result, Exception)]
         if not errors:
-            results += await settled(self._children.ensure(self._backend, *wanted[-1]))
+            results += await gather_children(self._children.ensure(self._backend, *wanted[-1]))
             errors = [result for result in results if isinstance(result, Exception)]
-        self.failures += (error for error in errors if not waits_for_others(error))
+        self.failures += (error for error in errors if not is_blocked_by_others(error))
         if errors:
             self.unmade += 1
             text = errors[0].message if isinstance(errors[0], ApiError) else str(errors[0])

@@ -2,21 +2,21 @@
 
 from kit.clock import VirtualClock
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
-from quintet.controllers.eventingbackend.probing import Probes, Timing
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
+from quintet.controllers.eventingbackend.probes import Probes, Timing
 
 KEY = ObjectKey("shop", "bus")
-UP, DOWN = Finding(message="up"), Finding(reason=Reason.UNREACHABLE, message="down")
+UP, DOWN = ProbeResult(message="up"), ProbeResult(reason=Reason.UNREACHABLE, message="down")
 
 
 class Backend:
     """Counts how often it is looked at."""
 
-    def __init__(self, *findings: Finding) -> None:
+    def __init__(self, *findings: ProbeResult) -> None:
         self.findings = list(findings)
         self.looks = 0
 
-    async def probe(self) -> Finding:
+    async def probe(self) -> ProbeResult:
         self.looks += 1
         return self.findings.pop(0) if len(self.findings) > 1 else self.findings[0]
 
@@ -57,7 +57,7 @@ async def test_a_connection_that_is_lost_while_we_look_is_not_covered_by_what_we
     clock, backend = VirtualClock(), Backend(UP)
     probes = Probes(clock, Timing())
 
-    async def interrupted() -> Finding:
+    async def interrupted() -> ProbeResult:
         probes.forget(KEY)
         return await backend.probe()
 

@@ -11,7 +11,7 @@ from quintet.apis.eventingbackend import (
     effective,
 )
 from quintet.apis.meta import ObjectMeta
-from quintet.controllers.subscription.hands import goes_whole
+from quintet.controllers.subscription.writer import removes_consumers
 
 OWN, ELSEWHERE = {}, {"url": "nats://nats.other.svc:4222"}
 
@@ -41,4 +41,4 @@ def a_backend(config, *, deleting=True):
     ],
 )
 def test_consumers_go_with_a_backend_only_if_its_server_does(backend, want):
-    assert goes_whole(backend) is want
+    assert removes_consumers(backend) is want

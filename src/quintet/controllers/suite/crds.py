@@ -8,7 +8,7 @@ before a change the definition is read from the server.
 from typing import Any
 
 from quintet.apis.meta import Condition, JsonObject, Object, ObjectKey, Struct, find_condition
-from quintet.controllers.suite.decide.parts import CRDS, key_of
+from quintet.controllers.suite.decide.installation import CRDS, key_of
 from quintet.controllers.suite.decide.safety import unsafe_changes
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
@@ -19,26 +19,26 @@ from quintet.runtime.ownwrites import OwnWrites
 _MARK = "definition"
 
 
-class DefinitionStatus(Struct, frozen=True):
+class CrdStatus(Struct, frozen=True):
     """What is read of the status of a definition."""
 
     conditions: tuple[Condition, ...] | None = ()
     """Null in a definition that was made just now."""
 
 
-class DefinitionView(View, frozen=True):
+class CrdView(View, frozen=True):
     """What is read of a definition."""
 
-    status: DefinitionStatus = DefinitionStatus()
+    status: CrdStatus = CrdStatus()
 
 
-def established(view: DefinitionView) -> bool:
+def is_established(view: CrdView) -> bool:
     """Whether the API server serves the kind."""
     found = find_condition(view.status.conditions or (), "Established")
     return found is not None and found.status == "True"
 
 
-class UnsafeDefinition(Exception):
+class UnsafeCrdChange(Exception):
     """A change that could harm objects that are there."""
 
     def __init__(self, name: str, changes: list[str]) -> None:
@@ -49,7 +49,7 @@ class UnsafeDefinition(Exception):
         )
 
 
-class Definitions:
+class CrdWriter:
     """The definitions of one installation, on one API server."""
 
     def __init__(self, client: Client, store: Store[Child[bool]], writes: OwnWrites) -> None:
@@ -59,7 +59,7 @@ class Definitions:
 
     async def ensure(self, owner: ObjectKey, body: JsonObject) -> bool:
         """Make a definition be as wanted; True once the API server serves it."""
-        wanted = _marked(body)
+        wanted = _with_digest(body)
         child = self._store.get(key_of(wanted))
         if child is not None and untouched(child, wanted):
             return child.state
@@ -68,13 +68,13 @@ class Definitions:
         except NotFound:
             live = {}
         if live and (changes := unsafe_changes(live, wanted)):
-            raise UnsafeDefinition(key_of(wanted).name, changes)
+            raise UnsafeCrdChange(key_of(wanted).name, changes)
         answer = await self._client.apply(CRDS, key_of(wanted), wanted, Object)
         self._writes.record(owner, self._store, answer.version)
         return False  # its own change tells us when it is served
 
 
-def _marked(body: JsonObject) -> JsonObject:
+def _with_digest(body: JsonObject) -> JsonObject:
     metadata = body["metadata"]
     annotations = {**metadata.get("annotations", {}), APPLIED: f"{_MARK}/{digest(body)}"}
     return {**body, "metadata": {**metadata, "annotations": annotations}}

@@ -11,26 +11,26 @@ from quintet.apis.casconfig import CASConfig
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.casconfig.decide import plan
-from quintet.controllers.casconfig.decide.plan import Found, Step, Target, Wish
-from quintet.controllers.casconfig.watches import Place, Seen
+from quintet.controllers.casconfig.decide.plan import FoundObject, ResolvedConfig, Step, Target
+from quintet.controllers.casconfig.watches import CachedObject, WatchScope
 
 
-class Decisions:
+class ConfigDecisions:
     """What is known for one state of one config."""
 
-    def __init__(self, generation: int, wish: Wish) -> None:
+    def __init__(self, generation: int, wish: ResolvedConfig) -> None:
         self.generation = generation
         self.wish = wish
         self._known: dict[Target, tuple[int, str, bool, Step | None]] = {}
 
-    def step(self, place: Place, pod: Path | None, seen: Seen) -> Step | None:
+    def step(self, place: WatchScope, pod: Path | None, seen: CachedObject) -> Step | None:
         """What is to be done to an object; None: nothing, because the config has nothing to do with it."""
         target = place.resource, seen.key
         mark = seen.version, seen.uid, place.whole
         known = self._known.get(target)
         if known is not None and known[:3] == mark:
             return known[3]
-        step = plan.decided(self.wish, Found(place.resource, pod, seen.decoded()))
+        step = plan.decide_step(self.wish, FoundObject(place.resource, pod, seen.decode()))
         if step is None or not (step.patch or step.retaken):
             self._known[target] = (*mark, step)
         return step
@@ -44,18 +44,18 @@ class Decisions:
         return len(self._known)
 
 
-class Settled:
+class DecisionCache:
     """What is known for all configs."""
 
     def __init__(self) -> None:
-        self._decisions: dict[ObjectKey, Decisions] = {}
+        self._decisions: dict[ObjectKey, ConfigDecisions] = {}
 
-    def fitting(self, config: CASConfig, wish: Wish) -> Decisions:
+    def decisions_for(self, config: CASConfig, wish: ResolvedConfig) -> ConfigDecisions:
         """What is known for a config as it is now."""
         known = self._decisions.get(config.key)
         generation = config.metadata.generation
         if known is None or known.generation != generation or known.wish != wish:
-            known = self._decisions[config.key] = Decisions(generation, wish)
+            known = self._decisions[config.key] = ConfigDecisions(generation, wish)
         return known
 
     def forget(self, config: ObjectKey) -> None:

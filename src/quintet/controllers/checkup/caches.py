@@ -12,7 +12,7 @@ from quintet.apis.checkup.contract import NAME_ANNOTATION, UID_LABEL
 from quintet.apis.checkup.results import Results
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.controllers.checkup.decide import desired
-from quintet.controllers.checkup.decide.observed import JobState, JobStatus, Pod, job_state
+from quintet.controllers.checkup.decide.observed import CheckupPod, JobState, JobStatus, job_state
 from quintet.kube.client import PODS
 from quintet.kube.errors import NotFound
 from quintet.runtime.builder import Builder
@@ -21,7 +21,7 @@ from quintet.runtime.ownership import View
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 BY_ACCOUNT = "account"
 _BY_CHECKUP = "checkup"
-_decode_pod = msgspec.json.Decoder(Pod).decode
+_decode_pod = msgspec.json.Decoder(CheckupPod).decode
 
 
 class ConfigMapView(View, frozen=True):
@@ -59,7 +59,7 @@ class Account(Struct, frozen=True):
     version: int
 
 
-class Sources:
+class CheckupCaches:
     """The caches of one controller."""
 
     def __init__(self, builder: Builder[Checkup]) -> None:
@@ -72,13 +72,17 @@ class Sources:
         )
         self.jobs = builder.owns(desired.JOBS, JobView, state=lambda view: view.state, labels=chosen)
         self._pods = builder.watches(
-            PODS, Pod, _checkup_of, labels=chosen, indexes={_BY_CHECKUP: lambda pod: (pod.checkup_uid,)}
+            PODS,
+            CheckupPod,
+            _checkup_of,
+            labels=chosen,
+            indexes={_BY_CHECKUP: lambda pod: (pod.checkup_uid,)},
         )
         self.accounts = builder.keeps(
             SERVICE_ACCOUNTS, Object, lambda found: Account(found.key, found.version), self._waiting_for
         )
 
-    def pods_of(self, checkup: Checkup, run: int) -> list[Pod]:
+    def pods_of(self, checkup: Checkup, run: int) -> list[CheckupPod]:
         """The pods that say they belong to a run of a Checkup."""
         named = self._pods.by_index(_BY_CHECKUP, checkup.metadata.uid)
         here = checkup.metadata.namespace
@@ -115,7 +119,7 @@ class Sources:
         except NotFound:
             return None
 
-    async def live_pods(self, owner: Checkup) -> list[Pod]:
+    async def live_pods(self, owner: Checkup) -> list[CheckupPod]:
         """The pods of a Checkup as the server has them; one look."""
         chosen = f"{desired.SELECTOR},{UID_LABEL}={owner.metadata.uid}"
         async for page in self._builder.client.pages(
@@ -134,6 +138,6 @@ def account_of(checkup: Checkup) -> Iterable[str]:
     return (f"{checkup.metadata.namespace}/{checkup.spec.service_account_name}",)
 
 
-def _checkup_of(pod: Pod) -> Iterable[ObjectKey]:
+def _checkup_of(pod: CheckupPod) -> Iterable[ObjectKey]:
     name = pod.metadata.annotations.get(NAME_ANNOTATION)
     return (ObjectKey(pod.metadata.namespace, name),) if name else ()

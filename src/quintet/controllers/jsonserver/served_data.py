@@ -10,20 +10,20 @@ from urllib.parse import urlsplit
 
 from quintet.web.connection import Connection, Target, dial
 
-ReadBack = Callable[[str], Awaitable[tuple[bytes | None, str]]]
+ReadData = Callable[[str], Awaitable[tuple[bytes | None, str]]]
 """From a URL to what it serves, or None and why not."""
 
 _LIMIT = 4 * 1024 * 1024
 _SECONDS = 3.0
 
 
-async def over_http(url: str, seconds: float = _SECONDS) -> tuple[bytes | None, str]:
+async def read_over_http(url: str, seconds: float = _SECONDS) -> tuple[bytes | None, str]:
     """Ask the Service itself."""
     try:
         async with asyncio.timeout(seconds):
             connection = await dial(Target(url, None))
             try:
-                return await _fetched(connection, url)
+                return await _fetch(connection, url)
             finally:
                 connection.close()
     except TimeoutError:
@@ -32,7 +32,7 @@ async def over_http(url: str, seconds: float = _SECONDS) -> tuple[bytes | None, 
         return None, type(error).__name__
 
 
-async def _fetched(connection: Connection, url: str) -> tuple[bytes | None, str]:
+async def _fetch(connection: Connection, url: str) -> tuple[bytes | None, str]:
     parts = urlsplit(url)
     connection.send(
         f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: application/json\r\n"

@@ -20,11 +20,11 @@ from quintet.runtime.ownwrites import OwnWrites
 T = TypeVar("T", bound=Object)
 
 
-class NotUsable(Exception):
+class ClaimNotUsable(Exception):
     """A claim that was to be used is on its way out: it has to be gone, or another taken."""
 
 
-class Hands:
+class ReplicaWriter:
     """Makes and removes what belongs to StatefulClusters."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Hands:
             if (known.cluster, known.group) != (cluster.metadata.name, group):
                 raise ForeignObject(CLAIMS, key)
             if known.deleting:
-                raise NotUsable(f"claim {key.name} is being deleted")
+                raise ClaimNotUsable(f"claim {key.name} is being deleted")
         return made
 
     async def make_pod(

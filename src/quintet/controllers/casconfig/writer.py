@@ -14,8 +14,8 @@ from typing import Any
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import JsonObject
 from quintet.clock import Clock
-from quintet.controllers.casconfig.decide.plan import Found, Step, Target
-from quintet.controllers.casconfig.watches import Place, Watches
+from quintet.controllers.casconfig.decide.plan import FoundObject, Step, Target
+from quintet.controllers.casconfig.watches import Watches, WatchScope
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import (
     PASSING,
@@ -27,7 +27,7 @@ from quintet.kube.errors import (
     WriteFenced,
 )
 
-Again = Callable[[Found], Step | None]
+Again = Callable[[FoundObject], Step | None]
 """Decides a step anew, on the object as it is now."""
 ATTEMPTS = 6
 AT_ONCE = 8
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 class Task:
     """A step, and where its object was seen."""
 
-    place: Place
+    place: WatchScope
     pod: Path | None
     step: Step
 
@@ -65,7 +65,7 @@ class Outcome:
     written: int = 0
 
 
-class Hands:
+class TargetWriter:
     """Sends patches; the only place here that changes a target."""
 
     def __init__(self, client: Client, watches: Watches, clock: Clock) -> None:
@@ -73,7 +73,7 @@ class Hands:
         self._watches = watches
         self._clock = clock
 
-    async def carry_out(
+    async def apply_all(
         self, tasks: Iterable[Task], again: Again, *, first: frozenset[Target] = frozenset()
     ) -> Outcome:
         """Take steps until one fails; those that failed before are tried `first`, one by one."""
@@ -87,7 +87,7 @@ class Hands:
             while waiting and not outcome.failures:
                 await self._take(waiting.pop(), again, outcome)
 
-        await _together(work, min(AT_ONCE, len(waiting)))
+        await _run_workers(work, min(AT_ONCE, len(waiting)))
         return outcome
 
     async def each(self, tasks: Iterable[Task], again: Again) -> Outcome:
@@ -99,13 +99,13 @@ class Hands:
             while waiting:
                 await self._take(waiting.pop(), again, outcome)
 
-        await _together(work, min(AT_ONCE, len(waiting)))
+        await _run_workers(work, min(AT_ONCE, len(waiting)))
         return outcome
 
-    def found(self, task: Task) -> Found | None:
+    def found(self, task: Task) -> FoundObject | None:
         """An object as it was seen last."""
         seen = self._watches.known(task.place, task.step.key)
-        return Found(task.place.resource, task.pod, seen.decoded()) if seen is not None else None
+        return FoundObject(task.place.resource, task.pod, seen.decode()) if seen is not None else None
 
     async def live(self, task: Task) -> JsonObject:
         """An object as the server has it, with all that it says about who set what."""
@@ -113,7 +113,7 @@ class Hands:
             task.step.resource, task.step.key, JsonObject
         )
 
-    async def tried(self, task: Task, again: Again) -> tuple[JsonObject, JsonObject] | Failure | None:
+    async def dry_run(self, task: Task, again: Again) -> tuple[JsonObject, JsonObject] | Failure | None:
         """What an object would become, as the server says: before and after; None if nothing would change.
 
         It is decided on the object as the server has it: nobody wakes us for what the cache does not show.
@@ -123,7 +123,7 @@ class Hands:
         for _ in range(ATTEMPTS):
             try:
                 before = await client.get(step.resource, step.key, JsonObject)
-                now = again(found_in(task.place, task.pod, before))
+                now = again(object_from_response(task.place, task.pod, before))
                 if now is None or not now.patch:
                     return None
                 after = await client.patch(
@@ -165,7 +165,7 @@ class Hands:
                     step.resource, step.key, list(step.patch), JsonObject, content_type=JSON
                 )
                 outcome.written += 1
-                self._watches.learn(task.place, answer)
+                self._watches.record_write(task.place, answer)
                 return step
             except NotFound as error:
                 if not _gone(step, error):
@@ -183,9 +183,9 @@ class Hands:
     def _current(self, task: Task, again: Again) -> Step | None:
         """The step for the object as the cache has it by now: a batch takes its time, and objects change."""
         seen = self._watches.known(task.place, task.step.key)
-        if seen is None or str(seen.version) == _decided_on(task.step):
+        if seen is None or str(seen.version) == _decided_version(task.step):
             return task.step
-        return _as_before(task.step, again(Found(task.place.resource, task.pod, seen.decoded())))
+        return _keep_history(task.step, again(FoundObject(task.place.resource, task.pod, seen.decode())))
 
     async def _anew(
         self, client: Client, task: Task, step: Step, again: Again, error: Conflict | Invalid
@@ -198,13 +198,13 @@ class Hands:
                 raise
             return None
         version = live["metadata"]["resourceVersion"]
-        if isinstance(error, Invalid) and version == _decided_on(step):
+        if isinstance(error, Invalid) and version == _decided_version(step):
             raise error
-        self._watches.learn(task.place, live)
-        return _as_before(task.step, again(found_in(task.place, task.pod, live)))
+        self._watches.record_write(task.place, live)
+        return _keep_history(task.step, again(object_from_response(task.place, task.pod, live)))
 
 
-async def _together(work: Callable[[], Coroutine[Any, Any, None]], count: int) -> None:
+async def _run_workers(work: Callable[[], Coroutine[Any, Any, None]], count: int) -> None:
     """Several workers; what ends one of them (the lease is lost) ends all, and is raised as it is."""
     tasks = [asyncio.create_task(work()) for _ in range(count)]
     try:
@@ -215,15 +215,15 @@ async def _together(work: Callable[[], Coroutine[Any, Any, None]], count: int) -
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def found_in(place: Place, pod: Path | None, obj: JsonObject) -> Found:
+def object_from_response(place: WatchScope, pod: Path | None, obj: JsonObject) -> FoundObject:
     """An object as decisions want it, from whatever the server answered."""
     if place.whole:
-        return Found(place.resource, pod, obj)
+        return FoundObject(place.resource, pod, obj)
     metadata = {"apiVersion": place.resource.api_version, "kind": place.resource.kind}
-    return Found(place.resource, pod, {**metadata, "metadata": obj["metadata"]})
+    return FoundObject(place.resource, pod, {**metadata, "metadata": obj["metadata"]})
 
 
-def _as_before(first: Step, now: Step | None) -> Step | None:
+def _keep_history(first: Step, now: Step | None) -> Step | None:
     """A step decided anew, with what the object had before the first attempt, and the rounds there were.
 
     A write whose answer was lost is ours too: what it set is not what was there before.
@@ -240,7 +240,7 @@ def _gone(step: Step, error: NotFound) -> bool:
     return details is not None and details.name == step.key.name
 
 
-def _decided_on(step: Step) -> str:
+def _decided_version(step: Step) -> str:
     """The version that a patch demands."""
     return next((each["value"] for each in step.patch if each["path"] == "/metadata/resourceVersion"), "")
 

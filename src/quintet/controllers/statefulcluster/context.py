@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from quintet.apis.statefulcluster import StatefulCluster
 from quintet.controllers.statefulcluster.decide.actions import Action, Records
 from quintet.controllers.statefulcluster.decide.desired import digest
-from quintet.controllers.statefulcluster.decide.observed import Observed, Refusal
-from quintet.controllers.statefulcluster.decide.status import Trouble
+from quintet.controllers.statefulcluster.decide.observed import ExpansionRefusal, Observed
+from quintet.controllers.statefulcluster.decide.status import ActionFailure
 
 
 @dataclass(slots=True)
@@ -14,9 +14,9 @@ class Memory:
     """What one process remembers of a cluster; all of it can be found out again."""
 
     generation: int = 0
-    trouble: tuple[str, Trouble] | None = None
+    trouble: tuple[str, ActionFailure] | None = None
     """What the last action was about, and why it did not succeed."""
-    refused: dict[str, Refusal] = field(default_factory=dict)
+    refused: dict[str, ExpansionRefusal] = field(default_factory=dict)
     volumes_looked_at: dict[str, float] = field(default_factory=dict)
     written: str = ""
     """A digest of the status that we wrote last. Another status means that somebody else has acted."""
@@ -26,7 +26,7 @@ class Memory:
     """Whether a removal may or may not have happened."""
 
 
-class Pass:
+class ReconcileContext:
     """One look at one cluster, and what came of it."""
 
     def __init__(self, cluster: StatefulCluster, observed: Observed, action: Action, memory: Memory) -> None:

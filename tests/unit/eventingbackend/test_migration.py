@@ -2,30 +2,30 @@
 
 from kit.clock import VirtualClock
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.eventingbackend.decide.findings import Finding, Reason
-from quintet.controllers.eventingbackend.moves import Moves, Place
-from quintet.controllers.eventingbackend.probing import Timing
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
+from quintet.controllers.eventingbackend.migration import Migrations, StreamLocation
+from quintet.controllers.eventingbackend.probes import Timing
 from quintet.nats.config import ConsumerConfig
 from quintet.nats.errors import Unreachable
 from unit.eventingbackend.samples import a_backend
 
 KEY = ObjectKey("shop", "bus")
-PLACE = Place("nats://old.example:4222", "sap")
-ANOTHER = Place("nats://old.example:4222", "orders")
+PLACE = StreamLocation("nats://old.example:4222", "sap")
+ANOTHER = StreamLocation("nats://old.example:4222", "orders")
 TWO = [ConsumerConfig(durable_name="a"), ConsumerConfig(durable_name="b")]
 
 
-async def away(key: ObjectKey, place: Place):
+async def away(key: ObjectKey, place: StreamLocation):
     raise Unreachable("no connection")
 
 
-async def forbidden(key: ObjectKey, place: Place):
-    return Finding(reason=Reason.SECRET_FORBIDDEN, message="no")
+async def forbidden(key: ObjectKey, place: StreamLocation):
+    return ProbeResult(reason=Reason.SECRET_FORBIDDEN, message="no")
 
 
 async def test_subscriptions_that_do_not_come_are_waited_for_only_so_long():
     clock = VirtualClock()
-    moves = Moves(away, clock, Timing(longest_wait=120))
+    moves = Migrations(away, clock, Timing(longest_wait=120))
     assert await moves.missing(KEY, PLACE, TWO) == 2
     await clock.advance(119)
     assert await moves.missing(KEY, PLACE, TWO) == 2
@@ -35,7 +35,7 @@ async def test_subscriptions_that_do_not_come_are_waited_for_only_so_long():
 
 async def test_an_old_server_that_is_away_is_waited_for_only_so_long_and_that_is_told():
     clock, backend = VirtualClock(), a_backend()
-    moves = Moves(forbidden, clock, Timing(longest_drain=600))
+    moves = Migrations(forbidden, clock, Timing(longest_drain=600))
     assert await moves.left(backend, PLACE) is None
     await clock.advance(600)
     assert await moves.left(backend, PLACE) == 0
@@ -48,7 +48,7 @@ async def test_an_old_server_that_is_away_is_waited_for_only_so_long_and_that_is
 
 async def test_another_change_of_mind_has_its_own_time():
     clock = VirtualClock()
-    moves = Moves(away, clock, Timing(longest_wait=120))
+    moves = Migrations(away, clock, Timing(longest_wait=120))
     assert await moves.missing(KEY, PLACE, TWO) == 2
     await clock.advance(120)
     assert await moves.missing(KEY, ANOTHER, TWO) == 2
@@ -56,9 +56,9 @@ async def test_another_change_of_mind_has_its_own_time():
 
 
 def test_a_place_that_publishers_left_undelivered_is_told_unless_they_came_back():
-    moves = Moves(away, VirtualClock(), Timing())
-    moves.called_off(KEY, PLACE)
-    moves.called_off(KEY, ANOTHER)
+    moves = Migrations(away, VirtualClock(), Timing())
+    moves.abandon(KEY, PLACE)
+    moves.abandon(KEY, ANOTHER)
     (note,) = moves.end(KEY, ANOTHER)
     assert "stream sap " in note
     assert moves.end(KEY, None) == []

@@ -13,28 +13,34 @@ from quintet.apis.statefulcluster import (
     StatefulCluster,
     StatefulClusterStatus,
 )
+from quintet.controllers.statefulcluster.context import ReconcileContext
 from quintet.controllers.statefulcluster.decide.actions import Action
-from quintet.controllers.statefulcluster.decide.announce import announcement
 from quintet.controllers.statefulcluster.decide.desired import digest
-from quintet.controllers.statefulcluster.decide.status import IGNORE, Notes, Trouble, foreign_text, status_of
-from quintet.controllers.statefulcluster.scope import Pass
+from quintet.controllers.statefulcluster.decide.events import event_for
+from quintet.controllers.statefulcluster.decide.status import (
+    IGNORE,
+    ActionFailure,
+    Notes,
+    foreign_text,
+    status_of,
+)
 from quintet.runtime import conditions
 from quintet.runtime.builder import Builder
 from quintet.runtime.events import NORMAL, WARNING
 
 
-class Scribe:
+class ClusterStatusWriter:
     """Writes about StatefulClusters."""
 
     def __init__(self, builder: Builder[StatefulCluster]) -> None:
         self._builder = builder
 
-    async def report(self, now: Pass, trouble: Trouble) -> None:
+    async def report(self, now: ReconcileContext, trouble: ActionFailure) -> None:
         """Say why an action did not succeed, for as long as it is tried again."""
         now.memory.trouble = (now.action.concern, trouble)
         await self.write(now)
 
-    async def write(self, now: Pass) -> None:
+    async def write(self, now: ReconcileContext) -> None:
         """Write the status, if it says something new and nobody changed the object since it was read."""
         memory, cluster = now.memory, now.cluster
         concern, trouble = memory.trouble or ("", None)
@@ -52,12 +58,12 @@ class Scribe:
             STATEFULCLUSTERS, cluster.key, body, Object, subresource="status"
         )
         self._builder.writes.record(cluster.key, self._builder.primary, answer.version)
-        self._tell_of_trouble(cluster, now.written, status)
-        self._tell_of_foreign_pods(now)
+        self._report_failures(cluster, now.written, status)
+        self._report_foreign_pods(now)
         now.written, now.version = status, answer.metadata.resource_version
         memory.written = digest(status) if now.trusted else ""
 
-    def _tell_of_trouble(
+    def _report_failures(
         self, cluster: StatefulCluster, before: StatefulClusterStatus, after: StatefulClusterStatus
     ) -> None:
         """Of its beginning and of its end."""
@@ -69,15 +75,15 @@ class Scribe:
             elif was and not is_now:
                 self._record(cluster, NORMAL, f"{kind}Over", f"it is no longer {kind.lower()}")
 
-    def _tell_of_foreign_pods(self, now: Pass) -> None:
+    def _report_foreign_pods(self, now: ReconcileContext) -> None:
         known = {planned.target for planned in now.written.plan if planned.action == IGNORE}
         for pod in now.observed.foreign:
             if pod.name not in known:
                 self._record(now.cluster, WARNING, "ForeignPod", foreign_text(pod.name))
 
-    def announce(self, now: Pass, action: Action) -> None:
+    def announce(self, now: ReconcileContext, action: Action) -> None:
         """Say that something was done."""
-        if (news := announcement(action)) is not None:
+        if (news := event_for(action)) is not None:
             self._record(now.cluster, *news)
 
     def _record(self, cluster: StatefulCluster, kind: str, reason: str, note: str) -> None:

@@ -12,7 +12,7 @@ from quintet.runtime.ownership import Child
 _LASTING = 10
 
 
-async def settled(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]:
+async def gather_children(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]:
     """All results and failures: one that fails does not keep the others from being made.
 
     Whoever may not write any more, or has a fault of his own, stops at once.
@@ -24,12 +24,12 @@ async def settled(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]:
     return list(results)  # type: ignore[arg-type]  # all others were raised above
 
 
-def waits_for_others(error: Exception) -> bool:
+def is_blocked_by_others(error: Exception) -> bool:
     """Whether trying again soon is pointless: a foreign object has to go, or the namespace is going."""
     return isinstance(error, ForeignObject) or (isinstance(error, Forbidden) and error.namespace_terminating)
 
 
-def passes(error: Exception, failures: int) -> bool:
+def is_transient(error: Exception, failures: int) -> bool:
     """Whether to say nothing yet, after so many failures in a row.
 
     Somebody else was faster, or the server is in trouble: no fault of a user's, unless it lasts.

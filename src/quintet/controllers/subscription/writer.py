@@ -11,7 +11,7 @@ from quintet.apis.eventingbackend import CATALOG, Effective, EventingBackend, re
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import Subscription
 from quintet.clock import Clock
-from quintet.controllers.subscription.decide.status import Reason, Trouble, backend_trouble
+from quintet.controllers.subscription.decide.status import DeliveryProblem, Reason, backend_problem
 from quintet.eventing.children import runs_server, server_url
 from quintet.eventing.decide import consumers, naming
 from quintet.eventing.sessions import Sessions
@@ -23,7 +23,7 @@ SWEEP_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BackendStream:
     """Where consumers of a backend are."""
 
     backend: EventingBackend
@@ -36,7 +36,7 @@ class Place:
         return self.config.text("streamName")
 
 
-class Hands:
+class ConsumerWriter:
     """Consumers on the servers of all backends."""
 
     def __init__(self, sessions: Sessions, clock: Clock) -> None:
@@ -44,19 +44,19 @@ class Hands:
         self._clock = clock
         self._swept = dict[ObjectKey, float]()
 
-    def place(self, backend: EventingBackend) -> Place | Trouble:
+    def locate(self, backend: EventingBackend) -> BackendStream | DeliveryProblem:
         """Where consumers of a backend are now, or why that cannot be reached."""
         shown = backend.status
         type_ = CATALOG.get(shown.backend_type)
         if type_ is None or type_.name != "nats":
-            return backend_trouble(backend) or _away(backend)
+            return backend_problem(backend) or _no_connection(backend)
         config = restored(type_, shown.effective_config)
         client = self._sessions.current(backend.key, server_url(backend.key, config)) if config else None
         if config is None or client is None:
-            return _away(backend)
-        return Place(backend, config, JetStream(client))
+            return _no_connection(backend)
+        return BackendStream(backend, config, JetStream(client))
 
-    async def ensure(self, subscription: Subscription, place: Place) -> ConsumerInfo:
+    async def ensure(self, subscription: Subscription, place: BackendStream) -> ConsumerInfo:
         """The consumer of a Subscription, as wanted; raises `NatsError`."""
         want = consumers.wanted(subscription, place.backend, place.config)
         try:
@@ -68,11 +68,11 @@ class Hands:
             return found
         return await place.jetstream.create_or_update_consumer(place.stream, mended)
 
-    async def remove(self, subscription: Subscription, place: Place) -> None:
+    async def remove(self, subscription: Subscription, place: BackendStream) -> None:
         """Remove the consumer of a Subscription, if it is there; raises `NatsError`."""
         await self._remove(place, naming.consumer_name(subscription.metadata))
 
-    async def leave(self, place: Place, name: str) -> int:
+    async def remove_from_former(self, place: BackendStream, name: str) -> int:
         """Remove a consumer from a backend that is used no more; how many events still waited there.
 
         Two backends may share a stream, and then the consumer is the new one's already.
@@ -86,7 +86,7 @@ class Hands:
         await self._remove(place, name)
         return info.num_pending + info.num_ack_pending
 
-    def sweeps(self, place: Place) -> bool:
+    def is_sweep_due(self, place: BackendStream) -> bool:
         """Whether it is time to look for what was left behind; only so often it is."""
         key, now = place.backend.key, self._clock.monotonic()
         if key in self._swept and now - self._swept[key] < SWEEP_SECONDS:
@@ -94,31 +94,31 @@ class Hands:
         self._swept[key] = now
         return True
 
-    def sweep_again(self, backend: ObjectKey) -> None:
+    def reset_sweep(self, backend: ObjectKey) -> None:
         """It is time, whenever that was done last."""
         self._swept.pop(backend, None)
 
-    async def orphans(self, place: Place, known: Collection[str]) -> list[str]:
+    async def orphans(self, place: BackendStream, known: Collection[str]) -> list[str]:
         """Consumers of a backend that may have been left behind; raises `NatsError`."""
         found = await place.jetstream.consumers(place.stream)
         return consumers.orphans(found, place.backend.metadata.uid, known)
 
-    async def _remove(self, place: Place, name: str) -> None:
+    async def _remove(self, place: BackendStream, name: str) -> None:
         try:
             await place.jetstream.delete_consumer(place.stream, name)
         except (ConsumerNotFound, StreamNotFound):
             return
 
 
-def goes_whole(backend: EventingBackend) -> bool:
+def removes_consumers(backend: EventingBackend) -> bool:
     """Whether a backend is on its way out and leaves no consumer: its server goes too, or it had none."""
     type_ = CATALOG.get(backend.status.backend_type)
     config = restored(type_, backend.status.effective_config) if type_ is not None else None
     return backend.metadata.deleting and (config is None or runs_server(config))
 
 
-def _away(backend: EventingBackend) -> Trouble:
-    return Trouble(
+def _no_connection(backend: EventingBackend) -> DeliveryProblem:
+    return DeliveryProblem(
         Reason.BACKEND_NOT_READY,
         f"EventingBackend '{backend.metadata.name}' has no connection to its server; its status says why",
     )

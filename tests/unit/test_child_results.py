@@ -3,7 +3,7 @@
 import pytest
 
 from quintet.apis.meta import ObjectKey, Resource
-from quintet.controllers.settling import passes
+from quintet.controllers.child_results import is_transient
 from quintet.kube.errors import (
     ApiError,
     Conflict,
@@ -26,9 +26,9 @@ def answered(kind: type[ApiError]) -> ApiError:
 
 @pytest.mark.parametrize("kind", [Conflict, NotFound, TooManyRequests, ServerFault])
 def test_temporary_child_error_is_reported_only_when_it_lasts(kind):
-    assert passes(answered(kind), 0)
-    assert passes(Unreachable("reset"), 0)
-    assert not passes(answered(kind), 1000)
+    assert is_transient(answered(kind), 0)
+    assert is_transient(Unreachable("reset"), 0)
+    assert not is_transient(answered(kind), 1000)
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_temporary_child_error_is_reported_only_when_it_lasts(kind):
     ids=lambda error: type(error).__name__,
 )
 def test_child_error_that_user_must_fix_is_reported_at_once(error):
-    assert not passes(error, 0)
+    assert not is_transient(error, 0)

@@ -18,7 +18,7 @@ _REASONS = {
 }
 
 
-def announcement(action: Action) -> tuple[str, str, str] | None:
+def event_for(action: Action) -> tuple[str, str, str] | None:
     """The type, reason and note of an Event, if the action deserves one."""
     if action.act not in _REASONS:
         return None

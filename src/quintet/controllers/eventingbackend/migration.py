@@ -14,8 +14,8 @@ from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
-from quintet.controllers.eventingbackend.decide.findings import Finding
-from quintet.controllers.eventingbackend.probing import Timing
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult
+from quintet.controllers.eventingbackend.probes import Timing
 from quintet.eventing.decide.consumers import correction, owner
 from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings
 from quintet.nats.client import Client
@@ -25,7 +25,7 @@ from quintet.nats.jetstream import JetStream
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StreamLocation:
     """A stream on a server, and how to log in there."""
 
     url: str
@@ -36,31 +36,31 @@ class Place:
     own: bool = False
     """Whether the server is one that we run."""
 
-    def same_stream(self, other: "Place") -> bool:
+    def same_stream(self, other: "StreamLocation") -> bool:
         """Whether it is the same stream on the same server."""
         return (self.url, self.stream) == (other.url, other.stream)
 
-    def same(self, other: "Place") -> bool:
+    def same(self, other: "StreamLocation") -> bool:
         """Whether events are found where they are looked for there."""
         return self.same_stream(other) and self.prefixes == other.prefixes
 
 
-def place_for(told: DispatcherSettings, secret: str, *, own: bool) -> Place:
+def location_for(told: DispatcherSettings, secret: str, *, own: bool) -> StreamLocation:
     """Where dispatchers with these settings work."""
     return _place(told.nats, told.event_type_prefix, secret, own=own)
 
 
 _Wait = tuple[str, str, str, tuple[str, str]]
-Connect = Callable[[ObjectKey, Place], Awaitable[tuple[Client, str] | Finding]]
+Connect = Callable[[ObjectKey, StreamLocation], Awaitable[tuple[Client, str] | ProbeResult]]
 
 
-def place_of(
+def location_of(
     settings: str,
     secret: str,
     *,
     own_url: str,
     kind: type[DispatcherSettings] | type[PublisherSettings] = DispatcherSettings,
-) -> Place | None:
+) -> StreamLocation | None:
     """Where pods with these settings work; None if they do not say, or in no stream."""
     try:
         told = msgspec.json.decode(settings, type=kind)
@@ -71,7 +71,7 @@ def place_of(
     return _place(told.nats, told.event_type_prefix, secret, own=told.nats.url == own_url)
 
 
-class Moves:
+class Migrations:
     """The moves that are under way."""
 
     def __init__(self, connect: Connect, clock: Clock, timing: Timing) -> None:
@@ -79,15 +79,17 @@ class Moves:
         self._clock = clock
         self._timing = timing
         self._since: dict[ObjectKey, dict[_Wait, float]] = {}
-        self._left: dict[ObjectKey, dict[Place, str]] = {}
+        self._left: dict[ObjectKey, dict[StreamLocation, str]] = {}
 
-    async def missing(self, backend: ObjectKey, place: Place, wanted: Iterable[ConsumerConfig]) -> int:
+    async def missing(
+        self, backend: ObjectKey, place: StreamLocation, wanted: Iterable[ConsumerConfig]
+    ) -> int:
         """How many consumers are not there as wanted yet, and still worth waiting for."""
         found = {each.name: each.config for each in await self._consumers(backend, place) or ()}
         absent = sum(not _as_wanted(found.get(each.durable_name), each) for each in wanted)
         return absent if absent and self._patient(backend, "wait", place, self._timing.longest_wait) else 0
 
-    async def left(self, backend: EventingBackend, place: Place) -> int | None:
+    async def left(self, backend: EventingBackend, place: StreamLocation) -> int | None:
         """How many events are left there; None if that is not known yet. 0 also when it took too long."""
         if not self._patient(backend.key, "drain", place, self._timing.longest_drain):
             note = f"events that waited in stream {place.stream} were not delivered in time and stay there"
@@ -99,7 +101,7 @@ class Moves:
         ours = [each for each in found if owner(each) == backend.metadata.uid]
         return sum(each.num_pending + each.num_ack_pending for each in ours)
 
-    def called_off(self, backend: ObjectKey, place: Place) -> None:
+    def abandon(self, backend: ObjectKey, place: StreamLocation) -> None:
         """Publishers went there and go on to another place, before dispatchers came."""
         note = (
             f"publishers left stream {place.stream} before dispatchers came to it: events that were "
@@ -107,33 +109,33 @@ class Moves:
         )
         self._leave(backend, place, note)
 
-    def end(self, backend: ObjectKey, now: Place | None) -> list[str]:
+    def end(self, backend: ObjectKey, now: StreamLocation | None) -> list[str]:
         """Forget the moves that led here; what to say about events that may have been left behind."""
         self._since.pop(backend, None)
         left = self._left.pop(backend, {})
         return [note for place, note in left.items() if now is None or not place.same_stream(now)]
 
-    async def _consumers(self, backend: ObjectKey, place: Place) -> list[ConsumerInfo] | None:
+    async def _consumers(self, backend: ObjectKey, place: StreamLocation) -> list[ConsumerInfo] | None:
         try:
             connected = await self._connect(backend, place)
-            if isinstance(connected, Finding):
+            if isinstance(connected, ProbeResult):
                 return None
             return await JetStream(connected[0]).consumers(place.stream)
         except NatsError:
             return None
 
-    def _leave(self, backend: ObjectKey, place: Place, note: str) -> None:
+    def _leave(self, backend: ObjectKey, place: StreamLocation, note: str) -> None:
         self._left.setdefault(backend, {})[place] = note
 
-    def _patient(self, backend: ObjectKey, part: str, place: Place, longest: float) -> bool:
+    def _patient(self, backend: ObjectKey, part: str, place: StreamLocation, longest: float) -> bool:
         now = self._clock.monotonic()
         # Whoever changes his mind half-way waits for another place, and that has its own time.
         wait = (part, place.url, place.stream, place.prefixes)
         return now - self._since.setdefault(backend, {}).setdefault(wait, now) < longest
 
 
-def _place(nats: NatsSettings, event_type_prefix: str, secret: str, *, own: bool) -> Place:
-    return Place(nats.url, nats.stream, (nats.subject_prefix, event_type_prefix), secret, own)
+def _place(nats: NatsSettings, event_type_prefix: str, secret: str, *, own: bool) -> StreamLocation:
+    return StreamLocation(nats.url, nats.stream, (nats.subject_prefix, event_type_prefix), secret, own)
 
 
 def _as_wanted(found: ConsumerConfig | None, wanted: ConsumerConfig) -> bool:

@@ -7,12 +7,12 @@ from quintet.controllers.casconfig.contests import entries, entry_key
 from quintet.controllers.casconfig.decide.plan import Reason, Step
 from quintet.runtime.events import NORMAL, WARNING, Recorder
 
-MOST_TOLD = 20
+MAX_EVENTS = 20
 """Of more targets than this in one batch, only the config tells: an Event costs as much as a change."""
-_NO_NEWS = (Reason.LOOKING, Reason.NO_TARGETS)
+_WITHOUT_EVENT = (Reason.LOOKING, Reason.NO_TARGETS)
 
 
-class Announcer:
+class EventReporter:
     """Records the Events of configs and their targets."""
 
     def __init__(self, events: Recorder) -> None:
@@ -22,7 +22,7 @@ class Announcer:
         """Tell of a config that is now ready, or not, for another reason than before."""
         before = find_condition(config.status.conditions, ConditionType.READY)
         now = find_condition(status.conditions, ConditionType.READY)
-        if now is None or now.reason in _NO_NEWS:
+        if now is None or now.reason in _WITHOUT_EVENT:
             return
         if before is not None and (before.reason, before.message) == (now.reason, now.message):
             return
@@ -32,13 +32,13 @@ class Announcer:
     def targets(self, config: CASConfig, done: Result) -> None:
         """Tell of targets that were changed, or could not be."""
         known = entries(config)
-        for step in done.changed[:MOST_TOLD] if len(done.changed) <= MOST_TOLD else ():
+        for step in done.changed[:MAX_EVENTS] if len(done.changed) <= MAX_EVENTS else ():
             self._changed(config, step)
         told = 0
         for step in done.steps.values():
             before = known.get(entry_key(step))
-            if told < MOST_TOLD and (before is None or before.state != step.state):
-                told += self._troubled(config, step)
+            if told < MAX_EVENTS and (before is None or before.state != step.state):
+                told += self._on_error(config, step)
 
     def _changed(self, config: CASConfig, step: Step) -> None:
         if step.policies:
@@ -47,7 +47,7 @@ class Announcer:
         else:
             self._record(step, NORMAL, "Restored", f"CASConfig {config.key} was taken back")
 
-    def _troubled(self, config: CASConfig, step: Step) -> bool:
+    def _on_error(self, config: CASConfig, step: Step) -> bool:
         reasons = {
             TargetState.FAILED: "InjectionFailed",
             TargetState.CONTESTED: "Contested",

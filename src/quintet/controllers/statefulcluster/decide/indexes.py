@@ -7,30 +7,30 @@ from quintet.apis.statefulcluster import StatefulCluster
 from quintet.controllers.statefulcluster.decide.observed import Pod
 
 # Names of indexes.
-OWNER, LOOSE, NAMESPACE = "owner", "loose", "namespace"
+OWNER, UNOWNED, NAMESPACE = "owner", "loose", "namespace"
 
 
-def by_owner(pod: Pod) -> Iterable[str]:
+def owner_index_keys(pod: Pod) -> Iterable[str]:
     """Pods that a StatefulCluster controls, by its uid."""
     return (pod.owner_uid,) if pod.owner_name else ()
 
 
-def loose(pod: Pod) -> Iterable[str]:
+def unowned_index_keys(pod: Pod) -> Iterable[str]:
     """Pods by the claims they mount; those that no StatefulCluster controls by what selectors ask for too."""
     namespace = pod.key.namespace
-    yield from (mounting(ObjectKey(namespace, name)) for name in pod.claims)
+    yield from (mount_index_key(ObjectKey(namespace, name)) for name in pod.claims)
     if pod.owner_name:
         return
     yield namespace
     yield from (f"{namespace}/{key}={value}" for key, value in pod.labels.items())
 
 
-def mounting(claim: ObjectKey) -> str:
+def mount_index_key(claim: ObjectKey) -> str:
     """Where the pods are filed that mount a claim."""
     return f"{claim} mounted"
 
 
-def filed_under(cluster: StatefulCluster) -> str:
+def selector_index_key(cluster: StatefulCluster) -> str:
     """Where those pods are filed that a cluster may select."""
     namespace = cluster.metadata.namespace
     for key, value in cluster.spec.selector.match_labels.items():

@@ -13,7 +13,7 @@ from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.statefulcluster import CLUSTER_LABEL, StatefulCluster
 from quintet.controllers.statefulcluster.decide import views
 from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS
-from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, moment
+from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, parse_timestamp
 from quintet.kube.client import Client
 from quintet.kube.errors import Forbidden, NotFound
 
@@ -81,7 +81,7 @@ class BudgetView(Object, frozen=True):
     spec: _BudgetSpec = _BudgetSpec()
 
 
-class Eyes:
+class LiveReader:
     """Reads from the server."""
 
     def __init__(self, client: Client) -> None:
@@ -182,4 +182,4 @@ def _alive(node: NodeView, now: float) -> bool:
     ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
     if ready is None or ready.status == "True":
         return True
-    return now < moment(ready.last_transition_time) + DEAD_AFTER
+    return now < parse_timestamp(ready.last_transition_time) + DEAD_AFTER

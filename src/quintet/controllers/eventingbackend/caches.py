@@ -11,8 +11,8 @@ from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.eventingbackend.decide import desired, server
-from quintet.controllers.eventingbackend.decide.plan import Claim, claim_of, held_by
-from quintet.controllers.eventingbackend.decide.status import Rollout, WorkloadStatus
+from quintet.controllers.eventingbackend.decide.plan import StreamClaim, claim_of, held_claim
+from quintet.controllers.eventingbackend.decide.status import WorkloadState, WorkloadStatus
 from quintet.eventing.settings import VARIABLE
 from quintet.runtime.builder import Builder
 from quintet.runtime.cache import Store
@@ -106,31 +106,31 @@ class Autoscaler(Object, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class BackendCaches:
     """The caches beside that of the backends."""
 
-    deployments: Store[Child[Rollout]]
-    servers: Store[Child[Rollout]]
+    deployments: Store[Child[WorkloadState]]
+    servers: Store[Child[WorkloadState]]
     subscriptions: Store[Subscription]
     autoscalers: Store[Autoscaler]
 
-    def rollout(self, key: ObjectKey) -> Rollout | None:
+    def rollout(self, key: ObjectKey) -> WorkloadState | None:
         """A Deployment as it was seen last."""
         child = self.deployments.get(key)
         return child.state if child is not None else None
 
-    def autoscaled(self, key: ObjectKey) -> bool:
+    def is_autoscaled(self, key: ObjectKey) -> bool:
         """Whether an autoscaler is set on a Deployment."""
         return bool(self.autoscalers.by_index(_BY_TARGET, str(key)))
 
 
-def rollout_of(view: WorkloadView) -> Rollout:
+def workload_state(view: WorkloadView) -> WorkloadState:
     """What matters of a Deployment or StatefulSet."""
     spec, pod = view.spec, view.spec.template.spec
     settings = (each.value for one in pod.containers for each in one.env if each.name == VARIABLE)
     secrets = (volume.secret.secret_name for volume in pod.volumes if volume.secret is not None)
     sizes = (claim.spec.resources.requests or {} for claim in spec.volume_claim_templates)
-    return Rollout(
+    return WorkloadState(
         generation=view.metadata.generation,
         wanted=spec.replicas,
         status=view.status,
@@ -139,13 +139,13 @@ def rollout_of(view: WorkloadView) -> Rollout:
         settings=next(settings, "").replace("$$", "$"),
         scaled=any(entry.subresource == "scale" for entry in view.metadata.managed_fields),
         claim_size=next((size.get("storage", "") for size in sizes), ""),
-        servers=max((server.servers_told_of(one.args) for one in pod.containers), default=1),
+        servers=max((server.configured_servers(one.args) for one in pod.containers), default=1),
     )
 
 
 def claims(backend: EventingBackend) -> Iterable[str]:
     """Files backends under the streams that each has or wants."""
-    return {claim.place for claim in (claim_of(backend), held_by(backend)) if claim is not None}
+    return {claim.place for claim in (claim_of(backend), held_claim(backend)) if claim is not None}
 
 
 def namespaces(obj: Object) -> Iterable[str]:
@@ -153,12 +153,14 @@ def namespaces(obj: Object) -> Iterable[str]:
     return (obj.metadata.namespace,)
 
 
-def watch(builder: Builder[EventingBackend]) -> Sources:
+def watch(builder: Builder[EventingBackend]) -> BackendCaches:
     """Watch everything that a backend depends on."""
     for resource in _PLAIN:
         builder.owns(resource, labels=desired.SELECTOR)
-    deployments = builder.owns(desired.DEPLOYMENTS, WorkloadView, state=rollout_of, labels=desired.SELECTOR)
-    servers = builder.owns(server.STATEFUL_SETS, WorkloadView, state=rollout_of, labels=desired.SELECTOR)
+    deployments = builder.owns(
+        desired.DEPLOYMENTS, WorkloadView, state=workload_state, labels=desired.SELECTOR
+    )
+    servers = builder.owns(server.STATEFUL_SETS, WorkloadView, state=workload_state, labels=desired.SELECTOR)
 
     def backends_here(changed: Subscription) -> Iterable[ObjectKey]:
         return [each.key for each in builder.primary.by_index(BY_NAMESPACE, changed.metadata.namespace)]
@@ -173,27 +175,27 @@ def watch(builder: Builder[EventingBackend]) -> Sources:
     autoscalers = builder.watches(
         AUTOSCALERS, Autoscaler, to=owner_of_target, indexes={_BY_TARGET: lambda each: (str(each.target),)}
     )
-    _wake_rivals(builder)
-    return Sources(deployments, servers, subscriptions, autoscalers)
+    _requeue_rivals(builder)
+    return BackendCaches(deployments, servers, subscriptions, autoscalers)
 
 
-def _wake_rivals(builder: Builder[EventingBackend]) -> None:
+def _requeue_rivals(builder: Builder[EventingBackend]) -> None:
     """Whoever waits for a stream is told when another backend lets it go, or takes it."""
 
     def changed(old: EventingBackend | None, new: EventingBackend | None, initial: bool) -> None:
-        before, after = _stake(old), _stake(new)
+        before, after = _claim_state(old), _claim_state(new)
         if initial or before == after:
             return
         for state in (before, after):
             for claim in state:
-                if isinstance(claim, Claim):
+                if isinstance(claim, StreamClaim):
                     for other in builder.primary.by_index(BY_CLAIM, claim.place):
                         builder.queue.add(other.key)
 
     builder.primary.subscribe(changed)
 
 
-def _stake(backend: EventingBackend | None) -> tuple[Claim | bool | None, ...]:
+def _claim_state(backend: EventingBackend | None) -> tuple[StreamClaim | bool | None, ...]:
     if backend is None:
         return ()
-    return (claim_of(backend), held_by(backend), backend.metadata.deleting)
+    return (claim_of(backend), held_claim(backend), backend.metadata.deleting)
