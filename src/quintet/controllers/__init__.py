@@ -1,1 +1,1 @@
-"""One folder per kind: what it decides (pure) and what it does."""
+"""Controllers: one package per kind, its pure decisions in `decide`."""

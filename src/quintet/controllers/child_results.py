@@ -1,4 +1,4 @@
-"""Several children at once, and which of their failures are told, and which are tried again."""
+"""Results of writing several children, and how to handle their errors."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -8,14 +8,14 @@ from quintet.kube.errors import PASSING, Conflict, Forbidden, KubeError, NotFoun
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.ownership import Child
 
-# With the delays of the queue these are some seconds.
+# With the queue's delays these are some seconds.
 _LASTING = 10
 
 
 async def gather_children(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exception]:
-    """All results and failures: one that fails does not keep the others from being made.
+    """Wait for all writes and return children and errors: one failure does not stop the others.
 
-    Whoever may not write any more, or has a fault of his own, stops at once.
+    A lost lease or an unexpected exception is raised.
     """
     results = await asyncio.gather(*work, return_exceptions=True)
     for result in results:
@@ -25,13 +25,13 @@ async def gather_children(*work: Awaitable[Child[Any]]) -> list[Child[Any] | Exc
 
 
 def is_blocked_by_others(error: Exception) -> bool:
-    """Whether trying again soon is pointless: a foreign object has to go, or the namespace is going."""
+    """Return whether a retry is pointless: a foreign object exists, or the namespace is terminating."""
     return isinstance(error, ForeignObject) or (isinstance(error, Forbidden) and error.namespace_terminating)
 
 
 def is_transient(error: Exception, failures: int) -> bool:
-    """Whether to say nothing yet, after so many failures in a row.
+    """Return whether an error is not reported yet, after so many failures in a row.
 
-    Somebody else was faster, or the server is in trouble: no fault of a user's, unless it lasts.
+    Conflicts and server errors are not the user's fault, unless they last.
     """
     return isinstance(error, (Conflict, NotFound, *PASSING)) and failures < _LASTING

@@ -1,7 +1,6 @@
-"""An object that is suspended is left alone, and so are its children, until it is resumed.
+"""Suspended objects are not reconciled until they are resumed.
 
-Every kind wraps its `reconcile` in this where it is built, so no kind knows of it. Deleting goes on as
-always: finalizers are taken care of, suspended or not. What was begun before is brought to its end.
+Deletion continues: finalizers run even if an object is suspended.
 """
 
 from typing import TypeVar
@@ -19,7 +18,7 @@ _RESUMED = "It is looked after again."
 
 
 def unless_suspended(builder: Builder[T], reconcile: Reconcile) -> Reconcile:
-    """The same, but for suspended objects. Each process that leads says once that one is suspended."""
+    """Wrap `reconcile` to skip suspended objects, with one Event per process when one is suspended."""
     known: dict[ObjectKey, str] = {}
 
     def announce(obj: T, reason: str, note: str) -> None:

@@ -1,13 +1,11 @@
-"""A batch of changes for one config: all of them, or none.
+"""Applies the changes of one config to all targets, or to none.
 
-Called by `controller`. Before more than one target is changed, the status says so (`unfinished`) and where
-(`reach`): whoever finds it after a crash goes on from there. If a target then cannot be changed:
+Before more than one target is changed, the status records that (`unfinished`) and where (`reach`), so that
+another process can continue after a crash. If a target then cannot be changed, a batch that this process
+started is rolled back to the values before it. Of a batch that another process started these values are
+unknown, so the whole config is undone.
 
-    this process began the batch     what it changed gets back what it had before
-    another one did, and is gone     what each target had before is not known: the whole config is undone
-
-Either way no target is left with half of a batch. Undoing what is no target any more comes after that,
-each object by itself.
+Undoing objects that are no longer targets comes last, each on its own.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,23 +21,23 @@ from quintet.controllers.casconfig.survey import reach_of
 from quintet.controllers.casconfig.writer import Failure, Outcome, TargetWriter, Task
 
 Mark = Callable[[tuple[Reach, ...], bool], Awaitable[None]]
-"""Writes down where changes are about to be made, and whether more than one."""
+"""Records where changes are about to be made, and whether there are several."""
 
 
 @dataclass(slots=True)
 class Result:
-    """How every object stands after a batch, and what went wrong."""
+    """State of every object after a batch, and the failure if there was one."""
 
     steps: dict[Target, Step]
     failure: str = ""
     failing: frozenset[Target] = frozenset()
     rolled_back: bool | None = None
     changed: list[Step] = field(default_factory=list)
-    """Steps that were sent, and stand."""
+    """Steps that were applied and not rolled back."""
 
 
 class Batch:
-    """The changes of one config, and what it takes to carry them out."""
+    """The changes of one config."""
 
     def __init__(
         self, hands: TargetWriter, wish: ResolvedConfig, tasks: Iterable[Task], *, inherited: bool
@@ -52,21 +50,21 @@ class Batch:
 
     @property
     def reach(self) -> tuple[Reach, ...]:
-        """Where the config has or is about to have changed something."""
+        """Kinds and namespaces that hold, or are about to hold, changes of the config."""
         return reach_of(task.place for task in self._tasks.values() if task.step.held or task.step.patch)
 
     @property
     def changes(self) -> list[Task]:
-        """The targets that are not as they should be."""
+        """Targets that need a change."""
         return [task for task in self._tasks.values() if task.step.patch and task.step.policies]
 
     @property
     def undos(self) -> list[Task]:
-        """The objects that are no targets any more."""
+        """Objects that are no longer targets and still have changes."""
         return [task for task in self._tasks.values() if task.step.patch and not task.step.policies]
 
     async def run(self, mark: Mark, failing: frozenset[Target]) -> Result:
-        """Carry out the changes; `failing` are tried before all others, so that others need not be undone."""
+        """Apply the changes; `failing` targets go first, so that a repeated failure rolls back nothing."""
         broken = [step for step in self.result.steps.values() if step.state is TargetState.FAILED]
         if broken:
             self._fail(broken[0], broken[0].message, {step.target for step in broken})
@@ -129,7 +127,7 @@ class Batch:
         return Task(task.place, task.pod, step)
 
     async def _undo_all(self) -> None:
-        """Take back everything of the config, wherever it is."""
+        """Undo all changes of the config."""
         tasks = []
         for task in self._tasks.values():
             found = self._writer.found(task)
@@ -151,7 +149,7 @@ class Batch:
         self.result.rolled_back = not undone.failures
 
     async def _undo(self, tasks: list[Task]) -> None:
-        """Objects that are no targets any more: each for itself."""
+        """Undo the changes of objects that are no longer targets; failures do not affect each other."""
         undone = await self._writer.each(tasks, self._undoing)
         self._drop(undone.gone)
         for task in undone.taken:

@@ -1,7 +1,7 @@
-"""Counts how often somebody else has changed a target back, and says when enough is enough.
+"""Counts how often another manager reverts a target, and stops setting it at a limit.
 
-Used by `controller`. The count is kept in the status, so that a restart begins no new war; only how long
-ago the last round was is kept here. A round that comes long after the one before it begins a new count.
+The count is kept in the status and survives restarts; the time of the last round is kept here. A round long
+after the previous one starts a new count.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ RESET_SECONDS = 600.0
 
 
 class Contests:
-    """The rounds of all configs."""
+    """The contested rounds of all configs."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,11 +24,11 @@ class Contests:
         self._last: dict[ObjectKey, dict[plan.Target, float]] = {}
 
     def forget(self, config: ObjectKey) -> None:
-        """A config is gone, or was changed: it begins anew."""
+        """Reset the count of a deleted or changed config."""
         self._last.pop(config, None)
 
     def tidy(self, config: ObjectKey) -> None:
-        """Forget rounds that count no more; targets that are gone have no others in the end."""
+        """Drop rounds that are too old to count."""
         now, last = self._clock.monotonic(), self._last.get(config, {})
         for target in [target for target, at in last.items() if now - at > RESET_SECONDS]:
             del last[target]
@@ -37,14 +37,14 @@ class Contests:
         return sum(map(len, self._last.values()))
 
     def apply_limit(self, config: CASConfig, step: Step, before: Target | None) -> Step:
-        """The step with the rounds there were; `CONTESTED`, and not to be taken, if these are too many."""
+        """Return the step with its rounds; `CONTESTED` and without a patch if there are too many."""
         rounds = before.rounds if before is not None and _current(config) else 0
         if not step.retaken:
             return step if step.rounds == rounds else replace(step, rounds=rounds)
         if before is not None and before.state is TargetState.CONTESTED and _current(config):
             return replace(plan.contested_step(step, rounds), message=before.message)
         now, last = self._clock.monotonic(), self._last.setdefault(config.key, {})
-        # A round that another process counted was before this one started.
+        # Rounds that another process counted happened before this process started.
         if now - last.get(step.target, self._started) > RESET_SECONDS:
             rounds = 0
         last[step.target] = now
@@ -53,12 +53,12 @@ class Contests:
 
 
 def entries(config: CASConfig) -> dict[tuple[str, str, str], Target]:
-    """What the status says about targets, by kind, namespace and name."""
+    """Return the targets of the status by kind, namespace and name."""
     return {(each.kind, each.namespace, each.name): each for each in config.status.targets}
 
 
 def entry_key(step: Step) -> tuple[str, str, str]:
-    """Where `entries` has a step's target."""
+    """Return the key of a step's target in `entries`."""
     return kind_name(step.resource), step.key.namespace, step.key.name
 
 

@@ -1,8 +1,7 @@
-"""Remembers which objects are as a config wants them, so that only what has changed is looked at again.
+"""Caches decisions, so that a change of one object does not decide on all objects of a config again.
 
-Used by `controller`. A config that watches a thousand objects hears of every change to one of them: without
-this it would decide on all of them each time. What is remembered holds for one state of the config and of
-its sources, and for one version of an object; what is to be done to an object is never remembered.
+An entry is valid for one generation of the config, its resolved values and one version of the object. Steps
+that change an object are never cached.
 """
 
 from collections.abc import Set
@@ -16,7 +15,7 @@ from quintet.controllers.casconfig.watches import CachedObject, WatchScope
 
 
 class ConfigDecisions:
-    """What is known for one state of one config."""
+    """Decisions for one state of one config."""
 
     def __init__(self, generation: int, wish: ResolvedConfig) -> None:
         self.generation = generation
@@ -24,7 +23,7 @@ class ConfigDecisions:
         self._known: dict[Target, tuple[int, str, bool, Step | None]] = {}
 
     def step(self, place: WatchScope, pod: Path | None, seen: CachedObject) -> Step | None:
-        """What is to be done to an object; None: nothing, because the config has nothing to do with it."""
+        """Return the step for an object, or None if the config does not concern it."""
         target = place.resource, seen.key
         mark = seen.version, seen.uid, place.whole
         known = self._known.get(target)
@@ -36,7 +35,7 @@ class ConfigDecisions:
         return step
 
     def keep(self, seen: Set[Target]) -> None:
-        """Objects that are gone are never asked for again: what is known of others than these goes too."""
+        """Drop the decisions on all objects but these."""
         for target in self._known.keys() - seen:
             del self._known[target]
 
@@ -45,13 +44,13 @@ class ConfigDecisions:
 
 
 class DecisionCache:
-    """What is known for all configs."""
+    """Decisions for all configs."""
 
     def __init__(self) -> None:
         self._decisions: dict[ObjectKey, ConfigDecisions] = {}
 
     def decisions_for(self, config: CASConfig, wish: ResolvedConfig) -> ConfigDecisions:
-        """What is known for a config as it is now."""
+        """Return the decisions that are valid for a config now."""
         known = self._decisions.get(config.key)
         generation = config.metadata.generation
         if known is None or known.generation != generation or known.wish != wish:
@@ -59,5 +58,5 @@ class DecisionCache:
         return known
 
     def forget(self, config: ObjectKey) -> None:
-        """A config is gone."""
+        """Drop the decisions of a deleted config."""
         self._decisions.pop(config, None)

@@ -1,4 +1,4 @@
-"""Tells of what happened to configs and targets, as Events on both. Called by `controller`."""
+"""Records Events on configs and their targets."""
 
 from quintet.apis.casconfig import CASCONFIGS, CASConfig, CASConfigStatus, ConditionType, TargetState
 from quintet.apis.meta import find_condition
@@ -8,18 +8,18 @@ from quintet.controllers.casconfig.decide.plan import Reason, Step
 from quintet.runtime.events import NORMAL, WARNING, Recorder
 
 MAX_EVENTS = 20
-"""Of more targets than this in one batch, only the config tells: an Event costs as much as a change."""
+"""With more changed targets, only the config gets an Event: each Event costs as much as a change."""
 _WITHOUT_EVENT = (Reason.LOOKING, Reason.NO_TARGETS)
 
 
 class EventReporter:
-    """Records the Events of configs and their targets."""
+    """Records the Events of configs and targets."""
 
     def __init__(self, events: Recorder) -> None:
         self._events = events
 
     def config(self, config: CASConfig, status: CASConfigStatus) -> None:
-        """Tell of a config that is now ready, or not, for another reason than before."""
+        """Record an Event if the Ready condition changed its reason or message."""
         before = find_condition(config.status.conditions, ConditionType.READY)
         now = find_condition(status.conditions, ConditionType.READY)
         if now is None or now.reason in _WITHOUT_EVENT:
@@ -30,7 +30,7 @@ class EventReporter:
         self._events.record(CASCONFIGS, config.key, config.metadata.uid, kind, now.reason, now.message)
 
     def targets(self, config: CASConfig, done: Result) -> None:
-        """Tell of targets that were changed, or could not be."""
+        """Record Events for targets that were changed or that failed."""
         known = entries(config)
         for step in done.changed[:MAX_EVENTS] if len(done.changed) <= MAX_EVENTS else ():
             self._changed(config, step)

@@ -1,7 +1,7 @@
-"""Which targets refused a config the last time, and when it is tried again.
+"""Remembers which targets failed, and when to retry.
 
-Used by `controller`. The status names them too, for those who come after this process; but an answer to
-that write may be lost, and the cache may not show it yet when the config is looked at again.
+The status lists them too, but its write may be lost, or not be cached yet when the config is reconciled
+again.
 """
 
 from collections.abc import Set
@@ -21,27 +21,27 @@ class _Failure:
 
 
 class FailureHistory:
-    """The last failure of each config that has one."""
+    """The last failure of each config."""
 
     def __init__(self) -> None:
         self._last: dict[ObjectKey, _Failure] = {}
 
     def record(self, config: ObjectKey, generation: int, targets: Set[Target]) -> None:
-        """It was tried in vain."""
+        """Record a failed attempt."""
         last = self._last.get(config)
         times = last.times + 1 if last is not None and last.generation == generation else 1
         self._last[config] = _Failure(generation, times, frozenset(targets))
 
     def forget(self, config: ObjectKey) -> None:
-        """It succeeded, or is gone."""
+        """Drop the failure of a config that succeeded or was deleted."""
         self._last.pop(config, None)
 
     def targets(self, config: ObjectKey) -> frozenset[Target]:
-        """What refused it."""
+        """Return the targets that failed."""
         last = self._last.get(config)
         return last.targets if last is not None else frozenset()
 
     def retry(self, config: ObjectKey) -> float:
-        """Seconds until it is tried again: nobody tells us when a refusal would be none any more."""
+        """Return the seconds until the next attempt: no event announces that a refusal is over."""
         times = self._last[config].times
         return min(_FIRST_RETRY * 2.0 ** min(times - 1, 16), _LAST_RETRY)

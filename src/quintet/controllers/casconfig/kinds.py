@@ -1,7 +1,7 @@
-"""The types that configs speak of: which resource a kind means, and where its pods are described.
+"""Resolves the kinds that configs name, and where their objects hold a pod spec.
 
-Asked by `controller`; the answers come from the API server and are remembered for some minutes. A kind
-that is not known yet is looked for again soon, because its definition may have come after the config.
+The answers come from API discovery and are cached for some minutes. Unknown kinds are looked up again soon,
+because a CRD may be installed after the config.
 """
 
 from math import inf
@@ -22,11 +22,11 @@ ABSENT_SECONDS = 30.0
 
 
 class NotPublishedError(Exception):
-    """The schema of a type is not there yet; its definition is some seconds old."""
+    """The API server has not published the schema of a new CRD yet."""
 
 
 class Kinds:
-    """What the API server serves."""
+    """The types that the API server serves."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -38,47 +38,47 @@ class Kinds:
         self._absent: dict[str, float] = {}
 
     async def resolve(self, text: str) -> Resolution:
-        """The resource that a kind means, or why there is none."""
+        """Return the resource of a kind, or why there is none."""
         found = resolved(text, await self._current(CACHE_SECONDS))
         return found if found.resource is not None else resolved(text, await self._current(RETRY_SECONDS))
 
     async def noted(self, text: str) -> Resource | None:
-        """The resource of a kind that was written down before; None if it is not served now."""
+        """Return the resource of a kind recorded in the status; None if it is not served now."""
         return noted(text, await self._current(CACHE_SECONDS))
 
     async def gone(self, text: str) -> bool:
-        """Whether a kind, and with it all of its objects, is no more.
+        """Return whether a kind, and with it all of its objects, is gone.
 
-        One look is not enough: a server that is starting, or whose extension is away, leaves out what it has.
+        It must be absent for a while: a starting API server, or one without its aggregated APIs, omits types.
         """
         if noted(text, await self._current(RETRY_SECONDS)) is not None:
             return False
         return self._since - self._absent.setdefault(text, self._since) >= ABSENT_SECONDS
 
     def invalidate(self) -> bool:
-        """A type that was said to be served is not: look anew. False if that was done just now."""
+        """Drop the cached types, because one of them is not served; return False if they are fresh."""
         if self._clock.monotonic() - self._since < RETRY_SECONDS:
             return False
         self._since = -inf
         return True
 
     async def pod(self, resource: Resource) -> Path | None:
-        """Where objects of a type have the spec of their pods. Raises `NotPublishedError`."""
+        """Return the path of the pod spec in objects of a type. Raises `NotPublishedError`."""
         await self._current(CACHE_SECONDS)
         if resource not in self._pods:
             await self._read(resource)
         return self._pods[resource]
 
     def is_unpublished(self, resource: Resource) -> bool:
-        """Whether the server says nothing about a type, or does not yet."""
+        """Return whether the API server publishes no schema for a type, or not yet."""
         return resource in self._missing
 
     async def with_templates(self) -> list[Resource]:
-        """Every type whose objects describe pods, and are none themselves."""
+        """Return every type with a pod template, except pods."""
         seen = set[tuple[str, str]]()
         found = []
         for each in await self._current(CACHE_SECONDS):
-            # Of a type with several versions the preferred one, which comes first, is enough.
+            # The preferred version comes first, and one version per type is enough.
             if (each.group, each.kind) in seen or not each.namespaced or forbidden(each.group, each.kind):
                 continue
             seen.add((each.group, each.kind))
@@ -87,7 +87,7 @@ class Kinds:
         return found
 
     async def _read(self, resource: Resource) -> None:
-        """Look into the document of a group, once for all of its types."""
+        """Read the OpenAPI document of a group once for all of its types."""
         try:
             document = await discovery.document(self._client, resource)
         except NotFound:
@@ -101,7 +101,7 @@ class Kinds:
         now = self._clock.monotonic()
         if now - self._missing.setdefault(resource, now) < PUBLISH_SECONDS:
             raise NotPublishedError(f"the API server has not published yet how a {resource.kind} looks")
-        # A server may never say anything about its types: they have metadata all the same.
+        # Some types never publish a schema; they have metadata all the same.
         self._pods[resource] = None
 
     async def _current(self, age: float) -> tuple[Resource, ...]:

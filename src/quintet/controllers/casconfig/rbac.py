@@ -1,7 +1,7 @@
-"""The rights that the CASConfig controller needs, each with its reason, and what it demands of users.
+"""Permissions of the CASConfig controller, and what users need to write CASConfigs.
 
-It has none on targets, not even to see them: it acts as the ServiceAccount `casconfig` of the namespace of
-a config, and what that may do, the administrators of its namespace decide.
+It has no permissions on targets: it impersonates the ServiceAccount `casconfig` of the config's namespace,
+whose permissions the namespace's administrators decide.
 """
 
 from quintet.apis.casconfig import CASCONFIGS, SERVICE_ACCOUNT
@@ -25,8 +25,8 @@ PERMISSIONS = (
     Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
 )
 
-# Whoever may create pods in a namespace can act as any ServiceAccount there, so a config gives them no
-# right that they do not have. Whoever may not must not gain by a config what its account may do.
+# Whoever may create pods in a namespace can act as any ServiceAccount there, so a config gives them no new
+# permissions. Everybody else must not gain the ServiceAccount's permissions through a config.
 USER_REQUIREMENTS = (
     UserRequirement(
         "casconfig-account.quintet.dev",
@@ -40,7 +40,7 @@ USER_REQUIREMENTS = (
 )
 
 _CHANGE = ("get", "list", "watch", "patch")
-# For administrators to bind to the account `casconfig` of a namespace; nobody has it by himself.
+# For administrators to bind to the ServiceAccount `casconfig` of a namespace; it is not bound by default.
 OPTIONAL_ROLES = (
     OptionalRole(
         "casconfig-workloads",

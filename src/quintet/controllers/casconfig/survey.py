@@ -1,8 +1,4 @@
-"""Looks for what a config speaks of: its kinds, the objects that may be targets, and its sources.
-
-Called by `controller` at the beginning of every reconciliation. Everything is read through `watches`, so
-that a look at what is known already costs no request. What stands in the way is a `Problem`.
-"""
+"""Finds the kinds, the possible targets and the sources of a config, using watches as a cache."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -26,12 +22,12 @@ EVERYWHERE = "*"
 
 @dataclass(frozen=True, slots=True)
 class SurveyProblem:
-    """Why nothing can be done for a config now."""
+    """Why a config cannot be applied now."""
 
     reason: Reason
     message: str
     retry_after: float | None = None
-    """Seconds after which to try again, where nobody tells us of a change."""
+    """Seconds until a retry, if no event announces the change."""
 
 
 @dataclass(slots=True)
@@ -44,12 +40,12 @@ class Survey:
     sources: Resolved = field(default_factory=lambda: Resolved({}))
     problem: SurveyProblem | None = None
     unserved: list[Reach] = field(default_factory=list)
-    """Where the config has been before, of kinds that are not served now."""
+    """Former target kinds that the API server does not serve now."""
     retry_after: float | None = None
-    """Seconds after which there may be kinds to look at that are not known now."""
+    """Seconds until new kinds may be served."""
 
     def objects(self) -> Iterator[tuple[WatchScope, CachedObject]]:
-        """Everything that may be a target, or may hold something of the config."""
+        """Yield the objects that may be targets, or may have changes of the config."""
         for place, sight in self.watches.items():
             if not place.name and sight.store.synced.is_set():
                 for obj in list(sight.store):
@@ -57,7 +53,7 @@ class Survey:
 
 
 class Surveyor:
-    """Looks on behalf of configs."""
+    """Surveys the objects of configs."""
 
     def __init__(self, kinds: Kinds, watches: Watches, operator: str) -> None:
         self._kinds = kinds
@@ -65,11 +61,11 @@ class Surveyor:
         self._operator = operator
 
     def forget(self, config: ObjectKey) -> None:
-        """Stop looking for a config that is gone."""
+        """Stop the watches of a deleted config."""
         self._watches.set_scopes(config, ())
 
     async def look(self, config: CASConfig) -> Survey:
-        """Everything that a config speaks of, and where it has been before."""
+        """Find everything that a config names, and everything that it has changed before."""
         survey = Survey(_account(config))
         try:
             optional, named = await self._target_scopes(config, survey)
@@ -80,7 +76,7 @@ class Surveyor:
             return survey
         survey.problem = survey.problem or self._out_of_scope(config)
         if survey.problem is not None:
-            # What was changed before is still looked after, so that it can be undone.
+            # Objects with earlier changes are still watched, so that these can be undone.
             survey.watches = self._watches.set_scopes(config.key, before)
             return survey
         survey.watches = self._watches.set_scopes(config.key, {*named, *optional, *before, *sources.values()})
@@ -89,7 +85,7 @@ class Surveyor:
         return survey
 
     async def survey_reach(self, config: CASConfig) -> Survey:
-        """Only where a config has been before."""
+        """Find only what a config has changed before."""
         survey = Survey(_account(config))
         try:
             places = await self._reached_scopes(config.status.reach, survey)
@@ -101,7 +97,7 @@ class Surveyor:
         return survey
 
     async def _find_hidden_kind(self, survey: Survey) -> SurveyProblem | None:
-        """What cannot be seen now, and is not known to be gone."""
+        """Return the problem of a former target kind that is unserved but not known to be deleted."""
         hidden = [each.kind for each in survey.unserved if not await self._kinds.gone(each.kind)]
         if not hidden:
             return None
@@ -111,7 +107,7 @@ class Surveyor:
     async def _target_scopes(
         self, config: CASConfig, survey: Survey
     ) -> tuple[set[WatchScope], set[WatchScope]]:
-        """Places that may be looked at if the account can, and those that must be."""
+        """Return the optional scopes (skipped without permission) and the required ones."""
         optional, named = set[WatchScope](), set[WatchScope]()
         for policy in config.spec.policies:
             if policy.include.empty:
@@ -157,7 +153,7 @@ class Surveyor:
         }
 
     def _namespaces(self, config: CASConfig, policy: Policy, resource: Resource) -> set[str]:
-        """Where to look: an empty name means everywhere."""
+        """Return the namespaces to watch; an empty name means all."""
         scope = searched(config.spec, config.key.namespace)
         if not resource.namespaced:
             return {""} if scope is None else set()
@@ -167,7 +163,7 @@ class Surveyor:
         return set(scope) & narrowed if narrowed else set(scope)
 
     def _out_of_scope(self, config: CASConfig) -> SurveyProblem | None:
-        """Namespaces that are named, and that no config may reach."""
+        """Return the problem of a named namespace that no config may change."""
         spec, own = config.spec, config.key.namespace
         named = {
             *(searched(spec, own) or ()),
@@ -179,10 +175,10 @@ class Surveyor:
         return None
 
     async def _reached_scopes(self, reach: Iterable[Reach], survey: Survey) -> set[WatchScope]:
-        """Where the config has written before, whether or not it still looks there."""
+        """Return the scopes that the config has changed before."""
         places = set[WatchScope]()
         for each in reach:
-            # What the config looks at anyway is not looked at in a second version.
+            # Use the version that is watched anyway.
             resource = noted(each.kind, list(survey.pods)) or await self._kinds.noted(each.kind)
             if resource is None:
                 survey.unserved.append(each)
@@ -206,7 +202,7 @@ class Surveyor:
                 continue
             key = key_of(source, config.key.namespace)
             namespace = key.namespace if found.resource.namespaced else ""
-            # Of a Secret nothing but its metadata is ever read.
+            # Only the metadata of Secrets is read.
             whole = not is_secret(source)
             places[source] = WatchScope(survey.account, found.resource, namespace, whole, key.name)
         return places
@@ -252,7 +248,7 @@ class Surveyor:
 
 
 def reach_of(places: Iterable[WatchScope]) -> tuple[Reach, ...]:
-    """Places as a status has them."""
+    """Return scopes as `status.reach` records them."""
     found: dict[str, set[str]] = {}
     for place in places:
         found.setdefault(as_text(place.resource), set()).add(place.namespace or EVERYWHERE)

@@ -1,8 +1,7 @@
-"""Watches that come and go with the configs: one for each place that some config looks at.
+"""Watches that start and stop with the configs that need them.
 
-Used by `controller`. A place is looked at with the rights of the ServiceAccount that a config acts as,
-never with our own: what that account may not see, no config of its namespace sees. Trouble of such a
-watch is told to the configs that need it; it is no trouble of this process.
+They impersonate the ServiceAccount of a config's namespace, so a config never sees more than that
+ServiceAccount. Errors of a watch are reported by the configs that need it and do not affect the process.
 """
 
 import asyncio
@@ -22,28 +21,28 @@ from quintet.runtime.watch import Patience, Selection, Watch
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(JsonObject).decode
-# What does not pass by itself.
+# Errors that do not go away by themselves.
 _REFUSALS = (Forbidden, NotFound, Unsupported)
-# Whatever keeps a first list from coming for so long is told too.
+# Any other error is reported too if the first list takes longer than this.
 FIRST_LIST_SECONDS = 30.0
-# What changes without anybody wanting something else, or says nothing about it.
+# Metadata that changes without a change of the desired state.
 _DROPPED_METADATA = ("resourceVersion", "managedFields", "generation", "selfLink")
 
 
 class WatchScope(NamedTuple):
-    """Objects of one type in one namespace (or everywhere), as one account sees them."""
+    """Objects of one type in one namespace (or all), as one ServiceAccount sees them."""
 
     account: ObjectKey
     resource: Resource
     namespace: str
     whole: bool
-    """False if only metadata is read: then nothing else is even sent."""
+    """Whether whole objects are watched, not only their metadata."""
     name: str = ""
-    """One object, or all."""
+    """Name of a single object; empty for all."""
 
 
 class CachedObject(Struct, frozen=True):
-    """An object as it is kept: what matters of it, still as bytes."""
+    """The relevant part of an object, encoded."""
 
     key: ObjectKey
     version: int
@@ -52,20 +51,20 @@ class CachedObject(Struct, frozen=True):
     body: bytes
 
     def decode(self) -> JsonObject:
-        """The object as it was read, but for who manages which field; of a target also without status."""
+        """Return the object, without managedFields; targets also without status."""
         obj = _decode(self.body)
         obj["metadata"]["resourceVersion"] = str(self.version)
         return obj
 
 
 def to_cached_object(place: WatchScope, obj: JsonObject) -> CachedObject:
-    """Keep of an object what matters here: of a source all, because a value may be taken from anywhere."""
+    """Return the relevant part of an object; sources are kept whole, as values may come from any field."""
     whole, resource = obj["metadata"], place.resource
     metadata = {name: value for name, value in whole.items() if name not in _DROPPED_METADATA}
     kept = {name: value for name, value in obj.items() if name != "status" or place.name}
     if not place.whole:
         kept = {}
-    # Items of a page have neither, and objects of which only metadata was asked for have others.
+    # List items have no apiVersion and kind, and metadata-only objects have other ones.
     kept |= {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     return CachedObject(
         ObjectKey(whole.get("namespace", ""), whole["name"]),
@@ -78,7 +77,7 @@ def to_cached_object(place: WatchScope, obj: JsonObject) -> CachedObject:
 
 @dataclass(slots=True, eq=False)
 class ActiveWatch:
-    """One running watch, and who needs it."""
+    """A running watch and the configs that need it."""
 
     store: Store[CachedObject]
     begun: float
@@ -88,12 +87,12 @@ class ActiveWatch:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the server will not show it, and not only cannot."""
+        """Whether the API server refuses the watch, as opposed to failing."""
         return isinstance(self.trouble, _REFUSALS)
 
     @property
     def ready(self) -> bool:
-        """Whether everything there is has been seen, and news still arrives."""
+        """Whether the cache is complete and current."""
         return self.store.synced.is_set() and self.trouble is None
 
 
@@ -115,7 +114,7 @@ class Watches:
         return len(self._sights)
 
     async def run(self) -> None:
-        """Until the process ends; a watch that crashed, which none should, ends the process."""
+        """Run until the process ends; a crashed watch raises its exception here."""
         try:
             raise await self._crashed.get()
         finally:
@@ -124,7 +123,7 @@ class Watches:
                     sight.task.cancel()
 
     def set_scopes(self, config: ObjectKey, places: Iterable[WatchScope]) -> dict[WatchScope, ActiveWatch]:
-        """Look at exactly these places for a config; what nobody needs any more ends."""
+        """Watch exactly these scopes for a config; watches that no config needs are stopped."""
         wanted = frozenset(places)
         for place in self._scopes_for.get(config, frozenset()) - wanted:
             sight = self._sights[place]
@@ -143,14 +142,14 @@ class Watches:
         return watches
 
     def record_write(self, place: WatchScope, answer: JsonObject) -> None:
-        """Take in what the server answered to a write, so that nobody decides on what was before it."""
+        """Store the response of a write, so that the next decision is not based on older data."""
         sight = self._sights.get(place)
-        # A store that is past this version has seen it already, or even the end of the object.
+        # A store at a later version has seen this write already, and possibly the object's deletion.
         if sight is not None and int(answer["metadata"]["resourceVersion"]) > sight.store.version:
             sight.store.put(to_cached_object(place, answer))
 
     def known(self, place: WatchScope, key: ObjectKey) -> CachedObject | None:
-        """An object as it was seen last."""
+        """Return an object from the cache."""
         sight = self._sights.get(place)
         return sight.store.get(key) if sight is not None else None
 
@@ -188,12 +187,12 @@ class Watches:
     ) -> None:
         if old is not None and new is not None and (old.body, old.uid) == (new.body, new.uid):
             return
-        # The first list is told of once, when it is complete.
+        # The first list wakes the configs once, when it is complete.
         if sight.store.synced.is_set():
             self._wake(sight, INITIAL if initial else LIVE)
 
     def _on_error(self, sight: ActiveWatch, error: Exception) -> None:
-        # An interruption that heals by itself is none of a user's business; a refusal is.
+        # Interruptions recover by themselves and are not reported; refusals are.
         refused = isinstance(error, _REFUSALS)
         if str(error) == str(sight.trouble) or not (refused or self._is_first_list_late(sight)):
             return
@@ -203,7 +202,7 @@ class Watches:
         self._wake(sight, LIVE)
 
     def _is_first_list_late(self, sight: ActiveWatch) -> bool:
-        """Once is enough: such errors may differ each time, and say the same."""
+        """Return whether to report that the first list is late; only the first such error is reported."""
         late = self._clock.monotonic() - sight.begun >= FIRST_LIST_SECONDS
         return late and not sight.store.synced.is_set() and (sight.trouble is None or sight.is_refused)
 

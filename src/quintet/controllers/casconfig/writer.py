@@ -1,8 +1,7 @@
-"""Takes steps: sends patches in the name of an account, all of a batch or none.
+"""Patches targets, impersonating the ServiceAccount of the config's namespace.
 
-Called by `controller`. A patch is refused by the server if its object has changed since the step was
-decided; then the step is decided anew on the object as it is. The first target that cannot be changed
-stops the batch, and those before it get back what they had.
+Every patch requires the resourceVersion that the step was decided on. After a conflict the step is decided
+again on the current object.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from quintet.kube.errors import (
 )
 
 Again = Callable[[FoundObject], Step | None]
-"""Decides a step anew, on the object as it is now."""
+"""Decides a step again, on the current object."""
 ATTEMPTS = 6
 AT_ONCE = 8
 _LONGEST = 600
@@ -38,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A step, and where its object was seen."""
+    """A step, and the watch that found its object."""
 
     place: WatchScope
     pod: Path | None
@@ -47,7 +46,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A step that could not be taken."""
+    """A step that could not be applied."""
 
     task: Task
     reason: str
@@ -56,17 +55,17 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a batch."""
+    """Result of applying several steps."""
 
     taken: list[Task] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     gone: set[Target] = field(default_factory=set)
-    """Objects that were deleted in the meantime."""
+    """Objects that were deleted meanwhile."""
     written: int = 0
 
 
 class TargetWriter:
-    """Sends patches; the only place here that changes a target."""
+    """Sends patches; the only class here that changes targets."""
 
     def __init__(self, client: Client, watches: Watches, clock: Clock) -> None:
         self._client = client
@@ -76,7 +75,7 @@ class TargetWriter:
     async def apply_all(
         self, tasks: Iterable[Task], again: Again, *, first: frozenset[Target] = frozenset()
     ) -> Outcome:
-        """Take steps until one fails; those that failed before are tried `first`, one by one."""
+        """Apply steps until one fails; the `first` ones go one by one before all others."""
         outcome = Outcome()
         waiting = sorted(tasks, key=lambda task: task.step.target not in first)
         while waiting and waiting[0].step.target in first and not outcome.failures:
@@ -91,7 +90,7 @@ class TargetWriter:
         return outcome
 
     async def each(self, tasks: Iterable[Task], again: Again) -> Outcome:
-        """Take steps that do not depend on one another: a failure stops none of the others."""
+        """Apply independent steps; a failure does not stop the others."""
         outcome, waiting = Outcome(), list(tasks)
         waiting.reverse()
 
@@ -103,20 +102,21 @@ class TargetWriter:
         return outcome
 
     def found(self, task: Task) -> FoundObject | None:
-        """An object as it was seen last."""
+        """Return the cached object of a task."""
         seen = self._watches.known(task.place, task.step.key)
         return FoundObject(task.place.resource, task.pod, seen.decode()) if seen is not None else None
 
     async def live(self, task: Task) -> JsonObject:
-        """An object as the server has it, with all that it says about who set what."""
+        """Get the object of a task from the API server, with its managedFields."""
         return await self._client.acting_as(task.place.account).get(
             task.step.resource, task.step.key, JsonObject
         )
 
     async def dry_run(self, task: Task, again: Again) -> tuple[JsonObject, JsonObject] | Failure | None:
-        """What an object would become, as the server says: before and after; None if nothing would change.
+        """Return the object before and after a dry run of the patch; None if nothing would change.
 
-        It is decided on the object as the server has it: nobody wakes us for what the cache does not show.
+        Decides on the object of the API server, because the cache may be behind and no event would correct
+        that.
         """
         step, client = task.step, self._client.acting_as(task.place.account)
         problem = Failure(task, "Conflict", "not tried")
@@ -154,7 +154,7 @@ class TargetWriter:
             outcome.taken.append(Task(task.place, task.pod, step))
 
     async def _sent(self, task: Task, again: Again, outcome: Outcome) -> Step | None:
-        """The step as it was taken in the end; None if there is no such object any more."""
+        """Send the patch, with retries; return the step as applied, or None if the object is gone."""
         step: Step | None = self._current(task, again)
         client, problem = self._client.acting_as(task.place.account), KubeError("not tried")
         for attempt in range(ATTEMPTS):
@@ -176,12 +176,12 @@ class TargetWriter:
                 step = await self._anew(client, task, step, again, error)
             except PASSING as error:
                 problem = error
-                # A write without an answer may have happened: the next attempt finds out.
+                # The write may have succeeded without a response: the next attempt finds out.
                 await self._clock.sleep(min(error.retry_after or 0.1 * 2**attempt, 5.0))
         raise problem
 
     def _current(self, task: Task, again: Again) -> Step | None:
-        """The step for the object as the cache has it by now: a batch takes its time, and objects change."""
+        """Return the step for the cached object, which may have changed since the batch started."""
         seen = self._watches.known(task.place, task.step.key)
         if seen is None or str(seen.version) == _decided_version(task.step):
             return task.step
@@ -190,7 +190,7 @@ class TargetWriter:
     async def _anew(
         self, client: Client, task: Task, step: Step, again: Again, error: Conflict | Invalid
     ) -> Step | None:
-        """Decide on the object as it is now; if that is what was decided on, the refusal stands."""
+        """Decide again on the current object; raise the error if the object is unchanged."""
         try:
             live = await client.get(step.resource, step.key, JsonObject)
         except NotFound as missing:
@@ -205,7 +205,7 @@ class TargetWriter:
 
 
 async def _run_workers(work: Callable[[], Coroutine[Any, Any, None]], count: int) -> None:
-    """Several workers; what ends one of them (the lease is lost) ends all, and is raised as it is."""
+    """Run several workers; an exception of one (e.g. a lost lease) cancels all and is raised."""
     tasks = [asyncio.create_task(work()) for _ in range(count)]
     try:
         await asyncio.gather(*tasks)
@@ -216,7 +216,7 @@ async def _run_workers(work: Callable[[], Coroutine[Any, Any, None]], count: int
 
 
 def object_from_response(place: WatchScope, pod: Path | None, obj: JsonObject) -> FoundObject:
-    """An object as decisions want it, from whatever the server answered."""
+    """Return the object of a response in the form that decisions use."""
     if place.whole:
         return FoundObject(place.resource, pod, obj)
     metadata = {"apiVersion": place.resource.api_version, "kind": place.resource.kind}
@@ -224,9 +224,9 @@ def object_from_response(place: WatchScope, pod: Path | None, obj: JsonObject) -
 
 
 def _keep_history(first: Step, now: Step | None) -> Step | None:
-    """A step decided anew, with what the object had before the first attempt, and the rounds there were.
+    """Return the new step with the history of the first attempt.
 
-    A write whose answer was lost is ours too: what it set is not what was there before.
+    A write whose response was lost is ours: what it set is not the previous value.
     """
     if now is None or now.uid != first.uid:
         return now
@@ -235,19 +235,19 @@ def _keep_history(first: Step, now: Step | None) -> Step | None:
 
 
 def _gone(step: Step, error: NotFound) -> bool:
-    """Whether it is the object that is no more: an answer that names none is about a type not served now."""
+    """Return whether the object is gone. A response without its name means that the type is not served."""
     details = error.status.details
     return details is not None and details.name == step.key.name
 
 
 def _decided_version(step: Step) -> str:
-    """The version that a patch demands."""
+    """Return the resourceVersion that the patch requires."""
     return next((each["value"] for each in step.patch if each["path"] == "/metadata/resourceVersion"), "")
 
 
 def _failure(task: Task, error: KubeError) -> Failure:
     text = error.message if isinstance(error, ApiError) else str(error)
     if len(text) > _LONGEST:
-        # The server shows the whole value that it refuses, and says why at the end.
+        # The API server quotes the whole refused value first and gives the reason last.
         text = f"{text[: _LONGEST // 3]} … {text[-_LONGEST // 2 :]}"
     return Failure(task, type(error).__name__, text)

@@ -1,7 +1,4 @@
-"""What the controller sees: its children, the pods of their Jobs, and ServiceAccounts.
-
-Made once by `build`; everything here is read from caches, except what says `live` or `current`.
-"""
+"""Caches of children, pods and ServiceAccounts; `live_…` and `is_current` ask the API server."""
 
 from collections.abc import Iterable
 
@@ -25,14 +22,14 @@ _decode_pod = msgspec.json.Decoder(CheckupPod).decode
 
 
 class ConfigMapView(View, frozen=True):
-    """What is read of a ConfigMap with results."""
+    """The fields that are read of a results ConfigMap."""
 
     data: dict[str, str] | None = None
     binary_data: dict[str, str] | None = None
 
     @property
     def results(self) -> Results:
-        """What the checkup has written."""
+        """The results that the checkup has written."""
         return results.parse(self.data, self.binary_data)
 
 
@@ -41,26 +38,26 @@ class _JobSpec(Struct, frozen=True):
 
 
 class JobView(View, frozen=True):
-    """What is read of a Job."""
+    """The fields that are read of a Job."""
 
     spec: _JobSpec = _JobSpec()
     status: JobStatus = JobStatus()
 
     @property
     def state(self) -> JobState:
-        """The little that matters."""
+        """The cached part of the Job."""
         return job_state(self.spec.active_deadline_seconds, self.metadata.creation_timestamp, self.status)
 
 
 class Account(Struct, frozen=True):
-    """That a ServiceAccount is there: a cluster has many, so no more of it is kept."""
+    """A ServiceAccount; only its existence is cached."""
 
     key: ObjectKey
     version: int
 
 
 class CheckupCaches:
-    """The caches of one controller."""
+    """The caches of the checkup controller."""
 
     def __init__(self, builder: Builder[Checkup]) -> None:
         self._builder = builder
@@ -83,19 +80,19 @@ class CheckupCaches:
         )
 
     def pods_of(self, checkup: Checkup, run: int) -> list[CheckupPod]:
-        """The pods that say they belong to a run of a Checkup."""
+        """Return the pods whose labels name a run of a Checkup."""
         named = self._pods.by_index(_BY_CHECKUP, checkup.metadata.uid)
         here = checkup.metadata.namespace
         return [pod for pod in named if pod.metadata.namespace == here and pod.run == str(run)]
 
     def has_begun(self, checkup: Checkup, name: str) -> bool:
-        """Whether something was made for a run, whatever the status says."""
+        """Return whether objects of a run exist, even if the status does not record the run."""
         key = ObjectKey(checkup.metadata.namespace, name)
         found = (self.results.get(key), self.jobs.get(key))
         return any(child is not None and child.owner_uid == checkup.metadata.uid for child in found)
 
     async def is_current(self, checkup: Checkup) -> bool:
-        """Whether the server has a Checkup just as our cache has it."""
+        """Return whether the API server has the same version of a Checkup as the cache."""
         known, chosen = checkup.metadata, f"metadata.name={checkup.metadata.name}"
         pages = self._builder.client.pages(CHECKUPS, namespace=known.namespace, fields=chosen, page_size=1)
         async for page in pages:
@@ -104,7 +101,7 @@ class CheckupCaches:
         return False
 
     async def live_results(self, key: ObjectKey, owner: Checkup) -> Results:
-        """What is in the ConfigMap of a run now, if it still is the one that we made for it."""
+        """Get the results of a run, if the ConfigMap is owned by the Checkup."""
         try:
             live = await self._builder.client.get(desired.CONFIG_MAPS, key, ConfigMapView)
         except NotFound:
@@ -113,14 +110,14 @@ class CheckupCaches:
         return live.results if ours else results.parse(None)
 
     async def live_job(self, key: ObjectKey) -> JobView | None:
-        """The Job of a run as the server has it."""
+        """Get the Job of a run."""
         try:
             return await self._builder.client.get(desired.JOBS, key, JobView)
         except NotFound:
             return None
 
     async def live_pods(self, owner: Checkup) -> list[CheckupPod]:
-        """The pods of a Checkup as the server has them; one look."""
+        """List the pods of a Checkup, one page."""
         chosen = f"{desired.SELECTOR},{UID_LABEL}={owner.metadata.uid}"
         async for page in self._builder.client.pages(
             PODS, namespace=owner.metadata.namespace, labels=chosen, page_size=10
@@ -134,7 +131,7 @@ class CheckupCaches:
 
 
 def account_of(checkup: Checkup) -> Iterable[str]:
-    """Files Checkups under the ServiceAccount that they run as."""
+    """Index a Checkup by its ServiceAccount."""
     return (f"{checkup.metadata.namespace}/{checkup.spec.service_account_name}",)
 
 

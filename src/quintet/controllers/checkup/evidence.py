@@ -1,7 +1,7 @@
-"""Saves what there is to see of a run before anything of it is removed: logs, states, Events.
+"""Collects logs, container states and Events of a failed run before its objects are removed.
 
-Called by `controller` once, when a run ends in anything but success. What cannot be had is
-noted, so that no missing log keeps a run from ending; only an API server in trouble is tried again.
+A log that cannot be read is noted and does not keep the run from ending. Only an overloaded API server is
+retried.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 async def gather(client: Client, namespace: str, job_uid: str, pod: CheckupPod | None) -> Evidence:
-    """Everything that there is; the logs first, because they are the first to go."""
+    """Collect the evidence of a run; logs first, because they disappear first."""
     if pod is None:
         return Evidence(events=_last(await events(client, namespace, job_uid) if job_uid else []))
     containers = pod.containers[:MOST_CONTAINERS]
@@ -73,7 +73,7 @@ async def gather(client: Client, namespace: str, job_uid: str, pod: CheckupPod |
 
 
 async def events(client: Client, namespace: str, uid: str) -> list[EventNote]:
-    """What was said about one object: one bounded look, oldest first."""
+    """Return the Events of one object, oldest first, from one page."""
     pages = client.pages(EVENTS, namespace=namespace, fields=f"involvedObject.uid={uid}", page_size=_LISTED)
     async for page in pages:
         return sorted((_note(_decode(raw)) for raw in page.items), key=_last_seen)
@@ -81,7 +81,7 @@ async def events(client: Client, namespace: str, uid: str) -> list[EventNote]:
 
 
 def tail(text: bytes) -> str:
-    """The last bytes of a log, beginning with a whole character."""
+    """Return the last bytes of a log, starting at a whole character."""
     return (
         text[-LOG_BYTES:].decode(errors="ignore") if len(text) > LOG_BYTES else text.decode(errors="replace")
     )

@@ -1,4 +1,4 @@
-"""Numbers about checkups, for dashboards and alerts. Set by `controller`, served by `observe.health`."""
+"""Prometheus metrics of checkups."""
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -18,13 +18,13 @@ last_verdict = Gauge(
 
 
 class LastVerdicts:
-    """One series for each checkup that has a verdict; it goes with the checkup."""
+    """One series per checkup that has a verdict; it is removed with the checkup."""
 
     def __init__(self) -> None:
         self._known: dict[ObjectKey, Verdict] = {}
 
     def show(self, key: ObjectKey, verdict: Verdict) -> None:
-        """The last verdict of a checkup."""
+        """Show the last verdict of a checkup."""
         if self._known.get(key) is verdict:
             return
         self.forget(key)
@@ -32,13 +32,13 @@ class LastVerdicts:
         last_verdict.labels(key.namespace, key.name, verdict.value).set(1)
 
     def forget(self, key: ObjectKey) -> None:
-        """The checkup is gone."""
+        """Remove the series of a deleted checkup."""
         if (known := self._known.pop(key, None)) is not None:
             last_verdict.remove(key.namespace, key.name, known.value)
 
 
 def count(checkup: Checkup) -> None:
-    """A run has just ended."""
+    """Count a finished run."""
     status = checkup.status
     if status.verdict is None:
         return

@@ -1,7 +1,7 @@
-"""The rights that the Checkup controller needs, each with its reason, and what it demands of users.
+"""Permissions of the Checkup controller, and what users need to write Checkups.
 
-It may grant a checkup the right to write its results only because it holds exactly that right
-itself: there is no `escalate` and no `bind` here.
+It may grant a checkup the permission to write results because it has that permission itself: it needs neither
+`escalate` nor `bind`.
 """
 
 from quintet.apis.checkup import CHECKUPS
@@ -31,7 +31,7 @@ PERMISSIONS = (
 )
 
 USER_REQUIREMENTS = (
-    # A Checkup runs an image as a ServiceAccount: whoever may do neither by hand must not gain it.
+    # A Checkup runs an image as a ServiceAccount: it must not give users permissions that they do not have.
     UserRequirement(
         "checkup-account.quintet.dev",
         CHECKUPS,
@@ -42,7 +42,8 @@ USER_REQUIREMENTS = (
         "(verb use), or to create pods here",
         or_use="serviceAccountName",
     ),
-    # A pod template can also mount every Secret of the namespace, which no right to use an account covers.
+    # A pod template can mount every Secret of the namespace, so permission to use a ServiceAccount is not
+    # enough.
     UserRequirement(
         "checkup-template.quintet.dev",
         CHECKUPS,

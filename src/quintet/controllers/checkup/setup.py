@@ -1,7 +1,7 @@
-"""Makes what a run needs, in the order that keeps it safe, or says what is in the way.
+"""Creates the objects of a run, the Job last.
 
-The ConfigMap is created and never taken over: only one that carries our owner reference is ever
-granted to a checkup. The Job comes last, so that nothing runs without its rights.
+An existing ConfigMap is never adopted: a checkup gets access only to one that has our owner reference. The
+Job comes last, so that nothing runs without its permissions.
 """
 
 from quintet.apis.checkup import Checkup
@@ -15,14 +15,14 @@ from quintet.runtime.ownership import Child
 
 
 class Setup:
-    """The children of runs."""
+    """Creates the children of runs."""
 
     def __init__(self, children: Children, sources: CheckupCaches) -> None:
         self._children = children
         self._sources = sources
 
     async def ensure(self, checkup: Checkup, name: str, run: int) -> Child[JobState] | Obstacle:
-        """The Job of a run, with all that it needs; or why it cannot be made now."""
+        """Create the Job of a run and what it needs, or return what prevents that."""
         account = ObjectKey(checkup.metadata.namespace, checkup.spec.service_account_name)
         if self._sources.accounts.get(account) is None:
             text = f"ServiceAccount {account.name} is not there in namespace {account.namespace}"
@@ -37,17 +37,17 @@ class Setup:
     async def _make(self, checkup: Checkup, name: str, run: int) -> Child[JobState]:
         children = self._children
         await children.create(checkup, desired.CONFIG_MAPS, desired.config_map(checkup, name))
-        # A Role or RoleBinding of ours that somebody changed is put right before anything runs with it.
+        # A changed Role or RoleBinding is corrected before anything runs with it.
         await children.ensure(checkup, desired.ROLES, desired.role(checkup, name))
         await children.ensure(checkup, desired.ROLE_BINDINGS, desired.role_binding(checkup, name))
         return await children.create(checkup, desired.JOBS, desired.job(checkup, name, run))
 
 
 def refusal(error: Forbidden | Invalid) -> Obstacle:
-    """What a refusal means. Pure.
+    """Return the obstacle that a refused write means.
 
-    A policy answers with the code of a mistake too, and so does an object that was replaced meanwhile:
-    only where the server itself names the template, no waiting can help.
+    Admission policies answer with the same status codes as validation. Waiting is pointless only if the API
+    server names a field of the template.
     """
     if any(cause.field.startswith("spec.template") for cause in error.causes):
         return Obstacle(ObstacleReason.INVALID_TEMPLATE, error.message, lasting=True)

@@ -1,7 +1,7 @@
-"""Lays what a user wrote in `spec.template` over the pod template that we want. Pure.
+"""Merges a user's `spec.template` into a generated pod template.
 
-The rules of a strategic merge, for the lists that pods have: items of lists of named things
-merge by their key, other lists are replaced as a whole, `null` removes.
+Follows strategic merge for the lists of pods: lists with a merge key merge item by item, other lists are
+replaced, `null` removes.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ _KEYS = {
 
 
 def overlay(base: JsonObject, patch: JsonObject) -> JsonObject:
-    """`base` with `patch` laid over it; neither is changed."""
+    """Return `base` merged with `patch`; both stay unchanged."""
     result = dict(base)
     for name, value in patch.items():
         if value is None:

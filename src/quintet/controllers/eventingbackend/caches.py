@@ -1,7 +1,4 @@
-"""What the controller sees: its children, Subscriptions, autoscalers, and other backends.
-
-Called by `controller.build`. The views name only what is read; a Deployment becomes a `Rollout`.
-"""
+"""Caches of a backend's children, Subscriptions, autoscalers and other backends."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -78,7 +75,7 @@ class _WorkloadSpec(Struct, frozen=True):
 
 
 class WorkloadView(View, frozen=True):
-    """What is read of a Deployment or StatefulSet."""
+    """The fields that are read of a Deployment or StatefulSet."""
 
     spec: _WorkloadSpec = _WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
@@ -94,20 +91,20 @@ class _AutoscalerSpec(Struct, frozen=True):
 
 
 class Autoscaler(Object, frozen=True):
-    """What is read of a HorizontalPodAutoscaler."""
+    """The fields that are read of a HorizontalPodAutoscaler."""
 
     spec: _AutoscalerSpec = _AutoscalerSpec()
 
     @property
     def target(self) -> ObjectKey:
-        """The Deployment that it scales; nothing of ours is anything else."""
+        """Key of the Deployment that it scales."""
         named = self.spec.scale_target_ref
         return ObjectKey(self.metadata.namespace, named.name if named.kind == "Deployment" else "")
 
 
 @dataclass(frozen=True, slots=True)
 class BackendCaches:
-    """The caches beside that of the backends."""
+    """The caches of the controller, besides that of backends."""
 
     deployments: Store[Child[WorkloadState]]
     servers: Store[Child[WorkloadState]]
@@ -115,17 +112,17 @@ class BackendCaches:
     autoscalers: Store[Autoscaler]
 
     def rollout(self, key: ObjectKey) -> WorkloadState | None:
-        """A Deployment as it was seen last."""
+        """Return the observed state of a Deployment."""
         child = self.deployments.get(key)
         return child.state if child is not None else None
 
     def is_autoscaled(self, key: ObjectKey) -> bool:
-        """Whether an autoscaler is set on a Deployment."""
+        """Return whether an autoscaler targets a Deployment."""
         return bool(self.autoscalers.by_index(_BY_TARGET, str(key)))
 
 
 def workload_state(view: WorkloadView) -> WorkloadState:
-    """What matters of a Deployment or StatefulSet."""
+    """Return the observed state of a Deployment or StatefulSet."""
     spec, pod = view.spec, view.spec.template.spec
     settings = (each.value for one in pod.containers for each in one.env if each.name == VARIABLE)
     secrets = (volume.secret.secret_name for volume in pod.volumes if volume.secret is not None)
@@ -144,12 +141,12 @@ def workload_state(view: WorkloadView) -> WorkloadState:
 
 
 def claims(backend: EventingBackend) -> Iterable[str]:
-    """Files backends under the streams that each has or wants."""
+    """Index a backend by the streams that it uses or desires."""
     return {claim.place for claim in (claim_of(backend), held_claim(backend)) if claim is not None}
 
 
 def namespaces(obj: Object) -> Iterable[str]:
-    """Files objects under their namespace."""
+    """Index an object by its namespace."""
     return (obj.metadata.namespace,)
 
 
@@ -180,7 +177,7 @@ def watch(builder: Builder[EventingBackend]) -> BackendCaches:
 
 
 def _requeue_rivals(builder: Builder[EventingBackend]) -> None:
-    """Whoever waits for a stream is told when another backend lets it go, or takes it."""
+    """Requeue the backends that desire a stream when another backend takes or releases it."""
 
     def changed(old: EventingBackend | None, new: EventingBackend | None, initial: bool) -> None:
         before, after = _claim_state(old), _claim_state(new)

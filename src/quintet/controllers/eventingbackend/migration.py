@@ -1,8 +1,7 @@
-"""A backend moves to another server, stream or subject without losing an event on the way.
+"""Migrates a backend to another server, stream or subject without losing events.
 
-Called by `controller`. The order: Subscriptions listen at the new place → publishers go there → what
-is left at the old place is delivered → dispatchers follow. Each wait has an end, because the old
-server may be the very reason to leave.
+The order: consumers are created at the new stream → publishers switch → the remaining events of the old
+stream are delivered → dispatchers switch. Every wait is limited, because the old server may have failed.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -26,27 +25,27 @@ from quintet.nats.jetstream import JetStream
 
 @dataclass(frozen=True, slots=True)
 class StreamLocation:
-    """A stream on a server, and how to log in there."""
+    """A stream on a server, and the Secret to log in with."""
 
     url: str
     stream: str
     prefixes: tuple[str, str] = ("", "")
-    """Of subjects, and of types of events: by these it is decided where in the stream an event is."""
+    """Prefixes of subjects and of event types, which determine the subject of an event."""
     secret: str = ""
     own: bool = False
-    """Whether the server is one that we run."""
+    """Whether the operator runs the server."""
 
     def same_stream(self, other: "StreamLocation") -> bool:
-        """Whether it is the same stream on the same server."""
+        """Return whether both are the same stream on the same server."""
         return (self.url, self.stream) == (other.url, other.stream)
 
     def same(self, other: "StreamLocation") -> bool:
-        """Whether events are found where they are looked for there."""
+        """Return whether events have the same stream and subjects."""
         return self.same_stream(other) and self.prefixes == other.prefixes
 
 
 def location_for(told: DispatcherSettings, secret: str, *, own: bool) -> StreamLocation:
-    """Where dispatchers with these settings work."""
+    """Return the location that dispatcher settings name."""
     return _place(told.nats, told.event_type_prefix, secret, own=own)
 
 
@@ -61,7 +60,7 @@ def location_of(
     own_url: str,
     kind: type[DispatcherSettings] | type[PublisherSettings] = DispatcherSettings,
 ) -> StreamLocation | None:
-    """Where pods with these settings work; None if they do not say, or in no stream."""
+    """Return the location that encoded settings name; None if they name no stream."""
     try:
         told = msgspec.json.decode(settings, type=kind)
     except (*DECODE_ERRORS, ValueError):
@@ -72,7 +71,7 @@ def location_of(
 
 
 class Migrations:
-    """The moves that are under way."""
+    """The migrations in progress."""
 
     def __init__(self, connect: Connect, clock: Clock, timing: Timing) -> None:
         self._connect = connect
@@ -84,13 +83,13 @@ class Migrations:
     async def missing(
         self, backend: ObjectKey, place: StreamLocation, wanted: Iterable[ConsumerConfig]
     ) -> int:
-        """How many consumers are not there as wanted yet, and still worth waiting for."""
+        """Return how many consumers are missing at the new stream; 0 also after the maximum wait."""
         found = {each.name: each.config for each in await self._consumers(backend, place) or ()}
         absent = sum(not _as_wanted(found.get(each.durable_name), each) for each in wanted)
         return absent if absent and self._patient(backend, "wait", place, self._timing.longest_wait) else 0
 
     async def left(self, backend: EventingBackend, place: StreamLocation) -> int | None:
-        """How many events are left there; None if that is not known yet. 0 also when it took too long."""
+        """Return how many events remain; None if unknown, 0 also after the maximum wait."""
         if not self._patient(backend.key, "drain", place, self._timing.longest_drain):
             note = f"events that waited in stream {place.stream} were not delivered in time and stay there"
             self._leave(backend.key, place, note)
@@ -102,7 +101,7 @@ class Migrations:
         return sum(each.num_pending + each.num_ack_pending for each in ours)
 
     def abandon(self, backend: ObjectKey, place: StreamLocation) -> None:
-        """Publishers went there and go on to another place, before dispatchers came."""
+        """Note that publishers leave a stream again before dispatchers used it."""
         note = (
             f"publishers left stream {place.stream} before dispatchers came to it: events that were "
             "published there were not delivered and stay there"
@@ -110,7 +109,7 @@ class Migrations:
         self._leave(backend, place, note)
 
     def end(self, backend: ObjectKey, now: StreamLocation | None) -> list[str]:
-        """Forget the moves that led here; what to say about events that may have been left behind."""
+        """End the migrations and return messages about events that may remain in old streams."""
         self._since.pop(backend, None)
         left = self._left.pop(backend, {})
         return [note for place, note in left.items() if now is None or not place.same_stream(now)]
@@ -129,7 +128,7 @@ class Migrations:
 
     def _patient(self, backend: ObjectKey, part: str, place: StreamLocation, longest: float) -> bool:
         now = self._clock.monotonic()
-        # Whoever changes his mind half-way waits for another place, and that has its own time.
+        # A changed target has its own time limit.
         wait = (part, place.url, place.stream, place.prefixes)
         return now - self._since.setdefault(backend, {}).setdefault(wait, now) < longest
 

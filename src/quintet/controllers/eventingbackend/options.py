@@ -1,4 +1,4 @@
-"""What an operator sets for backends."""
+"""Settings of the EventingBackend controller."""
 
 from dataclasses import dataclass, field
 
@@ -11,11 +11,11 @@ class Options:
     """Images, limits and names of the installation."""
 
     image: str
-    """Of publishers and dispatchers."""
+    """Image of publishers and dispatchers."""
     nats_image: str
     limits: Limits
-    """Which addresses users may have us connect to."""
+    """Addresses that users may have the operator connect to."""
     system_namespace: str = "quintet-system"
     account: str = "quintet-system:quintet"
-    """The ServiceAccount of the operator, as `kubectl create rolebinding` takes it."""
+    """ServiceAccount of the operator, as `kubectl create rolebinding` expects it."""
     timing: Timing = field(default_factory=Timing)

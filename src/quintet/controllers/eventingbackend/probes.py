@@ -1,7 +1,7 @@
-"""When a backend is looked at again: soon after trouble and ever later, now and then while all is well.
+"""Decides when a backend is probed again: with backoff after failures, at intervals while it is ready.
 
-A reconciliation happens at every change of a pod; the server is not asked each time. What was found
-holds until it is due, until something else is asked, or until `forget` (a lost connection) says so.
+Backends are reconciled at every change of a pod, but not probed each time. A result is valid until it is due,
+until its inputs change, or until `forget`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,18 +14,18 @@ from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds."""
+    """Time limits and intervals, in seconds."""
 
     while_ready: float = 60.0
-    """After this a stream that somebody edited is put back, and a new Secret is noticed."""
+    """Interval of probes that correct a changed stream and notice a new Secret."""
     first_retry: float = 1.0
     last_retry: float = 60.0
     while_moving: float = 1.0
-    """Between two looks at a backend that moves to another server or stream."""
+    """Interval of reconciliations during a migration."""
     longest_wait: float = 120.0
-    """For Subscriptions to listen there; then publishers go without them."""
+    """Maximum wait for consumers at the new stream; then publishers switch without them."""
     longest_drain: float = 600.0
-    """For what is left in the old stream to be delivered; then it stays there."""
+    """Maximum wait for the old stream to drain; then its events stay there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _Known:
 
 
 class Probes:
-    """What was found about each backend, and until when that holds."""
+    """The last probe result of each backend."""
 
     def __init__(self, clock: Clock, timing: Timing) -> None:
         self._clock = clock
@@ -47,12 +47,12 @@ class Probes:
     async def look(
         self, key: ObjectKey, question: object, probe: Callable[[], Awaitable[ProbeResult]]
     ) -> ProbeResult:
-        """What is known, or what the probe finds. The question says what the answer depends on."""
+        """Return the valid result, or probe. `question` holds all inputs of the probe."""
         known = self._known.get(key)
         asked_before = known is not None and known.question == question
         if known is not None and asked_before and self._clock.monotonic() < known.due:
             return known.finding
-        # Taken away first: what is lost while we look must not be covered by what we find.
+        # Dropped first: a connection lost during the probe must invalidate its result.
         token = self._known[key] = _Known(question, ProbeResult(), 0.0, known.failures if known else 0)
         finding = await probe()
         failures = 0 if finding.ready else (token.failures if asked_before else 0) + 1
@@ -62,12 +62,12 @@ class Probes:
         return finding
 
     def due_in(self, key: ObjectKey) -> float:
-        """Seconds until the next look is due."""
+        """Return the seconds until the next probe."""
         known = self._known.get(key)
         return self._timing.first_retry if known is None else max(known.due - self._clock.monotonic(), 0.05)
 
     def forget(self, key: ObjectKey) -> None:
-        """Look again at the next opportunity."""
+        """Probe at the next reconciliation."""
         self._known.pop(key, None)
 
     def _pause(self, failures: int) -> float:

@@ -1,7 +1,7 @@
-"""The rights that the EventingBackend controller needs, each with its reason, and what it demands of users.
+"""Permissions of the EventingBackend controller, and what users need to write EventingBackends.
 
-It may grant a dispatcher its rights only because it holds exactly these itself. It has no right on
-Secrets: `OPTIONAL_ROLES` is a role that a namespace's administrator may bind to it there.
+It may grant dispatchers their permissions because it has the same ones itself. It has no permission on
+Secrets: administrators may bind a role of `OPTIONAL_ROLES` to it in their namespace.
 """
 
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS
@@ -61,8 +61,8 @@ _MAY = (
     ".check('{verb}').allowed()"
 )
 
-# A backend sends the Secret that it names to the server that it names: at any change of its config, be it
-# only the server, the user must be one who may read that Secret.
+# A backend sends a Secret to a server, and its config names both. Whoever changes the config, even only the
+# server, must have permission to read that Secret.
 USER_REQUIREMENTS = (
     UserRequirement(
         "eventingbackend-secrets.quintet.dev",

@@ -1,7 +1,6 @@
-"""Makes the children of a backend what `desired` and `server` want, and takes away what is not needed.
+"""Creates, updates and deletes the children of a backend.
 
-Called by `controller`. What comes of it is a `Rollout` or what is in the way; errors that another try
-may mend are kept for the end, so that one failed child does not keep the others from being made.
+Errors that a retry may fix are collected, so that one failed child does not stop the others.
 """
 
 from typing import Any
@@ -33,7 +32,7 @@ PARTS = {PUBLISHER: _PUBLISHER_TYPES, DISPATCHER: _DISPATCHER_TYPES, SERVER: _SE
 
 
 class ChildWriter:
-    """The only one here who writes children; one for each reconciliation."""
+    """Writes the children of one backend during one reconciliation."""
 
     def __init__(
         self, backend: EventingBackend, children: Children, sources: BackendCaches, system_namespace: str
@@ -43,22 +42,22 @@ class ChildWriter:
         self._sources = sources
         self._system_namespace = system_namespace
         self.failures: list[Exception] = []
-        """What another try may mend."""
+        """Errors that a retry may fix."""
         self.unmade = 0
-        """How often something could not be made as wanted, whatever may mend that."""
+        """Number of parts that could not be brought to the desired state."""
 
     @property
     def key(self) -> ObjectKey:
-        """The backend."""
+        """Key of the backend."""
         return self._backend.key
 
     def name(self, part: str) -> ObjectKey:
-        """Where the objects of a part are."""
+        """Return the key of a part's objects."""
         meta = self._backend.metadata
         return ObjectKey(meta.namespace, child_name(meta.name, part))
 
     async def server(self, config: Effective, image: str) -> WorkloadState | ProbeResult:
-        """The server of a backend that brings its own."""
+        """Apply the NATS server that is run for the backend."""
         backend, child = self._backend, self._sources.servers.get(self.name(SERVER))
         if child is not None and self.owns(child) and child.state.servers != server.servers(config):
             text = (
@@ -69,7 +68,7 @@ class ChildWriter:
         size = child.state.claim_size if child is not None else ""
         wanted = server.stateful_set(backend, config, image, size=size or server.claim_size(config))
         made = await self._ensure_all(
-            # Before the pods: nobody may come near the server as long as nothing keeps them away.
+            # Before the pods, so that the server is never reachable without it.
             (server.NETWORK_POLICIES, server.network_policy(backend, self._system_namespace)),
             (desired.SERVICES, server.service(backend)),
             (desired.BUDGETS, desired.budget(backend, SERVER)),
@@ -81,7 +80,7 @@ class ChildWriter:
         return rollout
 
     async def publisher(self, plane: DataPlane, pods: Pods) -> Standing:
-        """What takes in events."""
+        """Apply the publisher."""
         backend = self._backend
         replicas = self._replicas(PUBLISHER, plane.publisher_replicas)
         return await self._part(
@@ -91,12 +90,12 @@ class ChildWriter:
         )
 
     async def dispatcher(self, plane: DataPlane, pods: Pods) -> Standing:
-        """What delivers events."""
+        """Apply the dispatcher."""
         backend, settings = self._backend, plane.dispatcher
         assert settings is not None, "the driver wants no dispatcher"
         replicas = self._replicas(DISPATCHER, plane.dispatcher_replicas)
         return await self._part(
-            # The rights first: a pod that starts without them would have to be restarted.
+            # Permissions first: a pod that starts without them would have to be restarted.
             (desired.SERVICE_ACCOUNTS, desired.account(backend)),
             (desired.ROLES, desired.role(backend)),
             (desired.ROLE_BINDINGS, desired.role_binding(backend)),
@@ -106,29 +105,29 @@ class ChildWriter:
         )
 
     async def remove(self, part: str) -> bool:
-        """Take a part away; True once nothing of it is left. Claims, and what is on them, stay."""
+        """Delete a part; return True once it is gone. Claims and their data remain."""
         name = self.name(part).name
         gone = [await self._children.remove(self._backend, kind, name) for kind in PARTS[part]]
         return all(gone)
 
     def only_raced(self, failures: int) -> bool:
-        """Whether nothing has failed but writes to what others changed or deleted, and that not for long."""
+        """Return whether there were only conflicts and deletions by others, and not for long."""
         raced = (
             isinstance(each, Conflict | NotFound) and is_transient(each, failures) for each in self.failures
         )
         return bool(self.failures) and all(raced)
 
     def owns(self, child: Child[Any]) -> bool:
-        """Whether a child is this backend's."""
+        """Return whether the backend owns a child."""
         return child.owner_uid == self._backend.metadata.uid
 
     def has(self, part: str) -> bool:
-        """Whether anything of a part is known to be there."""
+        """Return whether any object of a part exists."""
         found = (self._children.get(kind, self.name(part)) for kind in PARTS[part])
         return any(child is not None and self.owns(child) for child in found)
 
     def _replicas(self, part: str, wanted: int) -> int | None:
-        """None where an autoscaler has taken the number over: then it is not ours to set."""
+        """Return the replicas to set; None if an autoscaler sets them."""
         key = self.name(part)
         known = self._sources.rollout(key)
         return None if known is not None and known.scaled and self._sources.is_autoscaled(key) else wanted
@@ -138,7 +137,7 @@ class ChildWriter:
         return made if isinstance(made, Standing) else standing_of(made[-1].state)
 
     async def _ensure_all(self, *wanted: tuple[Resource, JsonObject]) -> list[Child[Any]] | Standing:
-        """All of them, the last one last; or what to say if one could not be made."""
+        """Apply all objects, the last one after the others; or return the condition for a failure."""
         first = [self._children.ensure(self._backend, *each) for each in wanted[:-1]]
         results = await gather_children(*first)
         errors = [result for result in results if isinstance(result, Exception)]

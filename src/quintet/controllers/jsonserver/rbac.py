@@ -1,4 +1,4 @@
-"""The rights that the JsonServer controller needs, each with its reason, and what it demands of users."""
+"""Permissions of the JsonServer controller, and what users need to write JsonServers."""
 
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Resource
@@ -20,7 +20,7 @@ PERMISSIONS = (
     Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
 )
 
-# A JsonServer decides what runs in pods: whoever may write JsonServers but not pods must not gain that.
+# A JsonServer decides what runs in pods: it must not give users permissions that they do not have.
 USER_REQUIREMENTS = (
     UserRequirement(
         "jsonserver-pods.quintet.dev",

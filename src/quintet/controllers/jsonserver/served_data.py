@@ -1,7 +1,6 @@
-"""Reads the served data back through the Service, where this process can reach it.
+"""Reads the served data through the Service, to verify it.
 
-The only place of this controller that speaks to pods. It gives up early and takes no more
-than the data can be: a pod is somebody else's program.
+Pods run untrusted programs, so time and size of the response are limited.
 """
 
 import asyncio
@@ -11,14 +10,14 @@ from urllib.parse import urlsplit
 from quintet.web.connection import Connection, Target, dial
 
 ReadData = Callable[[str], Awaitable[tuple[bytes | None, str]]]
-"""From a URL to what it serves, or None and why not."""
+"""Reads a URL; returns the body, or None and the reason."""
 
 _LIMIT = 4 * 1024 * 1024
 _SECONDS = 3.0
 
 
 async def read_over_http(url: str, seconds: float = _SECONDS) -> tuple[bytes | None, str]:
-    """Ask the Service itself."""
+    """Read the data with an HTTP request to the Service."""
     try:
         async with asyncio.timeout(seconds):
             connection = await dial(Target(url, None))

@@ -1,4 +1,4 @@
-"""What `controller` carries through one pass, and what it remembers from one pass to the next."""
+"""State of one reconciliation, and what is remembered between reconciliations."""
 
 from dataclasses import dataclass, field
 
@@ -11,23 +11,23 @@ from quintet.controllers.statefulcluster.decide.status import ActionFailure
 
 @dataclass(slots=True)
 class Memory:
-    """What one process remembers of a cluster; all of it can be found out again."""
+    """What the process remembers about a cluster. It can be lost: everything can be observed again."""
 
     generation: int = 0
     trouble: tuple[str, ActionFailure] | None = None
-    """What the last action was about, and why it did not succeed."""
+    """Concern and cause of the last failed action."""
     refused: dict[str, ExpansionRefusal] = field(default_factory=dict)
     volumes_looked_at: dict[str, float] = field(default_factory=dict)
     written: str = ""
-    """A digest of the status that we wrote last. Another status means that somebody else has acted."""
+    """Hash of the status that was written last. A different status means that another process acted."""
     leaving: dict[str, float] = field(default_factory=dict)
-    """The uids of pods that we asked to go, and when: a cache may not have seen it yet."""
+    """Uids of pods whose deletion was requested, with the time: a cache may not show it yet."""
     doubt: bool = False
-    """Whether a removal may or may not have happened."""
+    """Whether a deletion got no response and may have happened."""
 
 
 class ReconcileContext:
-    """One look at one cluster, and what came of it."""
+    """A cluster, its observed state and the action of one reconciliation."""
 
     def __init__(self, cluster: StatefulCluster, observed: Observed, action: Action, memory: Memory) -> None:
         self.cluster = cluster
@@ -39,4 +39,4 @@ class ReconcileContext:
         self.written = cluster.status
         self.version = cluster.metadata.resource_version
         self.trusted = memory.written == digest(cluster.status)
-        """Whether all that was done to this cluster lately was done by us, and is known."""
+        """Whether only this process has changed the cluster since its last status."""

@@ -1,4 +1,4 @@
-"""The rights that the StatefulCluster controller needs, with reasons, and what it demands of users."""
+"""Permissions of the StatefulCluster controller, and what users need to write StatefulClusters."""
 
 from quintet.apis.meta import Resource
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
@@ -31,7 +31,8 @@ PERMISSIONS = (
     Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
 )
 
-# A StatefulCluster decides what runs in pods and which volumes are made: nobody may gain that through it.
+# A StatefulCluster decides what runs in pods and which volumes exist: it must not give users more
+# permissions.
 USER_REQUIREMENTS = (
     UserRequirement(
         "statefulcluster-pods.quintet.dev",

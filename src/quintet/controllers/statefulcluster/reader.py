@@ -1,8 +1,4 @@
-"""Looks at the server itself, where a cache is not enough or there is none.
-
-Called by `controller` before anything is destroyed, when a disruption budget says no, and when a
-pod finds no node. Reads only.
-"""
+"""Reads from the API server what the caches do not hold, or not reliably enough."""
 
 from collections.abc import Iterable
 
@@ -23,7 +19,7 @@ CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", Fal
 BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 
 DEAD_AFTER = 300.0
-"""Seconds without contact after which a node counts as lost."""
+"""Seconds without a ready node status after which the node counts as lost."""
 
 
 class _Term(Struct, frozen=True):
@@ -44,7 +40,7 @@ class _VolumeSpec(Struct, frozen=True):
 
 
 class VolumeView(Object, frozen=True):
-    """What is read of a PersistentVolume."""
+    """The fields that are read of a PersistentVolume."""
 
     spec: _VolumeSpec = _VolumeSpec()
 
@@ -60,13 +56,13 @@ class _NodeStatus(Struct, frozen=True):
 
 
 class NodeView(Object, frozen=True):
-    """What is read of a node."""
+    """The fields that are read of a Node."""
 
     status: _NodeStatus = _NodeStatus()
 
 
 class ClassView(Object, frozen=True):
-    """What is read of a storage class."""
+    """The fields that are read of a StorageClass."""
 
     volume_binding_mode: str = "Immediate"
 
@@ -76,19 +72,19 @@ class _BudgetSpec(Struct, frozen=True):
 
 
 class BudgetView(Object, frozen=True):
-    """What is read of a disruption budget."""
+    """The fields that are read of a PodDisruptionBudget."""
 
     spec: _BudgetSpec = _BudgetSpec()
 
 
 class LiveReader:
-    """Reads from the server."""
+    """Reads objects from the API server, bypassing the caches."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def pods(self, cluster: StatefulCluster, known: Iterable[Pod]) -> list[Pod]:
-        """The pods of a cluster as they are now, also those that lost the label that finds them."""
+        """Return the cluster's pods; `known` ones are found even if they lost their label."""
         listed = await self._list(PODS, cluster.metadata.namespace, _label(cluster), views.PodView)
         found = {pod.key: pod for pod in map(views.pod, listed)}
         for pod in known:
@@ -100,12 +96,12 @@ class LiveReader:
         return list(found.values())
 
     async def claims(self, cluster: StatefulCluster) -> list[Claim]:
-        """The claims of a cluster as they are now."""
+        """Return the cluster's claims."""
         listed = await self._list(CLAIMS, cluster.metadata.namespace, _label(cluster), views.ClaimView)
         return [views.claim(view) for view in listed]
 
     async def budgets(self, pod: Pod) -> list[str]:
-        """The names of the disruption budgets that cover a pod."""
+        """Return the names of the PodDisruptionBudgets that cover a pod."""
         try:
             listed = await self._list(BUDGETS, pod.key.namespace, "", BudgetView)
         except Forbidden:
@@ -117,7 +113,7 @@ class LiveReader:
         ]
 
     async def lost_volume(self, claims: Iterable[Claim], now: float) -> str:
-        """Why a volume cannot be reached from any node that is alive; empty if it can, or nobody knows."""
+        """Return why no live node can reach a volume; empty if one can, or if that is unknown."""
         for claim in claims:
             if not claim.volume:
                 continue
@@ -134,7 +130,7 @@ class LiveReader:
         return ""
 
     async def never_bound(self, claims: Iterable[Claim]) -> str:
-        """Why a claim has no volume, if that is not because its pod has no node."""
+        """Return why a claim has no volume; empty if it only waits for its pod to be scheduled."""
         for claim in claims:
             if claim.volume:
                 continue
@@ -151,7 +147,7 @@ class LiveReader:
             labels = _as_labels(term)
             fields = ",".join(f"{each.key}={value}" for each in term.match_fields for value in each.values)
             if labels is None or any(each.operator != "In" for each in term.match_fields):
-                return True  # more than can be asked for: in doubt there is such a node
+                return True  # cannot be queried: assume that such a node exists
             try:
                 nodes = await self._list(NODES, "", labels, NodeView, fields=fields)
             except Forbidden:
@@ -173,7 +169,7 @@ def _label(cluster: StatefulCluster) -> str:
 
 
 def _as_labels(term: _Term) -> str | None:
-    """A term as a label selector, if it can be said as one."""
+    """Return a term as a label selector, or None if it cannot be expressed as one."""
     parts = [as_query(each) for each in term.match_expressions]
     return None if None in parts else ",".join(filter(None, parts))
 

@@ -1,7 +1,7 @@
-"""Writes down what is known and done: the status, and Events. The only writer of either here.
+"""Writes the status and the Events of StatefulClusters.
 
-The status is written under the version that was read, because it holds the names that were drawn:
-two writers must never both believe that theirs was the first.
+The status holds generated replica names, so it is written with the resourceVersion that was read: two writers
+must never both succeed.
 """
 
 import msgspec
@@ -30,18 +30,18 @@ from quintet.runtime.events import NORMAL, WARNING
 
 
 class ClusterStatusWriter:
-    """Writes about StatefulClusters."""
+    """Writes the status and records Events."""
 
     def __init__(self, builder: Builder[StatefulCluster]) -> None:
         self._builder = builder
 
     async def report(self, now: ReconcileContext, trouble: ActionFailure) -> None:
-        """Say why an action did not succeed, for as long as it is tried again."""
+        """Write why an action failed; the status shows it until the action succeeds."""
         now.memory.trouble = (now.action.concern, trouble)
         await self.write(now)
 
     async def write(self, now: ReconcileContext) -> None:
-        """Write the status, if it says something new and nobody changed the object since it was read."""
+        """Write the status if it changed; a conflict fails if the object was changed since it was read."""
         memory, cluster = now.memory, now.cluster
         concern, trouble = memory.trouble or ("", None)
         if concern != now.action.concern:
@@ -66,7 +66,7 @@ class ClusterStatusWriter:
     def _report_failures(
         self, cluster: StatefulCluster, before: StatefulClusterStatus, after: StatefulClusterStatus
     ) -> None:
-        """Of its beginning and of its end."""
+        """Record an Event when a failure starts or ends."""
         for kind in (ConditionType.DEGRADED, ConditionType.BLOCKED):
             old, new = find_condition(before.conditions, kind), find_condition(after.conditions, kind)
             was, is_now = old is not None and old.status == "True", new is not None and new.status == "True"
@@ -82,7 +82,7 @@ class ClusterStatusWriter:
                 self._record(now.cluster, WARNING, "ForeignPod", foreign_text(pod.name))
 
     def announce(self, now: ReconcileContext, action: Action) -> None:
-        """Say that something was done."""
+        """Record the Event of an action, if it has one."""
         if (news := event_for(action)) is not None:
             self._record(now.cluster, *news)
 

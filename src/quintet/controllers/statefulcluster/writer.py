@@ -1,7 +1,7 @@
-"""The only place of this controller that changes pods, claims and revisions.
+"""The only module of this controller that changes pods, claims and revisions.
 
-Called by `controller` with what `plan` decided. Every call may be repeated after a lost answer:
-what is there already under the recorded name is taken as made, if it is ours.
+Every call can be repeated after a lost response: an existing object with the recorded name and the right
+owner counts as created.
 """
 
 from typing import Any, TypeVar
@@ -21,11 +21,11 @@ T = TypeVar("T", bound=Object)
 
 
 class ClaimNotUsable(Exception):
-    """A claim that was to be used is on its way out: it has to be gone, or another taken."""
+    """A claim that a pod needs is being deleted."""
 
 
 class ReplicaWriter:
-    """Makes and removes what belongs to StatefulClusters."""
+    """Creates, changes and deletes the objects of StatefulClusters."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ReplicaWriter:
         self._stores: dict[Resource, Store[Any]] = {PODS: pods, CLAIMS: claims, REVISIONS: revisions}
 
     async def make_claims(self, cluster: StatefulCluster, group: str) -> list[str]:
-        """Complete a group; returns the names of what was missing. No pod is made before this is done."""
+        """Create the missing claims of a group and return their names."""
         made = []
         for template in cluster.spec.volume_claim_templates:
             body = desired.claim(cluster, template, group)
@@ -59,7 +59,7 @@ class ReplicaWriter:
     async def make_pod(
         self, cluster: StatefulCluster, draw: Draw, revision: str, template: JsonObject
     ) -> bool:
-        """Make the pod of a drawn replica; False if it is there already."""
+        """Create the pod of a recorded replica; return False if it exists."""
         body = desired.pod(cluster, draw, revision, template)
         key = ObjectKey(cluster.metadata.namespace, draw.replica)
         view, new = await self._create(cluster, PODS, key, body, views.PodView)
@@ -68,7 +68,7 @@ class ReplicaWriter:
         return new
 
     async def make_revision(self, cluster: StatefulCluster, name: str, number: int) -> Revision | None:
-        """Write the template down; None if that name stands for another template."""
+        """Store the template as a revision; return None if another template has that name."""
         body = desired.revision(cluster, name, number)
         key = ObjectKey(cluster.metadata.namespace, name)
         view, _ = await self._create(cluster, REVISIONS, key, body, views.RevisionView)
@@ -80,32 +80,32 @@ class ReplicaWriter:
         return found if found.owner_uid in ("", cluster.metadata.uid) else None
 
     async def renumber(self, cluster: StatefulCluster, revision: Revision, number: int) -> None:
-        """Make an old revision the newest, because the spec went back to it."""
+        """Make an old revision the newest, after the spec was changed back to it."""
         body = {"metadata": {"uid": revision.uid}, "revision": number}
         await self._patch(cluster, REVISIONS, revision.key, body)
 
     async def template_of(self, cluster: StatefulCluster, revision: str) -> JsonObject:
-        """The template that a revision was made from."""
+        """Return the pod template of a revision."""
         key = ObjectKey(cluster.metadata.namespace, revision)
         view = await self._client.get(REVISIONS, key, views.RevisionView)
         template: JsonObject = view.data.get("spec", {}).get("template", {})
         return template
 
     async def remove_pod(self, pod: Pod, *, voluntary: bool) -> None:
-        """Ask a pod to go. What serves goes only as far as disruption budgets allow."""
+        """Evict a pod (`voluntary`, respects PodDisruptionBudgets) or delete it."""
         try:
             live = await self._client.get(PODS, pod.key, Object)
             if live.metadata.uid != pod.uid or live.metadata.deleting:
-                return  # it goes already
+                return  # it is being deleted already
             if voluntary:
                 await self._client.evict(pod.key, uid=pod.uid)
             else:
                 await self._client.delete(PODS, pod.key, uid=pod.uid)
         except NotFound:
-            return  # somebody was faster
+            return  # it is gone already
 
     async def delete(self, resource: Resource, obj: Claim | Revision) -> None:
-        """Delete a claim or a revision, if it is still the one that was looked at."""
+        """Delete a claim or revision if its uid is unchanged."""
         try:
             await self._client.delete(resource, obj.key, uid=obj.uid, propagation="Background")
         except NotFound:
@@ -114,14 +114,14 @@ class ReplicaWriter:
     async def own(
         self, cluster: StatefulCluster, resource: Resource, key: ObjectKey, uid: str, *, owned: bool = True
     ) -> None:
-        """Add or take away the reference to the cluster; other references stay."""
+        """Add or remove the owner reference to the cluster; keep other references."""
         live = await self._client.get(resource, key, Object)
         others = [
             reference for reference in live.metadata.owner_references if reference.uid != cluster.metadata.uid
         ]
         controls = resource != CLAIMS
         if live.metadata.uid != uid or (controls and any(reference.controller for reference in others)):
-            return  # it became somebody else's meanwhile
+            return  # it has another owner now
         mine = [desired.owner(cluster, controls=controls)] if owned else []
         references: list[Any] = [*others, *mine]
         metadata = {
@@ -132,15 +132,15 @@ class ReplicaWriter:
         await self._patch(cluster, resource, key, {"metadata": metadata})
 
     async def expand(self, cluster: StatefulCluster, claim: Claim, size: str) -> None:
-        """Ask for a larger volume; the server refuses where the storage class does not allow it."""
+        """Request a larger volume; the API server refuses it if the StorageClass does not allow expansion."""
         spec = {"resources": {"requests": {"storage": size}}}
         await self._patch(cluster, CLAIMS, claim.key, {"metadata": {"uid": claim.uid}, "spec": spec})
 
     async def set_aside(self, cluster: StatefulCluster, claims: list[Claim], why: str) -> None:
-        """Mark claims so that no replica takes them any more.
+        """Annotate claims as unusable, so that no replica adopts them.
 
-        One that has no volume may be getting it at this very moment: it goes first, as it was looked at, so
-        that none is marked if it is bound by now.
+        Claims without a volume go first, with their resourceVersion: if one was bound meanwhile, the conflict
+        keeps all others unmarked.
         """
         for claim in sorted(claims, key=lambda claim: claim.phase == BOUND):
             metadata: JsonObject = {"uid": claim.uid, "annotations": {UNUSABLE: why}}
@@ -151,7 +151,7 @@ class ReplicaWriter:
     async def _create(
         self, cluster: StatefulCluster, resource: Resource, key: ObjectKey, body: JsonObject, kind: type[T]
     ) -> tuple[T, bool]:
-        """Make an object, or find the one that has its name; whether it was made now."""
+        """Create an object, or get the existing one of that name; return whether it was created."""
         try:
             made, new = await self._client.create(resource, body, kind, namespace=key.namespace), True
         except AlreadyExists:

@@ -1,7 +1,4 @@
-"""Numbers about Subscriptions, under the names that dashboards of Kyma Eventing query.
-
-Set by `controller`, served by `observe.health`. The series of a Subscription go with it.
-"""
+"""Prometheus metrics of Subscriptions, with the names that Kyma Eventing dashboards query."""
 
 from prometheus_client import Gauge
 
@@ -17,13 +14,13 @@ subscribed = Gauge(
 
 
 class SubscriptionMetrics:
-    """Which series there are."""
+    """The series of all Subscriptions."""
 
     def __init__(self) -> None:
         self._types: dict[ObjectKey, tuple[str, ...]] = {}
 
     def show(self, subscription: Subscription, now: SubscriptionStatus) -> None:
-        """What is said about a Subscription."""
+        """Update the series of a Subscription."""
         key, types = subscription.key, tuple(each.clean_type for each in now.types)
         status.labels(*key).set(1 if now.ready else 0)
         for gone in set(self._types.get(key, ())) - set(types):
@@ -33,7 +30,7 @@ class SubscriptionMetrics:
         self._types[key] = types
 
     def forget(self, key: ObjectKey) -> None:
-        """The Subscription is gone."""
+        """Remove the series of a deleted Subscription."""
         types = self._types.pop(key, None)
         if types is None:
             return

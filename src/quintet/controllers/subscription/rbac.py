@@ -1,7 +1,7 @@
-"""The rights that the Subscription controller needs, each with its reason.
+"""Permissions of the Subscription controller.
 
-What dispatchers may do is granted to them by the controller of backends. Users need no right beyond
-that on Subscriptions: a sink is a Service of their own namespace.
+The EventingBackend controller grants dispatchers theirs. Users need no other permissions: a sink is a Service
+of their own namespace.
 """
 
 from quintet.controllers.permissions import Permission

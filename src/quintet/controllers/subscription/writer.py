@@ -1,7 +1,4 @@
-"""What the controller does on the servers of backends: look at consumers, make, change and remove them.
-
-Connections belong to the controller of backends; here they are only borrowed.
-"""
+"""Reads and changes JetStream consumers, through the connections of the EventingBackend controller."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,7 +21,7 @@ SWEEP_SECONDS: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class BackendStream:
-    """Where consumers of a backend are."""
+    """The stream of a backend, reachable through its connection."""
 
     backend: EventingBackend
     config: Effective
@@ -32,12 +29,12 @@ class BackendStream:
 
     @property
     def stream(self) -> str:
-        """The stream that keeps the events."""
+        """Name of the stream."""
         return self.config.text("streamName")
 
 
 class ConsumerWriter:
-    """Consumers on the servers of all backends."""
+    """Manages the consumers of Subscriptions on all backends."""
 
     def __init__(self, sessions: Sessions, clock: Clock) -> None:
         self._sessions = sessions
@@ -45,7 +42,7 @@ class ConsumerWriter:
         self._swept = dict[ObjectKey, float]()
 
     def locate(self, backend: EventingBackend) -> BackendStream | DeliveryProblem:
-        """Where consumers of a backend are now, or why that cannot be reached."""
+        """Return the stream of a backend, or why it cannot be reached."""
         shown = backend.status
         type_ = CATALOG.get(shown.backend_type)
         if type_ is None or type_.name != "nats":
@@ -57,7 +54,7 @@ class ConsumerWriter:
         return BackendStream(backend, config, JetStream(client))
 
     async def ensure(self, subscription: Subscription, place: BackendStream) -> ConsumerInfo:
-        """The consumer of a Subscription, as wanted; raises `NatsError`."""
+        """Create or correct the consumer of a Subscription; raises `NatsError`."""
         want = consumers.wanted(subscription, place.backend, place.config)
         try:
             found = await place.jetstream.consumer_info(place.stream, want.durable_name)
@@ -69,13 +66,13 @@ class ConsumerWriter:
         return await place.jetstream.create_or_update_consumer(place.stream, mended)
 
     async def remove(self, subscription: Subscription, place: BackendStream) -> None:
-        """Remove the consumer of a Subscription, if it is there; raises `NatsError`."""
+        """Delete the consumer of a Subscription if it exists; raises `NatsError`."""
         await self._remove(place, naming.consumer_name(subscription.metadata))
 
     async def remove_from_former(self, place: BackendStream, name: str) -> int:
-        """Remove a consumer from a backend that is used no more; how many events still waited there.
+        """Delete the consumer from a backend that is no longer used; return the number of undelivered events.
 
-        Two backends may share a stream, and then the consumer is the new one's already.
+        If two backends share a stream, the consumer already belongs to the new one.
         """
         try:
             info = await place.jetstream.consumer_info(place.stream, name)
@@ -87,7 +84,7 @@ class ConsumerWriter:
         return info.num_pending + info.num_ack_pending
 
     def is_sweep_due(self, place: BackendStream) -> bool:
-        """Whether it is time to look for what was left behind; only so often it is."""
+        """Return whether to look for orphaned consumers now; True at most once per interval."""
         key, now = place.backend.key, self._clock.monotonic()
         if key in self._swept and now - self._swept[key] < SWEEP_SECONDS:
             return False
@@ -95,11 +92,11 @@ class ConsumerWriter:
         return True
 
     def reset_sweep(self, backend: ObjectKey) -> None:
-        """It is time, whenever that was done last."""
+        """Make the next sweep due now."""
         self._swept.pop(backend, None)
 
     async def orphans(self, place: BackendStream, known: Collection[str]) -> list[str]:
-        """Consumers of a backend that may have been left behind; raises `NatsError`."""
+        """Return the consumers of a backend that may be orphaned; raises `NatsError`."""
         found = await place.jetstream.consumers(place.stream)
         return consumers.orphans(found, place.backend.metadata.uid, known)
 
@@ -111,7 +108,7 @@ class ConsumerWriter:
 
 
 def removes_consumers(backend: EventingBackend) -> bool:
-    """Whether a backend is on its way out and leaves no consumer: its server goes too, or it had none."""
+    """Return whether deleting a backend removes its consumers: with its own server, or if it had none."""
     type_ = CATALOG.get(backend.status.backend_type)
     config = restored(type_, backend.status.effective_config) if type_ is not None else None
     return backend.metadata.deleting and (config is None or runs_server(config))

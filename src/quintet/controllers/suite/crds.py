@@ -1,8 +1,7 @@
-"""Keeps the definitions of our kinds up to date, and refuses a change that could harm objects.
+"""Keeps CRDs up to date, and refuses changes that could break objects.
 
-Called by `controller` before anything else. Definitions have no owner: they stay when the Quintet goes,
-and with them every object of a user. What a cache says is enough to know that nothing has to be done;
-before a change the definition is read from the server.
+CRDs have no owner: they remain when the Quintet is deleted, and users keep their objects. The cache tells
+whether a CRD is up to date; before a change it is read from the API server.
 """
 
 from typing import Any
@@ -20,26 +19,26 @@ _MARK = "definition"
 
 
 class CrdStatus(Struct, frozen=True):
-    """What is read of the status of a definition."""
+    """The fields that are read of a CRD's status."""
 
     conditions: tuple[Condition, ...] | None = ()
-    """Null in a definition that was made just now."""
+    """Null in a CRD that was just created."""
 
 
 class CrdView(View, frozen=True):
-    """What is read of a definition."""
+    """The fields that are read of a CRD."""
 
     status: CrdStatus = CrdStatus()
 
 
 def is_established(view: CrdView) -> bool:
-    """Whether the API server serves the kind."""
+    """Return whether the API server serves the CRD."""
     found = find_condition(view.status.conditions or (), "Established")
     return found is not None and found.status == "True"
 
 
 class UnsafeCrdChange(Exception):
-    """A change that could harm objects that are there."""
+    """A CRD change that could break existing objects."""
 
     def __init__(self, name: str, changes: list[str]) -> None:
         shown = "; ".join(changes[:5]) + (f"; and {len(changes) - 5} more" if len(changes) > 5 else "")
@@ -50,7 +49,7 @@ class UnsafeCrdChange(Exception):
 
 
 class CrdWriter:
-    """The definitions of one installation, on one API server."""
+    """Applies the CRDs of an installation."""
 
     def __init__(self, client: Client, store: Store[Child[bool]], writes: OwnWrites) -> None:
         self._client = client
@@ -58,7 +57,7 @@ class CrdWriter:
         self._writes = writes
 
     async def ensure(self, owner: ObjectKey, body: JsonObject) -> bool:
-        """Make a definition be as wanted; True once the API server serves it."""
+        """Apply a CRD if it differs; return True once the API server serves it."""
         wanted = _with_digest(body)
         child = self._store.get(key_of(wanted))
         if child is not None and untouched(child, wanted):
@@ -71,7 +70,7 @@ class CrdWriter:
             raise UnsafeCrdChange(key_of(wanted).name, changes)
         answer = await self._client.apply(CRDS, key_of(wanted), wanted, Object)
         self._writes.record(owner, self._store, answer.version)
-        return False  # its own change tells us when it is served
+        return False  # the watch reports when it is served
 
 
 def _with_digest(body: JsonObject) -> JsonObject:

@@ -1,7 +1,7 @@
-"""The rights that the suite operator needs for itself, each with its reason.
+"""Permissions of the suite operator for its own kind.
 
-What it needs beyond these follows from what it makes: `manifests.operator` adds the rights to make its
-objects, and all that it grants by them.
+`manifests.operator` adds the permissions to manage the objects of an installation, and everything that it
+grants to controllers.
 """
 
 from quintet.apis.suite import QUINTETS

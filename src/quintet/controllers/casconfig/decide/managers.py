@@ -1,4 +1,4 @@
-"""Who changed a field last, as the API server has written it down on the object. Pure."""
+"""Field managers of an object, read from `metadata.managedFields`."""
 
 import json
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from quintet.apis.meta import JsonObject
 
 
 def last_manager(obj: JsonObject, paths: Iterable[str], pod: Path | None, ours: str) -> str:
-    """The manager that has set one of these paths; if none owns any, the one that wrote last."""
+    """Return the field manager of one of the paths; the last writer if no manager owns any of them."""
     others = [each for each in obj["metadata"].get("managedFields") or () if each.get("manager") != ours]
     others.sort(key=lambda each: str(each.get("time") or ""), reverse=True)
     for text in paths:
@@ -17,7 +17,7 @@ def last_manager(obj: JsonObject, paths: Iterable[str], pod: Path | None, ours: 
         for each in others:
             if path is not None and not each.get("subresource") and _owns(each.get("fieldsV1") or {}, path):
                 return str(each.get("manager"))
-    # A field that was removed has no owner.
+    # A removed field has no owner.
     return next((str(each["manager"]) for each in others if not each.get("subresource")), "")
 
 
@@ -34,7 +34,7 @@ def _owns(fields: Any, path: Path) -> bool:
 
 
 def _item(fields: dict[str, Any], step: str) -> str | None:
-    """The key of a list item, which names it by the fields that tell items apart."""
+    """Return the managedFields key (`k:{...}`) of a list item."""
     for key in fields:
         if key.startswith("k:") and step in map(str, json.loads(key[2:]).values()):
             return key

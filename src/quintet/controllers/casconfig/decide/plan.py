@@ -1,7 +1,6 @@
-"""What is to be done to one object for one config: change it, undo it, or leave it, and why. Pure.
+"""What a CASConfig does to one object: change it, undo its changes, or skip it, and why.
 
-`decided` looks at an object alone; whether all steps together may be taken is said by `obstacle`. The
-controller takes the steps and, if one fails, takes back those before it (`reversed_step`).
+`decide_step` decides on one object, `blocking_reason` on all steps together.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,11 +18,11 @@ from quintet.apis.casconfig.types import TargetState
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 
 MAX_ROUNDS = 3
-"""So often somebody else may change something back; then they are left to it."""
+"""How often another manager may revert a value before the config stops setting it."""
 
 
 class Reason(StrEnum):
-    """Why a target or a condition is as it is. What to do about each: docs/casconfig.md."""
+    """Reasons of target states and conditions. What to do about each: docs/casconfig.md."""
 
     APPLIED = "Applied"
     UNDONE = "Undone"
@@ -54,18 +53,18 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedConfig:
-    """A config, with everything that it takes to decide."""
+    """A config with its resolved values: the input of all decisions."""
 
     config: ObjectKey
     spec: CASConfigSpec
     values: Mapping[FromOperation, Value]
     operator: str = ""
-    """The namespace of the operator itself."""
+    """Namespace of the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundObject:
-    """An object that may be a target, as it is now."""
+    """The current state of an object that may be a target."""
 
     resource: Resource
     pod: Path | None
@@ -73,48 +72,45 @@ class FoundObject:
 
     @property
     def key(self) -> ObjectKey:
-        """Where it is."""
         metadata = self.object["metadata"]
         return ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
     @property
     def uid(self) -> str:
-        """Which one it is, of all that ever had its name."""
         return str(self.object["metadata"].get("uid", ""))
 
 
 Target = tuple[Resource, ObjectKey]
-"""Which object a step is about."""
+"""Resource and key of the object that a step changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is to be done to one object, and how things stand when it is done."""
+    """The change to one object, and the target state once it is applied."""
 
     resource: Resource
     key: ObjectKey
     uid: str
     state: TargetState
     patch: tuple[JsonObject, ...] = ()
-    """Empty: it is as it should be, or cannot be changed."""
+    """Empty if the object is up to date or cannot be changed."""
     policies: tuple[str, ...] = ()
-    """Those that match; none: the config has nothing to do with it any more."""
+    """Matching policies; empty if the config no longer applies to the object."""
     paths: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     retaken: tuple[str, ...] = ()
-    """What somebody else has changed back since it was set."""
+    """Paths that another manager reverted since the config set them."""
     skipped: tuple[Skipped, ...] = ()
     reason: str = Reason.APPLIED
     message: str = ""
     before: tuple[Setting, ...] = ()
-    """What the config had set on it before."""
+    """What the config had set on the object before."""
     held: bool = False
-    """Whether the config had changed it before."""
+    """Whether the object has changes of the config."""
     rounds: int = 0
 
     @property
     def target(self) -> Target:
-        """Which object it is about."""
         return self.resource, self.key
 
     @property
@@ -127,7 +123,7 @@ class Step:
 
 
 def decide_step(wish: ResolvedConfig, found: FoundObject) -> Step | None:
-    """The step for one object; None if the config has nothing to do with it."""
+    """Return the step for an object, or None if the config does not concern it."""
     held = has_ledger(found.object, wish.config)
     try:
         candidate = matching.Candidate(found.resource, layers.original(found.object), found.pod)
@@ -144,7 +140,7 @@ def decide_step(wish: ResolvedConfig, found: FoundObject) -> Step | None:
 
 
 def undo_step(found: FoundObject, config: ObjectKey) -> Step:
-    """The step that takes a config back from an object. Raises nothing: trouble is part of the step."""
+    """Return the step that undoes a config's changes. Errors become part of the step."""
     try:
         rewrite = layers.patched(found.object, config, ())
         before = layers.recorded(found.object, config)
@@ -167,7 +163,7 @@ def undo_step(found: FoundObject, config: ObjectKey) -> Step:
 
 
 def rollback_step(found: FoundObject, config: ObjectKey, before: tuple[Setting, ...]) -> Step:
-    """The step that gives an object back what the config had set on it before."""
+    """Return the step that restores what the config had set before."""
     if not before:
         return undo_step(found, config)
     try:
@@ -188,7 +184,7 @@ def rollback_step(found: FoundObject, config: ObjectKey, before: tuple[Setting, 
 
 
 def contested_step(step: Step, rounds: int, manager: str = "") -> Step:
-    """A step that was taken so often already that it is not taken again."""
+    """Return a step that is not applied, because another manager keeps reverting it."""
     who = manager or "somebody else"
     message = f"{who} has changed this back {rounds} times: {_join_paths(step.retaken)}"
     return replace(
@@ -202,7 +198,7 @@ def contested_step(step: Step, rounds: int, manager: str = "") -> Step:
 
 
 def blocking_reason(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason, str] | None:
-    """Why none of the steps may be taken."""
+    """Return why no step may be applied, or None."""
     matched = sum(step.matched for step in steps)
     if matched > spec.max_targets:
         return Reason.TOO_MANY, (
@@ -274,7 +270,7 @@ def _skipped_step(found: FoundObject, miss: matching.Miss, policies: tuple[str, 
 def _skipped_for_its_owner(
     wish: ResolvedConfig, found: FoundObject, candidate: matching.Candidate, match: matching.Match
 ) -> Step | None:
-    """Say of what a policy asks for by its kind that it is changed through its owner only."""
+    """Return a skipped step for an object that a policy names by kind but its owner controls."""
     controlled = next((miss for miss in match.misses if miss.reason == "Controlled"), None)
     if controlled is None:
         return None
@@ -318,5 +314,5 @@ def _join_paths(paths: Iterable[str]) -> str:
 
 
 def kind_name(resource: Resource) -> str:
-    """How status and messages name a type."""
+    """Return the name of a resource type for status and messages."""
     return kinds.as_text(resource)

@@ -1,4 +1,4 @@
-"""What to say about a CASConfig, from what was found and done. Pure."""
+"""Status of a CASConfig, from the steps and their outcome."""
 
 import json
 from collections.abc import Sequence
@@ -27,16 +27,16 @@ _TROUBLED = (TargetState.FAILED, TargetState.CONTESTED, TargetState.LEFT, Target
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found and done in one reconciliation."""
+    """Result of one reconciliation."""
 
     steps: Sequence[Step] = ()
-    """How every object stands now that the config has, or had, something to do with."""
+    """Current state of every object that the config changes, or used to change."""
     problem: tuple[Reason, str] | None = None
-    """Why nothing was done."""
+    """Why nothing was changed."""
     failure: str = ""
-    """Which target could not be changed, and why."""
+    """Target that could not be changed, and why."""
     rolled_back: bool | None = None
-    """Whether what was changed before the failure is as it was; None if nothing was."""
+    """Whether all changes before the failure were rolled back; None if there were none."""
     preview: bool = False
     plan: tuple[PlannedChange, ...] = ()
     reach: tuple[Reach, ...] = ()
@@ -44,9 +44,9 @@ class Report:
 
 
 def status_of(config: CASConfig, report: Report) -> CASConfigStatus:
-    """The status, except for the times in its conditions."""
+    """Return the status, without the transition times of its conditions."""
     targets = [_target(step) for step in report.steps]
-    # Where not all can be listed, those that somebody has to look at come first.
+    # The list may be cut: targets with problems come first.
     targets.sort(key=lambda each: (each.state not in _TROUBLED, each.kind, each.namespace, each.name))
     matched = [step for step in report.steps if step.matched]
     applied = sum(step.state is TargetState.APPLIED for step in matched)
@@ -74,7 +74,7 @@ def status_of(config: CASConfig, report: Report) -> CASConfigStatus:
 
 
 def planned_change(step: Step, before: JsonObject, after: JsonObject) -> PlannedChange:
-    """A change as it would be, line by line, without the ledger."""
+    """Return a planned change as lines, without the ledger annotation."""
     lines = [
         _line(each)
         for each in diff(_shown(before), _shown(after))
@@ -119,7 +119,7 @@ def _ready_condition(report: Report, matched: int, applied: int) -> Condition:
 
 
 def blocked_status(config: CASConfig, reason: Reason, message: str) -> CASConfigStatus:
-    """The status when nothing could be done: what is known of the targets stays as it was."""
+    """Return the status if nothing could be done; the targets stay as they were."""
     ready = _condition(ConditionType.READY, False, reason, message)
     return msgspec.structs.replace(
         config.status,
@@ -163,7 +163,7 @@ def _conflicted_condition(report: Report) -> Condition:
 
 
 def replaced_type(condition: Condition, kind: ConditionType) -> Condition:
-    """The same said of another condition."""
+    """Return a copy of a condition with another type."""
     return Condition(kind, condition.status, condition.reason, condition.message)
 
 
@@ -206,24 +206,24 @@ def _json(value: object) -> str:
 
 
 def as_failed(step: Step, reason: str, message: str) -> Step:
-    """A step that could not be taken."""
+    """Return the step as failed."""
     return replace(_not_taken(step), state=TargetState.FAILED, reason=reason, message=message, paths=())
 
 
 def as_rolled_back(step: Step, message: str) -> Step:
-    """A target that is as it was before."""
+    """Return the step as rolled back."""
     return replace(
         _not_taken(step), state=TargetState.ROLLED_BACK, reason=Reason.ROLLED_BACK, message=message, paths=()
     )
 
 
 def as_waiting(step: Step) -> Step:
-    """A target that waits for others to succeed."""
+    """Return the step as waiting for other targets."""
     return replace(
         _not_taken(step), state=TargetState.WAITING, reason=Reason.FAILED, message="another target failed"
     )
 
 
 def _not_taken(step: Step) -> Step:
-    # Only a value that was set again is a round: a refusal tried again and again is no war.
+    # Only a value that was reverted counts as a round; a refused write that is retried does not.
     return replace(step, patch=(), retaken=(), rounds=step.rounds - bool(step.retaken))

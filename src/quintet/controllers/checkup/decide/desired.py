@@ -1,4 +1,4 @@
-"""The objects of one run of a Checkup, complete. Pure: the same spec gives the same bytes."""
+"""Complete manifests of one checkup run. The same spec gives the same bytes."""
 
 from typing import Final
 
@@ -15,16 +15,16 @@ ROLE_BINDINGS = Resource(RBAC, "v1", "RoleBinding", "rolebindings")
 JOBS = Resource("batch", "v1", "Job", "jobs")
 
 SELECTOR: Final = f"{c.NAME_LABEL}={c.APP},app.kubernetes.io/managed-by=quintet"
-"""What our children have in common, for watching them."""
+"""Label selector of all children."""
 
 RESULT_VERBS: Final = ("get", "update", "patch")
-"""What a checkup may do to its own results. Our controller holds exactly these, so it may grant them."""
+"""Verbs that a checkup gets on its results. The controller has exactly these, so it may grant them."""
 
 _GRACE_SECONDS = 5
 
 
 def config_map(checkup: Checkup, name: str) -> JsonObject:
-    """Where the checkup finds its parameters and puts its results."""
+    """Return the ConfigMap with the parameters, to which the checkup writes its results."""
     given = params.parse(checkup.spec.params).values
     data = {f"{c.KEY_PARAM}{key}": value for key, value in given.items()}
     return {
@@ -36,7 +36,7 @@ def config_map(checkup: Checkup, name: str) -> JsonObject:
 
 
 def role(checkup: Checkup, name: str) -> JsonObject:
-    """To write that one ConfigMap, and nothing else."""
+    """Return the Role that allows writing that one ConfigMap."""
     rule = {
         "apiGroups": [""],
         "resources": ["configmaps"],
@@ -52,7 +52,7 @@ def role(checkup: Checkup, name: str) -> JsonObject:
 
 
 def role_binding(checkup: Checkup, name: str) -> JsonObject:
-    """That Role for the ServiceAccount of the checkup."""
+    """Return the RoleBinding for the checkup's ServiceAccount."""
     subject = {
         "kind": "ServiceAccount",
         "name": checkup.spec.service_account_name,
@@ -68,12 +68,12 @@ def role_binding(checkup: Checkup, name: str) -> JsonObject:
 
 
 def job(checkup: Checkup, name: str, run: int) -> JsonObject:
-    """The checkup itself: once, never again by itself."""
+    """Return the Job, which runs the checkup once, without retries."""
     custom, seconds = checkup.spec.template, checkup.spec.seconds
     labels = {**child_labels(checkup), c.RUN_LABEL: str(run)}
     template = {
         "metadata": {
-            # Ours last: by these the pod is found.
+            # Our labels override the user's: they identify the pod.
             "labels": {**custom.metadata.labels, **labels},
             "annotations": {**custom.metadata.annotations, c.NAME_ANNOTATION: checkup.metadata.name},
         },
@@ -92,7 +92,7 @@ def _metadata(checkup: Checkup, name: str) -> JsonObject:
 
 
 def child_labels(checkup: Checkup) -> dict[str, str]:
-    """By these our watches find what was made for a Checkup."""
+    """Return the labels that select the children of a Checkup."""
     return {
         c.NAME_LABEL: c.APP,
         "app.kubernetes.io/managed-by": "quintet",
@@ -137,6 +137,6 @@ def _env(checkup: Checkup, name: str) -> list[JsonObject]:
     return [
         *({"name": key, "value": value} for key, value in fixed.items()),
         {"name": c.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
-        # The kubelet replaces $(NAME) in values; a doubled sign stands for itself.
+        # The kubelet expands $(NAME) in values; `$$` escapes it.
         *({"name": params.variable(key), "value": value.replace("$", "$$")} for key, value in given.items()),
     ]

@@ -1,4 +1,4 @@
-"""What is read of a run's Job and pod, and what keeps a pod from running. Pure."""
+"""Jobs and pods of checkup runs as they are observed, and why a pod does not run."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from quintet.controllers.checkup.decide.timing import parse_timestamp
 
 
 class JobCondition(Struct, frozen=True):
-    """One condition of a Job."""
+    """The fields that are read of a Job's condition."""
 
     type: str = ""
     status: str = ""
@@ -21,7 +21,7 @@ class JobCondition(Struct, frozen=True):
 
 
 class JobStatus(Struct, frozen=True):
-    """What is read of the status of a Job."""
+    """The fields that are read of a Job's status."""
 
     completion_time: str | None = None
     conditions: tuple[JobCondition, ...] = ()
@@ -29,19 +29,19 @@ class JobStatus(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """A Job as the cache keeps it."""
+    """The cached part of a Job."""
 
     deadline: int = 0
     created: datetime | None = None
     succeeded: bool | None = None
-    """None until it has ended."""
+    """None until the Job has finished."""
     reason: str = ""
     message: str = ""
     ended: datetime | None = None
 
 
 def job_state(deadline: int, created: str | None, status: JobStatus) -> JobState:
-    """The little that matters of a Job."""
+    """Return the cached part of a Job."""
     for condition in status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed"):
             succeeded = condition.type == "Complete"
@@ -75,24 +75,24 @@ class _State(Struct, frozen=True):
 
 
 class ContainerStatus(Struct, frozen=True):
-    """One container of a pod."""
+    """The fields that are read of a container status."""
 
     name: str = ""
     state: _State = _State()
 
     @property
     def started(self) -> bool:
-        """Whether there can be a log."""
+        """Whether the container has a log."""
         return self.state.running is not None or self.state.terminated is not None
 
     @property
     def description(self) -> ContainerState:
-        """For people."""
+        """The state as a text for the status."""
         return ContainerState(self.name, _describe_state(self.state)[:1024])
 
 
 class PodCondition(Struct, frozen=True):
-    """One condition of a pod."""
+    """The fields that are read of a pod's condition."""
 
     type: str = ""
     status: str = ""
@@ -101,7 +101,7 @@ class PodCondition(Struct, frozen=True):
 
 
 class PodStatus(Struct, frozen=True):
-    """What is read of the status of a pod."""
+    """The fields that are read of a pod's status."""
 
     phase: str = ""
     reason: str = ""
@@ -112,7 +112,7 @@ class PodStatus(Struct, frozen=True):
 
 
 class PodSpec(Struct, frozen=True):
-    """What is read of the spec of a pod."""
+    """The fields that are read of a pod's spec."""
 
     node_name: str = ""
 
@@ -125,47 +125,47 @@ class CheckupPod(Object, frozen=True):
 
     @property
     def checkup_uid(self) -> str:
-        """Whose pod it says it is."""
+        """Uid of the Checkup, from the pod's label."""
         return self.metadata.labels.get(UID_LABEL, "")
 
     @property
     def run(self) -> str:
-        """Of which run it says it is."""
+        """Number of the run, from the pod's label."""
         return self.metadata.labels.get(RUN_LABEL, "")
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether the pod has succeeded or failed."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def as_of_job(self) -> JobState:
-        """What its Job will say of one that has ended: it makes no other pod."""
+        """The state that the Job of a finished pod will reach: it creates no other pod."""
         return JobState(succeeded=self.status.phase == "Succeeded")
 
     @property
     def containers(self) -> tuple[ContainerStatus, ...]:
-        """All of them, in the order in which they start."""
+        """Init containers, then containers."""
         return (*self.status.init_container_statuses, *self.status.container_statuses)
 
     @property
     def checkup(self) -> ContainerStatus | None:
-        """The container of the checkup itself."""
+        """The checkup container."""
         found = (status for status in self.status.container_statuses if status.name == CONTAINER)
         return next(found, None)
 
     @property
     def running_since(self) -> datetime | None:
-        """When the checkup itself began, if it did."""
+        """Start time of the checkup container, if it started."""
         state = self.checkup.state if self.checkup is not None else _State()
         if state.running is not None:
             return parse_timestamp(state.running.started_at)
         began = parse_timestamp(state.terminated.started_at) if state.terminated is not None else None
-        # One that could not be started has ended all the same, and began in 1970.
+        # A container that could not be started reports a start time in 1970.
         return began if began is not None and began.timestamp() > 0 else None
 
     def made_by(self, job_uid: str) -> bool:
-        """Whether that Job controls it."""
+        """Return whether the Job controls the pod."""
         return any(owner.controller and owner.uid == job_uid for owner in self.metadata.owner_references)
 
 
@@ -185,12 +185,12 @@ class ObstacleReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What keeps a checkup from running."""
+    """What prevents a checkup from running."""
 
     reason: ObstacleReason
     message: str
     lasting: bool = False
-    """Whether no waiting can help, because the spec cannot be changed any more."""
+    """Whether waiting is pointless, because the spec is immutable."""
 
 
 _IMAGE_REASONS = frozenset(
@@ -208,7 +208,7 @@ _ON_THE_WAY = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
 def obstacle(pod: CheckupPod) -> Obstacle | None:
-    """Why the checkup of a pod does not run, if there is a reason to say."""
+    """Return why the checkup container does not run, if a reason is known."""
     for container in pod.containers:
         waiting = container.state.waiting
         if waiting is None or waiting.reason in _ON_THE_WAY:

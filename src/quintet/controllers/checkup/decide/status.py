@@ -1,4 +1,4 @@
-"""What to say about a Checkup, from how far its run has come. Pure."""
+"""Status of a Checkup, from the progress of its run."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ _NOT_YET = "the checkup has not finished"
 
 
 def is_over(checkup: Checkup) -> bool:
-    """Whether the verdict stands. One about a spec that was never run ends with that spec."""
+    """Return whether the verdict is final. An invalid spec that never ran can still be corrected."""
     status = checkup.status
     if status.verdict is Verdict.INVALID and status.start_time is None:
         return status.observed_generation == checkup.metadata.generation
@@ -26,24 +26,24 @@ def is_over(checkup: Checkup) -> bool:
 
 
 def is_rerun_requested(checkup: Checkup) -> bool:
-    """Whether a run that is over is to be followed by another."""
+    """Return whether a finished run is to be followed by another."""
     asked = requested_rerun(checkup)
     started = checkup.status.start_time is not None
     return started and asked not in ("", checkup.status.observed_rerun) and not is_cancel_requested(checkup)
 
 
 def is_cancel_requested(checkup: Checkup) -> bool:
-    """Whether somebody wants the run to end."""
+    """Return whether the run is to be cancelled."""
     return checkup.metadata.annotations.get(CANCEL, "").lower() == "true"
 
 
 def requested_rerun(checkup: Checkup) -> str:
-    """The value of the annotation that starts another run."""
+    """Return the value of the rerun annotation."""
     return checkup.metadata.annotations.get(RERUN, "")[:LONGEST_RERUN]
 
 
 def started_status(checkup: Checkup, now: str) -> CheckupStatus:
-    """The status at the start of the next run; the run before becomes history."""
+    """Return the status at the start of the next run; the previous run moves to the history."""
     old = checkup.status
     number = old.run + 1
     name = object_name(checkup.metadata.name, checkup.metadata.uid, number)
@@ -67,12 +67,12 @@ def _history(old: CheckupStatus) -> tuple[Run, ...]:
 
 
 def with_job(status: CheckupStatus, name: str, uid: str) -> CheckupStatus:
-    """The Job is there: from now on, its absence means that somebody deleted it."""
+    """Return the status with the Job recorded: from now on a missing Job was deleted."""
     return msgspec.structs.replace(status, job=name, job_uid=uid)
 
 
 def waiting_status(checkup: Checkup, status: CheckupStatus, found: Obstacle | None) -> CheckupStatus:
-    """The checkup does not run yet."""
+    """Return the status while the checkup does not run yet."""
     phase = Phase.STARTING if status.job_uid else Phase.PENDING
     reason = found.reason.value if found is not None else phase.value
     message = found.message if found is not None else "the pod of the checkup is on its way"
@@ -80,7 +80,7 @@ def waiting_status(checkup: Checkup, status: CheckupStatus, found: Obstacle | No
 
 
 def running_status(checkup: Checkup, status: CheckupStatus, results: Results) -> CheckupStatus:
-    """The checkup runs; what it has written so far is shown."""
+    """Return the status while the checkup runs, with its results so far."""
     return _phase_status(checkup, status, Phase.RUNNING, "Running", "the checkup is running", results, "True")
 
 
@@ -92,7 +92,7 @@ def final_status(
     evidence: Evidence | None,
     at: str,
 ) -> CheckupStatus:
-    """The last word about a run."""
+    """Return the status at the end of a run."""
     over = _phase_status(checkup, status, Phase.FINISHED, ending.reason, ending.message, results, "False")
     start, end = parse_timestamp(status.start_time), parse_timestamp(at)
     passed = ending.verdict is Verdict.PASSED

@@ -1,59 +1,59 @@
-"""How long things may take, and when a run is over. Pure: moments in, moments out.
+"""Deadlines of a checkup run.
 
-Three clocks run for a checkup, each a backstop of the one before: our own, which saves the logs
-before it stops anything; the kubelet's on the pod, which stops the container but keeps pod and
-logs, for when we are away; and the Job's, which deletes the pod. See docs/adr/0010.
+Three deadlines back each other up. The controller's saves the logs before it stops the run. If the controller
+is down, the kubelet's stops the container and keeps pod and logs. The Job's deletes the pod. See
+docs/adr/0010.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 STOPPED = 1
-"""The Job's deadline once a run was ended: it has passed already."""
+"""Deadline that is set on the Job of a finished run, so that it ends at once."""
 
 _LEAST_START = 30
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """In seconds."""
+    """Time limits of a run, in seconds."""
 
     start: float = _LEAST_START
-    """What a pod has at least until its checkup runs, however short the timeout is."""
+    """Minimum time for a pod to start, however short the timeout is."""
     slack: float = 2.0
-    """Pods tell times in whole seconds, and news of an end takes a moment."""
+    """Tolerance: pods report whole seconds, and the end of a pod is seen late."""
     no_pod: float = 3.0
-    """How long a Job may be without a pod before somebody looks why."""
+    """Time without a pod after which the Job's Events are read."""
     look_again: float = 10.0
-    """For what nobody tells us about, such as a foreign object that goes away."""
+    """Interval of retries if no event announces a change, e.g. of a foreign object."""
     partial: float = 1.0
-    """Between two looks at results that keep changing."""
+    """Minimum interval between two updates of partial results."""
     teardown: float = 60.0
-    """How long the end of a pod is waited for before the rest is deleted."""
+    """Maximum wait for a pod to terminate before the other objects are deleted."""
 
 
 def start_deadline(started: datetime, seconds: int, limits: TimeLimits) -> datetime:
-    """When a checkup that does not run yet is given up."""
+    """Return when a checkup that has not started is given up."""
     return started + timedelta(seconds=max(float(seconds), limits.start))
 
 
 def run_deadline(running_since: datetime, seconds: int, limits: TimeLimits) -> datetime:
-    """When a checkup that runs is stopped."""
+    """Return when a running checkup is stopped."""
     return running_since + timedelta(seconds=seconds + limits.slack)
 
 
 def pod_deadline(seconds: int) -> int:
-    """For the kubelet, later than ours in every case; it counts the pull of the image too."""
+    """Return the pod's activeDeadlineSeconds: after the controller's deadline, including the image pull."""
     return seconds + max(seconds, _LEAST_START) + 30
 
 
 def job_deadline(seconds: int) -> int:
-    """For the Job, later than the kubelet's even for a pod that was scheduled at the last moment."""
+    """Return the Job's activeDeadlineSeconds: twice the pod's, so that the kubelet's fires first."""
     return 2 * pod_deadline(seconds)
 
 
 def duration(start: datetime, end: datetime) -> str:
-    """As kubectl writes it: `12s`, `3m5s`, `2h10m`."""
+    """Return a duration as kubectl prints it: `12s`, `3m5s`, `2h10m`."""
     seconds = max(0, int((end - start).total_seconds()))
     minutes, hours = seconds // 60, seconds // 3600
     if minutes == 0:
@@ -62,5 +62,5 @@ def duration(start: datetime, end: datetime) -> str:
 
 
 def parse_timestamp(text: str | None) -> datetime | None:
-    """A time as Kubernetes writes it."""
+    """Parse a Kubernetes timestamp."""
     return datetime.fromisoformat(text) if text else None

@@ -1,8 +1,4 @@
-"""What came of a run, from its Job, its pod and its results. Pure.
-
-A run ends in one of four ways: its Job ended (`of_job`), its time is up (`of_deadline`), something
-that no waiting can help (`of_obstacle`), or somebody ended it (`cancelled`).
-"""
+"""Verdict of a run, from its Job, its pod and its results."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +10,7 @@ from quintet.controllers.checkup.decide.observed import CheckupPod, JobState, Ob
 
 
 class Reason(StrEnum):
-    """Why a run ended as it did, beside the hindrances and flaws. What to do: docs/checkup.md."""
+    """Why a run ended, in addition to `ObstacleReason` and the flaws of results. See docs/checkup.md."""
 
     SUCCEEDED = "CheckupSucceeded"
     FAILED = "CheckupFailed"
@@ -30,18 +26,18 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The last word about a run."""
+    """Verdict and reason of a finished run."""
 
     verdict: Verdict
     reason: str
     message: str
     failure_reason: str = ""
-    """What the checkup itself says."""
+    """Failure reason that the checkup reported."""
 
 
-# Set by the kubelet or the control plane when a pod ends through no fault of its own.
+# Set by the kubelet or the control plane if a pod is ended from outside.
 _DISRUPTIONS = frozenset({"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"})
-# The runtime could not start the program of the image.
+# The container runtime could not start the image's command.
 _NO_START = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 
 _NEXT_STEPS = {
@@ -58,7 +54,7 @@ _NEXT_STEPS = {
 
 
 def ending_of_job(job: JobState, pod: CheckupPod | None, results: Results) -> Ending:
-    """The Job has ended by itself."""
+    """Return the ending for a Job that has finished."""
     if job.succeeded:
         return _ending_by_results(results)
     if pod is not None and (infra := _disruption(pod)) is not None:
@@ -76,7 +72,7 @@ def ending_of_job(job: JobState, pod: CheckupPod | None, results: Results) -> En
 def ending_at_deadline(
     pod: CheckupPod | None, waits_for: Obstacle | None, seconds: int, results: Results
 ) -> Ending:
-    """The time is up, and the Job has not ended."""
+    """Return the ending for a run that exceeded its deadline."""
     if pod is not None and (infra := _disruption(pod)) is not None:
         return infra
     if pod is not None and pod.running_since is not None:
@@ -89,13 +85,13 @@ def ending_at_deadline(
 
 
 def ending_of_obstacle(found: Obstacle) -> Ending:
-    """The checkup cannot run."""
+    """Return the ending for a checkup that cannot run."""
     verdict = Verdict.INVALID if found.reason is ObstacleReason.INVALID_TEMPLATE else Verdict.INFRA_ERROR
     return Ending(verdict, found.reason, f"{found.message}; next: {_NEXT_STEPS[found.reason]}")
 
 
 def cancelled_ending() -> Ending:
-    """Somebody asked for the end."""
+    """Return the ending for a cancelled run."""
     text = (
         f"cancelled by the annotation {CANCEL}; next: remove it and set {RERUN} to a new value to run again"
     )
@@ -103,7 +99,7 @@ def cancelled_ending() -> Ending:
 
 
 def pod_deleted_ending(pod: CheckupPod) -> Ending:
-    """Somebody deleted the pod, or the cluster took it away."""
+    """Return the ending for a run whose pod was deleted or disrupted."""
     if (infra := _disruption(pod)) is not None:
         return infra
     text = f"pod {pod.metadata.name} was deleted by somebody else during the run; next: rerun"
@@ -111,13 +107,13 @@ def pod_deleted_ending(pod: CheckupPod) -> Ending:
 
 
 def job_deleted_ending(name: str) -> Ending:
-    """Somebody deleted the Job."""
+    """Return the ending for a run whose Job was deleted."""
     text = f"Job {name} was deleted by somebody else during the run; next: set {RERUN} to a new value"
     return Ending(Verdict.CANCELLED, Reason.JOB_DELETED, text)
 
 
 def invalid_ending(problem: str) -> Ending:
-    """The spec came past the webhooks and cannot be run."""
+    """Return the ending for an invalid spec that bypassed the webhooks."""
     return Ending(Verdict.INVALID, Reason.INVALID, f"{problem}; next: correct the spec")
 
 

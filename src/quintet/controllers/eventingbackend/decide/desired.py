@@ -1,7 +1,6 @@
-"""The pods that take in and deliver the events of a backend, and what belongs to them. Pure.
+"""Complete manifests of a backend's publisher and dispatcher.
 
-`DataPlane` is what a driver wants; every function here makes one complete object of it. The
-server of a backend that brings its own is in `server`.
+`server` has those of the NATS server that is run for a backend without a `url`.
 """
 
 from dataclasses import dataclass
@@ -28,37 +27,37 @@ ROLE_BINDINGS = Resource(RBAC, "v1", "RoleBinding", "rolebindings")
 BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 
 SELECTOR: Final = "app.kubernetes.io/managed-by=quintet,app.kubernetes.io/name=eventing"
-"""What our children have in common, for watching them."""
+"""Label selector of all children."""
 BACKEND_LABEL: Final = "eventing.kyma-project.io/backend"
 SECRET_VERSION: Final = "eventing.kyma-project.io/secret-version"
-"""On the pods: which state of the Secret they run with. A version tells nothing about the content."""
+"""Pod annotation with the version of the Secret that the pods use. It reveals nothing about its content."""
 DISPATCHER_VERBS: Final = ("list", "watch")
 EVENT_VERBS: Final = ("create", "patch")
 
 HTTP_PORT: Final = 8080
 METRICS_PORT: Final = 9090
 _USER: Final = 65532
-# Longer than a publisher waits for an acknowledgement, and than a sink may take to answer.
+# Longer than a publisher waits for an acknowledgement, and than a sink may take to respond.
 _GRACE_SECONDS: Final = 60
 _VOLUME: Final = "credentials"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPlane:
-    """What a driver wants to run for a configuration."""
+    """What a driver runs for a configuration."""
 
     publisher: PublisherSettings
     publisher_replicas: int
     dispatcher: DispatcherSettings | None = None
-    """None: the backend delivers events by itself."""
+    """None if the backend itself delivers events."""
     dispatcher_replicas: int = 0
     secret: str = ""
-    """The Secret that the pods need; empty: none."""
+    """Secret that the pods mount; empty if none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pods:
-    """What is the same for all pods of a backend."""
+    """Settings that all pods of a backend share."""
 
     image: str
     secret: str = ""
@@ -66,14 +65,14 @@ class Pods:
 
 
 def publisher(backend: EventingBackend, plane: DataPlane, pods: Pods, *, replicas: int | None) -> JsonObject:
-    """The Deployment that takes in events; without replicas where somebody else scales it."""
+    """Return the Deployment of the publisher; without replicas if an autoscaler sets them."""
     return _deployment(backend, PUBLISHER, _pod(backend, PUBLISHER, encoded(plane.publisher), pods), replicas)
 
 
 def dispatcher(
     backend: EventingBackend, settings: DispatcherSettings, pods: Pods, *, replicas: int | None
 ) -> JsonObject:
-    """The Deployment that delivers events; it speaks to the API server under a name of its own."""
+    """Return the Deployment of the dispatcher, which has its own ServiceAccount."""
     pod = _pod(backend, DISPATCHER, encoded(settings), pods)
     pod["serviceAccountName"] = child_name(backend.metadata.name, DISPATCHER)
     pod["automountServiceAccountToken"] = True
@@ -81,18 +80,18 @@ def dispatcher(
 
 
 def publisher_service(backend: EventingBackend) -> JsonObject:
-    """The address at which events are published."""
+    """Return the Service at which events are published."""
     http = {"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP", "appProtocol": "http"}
     return _service(backend, PUBLISHER, [http, _metrics_port()])
 
 
 def dispatcher_service(backend: EventingBackend) -> JsonObject:
-    """Where the measurements of the dispatchers are found."""
+    """Return the Service of the dispatcher's metrics."""
     return _service(backend, DISPATCHER, [_metrics_port()])
 
 
 def budget(backend: EventingBackend, part: str) -> JsonObject:
-    """No more than one pod of a part leaves at a time."""
+    """Return a PodDisruptionBudget that lets one pod of a part be evicted at a time."""
     return {
         "apiVersion": BUDGETS.api_version,
         "kind": BUDGETS.kind,
@@ -102,7 +101,7 @@ def budget(backend: EventingBackend, part: str) -> JsonObject:
 
 
 def account(backend: EventingBackend) -> JsonObject:
-    """Who the dispatchers are."""
+    """Return the ServiceAccount of the dispatcher."""
     return {
         "apiVersion": SERVICE_ACCOUNTS.api_version,
         "kind": SERVICE_ACCOUNTS.kind,
@@ -112,7 +111,7 @@ def account(backend: EventingBackend) -> JsonObject:
 
 
 def role(backend: EventingBackend) -> JsonObject:
-    """What the dispatchers may do: see Subscriptions, and tell users of events that cannot be delivered."""
+    """Return the Role of the dispatcher: read Subscriptions, and report undeliverable events as Events."""
     rules = [
         {
             "apiGroups": [SUBSCRIPTIONS.group],
@@ -130,7 +129,7 @@ def role(backend: EventingBackend) -> JsonObject:
 
 
 def role_binding(backend: EventingBackend) -> JsonObject:
-    """Gives the dispatchers their role."""
+    """Return the RoleBinding of the dispatcher."""
     name = child_name(backend.metadata.name, DISPATCHER)
     subject = {"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": backend.metadata.namespace}
     return {
@@ -143,13 +142,13 @@ def role_binding(backend: EventingBackend) -> JsonObject:
 
 
 def metadata(backend: EventingBackend, part: str) -> JsonObject:
-    """Name, namespace and labels of a child."""
+    """Return name, namespace and labels of a child."""
     name = child_name(backend.metadata.name, part)
     return {"name": name, "namespace": backend.metadata.namespace, "labels": labels(backend, part)}
 
 
 def labels(backend: EventingBackend, part: str) -> dict[str, str]:
-    """What a child and its pods are labelled with."""
+    """Return the labels of a child and its pods."""
     return {
         **selector(backend, part),
         "app.kubernetes.io/name": "eventing",
@@ -160,12 +159,12 @@ def labels(backend: EventingBackend, part: str) -> dict[str, str]:
 
 
 def selector(backend: EventingBackend, part: str) -> dict[str, str]:
-    """What finds the pods of one part of a backend."""
+    """Return the labels that select the pods of one part of a backend."""
     return {BACKEND_LABEL: child_name(backend.metadata.name, part)}
 
 
 def locked_down() -> JsonObject:
-    """A container that may do nothing but compute."""
+    """Return the securityContext of a container without any privileges."""
     return {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -174,7 +173,7 @@ def locked_down() -> JsonObject:
 
 
 def identity(user: int = _USER) -> JsonObject:
-    """A pod that runs as nobody in particular."""
+    """Return the securityContext of a pod that does not run as root."""
     return {
         "runAsNonRoot": True,
         "runAsUser": user,
@@ -185,7 +184,7 @@ def identity(user: int = _USER) -> JsonObject:
 
 
 def spread(backend: EventingBackend, part: str) -> list[JsonObject]:
-    """Over nodes, and over zones, as far as there are several."""
+    """Return topology constraints that spread pods over nodes and zones."""
     return [
         {
             "maxSkew": 1,
@@ -204,7 +203,7 @@ def _deployment(backend: EventingBackend, part: str, pod: JsonObject, replicas: 
         template["metadata"]["annotations"] = annotations
     spec: JsonObject = {
         "selector": {"matchLabels": selector(backend, part)},
-        # A pod goes only when the one that takes its place is ready.
+        # A pod is stopped only after its replacement is ready.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
         "template": template,
     }
@@ -229,7 +228,7 @@ def _pod(backend: EventingBackend, part: str, settings: str, pods: Pods) -> Json
         "containers": [_container(part, settings, pods)],
     }
     if pods.secret:
-        # Readable by the process alone.
+        # Only the process's group can read it.
         pod["volumes"] = [{"name": _VOLUME, "secret": {"secretName": pods.secret, "defaultMode": 0o440}}]
     return pod
 
@@ -240,7 +239,7 @@ def _container(part: str, settings: str, pods: Pods) -> JsonObject:
         "image": pods.image,
         "imagePullPolicy": "IfNotPresent",
         "args": [part],
-        # The kubelet replaces $(NAME) in values; a doubled sign stands for itself.
+        # The kubelet expands $(NAME) in values; `$$` escapes it.
         "env": [{"name": VARIABLE, "value": settings.replace("$", "$$")}],
         "ports": [
             {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},

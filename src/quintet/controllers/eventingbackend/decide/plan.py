@@ -1,7 +1,7 @@
-"""What is wanted, what serves, and who may have a stream. Pure.
+"""The desired and the serving configuration of a backend, and who owns a stream.
 
-What serves is read back from the status, so that it outlives a bad spec and a restart. A wanted
-configuration takes its place only when its backend was found ready.
+The serving configuration is read from the status, so that it survives an invalid spec and a restart. The
+desired one replaces it only after its backend was probed successfully.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from quintet.apis.subscription import Subscription
 from quintet.eventing.children import runs_server, server_url
 from quintet.eventing.decide.choice import chosen
 
-# What the server knows nothing of, so that it need not be asked before these are changed.
+# Settings that do not concern the server: they can change without another probe.
 _OF_OUR_PODS: Final = frozenset(
     {
         "consumerDeliverPolicy",
@@ -54,22 +54,22 @@ _OF_STREAMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a spec asks for."""
+    """Result of evaluating a spec."""
 
     faults: tuple[ConfigFault, ...]
     wanted: Effective | None
-    """None while there are faults."""
+    """None if the spec has errors."""
     serving: Effective | None
-    """None as long as nothing has been ready yet."""
+    """None until a configuration has been ready."""
 
     @property
     def candidate(self) -> Effective | None:
-        """The configuration that is looked at: the wanted one, or with faults the one that serves."""
+        """The configuration to probe: the desired one, or the serving one if the spec has errors."""
         return self.wanted or self.serving
 
 
 def plan_of(backend: EventingBackend) -> Plan:
-    """Judge the spec, and read back what serves."""
+    """Validate the spec, and read the serving configuration from the status."""
     kind, used = CATALOG.get(backend.spec.type), CATALOG.get(backend.status.backend_type)
     serving = restored(used, backend.status.effective_config) if used is not None else None
     if kind is None:
@@ -81,14 +81,14 @@ def plan_of(backend: EventingBackend) -> Plan:
 
 
 def same(one: Effective | None, other: Effective | None) -> bool:
-    """Whether two configurations mean the same, wherever their values come from."""
+    """Return whether two configurations have equal values."""
     if one is None or other is None:
         return one is other
     return one.backend.name == other.backend.name and one.values == other.values
 
 
 def proven_already(serving: Effective | None, wanted: Effective) -> bool:
-    """Whether they differ only in what the server knows nothing of."""
+    """Return whether the configurations differ only in settings that do not concern the server."""
     if serving is None or serving.backend.name != wanted.backend.name:
         return False
     names = serving.values.keys() | wanted.values.keys()
@@ -97,7 +97,7 @@ def proven_already(serving: Effective | None, wanted: Effective) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StreamClaim:
-    """A stream on a server, as one backend wants it."""
+    """A stream on a server, with the settings that a backend desires."""
 
     server: str
     stream: str
@@ -105,17 +105,17 @@ class StreamClaim:
 
     @property
     def place(self) -> str:
-        """What only one backend can shape."""
+        """Key of the stream; only one backend can configure it."""
         return f"{self.server}/{self.stream}"
 
 
 def claim_of(backend: EventingBackend) -> StreamClaim | None:
-    """The stream that a backend wants; None if it wants none, or has a server of its own."""
+    """Return the stream that a backend desires; None if it needs none or has its own server."""
     return _claim(backend, plan_of(backend).candidate)
 
 
 def held_claim(backend: EventingBackend) -> StreamClaim | None:
-    """The stream that a backend has: it was let in by the server, so nobody claims what is not theirs."""
+    """Return the stream that a backend uses already; its server has accepted the login."""
     return _claim(backend, plan_of(backend).serving)
 
 
@@ -127,7 +127,7 @@ def _claim(backend: EventingBackend, config: Effective | None) -> StreamClaim | 
 
 
 def find_older_owner(backend: EventingBackend, others: Iterable[EventingBackend]) -> EventingBackend | None:
-    """The oldest backend that has the same stream, if it wants it otherwise: it keeps it."""
+    """Return the oldest backend that uses the same stream with other settings: it keeps the stream."""
     own = claim_of(backend)
     if own is None:
         return None
@@ -142,7 +142,7 @@ def find_older_owner(backend: EventingBackend, others: Iterable[EventingBackend]
 
 
 def older(one: EventingBackend, other: EventingBackend) -> bool:
-    """Whether the first was there before the other."""
+    """Return whether the first backend was created before the other."""
     return _age(one) < _age(other)
 
 
@@ -153,7 +153,7 @@ def _age(backend: EventingBackend) -> tuple[str, str, str]:
 def subscriptions_using(
     backend: EventingBackend, backends: Sequence[EventingBackend], found: Iterable[Subscription]
 ) -> list[Subscription]:
-    """The Subscriptions that use a backend, among those of its namespace."""
+    """Return the Subscriptions that use a backend."""
     return [
         each
         for each in found

@@ -1,6 +1,6 @@
-"""What a look at a backend can end with: one clear reason for each stage. Pure.
+"""Results of probing a backend: one reason for each stage that can fail.
 
-The reasons are part of the published conditions; what to do about each: docs/eventingbackend.md.
+The reasons are public; what to do about each: docs/eventingbackend.md.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from quintet.apis.eventingbackend import Standing
 
 
 class Reason(StrEnum):
-    """Why a backend is not ready, in the order in which the stages are passed."""
+    """Why a backend is not ready, in the order of the stages."""
 
     CLAIMED = "Stream claimed by another backend"
     SERVER_FIXED = "Server cannot be changed"
@@ -35,26 +35,26 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """How a backend was found."""
+    """Result of probing a backend."""
 
     reason: Reason | None = None
-    """None: it is ready."""
+    """None if the backend is ready."""
     message: str = ""
     secret_version: str = ""
-    """The state of the Secret with which it was found ready."""
+    """Version of the Secret that the probe used."""
 
     @property
     def ready(self) -> bool:
-        """Whether every stage was passed."""
+        """Whether every stage succeeded."""
         return self.reason is None
 
     @property
     def standing(self) -> Standing:
-        """As the condition says it; a backend that is ready has the published reason."""
+        """The result as a condition."""
         if self.reason is None:
             return Standing("True", message=self.message)
         return Standing("False", self.reason.value, self.message)
 
 
 NOT_PROBED = ProbeResult(reason=Reason.SERVER_FAILED)
-"""Of a backend that was not looked at."""
+"""Result for a backend that was not probed."""

@@ -1,8 +1,8 @@
-"""The NATS server that is run for a backend without a `url`, and what belongs to it. Pure.
+"""Manifests of the NATS server that is run for a backend without a `url`.
 
-One pod for each replica of the stream, each with a claim of its own. What a claim can hold, and how
-many servers there are, is decided once: Kubernetes cannot change the one, and JetStream does not
-move a stream from one server into a cluster.
+There is one pod per stream replica, each with its own claim. Claim size and number of servers are fixed at
+creation: StatefulSets cannot change the size, and JetStream does not move a stream from a single server into
+a cluster.
 """
 
 from collections.abc import Sequence
@@ -27,19 +27,19 @@ _UNBOUNDED: Final = 10 * 1024
 
 
 def servers(config: Effective) -> int:
-    """How many servers are run."""
+    """Return the number of servers."""
     return config.integer("streamReplicas")
 
 
 def configured_servers(arguments: Sequence[str]) -> int:
-    """How many servers a server was told to be one of: unlike the number of pods, no scaling changes that."""
+    """Return the cluster size in a server's arguments; scaling the StatefulSet does not change it."""
     if _ROUTES not in arguments[:-1]:
         return 1
     return arguments[arguments.index(_ROUTES) + 1].count(",") + 1
 
 
 def claim_size(config: Effective) -> str:
-    """What a server needs: the stream with a quarter on top, and room for dead letters."""
+    """Return the storage request: the stream plus a quarter, and room for dead letters."""
     most = config.measure("maxBytes")
     if most <= 0:
         return f"{_UNBOUNDED}Mi"
@@ -48,7 +48,7 @@ def claim_size(config: Effective) -> str:
 
 
 def stateful_set(backend: EventingBackend, config: Effective, image: str, *, size: str) -> JsonObject:
-    """The servers. `size` is that of the claims which are there, if any are."""
+    """Return the StatefulSet; `size` is that of existing claims, if there are any."""
     claim = {
         "metadata": {"name": "data"},
         "spec": {
@@ -63,7 +63,7 @@ def stateful_set(backend: EventingBackend, config: Effective, image: str, *, siz
         "spec": {
             "replicas": servers(config),
             "serviceName": child_name(backend.metadata.name, SERVER),
-            # Members of a cluster look for each other while none of them is ready yet.
+            # Cluster members need each other's addresses before any of them is ready.
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": desired.selector(backend, SERVER)},
             "template": {
@@ -76,7 +76,7 @@ def stateful_set(backend: EventingBackend, config: Effective, image: str, *, siz
 
 
 def service(backend: EventingBackend) -> JsonObject:
-    """The name under which the servers are found."""
+    """Return the headless Service of the servers."""
     ports = [
         {"name": "nats", "port": NATS_PORT, "targetPort": "nats", "protocol": "TCP"},
         {"name": "routes", "port": _ROUTES_PORT, "targetPort": "routes", "protocol": "TCP"},
@@ -95,7 +95,7 @@ def service(backend: EventingBackend) -> JsonObject:
 
 
 def network_policy(backend: EventingBackend, system_namespace: str) -> JsonObject:
-    """Only the pods of this backend and the operator may connect: the server asks nobody for a password."""
+    """Return the NetworkPolicy that admits only this backend's pods and the operator: there is no login."""
 
     def pods(part: str) -> JsonObject:
         return {"podSelector": {"matchLabels": desired.selector(backend, part)}}
@@ -142,7 +142,7 @@ def _pod(backend: EventingBackend, config: Effective, image: str) -> JsonObject:
                 ],
                 "readinessProbe": _health("/healthz?js-server-only=true", periodSeconds=3),
                 "livenessProbe": _health("/healthz?js-enabled-only=true", periodSeconds=20),
-                # A large store takes its time to be read.
+                # A large store takes long to load.
                 "startupProbe": _health(
                     "/healthz?js-enabled-only=true", periodSeconds=1, failureThreshold=300
                 ),

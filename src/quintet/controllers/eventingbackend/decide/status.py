@@ -1,7 +1,4 @@
-"""What to say about the pods of a backend, and which changes are news. Pure.
-
-How the conditions of all parts become a status: `apis.eventingbackend.readiness`.
-"""
+"""Conditions of a backend's pods, and the Events for their changes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +16,7 @@ NOTHING_TO_START = Standing("True", message="the backend delivers events by itse
 
 
 class WorkloadCondition(Struct, frozen=True):
-    """What a Deployment says about itself."""
+    """The fields that are read of a workload's condition."""
 
     type: str = ""
     status: str = ""
@@ -27,7 +24,7 @@ class WorkloadCondition(Struct, frozen=True):
 
 
 class WorkloadStatus(Struct, frozen=True):
-    """What is read of the status of a Deployment or StatefulSet."""
+    """The fields that are read of a Deployment's or StatefulSet's status."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -39,26 +36,26 @@ class WorkloadStatus(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadState:
-    """A Deployment or StatefulSet as it was seen."""
+    """The observed state of a Deployment or StatefulSet."""
 
     generation: int = 0
     wanted: int = 0
-    """How many pods its spec asks for."""
+    """Replicas of its spec."""
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
     secret: str = ""
-    """The Secret that its pods have."""
+    """Secret that its pods mount."""
     secret_version: str = ""
     settings: str = ""
-    """What its pods are told."""
+    """Settings of its pods, encoded."""
     scaled: bool = False
-    """Whether somebody set the number of pods through the scale subresource."""
+    """Whether the scale subresource has set the replicas."""
     claim_size: str = ""
     servers: int = 1
-    """Of a server: how many there were to be when it was made."""
+    """Cluster size of a NATS server when it was created."""
 
     @property
     def complete(self) -> bool:
-        """Whether every pod is of the current generation and available, and no old one is left."""
+        """Whether all pods are updated and available, and no old one is left."""
         status = self.status
         current = self.generation > 0 and status.observed_generation >= self.generation
         counts = {status.replicas, status.updated_replicas, status.available_replicas}
@@ -66,7 +63,7 @@ class WorkloadState:
 
     @property
     def progress(self) -> str:
-        """How far it is, and what is in its way."""
+        """Number of ready pods, and what prevents others."""
         status = self.status
         current = status.observed_generation >= self.generation
         done = min(status.updated_replicas, status.available_replicas) if current else 0
@@ -80,28 +77,28 @@ class WorkloadState:
 
 
 def standing_of(rollout: WorkloadState | None) -> Standing:
-    """Whether the pods of a part are all there; None: they were not made."""
+    """Return the condition of a part's pods; `None` if they do not exist."""
     if rollout is None:
         return WAITS
     if rollout.complete:
-        # A part that somebody scaled to nothing takes in and delivers nothing.
+        # A part that is scaled to zero delivers nothing.
         return Standing("True" if rollout.wanted else "False", message=rollout.progress)
     return Standing("False", message=rollout.progress)
 
 
 def waits_for_subscriptions(count: int) -> Standing:
-    """Of a backend that moves: what is published where nobody listens is lost."""
+    """Return the condition while consumers are missing at the new stream: events would be lost."""
     return Standing("False", message=f"moves when {count} more Subscriptions listen to the new stream")
 
 
 def delivers_the_rest(stream: str, left: int | None) -> Standing:
-    """Of a backend that moves: dispatchers stay until the old stream is empty."""
+    """Return the condition while dispatchers deliver the remaining events of the old stream."""
     count = "events" if left is None else f"{left} events"
     return Standing("False", message=f"delivers {count} that are left in stream {stream} before it moves")
 
 
 def in_use_by(backend: EventingBackend, users: Sequence[str]) -> EventingBackendStatus:
-    """What is said while a deletion waits; everything goes on until then, so nothing else changes."""
+    """Return the status while Subscriptions block the deletion; all else is unchanged."""
     named = ", ".join(users[:_MOST_NAMED])
     more = f" and {len(users) - _MOST_NAMED} more" if len(users) > _MOST_NAMED else ""
     text = f"deletion waits for the Subscriptions that use it: {named}{more}; delete or change them to go on"
@@ -114,7 +111,7 @@ def in_use_by(backend: EventingBackend, users: Sequence[str]) -> EventingBackend
 
 
 class News(NamedTuple):
-    """A condition that changed, as an Event tells it."""
+    """The Event for a changed condition."""
 
     good: bool
     reason: str
@@ -122,7 +119,7 @@ class News(NamedTuple):
 
 
 def news(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> Iterator[News]:
-    """What changed in the parts of a backend; that a new one is not ready yet is no news."""
+    """Yield an Event for each changed condition, except for parts of a new backend that are not ready yet."""
     for part in PARTS:
         old, new = find_condition(before, part), find_condition(after, part)
         if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
@@ -134,6 +131,6 @@ def news(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> Iterato
 
 
 def _one_word(reason: str) -> str:
-    """A reason in words, as programs expect reasons of Events."""
+    """Return a reason in CamelCase, as Events require."""
     words = "".join(character if character.isalnum() else " " for character in reason).split()
     return "".join(word[0].upper() + word[1:] for word in words)[:128]

@@ -1,4 +1,4 @@
-"""One driver for each type of the catalog: how its backend is looked at, and what runs for it.
+"""Drivers: how each backend type is probed, and what runs for it.
 
 A new type is an entry in the catalog and a module here, listed in `DRIVERS`.
 """
@@ -11,7 +11,7 @@ DRIVERS: tuple[type[Driver], ...] = (NatsDriver, BebDriver)
 
 
 def drivers(tools: Tools) -> dict[str, Driver]:
-    """All drivers, by the type of backend that each is for."""
+    """Return all drivers by backend type."""
     return {kind.backend.name: kind(tools) for kind in DRIVERS}
 
 

@@ -1,7 +1,6 @@
-"""From the name of a server to addresses that may be connected to.
+"""Resolves server names to permitted addresses.
 
-Called by drivers. Whoever connects afterwards uses these addresses and never resolves the name
-again, or a second answer could lead where the first was not allowed to.
+Connections use these addresses and never resolve the name again: a second answer could differ.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ _SECONDS = 5.0
 
 
 async def resolve_addresses(host: str, port: int, limits: Limits | None) -> tuple[str, ...] | ProbeResult:
-    """All addresses of a host, each of them allowed; or why there are none. None: nothing is refused."""
+    """Return all addresses of a host, or a failed result if one is not within the limits."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_SECONDS):

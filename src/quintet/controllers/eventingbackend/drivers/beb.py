@@ -1,4 +1,4 @@
-"""Backends of type beb: Secret found, well formed, addresses allowed, token fetched."""
+"""Probes backends of type beb: Secret, addresses, token."""
 
 from typing import Final
 
@@ -20,13 +20,13 @@ _SECONDS: Final = 5.0
 
 
 class BebDriver(Driver):
-    """An EventMesh; it delivers events by itself."""
+    """Driver of Event Mesh, which delivers events itself."""
 
     backend = BEB
 
     @staticmethod
     def data_plane(backend: EventingBackend, config: Effective) -> DataPlane:
-        """Publishers, and nothing that delivers."""
+        """Return the publisher; Event Mesh needs no dispatcher."""
         return DataPlane(
             publisher=PublisherSettings(
                 namespace=backend.metadata.namespace,
@@ -42,7 +42,7 @@ class BebDriver(Driver):
     async def probe(
         self, backend: EventingBackend, config: Effective, old: StreamLocation | None
     ) -> ProbeResult:
-        """From the Secret to a token."""
+        """Probe the Secret, the addresses and the token endpoint."""
         name = config.text("secretRef")
         secret = await self._tools.secrets.read(ObjectKey(backend.metadata.namespace, name))
         if isinstance(secret, ProbeResult):
@@ -58,7 +58,7 @@ class BebDriver(Driver):
         return ProbeResult(message=f"EventMesh of Secret {name} gave a token", secret_version=secret.version)
 
     async def _token_problem(self, mesh: EventMesh) -> ProbeResult | None:
-        # Publishers connect there: it must not be a way to where nobody may connect.
+        # Publishers connect there: the address must be permitted too.
         events = await self._allowed_addresses(mesh.publish_url)
         tokens = await self._allowed_addresses(mesh.token_url)
         if isinstance(events, ProbeResult):

@@ -1,4 +1,4 @@
-"""What the controller expects of a driver, and what a driver works with."""
+"""Interface of drivers, and their dependencies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,19 +18,19 @@ from quintet.eventing.sessions import Sessions
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """How drivers reach the world."""
+    """Dependencies of drivers."""
 
     clock: Clock
     sessions: Sessions
     secrets: SecretReader
     limits: Limits
-    """Which addresses users may have us connect to."""
+    """Addresses that users may have the operator connect to."""
     find: Callable[[ObjectKey], EventingBackend | None]
-    """Another backend, as it is known."""
+    """Returns another backend from the cache."""
 
 
 class Driver(ABC):
-    """One type of backend."""
+    """Driver of one backend type."""
 
     backend: ClassVar[BackendType]
 
@@ -40,17 +40,17 @@ class Driver(ABC):
     @staticmethod
     @abstractmethod
     def data_plane(backend: EventingBackend, config: Effective) -> DataPlane:
-        """What is to run for a configuration. Pure."""
+        """Return what to run for a configuration; no I/O."""
 
     @abstractmethod
     async def probe(
         self, backend: EventingBackend, config: Effective, old: StreamLocation | None
     ) -> ProbeResult:
-        """Look at the backend stage by stage; what can be put right is put right.
+        """Probe the backend stage by stage and correct what can be corrected.
 
-        What pods still use at the place where they are is left to them.
+        Keeps the subjects of the location where pods still work.
         """
 
     async def release(self, backend: EventingBackend) -> None:
-        """Give back what is held for a backend that goes."""
+        """Release the resources of a deleted backend."""
         await self._tools.sessions.keep_only(backend.key, ())

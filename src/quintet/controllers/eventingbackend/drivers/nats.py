@@ -1,7 +1,7 @@
-"""Backends of type nats: Secret, name, address, connection, TLS, login, JetStream, stream.
+"""Probes backends of type nats: Secret, name, address, connection, TLS, login, JetStream, stream.
 
-Each stage that fails is a finding of its own. No text of the other side gets into a finding unless
-JetStream said it: whoever names a server must not read through us what it answers to strangers.
+Every stage has its own failure reason. Texts of the server are not shown unless they come from JetStream:
+users must not read through the operator what a server tells strangers.
 """
 
 from typing import Final
@@ -49,13 +49,13 @@ _MEANINGS: Final[tuple[tuple[type[errors.NatsError], Reason, str], ...]] = (
 
 
 class NatsDriver(Driver):
-    """A stream of a NATS server."""
+    """Driver of a JetStream stream on a NATS server."""
 
     backend = NATS
 
     @staticmethod
     def data_plane(backend: EventingBackend, config: Effective) -> DataPlane:
-        """Publishers and dispatchers that work on the stream."""
+        """Return the publishers and dispatchers of the stream."""
         secret, meta = config.text("credentialsSecretRef"), backend.metadata
         nats = NatsSettings(
             url=server_url(backend.key, config),
@@ -91,7 +91,7 @@ class NatsDriver(Driver):
     async def probe(
         self, backend: EventingBackend, config: Effective, old: StreamLocation | None
     ) -> ProbeResult:
-        """From the Secret to the stream."""
+        """Probe everything from the Secret to the stream."""
         url = server_url(backend.key, config)
         here = old is not None and old.same_stream(StreamLocation(url, config.text("streamName")))
         kept = old.prefixes[0] if old is not None and here else ""
@@ -110,7 +110,7 @@ class NatsDriver(Driver):
         return ProbeResult(message=f"stream {config.text('streamName')} on {place}", secret_version=version)
 
     async def release(self, backend: EventingBackend) -> None:
-        """Let others shape the stream, if its server can be reached at all; then hang up."""
+        """Remove the owner mark from the streams, if the server is reachable; then disconnect."""
         for url in self._tools.sessions.urls(backend.key):
             client = self._tools.sessions.current(backend.key, url)
             names = {entry.name: entry.value for entry in backend.status.effective_config}
@@ -122,9 +122,9 @@ class NatsDriver(Driver):
     async def connect(
         self, key: ObjectKey, url: str, secret_name: str, *, own: bool
     ) -> tuple[Client, str] | ProbeResult:
-        """A connection, and the state of the Secret it was made with; raises `NatsError`.
+        """Return a connection and the version of the Secret that it uses; raises `NatsError`.
 
-        A server of our own is where we put it; where any other one is, is judged.
+        The address of the operator's own server is not checked.
         """
         credentials, version = None, ""
         if secret_name:
@@ -177,7 +177,7 @@ class NatsDriver(Driver):
             try:
                 await jetstream.create_stream(wanted)
             except errors.NameInUse:
-                # Another backend made it in this very moment; it differs at least in whose it says it is.
+                # Another backend created it at the same moment; at least the owner mark differs.
                 found = await jetstream.stream_info(wanted.name)
             else:
                 return None
@@ -192,7 +192,7 @@ class NatsDriver(Driver):
     def _claimed(
         self, backend: EventingBackend, wanted: StreamConfig, found: StreamInfo
     ) -> ProbeResult | None:
-        """Why a stream that is otherwise than wanted is not ours to change."""
+        """Return why a stream that differs must not be changed by this backend."""
         owner = streams.owner_of(found.config)
         if owner is None:
             if found.config.subjects == wanted.subjects:
@@ -216,7 +216,7 @@ class NatsDriver(Driver):
 
 
 def result_of_error(error: errors.NatsError, place: str) -> ProbeResult:
-    """What an error means for the backend."""
+    """Return the probe result for an error."""
     reason, text = next((reason, text) for kind, reason, text in _MEANINGS if isinstance(error, kind))
     return ProbeResult(reason=reason, message=f"{place}: {text}")
 
@@ -236,5 +236,5 @@ async def _unmark(jetstream: JetStream, backend: EventingBackend, stream: str) -
         if streams.owner_of(found) == (backend.key, backend.metadata.uid):
             await jetstream.update_stream(streams.without_mark(found))
     except errors.NatsError:
-        # A mark that stays is named, with what to do about it, to whoever comes across it.
+        # Whoever finds a remaining mark is told what to do about it.
         return

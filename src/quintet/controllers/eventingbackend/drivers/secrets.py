@@ -1,7 +1,6 @@
-"""Reads a Secret by its name, when it is needed, and keeps nothing of it.
+"""Reads Secrets on demand; nothing is cached.
 
-Called by drivers at each look. The right to do so is given in each namespace by whoever
-administers it; without it the finding says how.
+Administrators grant the permission per namespace; the failed result says how.
 """
 
 import base64
@@ -25,7 +24,7 @@ class _SecretView(Object, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SecretData:
-    """What a Secret holds now, and which of its states that is."""
+    """Content and version of a Secret."""
 
     version: str
     data: Mapping[str, bytes] = field(repr=False)
@@ -39,7 +38,7 @@ class SecretReader:
         self._account = account
 
     async def read(self, key: ObjectKey) -> SecretData | ProbeResult:
-        """The Secret, or why it cannot be had."""
+        """Return the Secret, or a failed result."""
         try:
             found = await self._client.get(SECRETS, key, _SecretView)
             data = {name: base64.b64decode(value) for name, value in (found.data or {}).items()}

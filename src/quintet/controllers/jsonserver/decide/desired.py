@@ -1,4 +1,4 @@
-"""The children that a JsonServer should have, complete. Pure: the same spec gives the same bytes."""
+"""Complete manifests of a JsonServer's children. The same spec gives the same bytes."""
 
 import hashlib
 from typing import Final
@@ -22,39 +22,39 @@ DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
 
 CONFIG_KEY: Final = "db.json"
 CONFIG_HASH: Final = "example.com/config-hash"
-"""On the pods: new data must restart them, because json-server does not notice a changed mount."""
+"""Pod annotation that restarts the pods on new data: json-server does not notice a changed mount."""
 
 SELECTOR: Final = "app.kubernetes.io/name=json-server,app.kubernetes.io/managed-by=quintet"
-"""What our children have in common, for watching them."""
+"""Label selector of all children."""
 
 POD_TEMPLATE: Final = ("spec", "template", "spec")
-"""Where a Deployment has its pod."""
+"""Path of the pod spec in a Deployment."""
 
 _SOURCE_PATH = "/config"
 _USER = 65532
-# Without it json-server 0.17 answers a write with success, and then dies of the file it cannot write.
+# Without it json-server 0.17 answers a write with success and then crashes, because the file is read-only.
 _READ_ONLY = "--read-only"
-# json-server does not listen to SIGTERM, so it serves for as long as this: until nobody is sent to it.
+# json-server ignores SIGTERM and serves until it is killed, while its endpoint is being removed.
 _GRACE_SECONDS = 5
 
 
 def config_hash(config: str) -> str:
-    """Names a piece of data."""
+    """Return the hash of the data."""
     return hashlib.blake2b(config.encode(), digest_size=8).hexdigest()
 
 
 def selector_labels(name: str) -> dict[str, str]:
-    """What finds the pods of a JsonServer."""
+    """Return the labels that select the pods of a JsonServer."""
     return {SELECTOR_LABEL: name}
 
 
 def address(server: JsonServer) -> str:
-    """Where the data is served, inside the cluster."""
+    """Return the URL of the data inside the cluster."""
     return f"http://{server.metadata.name}.{server.metadata.namespace}.svc:{PORT}"
 
 
 def config_map(server: JsonServer) -> JsonObject:
-    """The data, byte for byte."""
+    """Return the ConfigMap with the data, byte for byte."""
     body: JsonObject = {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
@@ -65,7 +65,7 @@ def config_map(server: JsonServer) -> JsonObject:
 
 
 def service(server: JsonServer) -> JsonObject:
-    """The address under which the data is served."""
+    """Return the Service."""
     port = {"name": "http", "port": PORT, "targetPort": PORT, "protocol": "TCP"}
     body: JsonObject = {
         "apiVersion": SERVICES.api_version,
@@ -77,11 +77,12 @@ def service(server: JsonServer) -> JsonObject:
 
 
 def deployment(server: JsonServer, default_image: str) -> JsonObject:
-    """The pods that serve the data."""
+    """Return the Deployment."""
     name, custom = server.metadata.name, server.spec.template
     template: JsonObject = {
         "metadata": {
-            # Ours last: without the hash, new data would not restart the pods.
+            # Our labels and annotations override the user's: without the hash, new data would not restart the
+            # pods.
             "labels": {**custom.metadata.labels, **_labels(name)},
             "annotations": {**custom.metadata.annotations, CONFIG_HASH: config_hash(server.spec.json_config)},
         },
@@ -131,7 +132,7 @@ def _pod(server: JsonServer, image: str) -> JsonObject:
         "volumes": [source],
     }
     if server.spec.storage is Storage.EPHEMERAL:
-        # json-server writes next to its file, so it gets a copy in a directory of its own.
+        # json-server writes next to its file, so it gets a copy in a writable directory.
         pod["initContainers"] = [_copy_container(image)]
         pod["containers"] = [_container(image, DATA_VOLUME)]
         pod["volumes"] = [source, {"name": DATA_VOLUME, "emptyDir": {"sizeLimit": "64Mi"}}]

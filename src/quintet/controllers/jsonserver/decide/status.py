@@ -1,4 +1,4 @@
-"""What to say about a JsonServer, from what was seen of its children. Pure."""
+"""Status of a JsonServer, from its observed children."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _VERIFY_SOON, _VERIFY_LATE = 1.0, 60.0
 
 
 class Reason(StrEnum):
-    """Why a condition is as it is. What to do about each: docs/jsonserver.md."""
+    """Reasons of conditions. What to do about each: docs/jsonserver.md."""
 
     APPLIED = "Applied"
     INVALID_CONFIG = "InvalidConfig"
@@ -36,7 +36,7 @@ class Reason(StrEnum):
 
 
 class DeploymentStatus(Struct, frozen=True):
-    """What is read of a Deployment."""
+    """The fields that are read of a Deployment's status."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -47,13 +47,13 @@ class DeploymentStatus(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """The Deployment as it was seen, if it was."""
+    """The observed Deployment; generation 0 if there is none."""
 
     generation: int = 0
     status: DeploymentStatus = field(default_factory=DeploymentStatus)
 
     def complete(self, replicas: int) -> bool:
-        """Whether every replica is of the current generation and serves, and no old one is left."""
+        """Return whether all replicas are updated and available, and no old one is left."""
         status = self.status
         current = self.generation > 0 and status.observed_generation >= self.generation
         counts = (status.replicas, status.updated_replicas, status.available_replicas)
@@ -62,7 +62,7 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class SyncProblem:
-    """Why the children are not as wanted."""
+    """Why the children could not be brought to the desired state."""
 
     reason: Reason
     text: str
@@ -70,13 +70,13 @@ class SyncProblem:
 
     @property
     def full_text(self) -> str:
-        """The text, and where to look."""
+        """The text with its details."""
         return f"{self.text}: {self.detail}" if self.detail else self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What came of reading the data back."""
+    """Result of reading the served data."""
 
     reason: Reason
     message: str
@@ -89,7 +89,7 @@ def status_of(
     verification: Verification | None,
     doubts: Sequence[str],
 ) -> JsonServerStatus:
-    """The status, except for the times in its conditions."""
+    """Return the status, without the transition times of its conditions."""
     ready = _ready_condition(server, problem, rollout, doubts)
     return JsonServerStatus(
         state=State.ERROR if problem else State.SYNCED,
@@ -142,7 +142,7 @@ def _verified_condition(server: JsonServer, ready: Condition, verification: Veri
 
 
 def needs_verification(server: JsonServer, problem: SyncProblem | None, rollout: Rollout) -> bool:
-    """Whether the data should be read back now: until it was found equal, and never of no pods."""
+    """Return whether to read the served data now: pods are ready and the data is not verified yet."""
     if problem is not None or server.spec.replicas == 0 or not rollout.complete(server.spec.replicas):
         return False
     known = find_condition(server.status.conditions, VERIFIED)
@@ -156,10 +156,10 @@ def needs_verification(server: JsonServer, problem: SyncProblem | None, rollout:
 
 
 def verification_delay(server: JsonServer, now: datetime) -> float:
-    """Seconds until the data is read back once more, after it was not reached or not the same.
+    """Return the seconds until the served data is read again after a failed verification.
 
-    Just after a rollout the Service may lead to nobody yet, or to a pod that is going away. The
-    longer the pods have been ready, the less likely another look finds anything new.
+    Right after a rollout the Service may have no endpoints yet, or lead to a terminating pod. The longer the
+    pods have been ready, the less likely a retry succeeds.
     """
     ready = find_condition(server.status.conditions, READY)
     if ready is None or ready.status != "True":

@@ -1,7 +1,7 @@
-"""What the plan can ask for, and what each means for the records that are kept in the status. Pure.
+"""Actions that the plan can choose, and the status records that each one needs.
 
-Every record is written before the action is begun, so that a process that dies in the middle is
-succeeded by one that finds the same names and goes on with them.
+The records are written before the action starts. If the process dies in between, its successor finds the same
+names and continues with them.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from quintet.controllers.statefulcluster.decide.observed import Claim, Observed,
 
 
 class Act(StrEnum):
-    """The kinds of actions, as `status.plan` names them."""
+    """Action types, as shown in `status.plan`."""
 
     ADOPT = "AdoptPod"
     OWN_CLAIM = "OwnClaim"
@@ -37,7 +37,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One thing to do now, and why."""
+    """The next action, with its reason."""
 
     act: Act
     reason: str
@@ -45,22 +45,22 @@ class Action:
     pod: Pod | None = None
     claim: Claim | None = None
     draw: Draw | None = None
-    """The replica that is meant; without a name it is yet to be drawn."""
+    """The replica concerned. CreateReplica has none: its name is generated later."""
     group: str = ""
     voluntary: bool = False
-    """Whether disruption budgets have a say in it."""
+    """Whether the action respects PodDisruptionBudgets (eviction instead of deletion)."""
     retires: bool = False
-    """Whether the claims are to go with the replica."""
+    """Whether the replica's claims are deleted too."""
     counts: bool = False
-    """Whether it is held against the revision of the pod."""
+    """Whether the removal counts as a setback of the pod's revision."""
     after: float | None = None
-    """Seconds until it is worth looking again."""
+    """Seconds until the next reconciliation."""
     blocked: bool = False
-    """Whether it goes on only once somebody has done something."""
+    """Whether progress needs a user's intervention."""
 
     @property
     def target(self) -> str:
-        """What it is done to."""
+        """Name of the pod, claim or replica that the action changes."""
         if self.pod is not None:
             return self.pod.name
         if self.claim is not None:
@@ -69,19 +69,19 @@ class Action:
 
     @property
     def concern(self) -> str:
-        """What it is about, so that the next try is known as one."""
+        """Key that is equal for all attempts at the same action."""
         making = self.act in (Act.CREATE, Act.MAKE, Act.REPAIR_CLAIMS)
         return "make" if making else f"{self.act} {self.target}"
 
     @property
     def destroys(self) -> bool:
-        """Whether it takes something away, so that a cache is not enough to decide it."""
+        """Whether the action deletes something, so that cached data is not enough to decide on it."""
         return self.act in (Act.REMOVE, Act.REPLACE, Act.UPDATE, Act.DELETE_CLAIM, Act.FORGET)
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What is written down before an action."""
+    """Status records that are written before an action."""
 
     draws: tuple[Draw, ...]
     retiring: tuple[str, ...]
@@ -89,7 +89,7 @@ class Records:
 
 
 def records_after(observed: Observed, action: Action, draw_suffix: Callable[[], str], name: str) -> Records:
-    """The records that an action needs before it begins; `name` is that of the cluster."""
+    """Return the records that an action needs before it starts; `name` is the cluster's name."""
     return Records(
         _draws(observed, action, draw_suffix, name),
         _retiring(observed, action),
@@ -106,7 +106,7 @@ def _draws(observed: Observed, action: Action, draw_suffix: Callable[[], str], n
             group = action.group or (suffix if observed.wanted.templates else "")
             return (*open_draws, Draw(f"{name}-{suffix}", group))
         case Act.UPDATE if action.pod is not None:
-            # The same name and the same claims: only the revision is another.
+            # The replica keeps its name and claims; only the revision changes.
             return (*open_draws, Draw(action.pod.name, action.pod.group))
         case Act.FORGET:
             return tuple(draw for draw in open_draws if draw != meant)

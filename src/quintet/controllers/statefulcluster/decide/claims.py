@@ -1,7 +1,7 @@
-"""Claim groups: which claims belong together, who uses them, and which a new replica may take. Pure.
+"""Claim groups: the PersistentVolumeClaims of one replica, their users, and which a new replica can adopt.
 
-A replica is a name; a claim group is data. A group outlives its replicas: when one goes, its
-group is free, and the next replica takes it, so that nothing is lost and no volume leaks.
+A claim group outlives its replica. When a replica is removed, its group becomes free, and the next replica
+adopts it, so that no data is lost and no volume leaks.
 """
 
 from collections.abc import Iterable
@@ -14,29 +14,29 @@ from quintet.controllers.statefulcluster.decide.observed import BOUND, LOST, Cla
 
 @dataclass(frozen=True, slots=True)
 class ClaimGroup:
-    """The claims of one replica, past or present."""
+    """The claims of one current or former replica."""
 
     name: str
     claims: tuple[Claim, ...] = ()
 
     @property
     def created(self) -> float:
-        """When its first claim was made."""
+        """Creation time of the oldest claim."""
         return min((claim.created for claim in self.claims), default=0.0)
 
     @property
     def deleting(self) -> str:
-        """A claim that is being deleted, if one is."""
+        """Name of a claim that is being deleted, or an empty string."""
         return next((claim.name for claim in self.claims if claim.deleting), "")
 
     @property
     def unbound(self) -> str:
-        """A claim that has no volume yet, if there is one."""
+        """Name of a claim that is not bound yet, or an empty string."""
         return next((claim.name for claim in self.claims if claim.phase not in (BOUND, LOST)), "")
 
     @property
     def unusable(self) -> str:
-        """Why no pod can use it, if so."""
+        """Why no pod can use the group, or an empty string."""
         for claim in self.claims:
             if claim.unusable:
                 return claim.unusable
@@ -45,13 +45,13 @@ class ClaimGroup:
         return ""
 
     def missing(self, templates: Iterable[str]) -> tuple[str, ...]:
-        """The templates for which it has no claim."""
+        """Return the names of the claim templates for which the group has no claim."""
         there = {claim.template for claim in self.claims}
         return tuple(name for name in templates if name not in there)
 
 
 def groups_by_name(claims: Iterable[Claim]) -> dict[str, ClaimGroup]:
-    """All groups that there are claims of."""
+    """Return the claims by group."""
     found: dict[str, list[Claim]] = {}
     for claim in claims:
         found.setdefault(claim.group, []).append(claim)
@@ -59,22 +59,22 @@ def groups_by_name(claims: Iterable[Claim]) -> dict[str, ClaimGroup]:
 
 
 def group_of(observed: Observed, name: str) -> ClaimGroup:
-    """One group; without claims if there are none yet."""
+    """Return one group; it is empty if it has no claims yet."""
     return ClaimGroup(name, tuple(claim for claim in observed.claims if claim.group == name))
 
 
 def group_users(observed: Observed) -> dict[str, str]:
-    """Which replica uses a group: pods until they are gone, and drawn replicas before they are there.
+    """Return the replica that uses each group, including replicas that are recorded but not created yet.
 
-    Any pod counts that mounts a claim of the group, also one that is not ours: two pods on one volume
-    are worse than a replica too few.
+    Every pod that mounts a claim of the group counts, even one of another owner: two pods on one volume are
+    worse than a missing replica.
     """
     drawn = {draw.group: draw.replica for draw in observed.open_draws if draw.group}
     return {**observed.held, **drawn, **{pod.group: pod.name for pod in observed.pods if pod.group}}
 
 
 def free_groups(observed: Observed) -> list[ClaimGroup]:
-    """The groups that a new replica may take, the freshest data first."""
+    """Return the groups that a new replica can adopt, most recently used first."""
     used = group_users(observed)
     found = [
         group
@@ -93,14 +93,14 @@ def free_groups(observed: Observed) -> list[ClaimGroup]:
 
 
 def group_to_adopt(observed: Observed) -> str:
-    """The group that a new replica gets; empty: one of its own."""
+    """Return the group that a new replica adopts; empty if it gets a new one."""
     if not observed.wanted.templates or not observed.wanted.adopts_claims:
         return ""
     return next((group.name for group in free_groups(observed)), "")
 
 
 def retired_claims(observed: Observed) -> list[Claim]:
-    """Claims that are to be deleted: their group was given up and nobody uses it any more."""
+    """Return the claims to delete: their replica was scaled down and no pod uses them."""
     if not observed.wanted.delete_when_scaled:
         return []
     used = group_users(observed)
@@ -109,7 +109,7 @@ def retired_claims(observed: Observed) -> list[Claim]:
 
 
 def undersized_claims(observed: Observed) -> list[Claim]:
-    """Claims that ask for less than their template does by now."""
+    """Return the claims whose storage request is smaller than that of their template."""
     sizes = {name: parse_size(text) for name, text in observed.wanted.sizes.items()}
     return [
         claim
@@ -121,7 +121,7 @@ def undersized_claims(observed: Observed) -> list[Claim]:
 
 
 def claims_to_expand(observed: Observed) -> list[Claim]:
-    """Those of them that were not refused lately."""
+    """Return the undersized claims, except those whose expansion was refused recently."""
     refused = observed.refused
     return [
         claim
@@ -131,7 +131,7 @@ def claims_to_expand(observed: Observed) -> list[Claim]:
 
 
 def next_expansion_at(observed: Observed) -> float | None:
-    """When a claim that was refused is tried again: whoever comes to allow it tells nobody."""
+    """Return when to retry a refused expansion: no event reports that it has become possible."""
     refused = observed.refused
     return min(
         (refused[claim.name].again for claim in undersized_claims(observed) if claim.name in refused),
@@ -140,5 +140,5 @@ def next_expansion_at(observed: Observed) -> float | None:
 
 
 def parse_size(quantity: str) -> Decimal:
-    """A quantity as a number; 0 for what is none."""
+    """Return a quantity as a number, 0 if it is not valid."""
     return amount(quantity) or Decimal(0)

@@ -1,4 +1,4 @@
-"""Pods, claims and revisions, complete, as they are sent. Pure: the same spec gives the same bytes."""
+"""Complete manifests of pods, claims and ControllerRevisions. The same spec gives the same bytes."""
 
 import hashlib
 from typing import Any, Final
@@ -23,12 +23,12 @@ PODS: Final = Resource("", "v1", "Pod", "pods")
 CLAIMS: Final = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 REVISIONS: Final = Resource("apps", "v1", "ControllerRevision", "controllerrevisions")
 
-# No vowels, so that no draw is a word; nothing that is mistaken for something else.
+# No vowels, so that no suffix spells a word, and no characters that look alike.
 ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def pod(cluster: StatefulCluster, draw: Draw, revision: str, template: JsonObject) -> JsonObject:
-    """The pod of a replica: the template, with a name to be found by and the claims as volumes."""
+    """Return the pod of a replica: the template plus name, labels, owner reference and claim volumes."""
     metadata, spec = template.get("metadata") or {}, dict(template.get("spec") or {})
     labels = {**(metadata.get("labels") or {}), **_labels(cluster), REPLICA_LABEL: draw.replica}
     labels[REVISION_LABEL] = revision
@@ -52,7 +52,7 @@ def pod(cluster: StatefulCluster, draw: Draw, revision: str, template: JsonObjec
 
 
 def claim(cluster: StatefulCluster, template: JsonObject, group: str) -> JsonObject:
-    """One claim of a group."""
+    """Return one claim of a group."""
     given = template.get("metadata") or {}
     name = given["name"]
     metadata: JsonObject = {
@@ -80,7 +80,7 @@ def claim(cluster: StatefulCluster, template: JsonObject, group: str) -> JsonObj
 
 
 def revision(cluster: StatefulCluster, name: str, number: int) -> JsonObject:
-    """The template, written down so that a pod can be made from it later."""
+    """Return the ControllerRevision that stores the pod template."""
     return {
         "apiVersion": REVISIONS.api_version,
         "kind": REVISIONS.kind,
@@ -96,12 +96,12 @@ def revision(cluster: StatefulCluster, name: str, number: int) -> JsonObject:
 
 
 def revision_data(cluster: StatefulCluster) -> JsonObject:
-    """What of the spec makes a revision."""
+    """Return the part of the spec that identifies a revision."""
     return {"spec": {"template": template(cluster)}}
 
 
 def template(cluster: StatefulCluster) -> JsonObject:
-    """The template of the pods, with what the embedded config sets on them."""
+    """Return the pod template, with the changes of the embedded CASConfig applied."""
     given, config = cluster.spec.template, cluster.spec.cluster.cas_config
     if config is None:
         return given
@@ -117,7 +117,7 @@ def template(cluster: StatefulCluster) -> JsonObject:
 
 
 def owner(cluster: StatefulCluster, *, controls: bool = True) -> JsonObject:
-    """The reference that says whose an object is. Claims only go along: they are not controlled."""
+    """Return the owner reference to the cluster. It is not the controller of claims."""
     return {
         "apiVersion": STATEFULCLUSTERS.api_version,
         "kind": STATEFULCLUSTERS.kind,
@@ -129,28 +129,28 @@ def owner(cluster: StatefulCluster, *, controls: bool = True) -> JsonObject:
 
 
 def goes_with_cluster(cluster: StatefulCluster) -> bool:
-    """Whether claims are deleted together with their cluster."""
+    """Return whether claims are deleted together with their cluster."""
     policy = cluster.spec.persistent_volume_claim_retention_policy
     return policy.when_deleted is Retention.DELETE
 
 
 def template_names(cluster: StatefulCluster) -> tuple[str, ...]:
-    """Of the claim templates."""
+    """Return the names of the claim templates."""
     return tuple(_name(template) for template in cluster.spec.volume_claim_templates)
 
 
 def wanted_sizes(cluster: StatefulCluster) -> dict[str, str]:
-    """What each claim template asks for."""
+    """Return the storage request of each claim template."""
     return {_name(template): _storage_request(template) for template in cluster.spec.volume_claim_templates}
 
 
 def claim_name(cluster: StatefulCluster, template: str, group: str) -> str:
-    """Of the claim that a group has for a template."""
+    """Return the name of the claim that a group has for a template."""
     return f"{template}-{cluster.metadata.name}-{group}"
 
 
 def digest(value: Any) -> str:
-    """A short name for a JSON value."""
+    """Return a short hash of a JSON value."""
     return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=10).hexdigest()
 
 
@@ -168,7 +168,7 @@ def _storage_request(template: JsonObject) -> str:
 
 
 def _volumes(cluster: StatefulCluster, group: str, given: list[JsonObject]) -> list[JsonObject]:
-    """The claims, and the volumes of the template that no claim takes the place of."""
+    """Return the claim volumes and those volumes of the template that no claim replaces."""
     names = template_names(cluster)
     claimed = [
         {"name": name, "persistentVolumeClaim": {"claimName": claim_name(cluster, name, group)}}

@@ -1,4 +1,4 @@
-"""Which actions are news for whoever reads `kubectl describe`, and in which words. Pure."""
+"""Kubernetes Events for the actions of a StatefulCluster."""
 
 from quintet.controllers.statefulcluster.decide.actions import Act, Action
 
@@ -19,7 +19,7 @@ _REASONS = {
 
 
 def event_for(action: Action) -> tuple[str, str, str] | None:
-    """The type, reason and note of an Event, if the action deserves one."""
+    """Return the type, reason and note of the Event for an action, or None if it gets no Event."""
     if action.act not in _REASONS:
         return None
     kind, reason = _REASONS[action.act]

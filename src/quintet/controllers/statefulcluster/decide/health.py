@@ -1,8 +1,7 @@
-"""Whether a pod is well, and how often one that is not may be replaced. Pure.
+"""Which pods are unhealthy, and how often unhealthy pods are replaced.
 
-Removing an unhealthy pod helps against a bad node and not against a bad program. So each removal
-makes the next one of that revision wait longer, and after some the pods are left as they are:
-somebody has to look, and what they need to see must still be there.
+Replacing an unhealthy pod helps against a bad node, not against a bad program. So every replacement delays
+the next one of that revision, and after several the pods are kept for inspection.
 """
 
 from quintet.apis.statefulcluster import Setback
@@ -15,15 +14,15 @@ from quintet.controllers.statefulcluster.decide.observed import (
 )
 
 MAX_SETBACKS = 5
-"""So many removals of unhealthy pods of one revision, and then no more."""
+"""Replacements of unhealthy pods of one revision before the controller stops replacing them."""
 SETBACKS_EXPIRE_AFTER = 600.0
-"""Seconds in which all is well, until earlier removals no longer count."""
+"""Seconds of full availability after which earlier replacements no longer count."""
 _FIRST_WAIT, _LONGEST_WAIT = 10.0, 300.0
 _ENDED = ("Failed", "Succeeded", "Unknown")
 
 
 def unhealthy_reason(observed: Observed, pod: Pod) -> str:
-    """What is wrong with a pod, for people; empty if nothing is, or not yet."""
+    """Return why a pod is unhealthy; empty if it is healthy or still within its grace period."""
     if pod.phase in _ENDED:
         return f"its phase is {pod.phase}"
     if pod.phase == PENDING or pod.ready or observed.now < unhealthy_at(observed, pod):
@@ -34,12 +33,12 @@ def unhealthy_reason(observed: Observed, pod: Pod) -> str:
 
 
 def not_ready_since(pod: Pod) -> float:
-    """Since when a pod could be ready and is not: a slow starter is not unhealthy."""
+    """Return since when a pod has been able to become ready: slow startup is not unhealthy."""
     return max(pod.ready_since, pod.started_at, pod.created)
 
 
 def unhealthy_at(observed: Observed, pod: Pod) -> float:
-    """When a pod that is not ready begins to count as unhealthy."""
+    """Return when a pod that is not ready starts to count as unhealthy."""
     grace = observed.wanted.grace
     if pod.crash:
         return pod.created + grace
@@ -47,19 +46,19 @@ def unhealthy_at(observed: Observed, pod: Pod) -> float:
 
 
 def may_remove_at(setback: Setback) -> float:
-    """When the next unhealthy pod of a revision may be removed."""
+    """Return when the next unhealthy pod of a revision may be removed."""
     if setback.count == 0:
         return 0.0
     return parse_timestamp(setback.last) + min(_FIRST_WAIT * 2.0 ** (setback.count - 1), _LONGEST_WAIT)
 
 
 def is_abandoned(setback: Setback) -> bool:
-    """Whether removing pods of this revision has been tried often enough."""
+    """Return whether unhealthy pods of this revision are no longer replaced."""
     return setback.count >= MAX_SETBACKS
 
 
 def abandoned_message(observed: Observed) -> str:
-    """What to say of a pod that is unhealthy and is no longer replaced, if there is one."""
+    """Return the message about an unhealthy pod that is no longer replaced; empty if there is none."""
     for pod in observed.active:
         setback, wrong = observed.setback(pod.revision), unhealthy_reason(observed, pod)
         if wrong and is_abandoned(setback):
@@ -68,7 +67,7 @@ def abandoned_message(observed: Observed) -> str:
 
 
 def abandoned_text(text: str, setback: Setback) -> str:
-    """What is said of such a pod, and what somebody can do."""
+    """Return the message about a pod that is no longer replaced, with the next step for the user."""
     return (
         f"{text}; {setback.count} pods of this template were replaced and it did not help: "
         "correct spec.template, or delete the pod to have it replaced once more"
@@ -76,14 +75,14 @@ def abandoned_text(text: str, setback: Setback) -> str:
 
 
 def setbacks_expire_at(observed: Observed) -> float | None:
-    """When the removals so far no longer count, if all goes on as well as it does."""
+    """Return when the setbacks so far expire if all replicas stay available."""
     if not observed.setbacks or len(observed.available) < observed.wanted.replicas:
         return None
     return max(parse_timestamp(entry.last) for entry in observed.setbacks) + SETBACKS_EXPIRE_AFTER
 
 
 def setbacks_after(observed: Observed, removed: Pod | None) -> tuple[Setback, ...]:
-    """The memory of removals, with one more if there is one."""
+    """Return the setbacks after an action; `removed` adds one."""
     forgiven = setbacks_expire_at(observed)
     if forgiven is not None and observed.now >= forgiven:
         kept: tuple[Setback, ...] = ()

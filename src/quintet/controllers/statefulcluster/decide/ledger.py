@@ -1,4 +1,4 @@
-"""The ledger of claims in the status: every claim, its state, and what happens to it next. Pure."""
+"""Claim entries of the status: every claim, its state, and its next step."""
 
 from quintet.apis.statefulcluster import Claim as Line
 from quintet.apis.statefulcluster import ClaimState, StatefulCluster
@@ -10,7 +10,7 @@ _LONGEST_STEP = 512
 
 
 def ledger(cluster: StatefulCluster, observed: Observed, records: Records) -> tuple[Line, ...]:
-    """One line for every claim, those that nobody uses last."""
+    """Return one entry per claim; those in use come first."""
     used = claims.group_users(observed) | {draw.group: draw.replica for draw in records.draws if draw.group}
     before = {line.name: line for line in cluster.status.claims}
     lines = []
@@ -45,7 +45,7 @@ def _state(claim: Claim, user: str) -> ClaimState:
 
 
 def is_resizing(claim: Claim) -> bool:
-    """Whether its volume is smaller than what it asks for."""
+    """Return whether the volume is still smaller than the claim requests."""
     grown = bool(claim.capacity) and claims.parse_size(claim.capacity) < claims.parse_size(claim.requested)
     return claim.resizing or grown
 

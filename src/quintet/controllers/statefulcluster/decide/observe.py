@@ -1,7 +1,4 @@
-"""From objects to one look at a StatefulCluster: what belongs to it, and what the spec asks for. Pure.
-
-Called by `controller` with what the caches hold, or with what the server just listed.
-"""
+"""Build the observed state of a StatefulCluster from the objects of its namespace."""
 
 import math
 from collections.abc import Iterable
@@ -36,7 +33,7 @@ def observe(
     now: float,
     refused: dict[str, ExpansionRefusal] | None = None,
 ) -> Observed:
-    """Sort out which of the objects of a namespace matter to a cluster, and how."""
+    """Return the observed state: which pods, claims and revisions concern the cluster, and how."""
     own, orphans, foreign, before = list[Pod](), list[Pod](), list[Pod](), list[Pod]()
     mine = tuple(claim for claim in claims if claim.cluster == cluster.metadata.name)
     groups, held = {claim.name: claim.group for claim in mine}, dict[str, str]()
@@ -70,7 +67,7 @@ def observe(
 
 
 def desired_state(cluster: StatefulCluster) -> DesiredState:
-    """The spec, in the terms of the plan."""
+    """Return the spec in the form that the plan uses."""
     spec = cluster.spec
     strategy = spec.update_strategy
     retention = spec.persistent_volume_claim_retention_policy
@@ -91,7 +88,7 @@ def desired_state(cluster: StatefulCluster) -> DesiredState:
 
 
 def resolve_amount(amount: int | str, replicas: int) -> int:
-    """A number or a percentage of the replicas, rounded up, and at least 1."""
+    """Resolve a number or a percentage of the replicas; rounded up, at least 1."""
     if isinstance(amount, int):
         return max(1, amount)
     percent = amount.removesuffix("%")
@@ -99,19 +96,19 @@ def resolve_amount(amount: int | str, replicas: int) -> int:
 
 
 def selects(cluster: StatefulCluster, pod: Pod) -> bool:
-    """Whether a pod looks as if it belonged here. An empty selector was not meant to select everything."""
+    """Return whether the selector matches a pod. An empty selector matches nothing."""
     selector = cluster.spec.selector
     return bool(selector.match_labels or selector.match_expressions) and matches(selector, pod.labels)
 
 
 def _is_orphan(cluster: StatefulCluster, pod: Pod) -> bool:
-    """Whether a pod was once made as a replica of a cluster of this name, and nobody controls it now."""
+    """Return whether a pod is a former replica of a cluster of this name that has no controller now."""
     ours = pod.labels.get(REPLICA_LABEL) == pod.name and pod.name.startswith(f"{cluster.metadata.name}-")
     return ours and not pod.owner_uid and not pod.leaving
 
 
 def _freed_at(cluster: StatefulCluster, claims: tuple[Claim, ...], now: float) -> dict[str, float]:
-    """When each group was let go, as the ledger says; one that it has in use was let go just now."""
+    """Return when each group became free; a group that the status shows in use became free just now."""
     freed: dict[str, float] = {}
     ledger = {line.name: line for line in cluster.status.claims}
     for claim in claims:

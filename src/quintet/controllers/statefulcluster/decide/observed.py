@@ -1,7 +1,6 @@
-"""What is known of one StatefulCluster at one moment: all that `plan` and `status` decide by.
+"""Observed state of one StatefulCluster: the input of `plan` and `status`.
 
-Filled by `observe` from caches, or from the server where something is to be destroyed. Times are
-seconds since 1970, so that a test can hand in any.
+Times are seconds since the epoch.
 """
 
 from collections.abc import Iterator
@@ -18,15 +17,15 @@ BOUND, LOST = "Bound", "Lost"
 
 
 class Pod(Struct, frozen=True):
-    """A pod as the cache keeps it."""
+    """The cached part of a pod."""
 
     key: ObjectKey
     version: int = 0
     uid: str = ""
     owner_name: str = ""
-    """Of the StatefulCluster that controls it, if one does."""
+    """Name of the StatefulCluster that controls the pod, if one does."""
     owner_uid: str = ""
-    """Of whoever controls it, if anybody does."""
+    """Uid of the controlling owner, of any kind."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     revision: str = ""
     group: str = ""
@@ -34,35 +33,35 @@ class Pod(Struct, frozen=True):
     phase: str = "Running"
     ready: bool = False
     ready_since: float = 0.0
-    """When it became ready, or stopped being so."""
+    """Last transition of the Ready condition."""
     started: bool = True
-    """Whether every container is past its start, as its startup probe says."""
+    """Whether all startup probes have succeeded."""
     started_at: float = 0.0
-    """When the last of its containers was started."""
+    """Start time of the container that started last."""
     crash: str = ""
-    """Why a container does not stay up, if so."""
+    """Why a container crashes repeatedly; empty if none does."""
     unscheduled: bool = False
-    """Whether the scheduler has found no node for it."""
+    """Whether the scheduler reports that no node fits."""
     why_pending: str = ""
     created: float = 0.0
     leaves_by: float | None = None
-    """When it has to be gone, once somebody asked it to go."""
+    """End of the grace period of a pod that is being deleted."""
     cost: int = 0
-    """The annotation controller.kubernetes.io/pod-deletion-cost."""
+    """Value of the annotation controller.kubernetes.io/pod-deletion-cost."""
 
     @property
     def name(self) -> str:
-        """Its own, which is that of the replica."""
+        """The pod's name, which is also the replica's name."""
         return self.key.name
 
     @property
     def leaving(self) -> bool:
-        """Whether it is being deleted."""
+        """Whether the pod is being deleted."""
         return self.leaves_by is not None
 
 
 class Claim(Struct, frozen=True):
-    """A PersistentVolumeClaim as the cache keeps it."""
+    """The cached part of a PersistentVolumeClaim."""
 
     key: ObjectKey
     version: int = 0
@@ -74,25 +73,24 @@ class Claim(Struct, frozen=True):
     volume: str = ""
     storage_class: str = ""
     node: str = ""
-    """Where its volume is to be made, once the scheduler has chosen."""
+    """Node that the scheduler selected for the volume."""
     requested: str = ""
     capacity: str = ""
     resizing: bool = False
     created: float = 0.0
     deleting: bool = False
     unusable: str = ""
-    """Why it was set aside, as its annotation says."""
+    """Value of the annotation that marks the claim as unusable."""
     owners: tuple[str, ...] = ()
-    """The uids of its owners."""
+    """Uids of the owners."""
 
     @property
     def name(self) -> str:
-        """Its own."""
         return self.key.name
 
 
 class Revision(Struct, frozen=True):
-    """A ControllerRevision as the cache keeps it: what its template was, as a digest."""
+    """The cached part of a ControllerRevision, with a hash of its template."""
 
     key: ObjectKey
     version: int = 0
@@ -104,13 +102,13 @@ class Revision(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its own; pods carry it as a label."""
+        """The revision's name, which pods carry as a label."""
         return self.key.name
 
 
 @dataclass(frozen=True, slots=True)
 class ExpansionRefusal:
-    """Why a claim could not grow, and when it is worth trying again."""
+    """Why the expansion of a claim was refused, and when to retry."""
 
     message: str
     again: float
@@ -118,7 +116,7 @@ class ExpansionRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredState:
-    """What the spec asks for, in the terms of the plan."""
+    """The spec in the form that the plan uses."""
 
     replicas: int = 1
     parallel: bool = False
@@ -128,85 +126,85 @@ class DesiredState:
     min_ready: float = 0.0
     grace: float = 30.0
     templates: tuple[str, ...] = ()
-    """The names of the claim templates."""
+    """Names of the claim templates."""
     adopts_claims: bool = True
     delete_when_scaled: bool = False
     delete_with_cluster: bool = False
     sizes: dict[str, str] = field(default_factory=dict)
-    """What each claim template asks for."""
+    """Storage request of each claim template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One look at a StatefulCluster and all that belongs to it."""
+    """A StatefulCluster and the objects around it at one moment."""
 
     now: float
     wanted: DesiredState
     update_revision: str
     current_revision: str
     uid: str = ""
-    """Of the cluster itself."""
+    """Uid of the cluster."""
     pods: tuple[Pod, ...] = ()
-    """Controlled by this object, those that are leaving too; the oldest first."""
+    """Pods that the cluster controls, including those being deleted, oldest first."""
     orphans: tuple[Pod, ...] = ()
-    """They match the selector and nobody controls them."""
+    """Pods that match the selector and have no controller."""
     foreign: tuple[Pod, ...] = ()
-    """They match the selector and somebody else controls them."""
+    """Pods that match the selector and have another controller."""
     before: tuple[Pod, ...] = ()
-    """Of the cluster that had this name before; they go, and mount claims that are ours by now."""
+    """Pods of a deleted cluster of the same name. They may still mount claims of this one."""
     claims: tuple[Claim, ...] = ()
     draws: tuple[Draw, ...] = ()
     retiring: tuple[str, ...] = ()
-    """Claim groups to be deleted once nobody uses them."""
+    """Claim groups to delete as soon as no pod uses them."""
     setbacks: tuple[Setback, ...] = ()
     freed: dict[str, float] = field(default_factory=dict)
-    """When each free group was last let go."""
+    """When each free group was last released."""
     held: dict[str, str] = field(default_factory=dict)
-    """Which pod mounts claims of a group, whoever the pod belongs to."""
+    """Pod that mounts claims of each group, whoever owns the pod."""
     refused: dict[str, ExpansionRefusal] = field(default_factory=dict)
-    """By name, the claims that were not allowed to grow."""
+    """Claims that could not be expanded, by name."""
 
     @property
     def active(self) -> tuple[Pod, ...]:
-        """The pods that stay, the oldest first."""
+        """Pods that are not being deleted, oldest first."""
         return tuple(pod for pod in self.pods if not pod.leaving)
 
     @property
     def leaving(self) -> tuple[Pod, ...]:
-        """The pods that are about to go."""
+        """Pods that are being deleted."""
         return tuple(pod for pod in self.pods if pod.leaving)
 
     @property
     def open_draws(self) -> tuple[Draw, ...]:
-        """Replicas that were drawn and have no pod yet."""
+        """Replicas that are recorded in the status and have no pod yet."""
         made = {pod.name for pod in self.active}
         return tuple(draw for draw in self.draws if draw.replica not in made)
 
     @property
     def available(self) -> tuple[Pod, ...]:
-        """The pods that have been ready for long enough."""
+        """Pods that have been ready for minReadySeconds."""
         return tuple(pod for pod in self.active if self.is_available(pod))
 
     def is_available(self, pod: Pod) -> bool:
-        """Whether a pod has been ready for minReadySeconds."""
+        """Return whether a pod has been ready for minReadySeconds."""
         return pod.ready and self.now >= pod.ready_since + self.wanted.min_ready
 
     def setback(self, revision: str) -> Setback:
-        """How often pods of a revision were removed for their health."""
+        """Return how often unhealthy pods of a revision were replaced."""
         known = (entry for entry in self.setbacks if entry.revision == revision)
         return next(known, Setback(revision))
 
     def names(self) -> Iterator[str]:
-        """Of the replicas that there are or will be, the oldest first."""
+        """Yield the names of existing and recorded replicas, oldest first."""
         yield from (pod.name for pod in self.active)
         yield from (draw.replica for draw in self.open_draws)
 
 
 def parse_timestamp(text: str | None) -> float:
-    """A timestamp of the API as seconds; 0 if there is none."""
+    """Return an API timestamp as seconds since the epoch; 0 if there is none."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def format_timestamp(seconds: float) -> str:
-    """Seconds as a timestamp of the API."""
+    """Return seconds since the epoch as an API timestamp."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,8 +1,8 @@
-"""The reconcile strategy: from what is seen to the one thing to do next. Pure.
+"""The reconcile strategy: from the observed state to the next action.
 
-`CHECKS` is the strategy, in order: the first check that has something to say decides. One pod
-changes per pass. With the policy Parallel nobody waits for the others, and with maxUnavailable
-above 1 an update does not either. `controller` acts on what comes out; `status.plan` shows it.
+`CHECKS` is the strategy, in order: the first check that returns an action wins. One pod changes per pass.
+With podManagementPolicy Parallel replicas do not wait for each other, and with maxUnavailable above 1 neither
+do updates.
 """
 
 import dataclasses
@@ -14,17 +14,17 @@ from quintet.controllers.statefulcluster.decide.actions import Act, Action
 from quintet.controllers.statefulcluster.decide.observed import PENDING, Observed, Pod
 
 POLL: Final = 5.0
-"""Seconds until a pending pod is looked at again."""
+"""Seconds between two reconciliations while a pod is pending."""
 NEWSWORTHY: Final = 10.0
-"""Seconds after which it is said what a pending pod waits for."""
+"""Seconds after which the status says why a pod is pending."""
 OVERDUE: Final = 60.0
-"""Seconds beyond its grace period after which a leaving pod is reported."""
+"""Seconds after the end of its grace period at which a terminating pod is reported as stuck."""
 UNSCHEDULED_FOR: Final = 60.0
-"""Seconds without a node after which the volumes of a pod are looked at."""
+"""Seconds without a node after which the volumes of a pod are checked."""
 UNBOUND_FOR: Final = 300.0
-"""Seconds without a volume after which a claim is given up."""
+"""Seconds without a volume after which a claim is set aside."""
 REFUSED_FOR: Final = 300.0
-"""Seconds after which a claim that was not allowed to grow is tried again."""
+"""Seconds until a refused claim expansion is retried."""
 _LOOK_AT_VOLUMES_EVERY: Final = 30.0
 UNBOUND: Final = "ClaimUnbound"
 
@@ -32,7 +32,7 @@ Check = Callable[[Observed], Action | None]
 
 
 def plan(observed: Observed) -> Action:
-    """The next action; that there is nothing to do is one as well."""
+    """Return the next action, which may be to wait or to do nothing."""
     action = _next(observed)
     due = _until(observed, claims.next_expansion_at(observed))
     if due is None or action.act not in (Act.WAIT, Act.NOTHING):
@@ -54,7 +54,7 @@ def _next(observed: Observed) -> Action:
 
 
 def adopt_orphan(observed: Observed) -> Action | None:
-    """A pod of ours that nobody controls is taken back."""
+    """Adopt a pod of this cluster that has no controller."""
     for pod in observed.orphans:
         message = f"pod {pod.name} belongs here and nobody controls it"
         return Action(act=Act.ADOPT, reason="Orphaned", message=message, pod=pod)
@@ -62,7 +62,7 @@ def adopt_orphan(observed: Observed) -> Action | None:
 
 
 def set_claim_owner(observed: Observed) -> Action | None:
-    """Claims belong to the cluster if they are to be deleted with it, and only then."""
+    """Own claims if they are to be deleted with the cluster, and only then."""
     for claim in observed.claims:
         owned = observed.uid in claim.owners
         if claim.deleting or owned is observed.wanted.delete_with_cluster:
@@ -75,7 +75,7 @@ def set_claim_owner(observed: Observed) -> Action | None:
 
 
 def expand_claim(observed: Observed) -> Action | None:
-    """A larger claim template makes the claims larger, where their storage class allows it."""
+    """Expand a claim whose template grew, if its StorageClass allows that."""
     for claim in claims.claims_to_expand(observed):
         size = observed.wanted.sizes[claim.template]
         text = f"claim {claim.name} asks for {claim.requested}, its template for {size}"
@@ -84,7 +84,7 @@ def expand_claim(observed: Observed) -> Action | None:
 
 
 def delete_retired_claim(observed: Observed) -> Action | None:
-    """Claims of removed replicas go, if the retention policy says so; but a missing replica may take them."""
+    """Delete claims of removed replicas if the retention policy says so and no missing replica needs them."""
     if _count(observed) < observed.wanted.replicas:
         return None
     for claim in claims.retired_claims(observed):
@@ -94,7 +94,7 @@ def delete_retired_claim(observed: Observed) -> Action | None:
 
 
 def scale_down(observed: Observed) -> Action | None:
-    """More replicas than wanted: one goes. What is not there yet goes first."""
+    """Remove a surplus replica; one without a pod goes first."""
     surplus = _count(observed) - observed.wanted.replicas
     if surplus <= 0:
         return None
@@ -110,7 +110,7 @@ def scale_down(observed: Observed) -> Action | None:
 
 
 def repair_claims(observed: Observed) -> Action | None:
-    """A pod that cannot start because of its claims: they are repaired, or it gets others."""
+    """Repair the claims of a pod that cannot start because of them, or remove the pod to give it others."""
     if _one_is_going(observed):
         return None
     for pod in _pending(observed):
@@ -133,7 +133,7 @@ def repair_claims(observed: Observed) -> Action | None:
 
 
 def replace_superseded(observed: Observed) -> Action | None:
-    """A pod of an older template that is not ready never needs to become so: a mended template heals."""
+    """Update a pod of an older template that is not ready: a corrected template repairs the cluster."""
     if _one_is_going(observed):
         return None
     for pod in reversed(outdated_pods(observed)):
@@ -144,7 +144,7 @@ def replace_superseded(observed: Observed) -> Action | None:
 
 
 def replace_unhealthy(observed: Observed) -> Action | None:
-    """An unhealthy pod is replaced, later each time, and after some times no more."""
+    """Replace an unhealthy pod, with growing delays, until the limit is reached."""
     if _one_is_going(observed):
         return None
     waiting = None
@@ -168,12 +168,12 @@ def replace_unhealthy(observed: Observed) -> Action | None:
             )
         else:
             return Action(act=Act.REPLACE, reason="Unhealthy", message=text, pod=pod, counts=True)
-    # Under Parallel one sick pod keeps no other from being made.
+    # Under Parallel an unhealthy pod does not hold up the creation of others.
     return None if _may_go_on(observed) else waiting
 
 
 def update_outdated(observed: Observed) -> Action | None:
-    """A ready pod of an older template is updated, the newest first, while enough others serve."""
+    """Update a ready pod of an older template, newest first, as far as maxUnavailable allows."""
     wanted = observed.wanted
     if wanted.on_delete:
         return None
@@ -182,7 +182,7 @@ def update_outdated(observed: Observed) -> Action | None:
     if not candidates:
         return None
     pod = candidates[-1]
-    # One that is ready but not yet available is counted already: updating it costs nobody anything.
+    # A pod that is ready but not yet available already counts as unavailable.
     cost = 1 if observed.is_available(pod) else 0
     if unavailable + cost > wanted.max_unavailable:
         return None
@@ -191,7 +191,7 @@ def update_outdated(observed: Observed) -> Action | None:
 
 
 def create_drawn(observed: Observed) -> Action | None:
-    """A replica whose name is written down gets its pod."""
+    """Create the pod of a replica that is recorded in the status."""
     if not observed.wanted.parallel and not _room_for_one(observed):
         return None
     held = {pod.name for pod in observed.leaving} | {pod.group for pod in observed.leaving if pod.group}
@@ -214,7 +214,7 @@ def create_drawn(observed: Observed) -> Action | None:
 
 
 def wait_for_leaving(observed: Observed) -> Action | None:
-    """A pod that is about to go still holds its name and its claims."""
+    """Wait for a terminating pod, which still holds its name and claims."""
     if not observed.leaving or _may_go_on(observed):
         return None
     return _until_gone(observed, min(observed.leaving, key=lambda pod: (pod.leaves_by or 0.0, pod.name)))
@@ -233,7 +233,7 @@ def _until_gone(observed: Observed, pod: Pod) -> Action:
 
 
 def wait_for_pending(observed: Observed) -> Action | None:
-    """A pending pod is waited for; after a while its volumes are looked at."""
+    """Wait for a pending pod; after a while check its volumes."""
     if _may_go_on(observed):
         return None
     for pod in _pending(observed):
@@ -246,7 +246,7 @@ def wait_for_pending(observed: Observed) -> Action | None:
                 act=Act.INVESTIGATE, reason="Unschedulable", message=text, pod=pod, group=pod.group,
                 after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
             )  # fmt: skip
-        # What a pod waits for in its first seconds changes from look to look and is no news.
+        # The reason changes often in the first seconds and is not worth reporting then.
         old_enough = observed.now >= pod.created + NEWSWORTHY
         why = f": {pod.why_pending}" if pod.why_pending and old_enough else ""
         stuck = bool(pod.why_pending) and observed.now >= pod.created + UNSCHEDULED_FOR
@@ -260,7 +260,7 @@ def wait_for_pending(observed: Observed) -> Action | None:
 
 
 def wait_for_starting(observed: Observed) -> Action | None:
-    """A pod that runs but is not available yet is waited for."""
+    """Wait for a running pod to become available."""
     if _may_go_on(observed):
         return None
     for pod in observed.active:
@@ -276,7 +276,7 @@ def wait_for_starting(observed: Observed) -> Action | None:
 
 
 def scale_up(observed: Observed) -> Action | None:
-    """Fewer replicas than wanted: one is drawn. Those about to go are waited for, for their claims."""
+    """Create a missing replica, but wait for terminating pods first: the new replica adopts their claims."""
     if _count(observed) + _replaceable_leaving(observed) >= observed.wanted.replicas:
         return None
     text = f"{_count(observed)} replicas, {observed.wanted.replicas} wanted"
@@ -307,7 +307,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def outdated_pods(observed: Observed) -> list[Pod]:
-    """Pods that should be of another revision, the oldest first; so many as the partition says stay."""
+    """Return the pods to update, oldest first; the partition keeps as many of the current revision."""
     wanted, current = observed.wanted, observed.current_revision
     kept = [pod for pod in observed.active if pod.revision == current][: wanted.partition]
     return [
@@ -318,7 +318,7 @@ def outdated_pods(observed: Observed) -> list[Pod]:
 
 
 def revision_for(observed: Observed, replica: str) -> str:
-    """The revision that a new pod is made from: the partition's share keeps the current one."""
+    """Return the revision of a new pod; the partition keeps its share at the current one."""
     wanted, current = observed.wanted, observed.current_revision
     keeping = sum(pod.revision == current and pod.name != replica for pod in observed.active)
     partitioned = not wanted.on_delete and current != observed.update_revision
@@ -330,7 +330,7 @@ def _count(observed: Observed) -> int:
 
 
 def _replaceable_leaving(observed: Observed) -> int:
-    """Leaving pods whose claims the next replica should get: worth waiting for."""
+    """Count terminating pods whose claims the next replica should adopt."""
     drawn_names = {draw.replica for draw in observed.open_draws}
     return sum(pod.name not in drawn_names for pod in observed.leaving)
 
@@ -348,13 +348,13 @@ def _set_aside(observed: Observed, pod: Pod) -> bool:
 
 
 def _one_is_going(observed: Observed) -> bool:
-    """Whether a pod is on its way out, so that the next has to wait. One that is stuck holds up nobody."""
+    """Return whether a terminating pod holds up the next change. A stuck one does not."""
     going = any(observed.now < (pod.leaves_by or 0.0) + OVERDUE for pod in observed.leaving)
     return going and not observed.wanted.parallel
 
 
 def _may_go_on(observed: Observed) -> bool:
-    """Whether there is something to make that waits for nobody."""
+    """Return whether a replica can be created without waiting for others."""
     if not observed.wanted.parallel:
         return False
     held = {pod.name for pod in observed.leaving}
@@ -363,7 +363,7 @@ def _may_go_on(observed: Observed) -> bool:
 
 
 def _room_for_one(observed: Observed) -> bool:
-    """Whether a drawn replica may be made now although others are on their way."""
+    """Return whether maxUnavailable allows another replica to be created now."""
     busy = len(observed.active) - len(observed.available) + len(observed.leaving)
     return busy < observed.wanted.max_unavailable
 
@@ -376,7 +376,7 @@ def _unbound(observed: Observed, pod: Pod, group: claims.ClaimGroup) -> Action:
     )
     text = f"claim {claim} of pod {pod.name} has had no volume for {UNBOUND_FOR:.0f} s"
     if not tried:
-        # Whether it waits for its pod to get a node, only its storage class can tell.
+        # Only the StorageClass tells whether the claim waits for its pod to be scheduled.
         return Action(
             act=Act.INVESTIGATE, reason=UNBOUND, message=f"{text}; {_describe(pod)}", pod=pod,
             group=group.name, after=_LOOK_AT_VOLUMES_EVERY, blocked=True,

@@ -1,4 +1,4 @@
-"""Revisions of the template: which is wanted, which may be forgotten. Pure."""
+"""Revisions of the pod template: which is current, and which are beyond the history limit."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ _LENGTH = 10
 
 
 def find(cluster: StatefulCluster, known: Iterable[Revision]) -> Revision | None:
-    """The revision that says what the spec says; the newest, if there are several."""
+    """Return the newest revision that equals the spec's template, if there is one."""
     wanted = digest(revision_data(cluster))
     same = [revision for revision in known if revision.digest == wanted]
     return max(same, key=lambda revision: revision.number, default=None)
 
 
 def name_for(cluster: StatefulCluster, collisions: int) -> str:
-    """What to call the revision of the spec; another name for each collision."""
+    """Return the revision name for the spec; every collision gives another name."""
     number = int(digest([revision_data(cluster), collisions]), 16)
     letters = []
     for _ in range(_LENGTH):
@@ -27,12 +27,12 @@ def name_for(cluster: StatefulCluster, collisions: int) -> str:
 
 
 def next_number(known: Iterable[Revision]) -> int:
-    """One more than any so far."""
+    """Return one more than the highest revision number."""
     return max((revision.number for revision in known), default=0) + 1
 
 
 def current(cluster: StatefulCluster, known: Iterable[Revision], update: str) -> str:
-    """The revision that an update started from: the wanted one once that is all there is."""
+    """Return the revision that an update started from; the update revision if that one is gone."""
     recorded = cluster.status.current_revision
     return recorded if any(revision.name == recorded for revision in known) else update
 
@@ -40,7 +40,7 @@ def current(cluster: StatefulCluster, known: Iterable[Revision], update: str) ->
 def to_forget(
     known: Iterable[Revision], pods: Iterable[Pod], kept: tuple[str, ...], limit: int
 ) -> list[Revision]:
-    """Revisions that no pod has and that are beyond the history limit, the oldest first."""
+    """Return the unused revisions beyond the history limit, oldest first."""
     used = {*kept, *(pod.revision for pod in pods)}
     unused = sorted(
         (revision for revision in known if revision.name not in used), key=lambda each: each.number

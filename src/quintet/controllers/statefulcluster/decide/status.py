@@ -1,4 +1,4 @@
-"""What to say about a StatefulCluster, from what was seen and what is done next. Pure."""
+"""Status of a StatefulCluster, from the observed state and the next action."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,24 +18,24 @@ from quintet.controllers.statefulcluster.decide.ledger import ledger
 from quintet.controllers.statefulcluster.decide.observed import Observed
 
 IGNORE: Final = "IgnorePod"
-"""How `status.plan` names pods that look as if they belonged here and do not."""
+"""Action in `status.plan` for pods that match the selector but belong to another owner."""
 _MOST_PLANNED: Final = 16
 _LONGEST_MESSAGE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ActionFailure:
-    """Why the last action did not succeed."""
+    """Why the last action failed."""
 
     reason: str
     message: str
     blocked: bool = False
-    """Whether it goes on only once somebody has done something."""
+    """Whether progress needs a user's intervention."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What is known beside the look itself."""
+    """Facts for the status that are not part of the observed state."""
 
     collisions: int = 0
     trouble: ActionFailure | None = None
@@ -44,7 +44,7 @@ class Notes:
 def status_of(
     cluster: StatefulCluster, observed: Observed, action: Action, records: Records, notes: Notes
 ) -> StatefulClusterStatus:
-    """The status, except for the times in its conditions."""
+    """Return the status, without the transition times of its conditions."""
     active, wanted = observed.active, observed.wanted.replicas
     updated = [pod for pod in active if pod.revision == observed.update_revision]
     ready = [pod for pod in active if pod.ready]
@@ -77,7 +77,7 @@ def status_of(
 
 
 def plan_entries(observed: Observed, action: Action) -> tuple[PlannedAction, ...]:
-    """The next action, and pods that look as if they belonged here and do not."""
+    """Return the next action, and the foreign pods that are ignored."""
     first = PlannedAction(action.act, action.target, action.reason, action.message[:_LONGEST_MESSAGE])
     ignored = [
         PlannedAction(IGNORE, pod.name, "ForeignPod", foreign_text(pod.name))
@@ -87,7 +87,7 @@ def plan_entries(observed: Observed, action: Action) -> tuple[PlannedAction, ...
 
 
 def foreign_text(pod: str) -> str:
-    """What is said of a pod that matches the selector and is not ours."""
+    """Return the message about a foreign pod that matches the selector."""
     return (
         f"pod {pod} matches spec.selector and was not made for this object: it is neither counted nor "
         "removed; change its labels"
@@ -95,7 +95,7 @@ def foreign_text(pod: str) -> str:
 
 
 def selector_text(selector: Selector) -> str:
-    """A selector as a query string, for autoscalers."""
+    """Return a selector as a query string, as autoscalers read it."""
     parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
     return ",".join((*parts, *filter(None, map(as_query, selector.match_expressions))))
 

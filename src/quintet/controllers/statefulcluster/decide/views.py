@@ -1,8 +1,4 @@
-"""Pods, claims and revisions as they come from the server, made small for the cache.
-
-Given to the watches by `controller`. Pure; what is read of an object stands in the structs here,
-and what is kept of it in `observed`.
-"""
+"""Pods, claims and revisions as the API server sends them, reduced to what the cache keeps."""
 
 from typing import TypeVar
 
@@ -75,7 +71,7 @@ class _PodStatus(Struct, frozen=True):
 
 
 class PodView(Object, frozen=True):
-    """What is read of a pod."""
+    """The fields that are read of a pod."""
 
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
@@ -98,21 +94,21 @@ class _ClaimStatus(Struct, frozen=True):
 
 
 class ClaimView(Object, frozen=True):
-    """What is read of a claim."""
+    """The fields that are read of a PersistentVolumeClaim."""
 
     spec: _ClaimSpec = _ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()
 
 
 class RevisionView(Object, frozen=True):
-    """What is read of a ControllerRevision."""
+    """The fields that are read of a ControllerRevision."""
 
     revision: int = 0
     data: JsonObject = msgspec.field(default_factory=dict)
 
 
 def pod(view: PodView) -> Pod:
-    """A pod, small."""
+    """Return the cached part of a pod."""
     meta, status = view.metadata, view.status
     containers = status.container_statuses
     conditions = {condition.type: condition for condition in status.conditions}
@@ -149,7 +145,7 @@ def pod(view: PodView) -> Pod:
 
 
 def claim(view: ClaimView) -> Claim:
-    """A claim, small."""
+    """Return the cached part of a claim."""
     meta, status = view.metadata, view.status
     resizing = any("Resiz" in each.type and each.status == "True" for each in status.conditions)
     return Claim(
@@ -174,7 +170,7 @@ def claim(view: ClaimView) -> Claim:
 
 
 def revision(view: RevisionView) -> Revision:
-    """A revision, small: its template is fetched where a pod is made from it."""
+    """Return the cached part of a revision. Its template is fetched when a pod is created from it."""
     meta = view.metadata
     owner_name, owner_uid = _controller(meta)
     return Revision(
@@ -206,7 +202,7 @@ def _crash(containers: tuple[_Container, ...]) -> str:
 
 
 def _why_pending(status: _PodStatus, scheduled: _PodCondition) -> str:
-    """What a pending pod waits for, in the words of the scheduler or of its node."""
+    """Return why a pod is pending, as its scheduler or node reports it."""
     if scheduled.status == "False":
         return f"{scheduled.reason}: {scheduled.message}"[:512]
     for each in (*status.init_container_statuses, *status.container_statuses):

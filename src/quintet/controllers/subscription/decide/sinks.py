@@ -1,7 +1,6 @@
-"""Whether the sink of a Subscription is there. Pure.
+"""Whether the sink of a Subscription exists.
 
-Of every Service only its type is kept. One of type ExternalName leads to any name in the world, so a
-sink must not be one: events of a namespace do not leave it that way.
+A Service of type ExternalName can point anywhere, so it cannot be a sink: events must not leave the cluster.
 """
 
 from typing import Protocol
@@ -20,13 +19,13 @@ class _ServiceSpec(Struct, frozen=True):
 
 
 class ServiceView(Object, frozen=True):
-    """What is read of a Service."""
+    """The fields that are read of a Service."""
 
     spec: _ServiceSpec = _ServiceSpec()
 
 
 class Service(Struct, frozen=True):
-    """What is kept of a Service."""
+    """The cached part of a Service."""
 
     key: ObjectKey
     version: int
@@ -34,20 +33,18 @@ class Service(Struct, frozen=True):
 
     @classmethod
     def of(cls, view: ServiceView) -> "Service":
-        """The little that matters."""
+        """Return the cached part of a Service."""
         return cls(view.key, view.version, view.spec.type == _ELSEWHERE)
 
 
 class Services(Protocol):
-    """Where Services are looked up."""
+    """Lookup of Services."""
 
-    def get(self, key: ObjectKey) -> Service | None:
-        """One Service, if it is there."""
-        ...
+    def get(self, key: ObjectKey) -> Service | None: ...
 
 
 def sink_key(subscription: Subscription) -> ObjectKey:
-    """The Service that a sink means; the spec may still be wrong."""
+    """Return the key of the Service that spec.sink names; the spec may be invalid."""
     try:
         host = urlsplit(subscription.spec.sink).hostname or ""
     except ValueError:
@@ -57,7 +54,7 @@ def sink_key(subscription: Subscription) -> ObjectKey:
 
 
 def sink_problem(subscription: Subscription, services: Services) -> DeliveryProblem | None:
-    """Why a sink cannot be reached; None if its Service is there."""
+    """Return why the sink cannot receive events; None if it can."""
     key = sink_key(subscription)
     service = services.get(key)
     if service is None:

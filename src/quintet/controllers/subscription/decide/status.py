@@ -1,4 +1,4 @@
-"""What to say about a Subscription, from what was seen of its backend, consumer and sink. Pure."""
+"""Status of a Subscription, from its backend, consumer and sink."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ _LONGEST = 4096
 
 
 class Reason(StrEnum):
-    """Why a Subscription is ready or not. What to do about each: docs/subscription.md."""
+    """Reasons of the Ready condition. What to do about each: docs/subscription.md."""
 
     DELIVERING = "Delivering"
     INVALID_SPEC = "InvalidSpec"
@@ -45,21 +45,21 @@ class DeliveryProblem(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What is known of a Subscription."""
+    """What is known about a Subscription."""
 
     backend: EventingBackend | None = None
     consumer: str = ""
-    """Its name, once it is as wanted."""
+    """Name of the consumer, once it has the desired configuration."""
     trouble: DeliveryProblem | None = None
 
 
 def invalid_spec(errors: Sequence[FieldError]) -> Observation:
-    """The spec has mistakes. What waits in the stream waits on."""
+    """Return the observation for an invalid spec. Events stay in the stream."""
     return Observation(trouble=DeliveryProblem(Reason.INVALID_SPEC, "; ".join(map(str, errors))))
 
 
 def backend_problem(backend: EventingBackend) -> DeliveryProblem | None:
-    """Why a backend delivers nothing; None if it does."""
+    """Return why a backend delivers no events; None if it does."""
     if backend.spec.type != "nats":
         return DeliveryProblem(
             Reason.BY_EVENT_MESH,
@@ -76,14 +76,14 @@ def backend_problem(backend: EventingBackend) -> DeliveryProblem | None:
 
 
 def consumer_problem(backend: EventingBackend, error: str) -> DeliveryProblem:
-    """The server did not do as it was told; it is tried again."""
+    """Return the problem for a failed request to the NATS server; it is retried."""
     return DeliveryProblem(
         Reason.CONSUMER_FAILED, f"the server of EventingBackend '{backend.metadata.name}' answered: {error}"
     )
 
 
 def no_dispatcher_problem(backend: EventingBackend) -> DeliveryProblem:
-    """The consumer is there, and no dispatcher takes events from it."""
+    """Return the problem for a consumer that no dispatcher pulls from."""
     return DeliveryProblem(
         Reason.NOBODY_PULLS,
         f"no dispatcher of EventingBackend '{backend.metadata.name}' takes events from the consumer yet; "
@@ -92,7 +92,7 @@ def no_dispatcher_problem(backend: EventingBackend) -> DeliveryProblem:
 
 
 def status_of(subscription: Subscription, found: Observation) -> SubscriptionStatus:
-    """The status, except for the times in its conditions. Types are shown also when nothing works."""
+    """Return the status, without the transition times of its conditions. It always lists the event types."""
     types = event_types(subscription.spec)
     return SubscriptionStatus(
         ready=found.trouble is None,
@@ -104,7 +104,7 @@ def status_of(subscription: Subscription, found: Observation) -> SubscriptionSta
 
 
 def age(subscription: Subscription, now: datetime) -> float:
-    """Seconds for which it has been as it is; the longer, the less likely another look finds news."""
+    """Return the seconds since the last change of Ready: the older, the less often it is reconciled."""
     ready = find_condition(subscription.status.conditions, READY)
     if ready is None or not ready.last_transition_time:
         return 0.0
@@ -112,7 +112,7 @@ def age(subscription: Subscription, now: datetime) -> float:
 
 
 def deleting_status(subscription: Subscription, waits_for: str) -> SubscriptionStatus:
-    """It is to go, and its consumer cannot be removed yet."""
+    """Return the status while the consumer of a deleted Subscription cannot be removed."""
     old = subscription.status
     message = f"the consumer of this Subscription is not removed yet: {waits_for}"
     return SubscriptionStatus(
@@ -125,7 +125,7 @@ def deleting_status(subscription: Subscription, waits_for: str) -> SubscriptionS
 
 
 def _in_use(subscription: Subscription, found: Observation, types: Sequence[EventType]) -> BackendInUse:
-    """Where the consumer is. That must not be forgotten before there is another one."""
+    """Return the backend and consumer in use. The old one is kept until there is another."""
     known = subscription.status.backend
     if found.backend is None or (known.types and not found.consumer):
         return known

@@ -1,4 +1,4 @@
-"""What an installation consists of, as `manifests` makes it and the controller brings it about. Pure."""
+"""The objects that an installation consists of."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from quintet.apis.suite import QuintetSpec
 OPERATOR: Final = "quintet-operator"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 SELECTOR: Final = f"{MANAGED_BY}={OPERATOR}"
-"""Finds what the operator made."""
+"""Label selector of the operator's objects."""
 
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 CRDS: Final = Resource(
@@ -40,58 +40,58 @@ OWNED: Final = (
     Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     DEPLOYMENTS,
 )
-"""Types that the operator makes and removes, in the order of making. Definitions are not among them."""
+"""Types that the operator creates and deletes, in creation order. CRDs are not among them."""
 BY_KIND: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (*OWNED, CRDS)}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One process: the controllers in it, and every object that it needs."""
+    """One process: its controllers and every object that it needs."""
 
     name: str
     controllers: tuple[str, ...]
     objects: tuple[JsonObject, ...]
-    """In the order of making; not the Deployment."""
+    """In creation order, without the Deployment."""
     deployment: JsonObject
 
     @property
     def image(self) -> str:
-        """What it is to run."""
+        """Image of the Deployment."""
         return str(self.deployment["spec"]["template"]["spec"]["containers"][0]["image"])
 
     @property
     def webhooks(self) -> ObjectKey | None:
-        """The configuration that tells when its webhooks are registered: the one that is filled in last."""
+        """The ValidatingWebhookConfiguration, which is filled in last when webhooks are registered."""
         return next((key_of(body) for body in self.objects if resource_of(body) == VALIDATING), None)
 
     @property
     def replicas(self) -> int:
-        """How many pods there are to be."""
+        """Replicas of the Deployment."""
         return int(self.deployment["spec"]["replicas"])
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Everything that a spec asks for."""
+    """All objects for a spec."""
 
     definitions: tuple[JsonObject, ...]
     policies: tuple[JsonObject, ...]
     parts: tuple[Part, ...]
     unknown: tuple[str, ...] = ()
-    """Controllers that are asked for and that this version does not have."""
+    """Controllers in the spec that this version does not have."""
 
 
 Images = Mapping[str, str]
-"""Controller → the image to run instead of the wanted one, where that did not come up."""
+"""Images to run instead of the desired ones, by controller, after failed rollouts."""
 Installer = Callable[[QuintetSpec, Images], Installation]
-"""Made by `manifests.installation`, handed to the controller by `cli`."""
+"""Builds the installation for a spec and fallback images."""
 
 
 def resource_of(body: JsonObject) -> Resource:
-    """The type of an object that is to be made."""
+    """Return the resource type of a manifest."""
     return BY_KIND[body["kind"]]
 
 
 def key_of(body: JsonObject) -> ObjectKey:
-    """Where an object is to be."""
+    """Return the key of a manifest."""
     return ObjectKey(body["metadata"].get("namespace", ""), body["metadata"]["name"])

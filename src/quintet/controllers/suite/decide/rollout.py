@@ -1,4 +1,4 @@
-"""How the Deployment of a part is doing, and where an upgrade goes back to. Pure."""
+"""State of a part's Deployment, and the image to fall back to after a failed upgrade."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _EXCEEDED = "ProgressDeadlineExceeded"
 
 
 class DeploymentStatus(Struct, frozen=True):
-    """What is read of the status of a Deployment."""
+    """The fields that are read of a Deployment's status."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -22,57 +22,57 @@ class DeploymentStatus(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A Deployment as it was seen."""
+    """An observed Deployment."""
 
     generation: int = 0
     image: str = ""
     replicas: int = 0
-    """That it asks for."""
+    """Replicas of the Deployment's spec."""
     status: DeploymentStatus = field(default_factory=DeploymentStatus)
 
     @property
     def current(self) -> bool:
-        """Whether the status speaks of what is asked for now."""
+        """Whether the status belongs to the current generation."""
         return self.generation > 0 and self.status.observed_generation >= self.generation
 
     @property
     def complete(self) -> bool:
-        """Whether every pod is of the current kind and serves, and no old one is left."""
+        """Whether all pods are updated and available, and no old one is left."""
         seen = (self.status.replicas, self.status.updated_replicas, self.status.available_replicas)
         return self.current and seen == (self.replicas,) * 3
 
     @property
     def failed(self) -> bool:
-        """Whether it has stood still for longer than is allowed."""
+        """Whether the progress deadline is exceeded."""
         progressing = find_condition(self.status.conditions, "Progressing")
         exceeded = progressing is not None and progressing.reason == _EXCEEDED
         return self.current and exceeded and not self.complete
 
     @property
     def moving(self) -> bool:
-        """Whether it is on its way, so that no other may be changed."""
+        """Whether the rollout is in progress, so that no other one may start."""
         return not (self.complete or self.failed)
 
     @property
     def serving(self) -> bool:
-        """Whether at least one pod serves."""
+        """Whether at least one pod is available."""
         return self.status.available_replicas > 0
 
 
 Rollouts = Mapping[str, Rollout]
-"""Part → its Deployment, if there is one."""
+"""Observed Deployments by part."""
 
 
 def component(quintet: Quintet, name: str) -> ComponentStatus:
-    """What was known of a controller before."""
+    """Return the previous status of a controller."""
     found = (each for each in quintet.status.components if each.name == name)
     return next(found, ComponentStatus(name=name))
 
 
 def fallbacks(quintet: Quintet, parts: Iterable[Part], rollouts: Rollouts) -> dict[str, str]:
-    """Controllers whose wanted image did not come up → the image that last did.
+    """Return the last working image of each controller whose desired image failed to roll out.
 
-    What failed is not tried again until somebody changes the spec, or another image is wanted.
+    A failed image is tried again only if the spec changes or another image is desired.
     """
     same = quintet.status.observed_generation == quintet.metadata.generation
     found = {}

@@ -1,8 +1,7 @@
-"""Whether a definition may be changed while objects of it are there. Pure.
+"""Whether a CRD can be changed while it has objects.
 
-A change is unsafe if an object that was right before could be wrong after it, or could lose something,
-or if a program that worked with the kind no longer could. What surrounds the schemas is compared here,
-the schemas themselves in `schemas`. The same questions are asked by the second generation of OLM.
+A change is unsafe if a valid object could become invalid or lose data, or if a client could break. The
+schemas are compared in `schemas`, everything else here. OLM v1 makes the same checks.
 """
 
 from collections.abc import Iterator
@@ -15,10 +14,10 @@ _NO_CONVERSION: Final = "None"
 
 
 def unsafe_changes(old: JsonObject, new: JsonObject) -> list[str]:
-    """What is unsafe about putting one definition in the place of another, each as `path: what`.
+    """Return the unsafe changes between two CRDs, each as `path: change`.
 
-    Short names, categories, columns, the singular and the order of versions may change: nothing that
-    is stored, and no address, depends on them.
+    Short names, categories, columns, the singular and the order of versions may change: nothing stored, and
+    no URL, depends on them.
     """
     stored = old.get("status", {}).get("storedVersions") or ()
     return [*_check_frame(old["spec"], new["spec"]), *_versions(old["spec"], new["spec"], stored)]
@@ -39,7 +38,7 @@ def _check_frame(old: JsonObject, new: JsonObject) -> Iterator[str]:
 
 
 def _names(names: JsonObject) -> JsonObject:
-    # The usual name of a list follows the kind, and is not said as a change of its own.
+    # The default listKind follows the kind and is not a change of its own.
     listed = names.get("listKind", f"{names['kind']}List")
     usual = listed == f"{names['kind']}List"
     return {
@@ -68,7 +67,7 @@ def _versions(old: JsonObject, new: JsonObject, stored: Any) -> Iterator[str]:
 
 
 def _added_versions(old: list[JsonObject], offered: dict[str, JsonObject]) -> Iterator[str]:
-    """Without a conversion every object is read by the schema of the new version too, as it is stored."""
+    """Compare added versions: without conversion, stored objects are read by their schema as they are."""
     known = {version["name"] for version in old}
     before = next(version for version in old if version["storage"])
     for name, version in offered.items():

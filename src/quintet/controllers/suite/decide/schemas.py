@@ -1,8 +1,7 @@
-"""Which objects that fit one structural schema would not fit another, or would lose something. Pure.
+"""Which valid objects of one structural schema become invalid under another, or lose data.
 
-Called by `safety`. Loosening is safe. What cannot be compared is taken for tighter, and so is
-a change of a keyword that is not known here. For a field that a schema does not name it
-matters what becomes of it: it is checked by `additionalProperties`, kept as it is, or dropped.
+Loosening is safe. What cannot be compared, and unknown keywords, count as tightening. Fields that a schema
+does not name are validated by `additionalProperties`, preserved or pruned.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +23,7 @@ _SHAPE: Final[JsonObject] = {
     "x-kubernetes-int-or-string": False,
     "x-kubernetes-embedded-resource": False,
 }
-"""What must stay, and what its absence means."""
+"""Keywords that must not change, with their defaults."""
 _WORDS: Final = frozenset(("description", "title", "example", "externalDocs"))
 _COMPARED: Final = _WORDS.union(
     _SHAPE, _LENGTHS, _LIMITS, (_KEEPS, _RULES, _KEYS),
@@ -34,23 +33,23 @@ _COMPARED: Final = _WORDS.union(
 )  # fmt: skip
 _WIDER: Final = (("int32", "int64"), ("float", "double"))
 _ANYTHING: Final[JsonObject] = {_KEEPS: True}
-"""The schema of what is neither checked nor dropped."""
+"""A schema that neither validates nor prunes."""
 _TEXT: Final[JsonObject] = {"type": "string"}
 _OBJECT_META: Final[JsonObject] = {"name": _TEXT, "generateName": _TEXT}
 
 
 def incompatible_changes(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
-    """What is wrong with the new schema of a whole object, each as `path: what`."""
+    """Return the incompatible changes of an object's schema, each as `path: change`."""
     return _schema(_whole(old), _whole(new), path)
 
 
 def display(value: Any) -> str:
-    """A value in a message."""
+    """Return a value as text for a message."""
     return "nothing" if value is None else str(value)
 
 
 def _whole(schema: JsonObject) -> JsonObject:
-    """With the fields that every object has, whether or not the schema names them."""
+    """Return the schema with the fields that every object has."""
     named = schema.get("properties", {})
     meta = named.get("metadata", {})
     inside = {**_OBJECT_META, **meta.get("properties", {})}
@@ -65,7 +64,7 @@ def _schema(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
         yield from _check_defaults(old, new, path)
     elif old.get("type") != new.get("type"):
         yield from _check_shape(old, new, path)
-        return  # what else differs follows from that
+        return  # other differences follow from that
     else:
         yield from chain.from_iterable(check(old, new, path) for check in _CHECKS)
     yield from _fields(old, new, path)
@@ -74,7 +73,7 @@ def _schema(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
 
 
 def _unnamed_field_schema(schema: JsonObject) -> JsonObject | None:
-    """The schema of a field that is not named; None if such a field is dropped."""
+    """Return the schema of unnamed fields; None if they are pruned."""
     found = schema.get("additionalProperties", False)
     if found is not False:
         return {} if found is True else found
@@ -132,7 +131,7 @@ def _check_bounds(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     tightened = [name for name in _LENGTHS if new.get(name, 0) > old.get(name, 0)]
     tightened += [name for name in _LIMITS if name in new and new[name] < old.get(name, float("inf"))]
     for name, exclusive, sign in (("minimum", "exclusiveMinimum", -1), ("maximum", "exclusiveMaximum", 1)):
-        # A bound that is not reached lies a little inside one of the same number that is.
+        # An exclusive bound lies slightly inside an inclusive bound of the same value.
         ends = [
             (sign * each[name], not each.get(exclusive)) if name in each else (float("inf"), True)
             for each in (old, new)
@@ -165,7 +164,7 @@ def _is_looser(name: str, before: Any, after: Any) -> bool:
 
 
 def _check_choices(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
-    """Schemas of a value beside its own: fewer of `allOf` and more of `anyOf` are looser."""
+    """Compare composed schemas: fewer `allOf` and more `anyOf` are looser."""
     if any(each not in old.get("allOf", ()) for each in new.get("allOf", ())):
         yield f"{path}: allOf demands more"
     if "anyOf" in new and ("anyOf" not in old or any(each not in new["anyOf"] for each in old["anyOf"])):
@@ -189,7 +188,7 @@ def _check_rules(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
 
 
 def _demand(rule: JsonObject) -> tuple[str, bool]:
-    """What a rule checks and, for one about changes, whether it holds for new objects as well."""
+    """Return the rule and, for a transition rule, whether it also applies to new objects."""
     return rule["rule"], bool(rule.get("optionalOldSelf"))
 
 

@@ -1,4 +1,4 @@
-"""What to say about a Quintet, from what was seen of its parts. Pure."""
+"""Status of a Quintet, from the observed state of its parts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _LONGEST = 1000
 
 
 class Reason(StrEnum):
-    """Why a condition is as it is. What to do about each: docs/suite.md."""
+    """Reasons of conditions. What to do about each: docs/suite.md."""
 
     ALL_SERVE = "AllControllersServe"
     NOT_SERVING = "ControllersNotServing"
@@ -34,7 +34,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why something is not as wanted."""
+    """Why the installation is not in its desired state."""
 
     reason: Reason
     text: str
@@ -42,24 +42,24 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class InstallationState:
-    """All that was found out in one look."""
+    """Everything that one reconciliation observed."""
 
     rollouts: Rollouts = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     waiting: tuple[str, ...] = ()
-    """Definitions that the API server does not serve yet."""
+    """CRDs that the API server does not serve yet."""
     removing: tuple[str, ...] = ()
-    """What is no longer wanted and still there."""
+    """Objects that are no longer desired and still exist."""
     unregistered: frozenset[str] = frozenset()
-    """Parts whose webhooks the API server does not ask yet: what is written now is not looked at."""
+    """Parts whose webhooks are not registered yet: writes are not validated."""
     fallbacks: Images = field(default_factory=dict)
-    """Controllers that went back → the image that they went back to."""
+    """Images that controllers fell back to."""
     wanted: Images = field(default_factory=dict)
-    """Controllers that went back → the image that did not come up."""
+    """Images that failed to roll out, by controller."""
 
 
 def status_of(quintet: Quintet, made: Installation, seen: InstallationState, version: str) -> QuintetStatus:
-    """The status, except for the times in its conditions."""
+    """Return the status, without the transition times of its conditions."""
     components = [*_components(quintet, made.parts, seen), *map(_unknown_component, made.unknown)]
     ready = sum(each.ready for each in components)
     return QuintetStatus(
@@ -178,7 +178,7 @@ def _rollout_problems(made: Installation, seen: InstallationState) -> Sequence[P
 
 
 def version_of(image: str) -> str:
-    """What an image calls its version: its tag, or its digest if it has no tag."""
+    """Return the tag of an image, or its digest if it has no tag."""
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return tag or digest
