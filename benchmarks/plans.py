@@ -109,7 +109,7 @@ def _post(resource: Resource, server: JsonServer, body: JsonObject) -> Planned:
 def _status_patch(server: JsonServer) -> Planned:
     wanted = status_of(server, None, Rollout(), None, [])
     now = datetime.datetime.fromtimestamp(0, datetime.UTC)
-    merged = conditions.merged((), wanted.conditions, server.metadata.generation, now)
+    merged = conditions.merge((), wanted.conditions, server.metadata.generation, now)
     status = msgspec.to_builtins(msgspec.structs.replace(wanted, conditions=merged))
     path = JSONSERVERS.path(server.metadata.namespace, server.metadata.name, "status")
     return Planned("PATCH", f"{path}?{MANAGER}", MERGE, {"status": status})

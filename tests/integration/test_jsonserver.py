@@ -23,7 +23,7 @@ from kit.kinds.jsonservers import (
 )
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 from quintet.apis.jsonserver.types import FINALIZER, MAX_CONFIG_BYTES
-from quintet.apis.meta import Object, ObjectKey
+from quintet.apis.meta import JsonObject, Object, ObjectKey, find_condition
 from quintet.controllers.jsonserver.decide import desired
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import Invalid
@@ -462,3 +462,30 @@ async def test_lasting_api_server_error_is_reported_in_status(
         assert "the store is full" in server.status.message
         lasting.remove()
         await wait_for_state(servers, app, "Synced")
+
+
+async def test_jsonserver_shows_internal_error_while_its_controller_fails_and_recovers(
+    app, servers: Client, monkeypatch
+):
+    def fail(server: JsonServer) -> JsonObject:
+        raise ZeroDivisionError("a bug")
+
+    async def read_ready() -> tuple[str, str, int]:
+        server = await servers.get(JSONSERVERS, app, JsonServer)
+        ready = find_condition(server.status.conditions, "Ready")
+        assert ready is not None
+        assert (ready.reason == "InternalError") is failing, ready
+        return ready.status, ready.message, server.status.observed_generation
+
+    failing = True
+    with monkeypatch.context() as broken:
+        broken.setattr(desired, "config_map", fail)
+        await servers.patch(JSONSERVERS, app, {"spec": {"replicas": 1}}, Object)
+        status, message, observed = await eventually(read_ready)
+    assert (status, observed) == ("False", 1), "the new generation was not acted on"
+    assert "ZeroDivisionError" in message
+    assert "Traceback" not in message
+    failing = False
+    await eventually(read_ready)
+    server = await wait_for_state(servers, app, "Synced")
+    assert (server.status.message, server.status.observed_generation) == ("Synced successfully!", 2)

@@ -1,7 +1,4 @@
-"""Annotations by which people steer a controller, the same on every kind.
-
-Read by `controllers.suspension` and by the commands reconcile, suspend, resume and status.
-"""
+"""Annotations by which people steer a controller, the same on every kind."""
 
 from typing import Final
 

@@ -1,13 +1,9 @@
-"""Wires one controller: what it is for, what it owns, what else it watches.
+"""Builds one controller: its kind, the types that it owns, and what else it watches.
 
-Read a kind's wiring as one sentence:
-
-    builder = Builder(manager, "jsonserver", JSONSERVERS, JsonServer)
-    builder.owns(DEPLOYMENTS, DeploymentView, state=lambda view: view.status, labels=SELECTOR)
-    builder.watches(SECRETS, SecretView, to=owners_of_secret)
-    builder.build(JsonServerController(builder).reconcile)
-
-`manager` runs the result.
+builder = Builder(manager, "jsonserver", JSONSERVERS, JsonServer)
+builder.owns(DEPLOYMENTS, DeploymentView, state=lambda view: view.status, labels=SELECTOR)
+builder.watches(SECRETS, SecretView, to=owners_of_secret)
+builder.build(JsonServerController(builder.children, builder.clock))
 """
 
 from collections.abc import Callable, Iterable
@@ -19,13 +15,14 @@ from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.runtime import handlers
 from quintet.runtime.apply import Children
 from quintet.runtime.cache import Cached, Handler, Indexer, Store, Undecodable
-from quintet.runtime.controller import Controller
+from quintet.runtime.controller import TIMEOUT, Controller
 from quintet.runtime.events import WARNING, Recorder
 from quintet.runtime.manager import Manager
 from quintet.runtime.ownership import Child, View, project
 from quintet.runtime.ownwrites import OwnWrites
 from quintet.runtime.queue import INITIAL, LIVE, WorkQueue
 from quintet.runtime.reconcile import Reconcile
+from quintet.runtime.reconciler import ObjectReconciler, Reconciler
 from quintet.runtime.status import StatusWriter
 from quintet.runtime.watch import Selection
 
@@ -37,12 +34,12 @@ S = TypeVar("S")
 
 
 def decoder(kind: type[W]) -> Callable[[msgspec.Raw], W]:
-    """Bytes to a typed object."""
+    """Return a function that decodes JSON into a typed object."""
     return msgspec.json.Decoder(kind).decode
 
 
 class Builder(Generic[T]):
-    """The parts of one controller; a kind's code takes what it needs from here."""
+    """The parts of one controller: its cache, queue, clients and writers."""
 
     def __init__(
         self,
@@ -77,7 +74,7 @@ class Builder(Generic[T]):
         state: Callable[[V], S] = lambda view: None,  # type: ignore[assignment, return-value]
         labels: str = "",
     ) -> Store[Child[S]]:
-        """Children of this type are kept as wanted; any change to one brings its owner back."""
+        """Watch children of this type; a change to one requeues its owner."""
         decode = decoder(view)
         shrink = project(self.resource, self.client.field_manager, state)
         selection = Selection(
@@ -102,10 +99,10 @@ class Builder(Generic[T]):
         labels: str = "",
         indexes: dict[str, Indexer[W]] | None = None,
     ) -> Store[W]:
-        """Other objects that matter: a change brings back the keys that it maps to."""
-        return self.keeps(resource, kind, lambda obj: obj, to, labels=labels, indexes=indexes)
+        """Watch other objects; a change requeues the keys that `to` returns."""
+        return self.watches_reduced(resource, kind, lambda obj: obj, to, labels=labels, indexes=indexes)
 
-    def keeps(
+    def watches_reduced(
         self,
         resource: Resource,
         kind: type[W],
@@ -115,7 +112,7 @@ class Builder(Generic[T]):
         labels: str = "",
         indexes: dict[str, Indexer[C]] | None = None,
     ) -> Store[C]:
-        """The same, of which only what `shrink` leaves is kept: where there may be very many."""
+        """Watch other objects, but cache only what `shrink` returns: there may be very many."""
         store: Store[C] = Store(indexes)
         store.subscribe(handlers.enqueue(self.queue, to))
         decode = decoder(kind)
@@ -123,20 +120,34 @@ class Builder(Generic[T]):
         self._manager.add_watch(selection, store)
         return store
 
-    def build(self, reconcile: Reconcile, *, workers: int = 8) -> Controller:
-        """Hand the finished controller to the manager."""
+    def build(self, kind: ObjectReconciler[T] | Reconcile, *, workers: int = 8) -> Controller:
+        """Add the controller to the manager; a plain function gets none of the shared steps."""
+        shared = isinstance(kind, ObjectReconciler)
         controller = Controller(
             self.name,
-            reconcile,
+            self._reconciler(kind).reconcile if isinstance(kind, ObjectReconciler) else kind,
             self.queue,
             self.primary,
             self.writes,
             self.clock,
             workers=workers,
+            timeout=None if shared else TIMEOUT,  # the shared steps report their own timeout
             on_undecodable=self._report_undecodable,
         )
         self._manager.add_controller(controller, self.events)
         return controller
+
+    def _reconciler(self, kind: ObjectReconciler[T]) -> Reconciler[T]:
+        return Reconciler(
+            kind,
+            self.resource,
+            self.client,
+            self.primary,
+            self.queue,
+            self.status,
+            self.events,
+            self.clock,
+        )
 
     def _unless_echo(self, store: Store[Child[S]], handler: Handler[Child[S]]) -> Handler[Child[S]]:
         def handle(old: Child[S] | None, new: Child[S] | None, initial: bool) -> None:
@@ -146,7 +157,7 @@ class Builder(Generic[T]):
         return handle
 
     def _report_undecodable(self, item: Undecodable) -> None:
-        note = f"This object does not fit its type and is left alone: {item.problem}. Correct it to go on."
+        note = f"The controller skips this object because it does not fit its schema: {item.problem}. Fix it."
         self.events.record(self.resource, item.key, item.uid, WARNING, "DecodeFailed", note)
 
     def _owner(self, child: Child[Any]) -> Iterable[ObjectKey]:

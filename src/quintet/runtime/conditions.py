@@ -1,4 +1,4 @@
-"""What a kind's `status` module says, merged with what stood there before. Called by controllers."""
+"""Merges the conditions that a controller has computed with those that are stored."""
 
 from datetime import datetime
 
@@ -8,16 +8,20 @@ from quintet.apis.meta import Condition, find_condition
 from quintet.clock import timestamp
 
 
-def merged(
+def merge(
     existing: tuple[Condition, ...], new: tuple[Condition, ...], generation: int, now: datetime
 ) -> tuple[Condition, ...]:
-    """The new conditions; each keeps the time of its last transition while its status is the same.
+    """Return the new conditions; each keeps its last transition time while its status is the same.
 
-    Conditions of types that `new` does not name belong to others and stay.
+    A condition that `new` takes over from `existing` stays as it is. Conditions of types that `new` does
+    not name belong to others and stay too.
     """
     result = []
     for condition in new:
         old = find_condition(existing, condition.type)
+        if old is condition:
+            result.append(old)
+            continue
         same = old is not None and old.status == condition.status
         since = old.last_transition_time if old is not None and same else timestamp(now)
         result.append(

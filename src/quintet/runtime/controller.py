@@ -1,8 +1,4 @@
-"""The worker loop: takes keys from `queue`, calls the kind's `reconcile`, deals with the outcome.
-
-Made by `builder`, run by `manager` while this process leads. What the queue and the metrics
-are told of an outcome stands in `_work_on`, next to the outcome itself.
-"""
+"""The workers of one controller: take keys from the queue, reconcile them, and requeue or retry."""
 
 import asyncio
 import logging
@@ -20,11 +16,14 @@ from quintet.runtime.ownwrites import OwnWrites
 from quintet.runtime.queue import INITIAL, QueueClosed, WorkQueue
 from quintet.runtime.reconcile import Reconcile, TerminalError
 
+TIMEOUT = 300.0
+"""Seconds that one reconcile may take."""
+
 log = logging.getLogger(__name__)
 
 
 class Controller:
-    """One kind's queue and workers."""
+    """The queue and workers of one kind."""
 
     def __init__(
         self,
@@ -36,7 +35,7 @@ class Controller:
         clock: Clock,
         *,
         workers: int = 8,
-        timeout: float = 300.0,
+        timeout: float | None = TIMEOUT,
         on_undecodable: Callable[[Undecodable], None] = lambda item: None,
     ) -> None:
         self.name = name
@@ -48,23 +47,23 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._on_undecodable = on_undecodable
-        self._left: set[ObjectKey] = set()
-        """What this controller knew when it led last: some of it may be gone by now."""
-        # Until it runs, and on a standby for ever: whoever begins to lead looks at everything.
+        self._known_before: set[ObjectKey] = set()
+        """The keys known at the end of the last leadership: some objects may be gone since."""
+        # A standby queues nothing: a new leader reconciles everything.
         queue.pause()
         metrics.max_workers.labels(name).set(workers)
 
     async def run(self) -> None:
-        """Work until the queue is closed. A new leader looks at everything once."""
+        """Work until the queue is closed. A new leader reconciles every object once."""
         self.queue.resume()
-        for key in dict.fromkeys((*self._primary.all_keys(), *self._left)):
+        for key in dict.fromkeys((*self._primary.all_keys(), *self._known_before)):
             self.queue.add(key, INITIAL)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._workers):
                     group.create_task(self._work())
         finally:
-            self._left = {*self.queue.pause(), *self._primary.all_keys()}
+            self._known_before = {*self.queue.pause(), *self._primary.all_keys()}
 
     async def _work(self) -> None:
         busy = metrics.active_workers.labels(self.name)
@@ -75,14 +74,14 @@ class Controller:
                 return
             busy.inc()
             try:
-                if not self._put_aside(key):
-                    await self._work_on(key)
+                if not self._wait_for_cache(key):
+                    await self._reconcile_key(key)
             finally:
                 busy.dec()
                 self.queue.done(key)
 
-    def _put_aside(self, key: ObjectKey) -> bool:
-        """Whether a cache has yet to see our own last writes for this key; it comes back when it has."""
+    def _wait_for_cache(self, key: ObjectKey) -> bool:
+        """Return whether a cache has not seen our last writes for this key; it is requeued once it has."""
         missing = self._writes.missing(key)
         if missing is None:
             return False
@@ -91,13 +90,13 @@ class Controller:
         store.call_when_passed(version, lambda: self.queue.add(key, priority))
         return True
 
-    async def _work_on(self, key: ObjectKey) -> None:
+    async def _reconcile_key(self, key: ObjectKey) -> None:
         started = self._clock.monotonic()
         with reconciling(self.name, key, secrets.token_hex(4)):
             try:
                 if (broken := self._primary.broken.get(key)) is not None:
                     self._on_undecodable(broken)
-                    raise TerminalError(f"the object does not fit its type: {broken.problem}")
+                    raise TerminalError(f"the object does not fit its schema: {broken.problem}")
                 async with asyncio.timeout(self._timeout):
                     result = await self._reconcile(key)
             except TerminalError as error:
@@ -105,24 +104,25 @@ class Controller:
                     "Reconciliation cannot succeed until the object changes", extra={"error": str(error)}
                 )
                 metrics.terminal_errors.labels(self.name).inc()
-                self._failed()
+                self._count_failure()
                 self.queue.forget(key)
             except WriteFenced:
-                # Whoever leads next looks at everything. But if our renewal was only late, that is nobody,
-                # and the key must not be lost.
+                # The next leader reconciles everything. But if our renewal was only late, there is none, and
+                # the key must not be lost.
                 self.queue.retry(key)
                 log.info("Reconciliation stopped: no longer leading")
             except (KubeError, TimeoutError, ExceptionGroup) as error:
                 if isinstance(error, TimeoutError):
                     metrics.reconcile_timeouts.labels(self.name).inc()
-                self._failed()
-                delay = self.queue.retry(key, _asked_delay(error))
+                self._count_failure()
+                delay = self.queue.retry(key, _retry_after(error))
                 log.warning(
-                    "Reconciliation failed", extra={"error": _text(error), "retry_seconds": round(delay, 3)}
+                    "Reconciliation failed",
+                    extra={"error": _message(error), "retry_seconds": round(delay, 3)},
                 )
             except Exception:
                 metrics.reconcile_panics.labels(self.name).inc()
-                self._failed()
+                self._count_failure()
                 delay = self.queue.retry(key)
                 log.exception("Reconciliation crashed", extra={"retry_seconds": round(delay, 3)})
             else:
@@ -133,19 +133,19 @@ class Controller:
                 metrics.reconcile_total.labels(self.name, outcome).inc()
             metrics.reconcile_seconds.labels(self.name).observe(self._clock.monotonic() - started)
 
-    def _failed(self) -> None:
+    def _count_failure(self) -> None:
         metrics.reconcile_total.labels(self.name, "error").inc()
         metrics.reconcile_errors.labels(self.name).inc()
 
 
-def _asked_delay(error: BaseException) -> float:
-    """How long the API server wants us to stay away."""
+def _retry_after(error: BaseException) -> float:
+    """Return the longest Retry-After of the API server, in seconds."""
     if isinstance(error, BaseExceptionGroup):
-        return max(map(_asked_delay, error.exceptions))
+        return max(map(_retry_after, error.exceptions))
     return getattr(error, "retry_after", None) or 0.0
 
 
-def _text(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(map(_text, error.exceptions))
+        return "; ".join(map(_message, error.exceptions))
     return str(error) or type(error).__name__

@@ -21,7 +21,15 @@ EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 log = logging.getLogger(__name__)
 
 
-class _Event(NamedTuple):
+class Event(NamedTuple):
+    """An Event about the object that is reconciled."""
+
+    type: str
+    reason: str
+    note: str
+
+
+class _ObjectEvent(NamedTuple):
     """What makes two events the same."""
 
     resource: Resource
@@ -52,8 +60,8 @@ class Recorder:
         self._controller = f"quintet.dev/{controller}"
         self._instance = instance[:128]
         self._clock = clock
-        self._line: asyncio.Queue[_Event] = asyncio.Queue(capacity)
-        self._series: dict[_Event, _Series] = {}
+        self._line: asyncio.Queue[_ObjectEvent] = asyncio.Queue(capacity)
+        self._series: dict[_ObjectEvent, _Series] = {}
         self._dropped = metrics.events_dropped.labels(controller)
 
     def record(
@@ -68,7 +76,9 @@ class Recorder:
     ) -> None:
         """Say something about an object; when too much waits already, it is counted and dropped."""
         try:
-            self._line.put_nowait(_Event(resource, key, uid, type, reason[:128], action[:128], note[:1024]))
+            self._line.put_nowait(
+                _ObjectEvent(resource, key, uid, type, reason[:128], action[:128], note[:1024])
+            )
         except asyncio.QueueFull:
             self._dropped.inc()
 
@@ -87,7 +97,7 @@ class Recorder:
         """Wait until everything recorded so far is written."""
         await self._line.join()
 
-    async def _write(self, event: _Event) -> None:
+    async def _write(self, event: _ObjectEvent) -> None:
         now = self._clock.monotonic()
         known = self._series.get(event)
         if known is not None and now - known.last < self._SERIES_SECONDS:
@@ -103,12 +113,12 @@ class Recorder:
             self._series.pop(next(iter(self._series)))
         self._series[event] = _Series(created.key, 1, now)
 
-    async def _repeat(self, event: _Event, known: _Series, now: float) -> None:
+    async def _repeat(self, event: _ObjectEvent, known: _Series, now: float) -> None:
         series = {"count": known.times + 1, "lastObservedTime": micro_timestamp(self._clock.now())}
         await self._client.patch(EVENTS, known.key, {"series": series}, Object)
         self._series[event] = _Series(known.key, known.times + 1, now)
 
-    def _body(self, event: _Event) -> JsonObject:
+    def _body(self, event: _ObjectEvent) -> JsonObject:
         moment = self._clock.now()
         regarding = {
             "apiVersion": event.resource.api_version,

@@ -1,4 +1,4 @@
-"""The only writer of status: once per reconciliation, and only when something changed."""
+"""Writes the status of objects, only when it changed."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from quintet.runtime.ownwrites import OwnWrites
 
 
 class StatusWriter:
-    """Writes the status of one type of objects."""
+    """Writes the status of objects of one type."""
 
     def __init__(self, client: Client, resource: Resource, store: Store[Any], writes: OwnWrites) -> None:
         self._client = client
@@ -20,22 +20,30 @@ class StatusWriter:
         self._store = store
         self._writes = writes
 
-    async def write(self, obj: Object, old: msgspec.Struct | None, new: msgspec.Struct) -> bool:
-        """Replace the status `old` of `obj` by `new`; False if they are the same."""
+    async def write(
+        self, obj: Object, old: msgspec.Struct | None, new: msgspec.Struct, *, lock: str = ""
+    ) -> str | None:
+        """Replace the status `old` of `obj` by `new`; return the new resourceVersion, None if not written.
+
+        With `lock`, a resourceVersion, the write fails if the object has changed since, or is gone.
+        """
         if old == new:
-            return False
+            return None
+        metadata = {"uid": obj.metadata.uid, "resourceVersion": lock} if lock else {"uid": obj.metadata.uid}
         status = merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
-        body = {"metadata": {"uid": obj.metadata.uid}, "status": status}
+        body = {"metadata": metadata, "status": status}
         try:
             answer = await self._client.patch(self._resource, obj.key, body, Object, subresource="status")
         except NotFound:
-            return False  # deleted in the meantime: nobody is left to read it
+            if lock:
+                raise
+            return None  # deleted in the meantime: nobody is left to read it
         self._writes.record(obj.key, self._store, answer.version)
-        return True
+        return answer.metadata.resource_version
 
 
 def merge_patch(before: Any, after: Any) -> Any:
-    """What makes `after` of `before`: such a patch keeps what it does not name, so what went away is null."""
+    """Return the JSON merge patch that turns `before` into `after`; removed fields become null."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return after
     gone = {name: None for name in before if name not in after}

@@ -204,7 +204,7 @@ class WidgetController:
         status = WidgetStatus(
             generation,
             problem or "as wanted",
-            conditions.merged(widget.status.conditions, (ready,), generation, self._clock.now()),
+            conditions.merge(widget.status.conditions, (ready,), generation, self._clock.now()),
         )
         await self._status.write(widget, widget.status, status)
 

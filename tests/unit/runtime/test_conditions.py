@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 
 from quintet.apis.meta import Condition
 from quintet.apis.meta import find_condition as find
-from quintet.runtime.conditions import merged
+from quintet.runtime.conditions import merge
 
 EARLY, LATE = (datetime(2030, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
 
 
 def test_the_transition_time_moves_only_when_the_status_flips():
-    first = merged((), (Condition("Ready", "False", "Starting"),), 1, EARLY)
-    second = merged(first, (Condition("Ready", "False", "StillStarting", "more words"),), 2, LATE)
-    third = merged(second, (Condition("Ready", "True", "Started"),), 2, LATE)
+    first = merge((), (Condition("Ready", "False", "Starting"),), 1, EARLY)
+    second = merge(first, (Condition("Ready", "False", "StillStarting", "more words"),), 2, LATE)
+    third = merge(second, (Condition("Ready", "True", "Started"),), 2, LATE)
     assert [find(step, "Ready").last_transition_time for step in (first, second, third)] == [
         "2030-01-01T01:00:00Z",
         "2030-01-01T01:00:00Z",
@@ -21,12 +21,12 @@ def test_the_transition_time_moves_only_when_the_status_flips():
 
 
 def test_every_condition_says_which_generation_it_speaks_of():
-    conditions = merged((), (Condition("Ready", "True", "R"), Condition("Synced", "True", "S")), 7, EARLY)
+    conditions = merge((), (Condition("Ready", "True", "R"), Condition("Synced", "True", "S")), 7, EARLY)
     assert [condition.observed_generation for condition in conditions] == [7, 7]
 
 
 def test_conditions_of_others_stay():
     foreign = Condition("Approved", "True", "ByHand", last_transition_time="2029-01-01T00:00:00Z")
-    conditions = merged((foreign,), (Condition("Ready", "True", "R"),), 1, EARLY)
+    conditions = merge((foreign,), (Condition("Ready", "True", "R"),), 1, EARLY)
     assert find(conditions, "Approved") == foreign
     assert find(conditions, "Missing") is None

@@ -1,19 +1,16 @@
-"""Brings the children of a JsonServer to what its spec says, and writes down how that went.
+"""Reconciles JsonServers: validate the data, apply the children, read the data back, compute the status."""
 
-Called by `runtime.controller` with a key. The phases: look → hold (finalizer) → check the
-data → apply the children → read the data back → write the status.
-"""
-
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
 import msgspec
 
 from quintet.apis.decoding import DECODE_ERRORS
-from quintet.apis.jsonserver import JSONSERVERS, JsonServer, State, jsonconfig
+from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerStatus, State, jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.jsonserver.validation import config_errors, template_errors
-from quintet.apis.meta import JsonObject, ObjectKey, Resource
+from quintet.apis.meta import Condition, JsonObject, Resource
+from quintet.clock import Clock
 from quintet.controllers.child_results import gather_children, is_blocked_by_others, is_transient
 from quintet.controllers.jsonserver.decide import desired
 from quintet.controllers.jsonserver.decide.status import (
@@ -28,59 +25,72 @@ from quintet.controllers.jsonserver.decide.status import (
     verification_delay,
 )
 from quintet.controllers.jsonserver.served_data import ReadData
-from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import ApiError
-from quintet.runtime import conditions, finalizers
-from quintet.runtime.apply import ForeignObject
+from quintet.runtime.apply import Children, ForeignObject
 from quintet.runtime.builder import Builder
-from quintet.runtime.events import NORMAL, WARNING
+from quintet.runtime.events import NORMAL, WARNING, Event
 from quintet.runtime.manager import Manager
 from quintet.runtime.ownership import Child, View
-from quintet.runtime.reconcile import Result
+from quintet.runtime.reconcile import Outcome
+from quintet.runtime.reconciler import Context, ObjectReconciler
 
-# Nobody tells us when a foreign object goes away, so we look again.
-_LOOK_AGAIN = 10.0
+# No watch reports that a foreign object is gone, so the controller polls.
+_POLL_SECONDS = 10.0
 
 
 class DeploymentView(View, frozen=True):
-    """What is read of a Deployment."""
+    """The fields of a Deployment that the controller reads."""
 
     status: DeploymentStatus = DeploymentStatus()
 
 
-class JsonServerController:
+class JsonServerController(ObjectReconciler[JsonServer]):
     """Reconciles JsonServers."""
 
-    def __init__(self, builder: Builder[JsonServer], image: str, read_back: ReadData) -> None:
-        self._builder = builder
+    finalizer = FINALIZER
+
+    def __init__(self, children: Children, clock: Clock, image: str, read_back: ReadData) -> None:
+        self._children = children
+        self._clock = clock
         self._image = image
         self._read_back = read_back
 
-    async def reconcile(self, key: ObjectKey) -> Result:
-        """Look at one JsonServer and do what is missing."""
-        server = self._builder.primary.get(key)
-        if server is None:
-            return Result.done()
-        if server.metadata.deleting:
-            return await self._delete(server)
-        if FINALIZER not in server.metadata.finalizers:
-            # The webhook adds it on creation; this one came past it. Its change brings the key back.
-            await finalizers.add(self._builder.client, JSONSERVERS, server, FINALIZER)
-            return Result.done()
+    async def reconcile(self, server: JsonServer, context: Context[JsonServer]) -> Outcome:
         problem, failures = _config_problem(server) or _template_problem(server), list[Exception]()
         rollout = Rollout()
         if problem is None:
-            problem, rollout, failures = await self._apply(server)
+            problem, rollout, failures = await self._apply(server, context.failures)
         verification = None
         if needs_verification(server, problem, rollout):
             verification = await self._verify(server)
-        await self._write_status(server, problem, rollout, verification)
-        if failures:
-            raise ExceptionGroup(f"JsonServer {key}", failures)
-        return self._next_look(server, problem, verification)
+        stuck = _has_no_serving_pod(server, problem, rollout)
+        doubts = jsonconfig.examine(server.spec.json_config).doubts if stuck else ()
+        status = status_of(server, problem, rollout, verification, doubts)
+        return Outcome(status, self._requeue_after(server, problem, verification), failures)
 
-    async def _apply(self, server: JsonServer) -> tuple[SyncProblem | None, Rollout, list[Exception]]:
-        # The data first: pods that start before it would serve what was there before.
+    async def finalize(self, server: JsonServer, context: Context[JsonServer]) -> Outcome | None:
+        types = (desired.DEPLOYMENTS, desired.SERVICES, desired.CONFIG_MAPS)
+        gone = [await self._children.remove(server, kind, server.metadata.name) for kind in types]
+        # The deletion of each child requeues the key; the delay is for one that the watch misses.
+        return None if all(gone) else Outcome(requeue_after=_POLL_SECONDS)
+
+    def events(
+        self, server: JsonServer, before: JsonServerStatus, after: JsonServerStatus
+    ) -> Iterable[Event]:
+        """Return an Event for each new problem and for its end; a success from the start needs none."""
+        if after.message == before.message or State.ERROR not in (before.state, after.state):
+            return ()
+        synced = after.conditions[0]
+        kind = WARNING if after.state is State.ERROR else NORMAL
+        return (Event(kind, synced.reason, after.message),)
+
+    def failed_status(self, status: JsonServerStatus, ready: Condition) -> JsonServerStatus:
+        return msgspec.structs.replace(status, state=State.ERROR, message=f"Error: {ready.message}")
+
+    async def _apply(
+        self, server: JsonServer, failures: int
+    ) -> tuple[SyncProblem | None, Rollout, list[Exception]]:
+        # The ConfigMap first: pods that start before it is updated would serve the previous data.
         results = await gather_children(self._ensure(server, desired.CONFIG_MAPS, desired.config_map(server)))
         if not isinstance(results[0], Exception):
             results += await gather_children(
@@ -90,26 +100,14 @@ class JsonServerController:
         errors = [result for result in results if isinstance(result, Exception)]
         children = [result for result in results if isinstance(result, Child)]
         rollout = children[-1].state if len(children) == 3 else Rollout()
-        told = [
-            error for error in errors if not is_transient(error, self._builder.queue.failures[server.key])
-        ]
-        if errors and not told:
+        reported = [error for error in errors if not is_transient(error, failures)]
+        if errors and not reported:
             raise ExceptionGroup(f"JsonServer {server.key}", errors)
-        retry = [error for error in errors if not is_blocked_by_others(error)]
-        return _problem(told, children), rollout, retry
+        retried = [error for error in errors if not is_blocked_by_others(error)]
+        return _problem(reported, children), rollout, retried
 
     def _ensure(self, server: JsonServer, resource: Resource, body: JsonObject) -> Awaitable[Child[Any]]:
-        return self._builder.children.ensure(server, resource, body)
-
-    async def _delete(self, server: JsonServer) -> Result:
-        if FINALIZER not in server.metadata.finalizers:
-            return Result.done()
-        types = (desired.DEPLOYMENTS, desired.SERVICES, desired.CONFIG_MAPS)
-        gone = [await self._builder.children.remove(server, kind, server.metadata.name) for kind in types]
-        if all(gone):
-            await finalizers.remove(self._builder.client, JSONSERVERS, server, FINALIZER)
-        # The end of each child brings the key back; the delay is for the one that goes unnoticed.
-        return Result.done() if all(gone) else Result.after(_LOOK_AGAIN)
+        return self._children.ensure(server, resource, body)
 
     async def _verify(self, server: JsonServer) -> Verification:
         url = f"{desired.address(server)}/db"
@@ -120,52 +118,26 @@ class JsonServerController:
             return Verification(Reason.DATA_EQUAL, f"{url} serves the data of the spec")
         return Verification(Reason.DATA_DIFFERS, f"{url} serves other data than the spec holds")
 
-    async def _write_status(
-        self,
-        server: JsonServer,
-        problem: SyncProblem | None,
-        rollout: Rollout,
-        verification: Verification | None,
-    ) -> None:
-        doubts = (
-            jsonconfig.examine(server.spec.json_config).doubts if _stuck(server, problem, rollout) else ()
-        )
-        wanted = status_of(server, problem, rollout, verification, doubts)
-        now = self._builder.clock.now()
-        merged = conditions.merged(
-            server.status.conditions, wanted.conditions, server.metadata.generation, now
-        )
-        status = msgspec.structs.replace(wanted, conditions=merged)
-        if await self._builder.status.write(server, server.status, status):
-            self._announce(server, status.message, problem)
-
-    def _announce(self, server: JsonServer, message: str, problem: SyncProblem | None) -> None:
-        """Tell of trouble and of its end; that all went well from the start is no news."""
-        if message == server.status.message or (problem is None and server.status.state is not State.ERROR):
-            return
-        kind, reason = (WARNING, problem.reason) if problem else (NORMAL, Reason.APPLIED)
-        self._builder.events.record(JSONSERVERS, server.key, server.metadata.uid, kind, reason, message)
-
-    def _next_look(
+    def _requeue_after(
         self, server: JsonServer, problem: SyncProblem | None, verification: Verification | None
-    ) -> Result:
+    ) -> float | None:
         if problem is not None and problem.reason is Reason.FOREIGN_OBJECT:
-            return Result.after(_LOOK_AGAIN)
+            return _POLL_SECONDS
         if verification is not None and verification.reason is not Reason.DATA_EQUAL:
-            return Result.after(verification_delay(server, self._builder.clock.now()))
-        return Result.done()
+            return verification_delay(server, self._clock.now())
+        return None
 
 
 def _config_problem(server: JsonServer) -> SyncProblem | None:
     config = server.spec.json_config
     if server.status.config_hash == desired.config_hash(config):
-        return None  # known to be good, and parsing a mebibyte takes its time
+        return None  # validated before; parsing up to a mebibyte again would be slow
     wrong = jsonconfig.examine(config).problem
     return SyncProblem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, wrong) if wrong is not None else None
 
 
 def _template_problem(server: JsonServer) -> SyncProblem | None:
-    """The webhooks refuse such a template, but nobody may gain an identity by coming past them."""
+    """Validate the template again: an object that bypassed the webhooks must not gain permissions by it."""
     spec = server.spec
     errors = template_errors(msgspec.to_builtins(spec.template), server.metadata.name)
     if spec.cas_config is not None:
@@ -181,15 +153,15 @@ def _problem(errors: list[Exception], children: list[Child[Any]]) -> SyncProblem
         return SyncProblem(Reason.APPLY_FAILED, text)
     if any(child.deleting for child in children):
         return SyncProblem(
-            Reason.BEING_DELETED, "a child is still being deleted; it is made again when it is gone"
+            Reason.BEING_DELETED, "a child is still being deleted; it is created again once it is gone"
         )
     return None
 
 
-def _stuck(server: JsonServer, problem: SyncProblem | None, rollout: Rollout) -> bool:
-    """Whether there are pods, and none of them serves."""
-    wanted = problem is None and server.spec.replicas > 0
-    return wanted and rollout.status.replicas > 0 and rollout.status.available_replicas == 0
+def _has_no_serving_pod(server: JsonServer, problem: SyncProblem | None, rollout: Rollout) -> bool:
+    """Return whether there are pods, but none is available."""
+    desires_pods = problem is None and server.spec.replicas > 0
+    return desires_pods and rollout.status.replicas > 0 and rollout.status.available_replicas == 0
 
 
 def _same_data(served: bytes, config: str) -> bool:
@@ -200,7 +172,7 @@ def _same_data(served: bytes, config: str) -> bool:
 
 
 def build(manager: Manager, *, image: str, read_back: ReadData, workers: int = 8) -> JsonServerController:
-    """Wire the controller into a process."""
+    """Add the JsonServer controller to a manager."""
     builder = Builder(manager, "jsonserver", JSONSERVERS, JsonServer)
     builder.owns(desired.CONFIG_MAPS, labels=desired.SELECTOR)
     builder.owns(desired.SERVICES, labels=desired.SELECTOR)
@@ -210,6 +182,6 @@ def build(manager: Manager, *, image: str, read_back: ReadData, workers: int = 8
         state=lambda view: Rollout(view.metadata.generation, view.status),
         labels=desired.SELECTOR,
     )
-    controller = JsonServerController(builder, image, read_back)
-    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
+    controller = JsonServerController(builder.children, builder.clock, image, read_back)
+    builder.build(controller, workers=workers)
     return controller
