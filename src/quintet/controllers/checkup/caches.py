@@ -75,7 +75,7 @@ class CheckupCaches:
             labels=chosen,
             indexes={_BY_CHECKUP: lambda pod: (pod.checkup_uid,)},
         )
-        self.accounts = builder.keeps(
+        self.accounts = builder.watches_reduced(
             SERVICE_ACCOUNTS, Object, lambda found: Account(found.key, found.version), self._waiting_for
         )
 
