@@ -37,7 +37,7 @@ FAULTS = {
 
 @pytest.fixture(autouse=True)
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller, "LOOK_SOON", 0.3)
+    monkeypatch.setattr(controller, "FIRST_POLL_SECONDS", 0.3)
 
 
 @asynccontextmanager

@@ -265,8 +265,8 @@ each_kind = pytest.mark.parametrize("telling", STORIES, ids=[each.__name__ for e
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody tells a controller of Subscriptions that a consumer went."""
-    monkeypatch.setattr(subscription_controller, "LOOK_AGAIN", 0.5)
-    monkeypatch.setattr(subscription_controller, "LOOK_SOON", 0.5)
+    monkeypatch.setattr(subscription_controller, "POLL_SECONDS", 0.5)
+    monkeypatch.setattr(subscription_controller, "FIRST_POLL_SECONDS", 0.5)
 
 
 async def asked(place: Place, verb: str, story: Story, key: ObjectKey) -> str:

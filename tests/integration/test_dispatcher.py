@@ -48,8 +48,8 @@ async def scene(
 ) -> AsyncIterator[Scene]:
     await install(client)
     # No event reports that a dispatcher pulls, so the server is polled.
-    monkeypatch.setattr(controller, "LOOK_AGAIN", 0.5)
-    monkeypatch.setattr(controller, "LOOK_SOON", 0.2)
+    monkeypatch.setattr(controller, "POLL_SECONDS", 0.5)
+    monkeypatch.setattr(controller, "FIRST_POLL_SECONDS", 0.2)
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_scene(client, namespace, server, cluster.kubeconfig) as made,

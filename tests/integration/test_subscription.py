@@ -44,8 +44,8 @@ async def scene(
     client: Client, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Scene]:
     await install(client)
-    monkeypatch.setattr(controller, "LOOK_AGAIN", 0.5)
-    monkeypatch.setattr(controller, "LOOK_SOON", 0.5)
+    monkeypatch.setattr(controller, "POLL_SECONDS", 0.5)
+    monkeypatch.setattr(controller, "FIRST_POLL_SECONDS", 0.5)
     async with (
         a_nats_server(tmp_path / "nats") as server,
         a_scene(client, namespace, server, cluster.kubeconfig) as made,
@@ -197,7 +197,7 @@ async def _assert_no_consumers(scene: Scene) -> None:
 async def test_deletion_ends_without_server_and_consumer_is_removed_later(
     scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
+    monkeypatch.setattr(controller, "MOST_DELETION_SECONDS", 0.0)
     monkeypatch.setattr(writer, "SWEEP_SECONDS", 0.0)
     await scene.subscribe("stays")
     await scene.subscribe()
@@ -240,7 +240,7 @@ async def test_subscription_of_deleted_backend_can_be_deleted(scene: Scene, clie
 async def test_namespace_can_be_deleted_without_nats_server(
     scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(controller, "SHORT_FAREWELL", 0.0)
+    monkeypatch.setattr(controller, "MOST_DELETION_SECONDS_WITHOUT_BACKEND", 0.0)
     await scene.subscribe()
     found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
     # As the EventingBackend controller does while Subscriptions use the backend.

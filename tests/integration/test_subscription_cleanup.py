@@ -33,8 +33,8 @@ async def scene(
 ) -> AsyncIterator[Scene]:
     """A scene without an operator: each test starts its own."""
     await install(client)
-    monkeypatch.setattr(controller, "LOOK_AGAIN", 0.5)
-    monkeypatch.setattr(controller, "LOOK_SOON", 0.5)
+    monkeypatch.setattr(controller, "POLL_SECONDS", 0.5)
+    monkeypatch.setattr(controller, "FIRST_POLL_SECONDS", 0.5)
     monkeypatch.setattr(writer, "SWEEP_SECONDS", 0.0)
     async with (
         a_nats_server(tmp_path / "nats") as server,
@@ -149,7 +149,7 @@ async def test_consumer_left_by_last_subscription_is_removed_when_server_returns
 ):
     # The reconnection causes a reconciliation.
     monkeypatch.setattr(writer, "SWEEP_SECONDS", 1e6)
-    monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
+    monkeypatch.setattr(controller, "MOST_DELETION_SECONDS", 0.0)
     async with subscription_operator(cluster.kubeconfig, scene):
         await scene.subscribe()
         found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
@@ -165,7 +165,7 @@ async def test_leftover_consumer_is_removed_although_api_server_fails_once(
     scene: Scene, client: Client, proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(writer, "SWEEP_SECONDS", 1e6)
-    monkeypatch.setattr(controller, "LONGEST_FAREWELL", 0.0)
+    monkeypatch.setattr(controller, "MOST_DELETION_SECONDS", 0.0)
     async with subscription_operator(proxy.write_kubeconfig(tmp_path), scene):
         await scene.subscribe()
         found = await scene.wait_for_reason("orders", "DispatcherNotPulling")
@@ -218,8 +218,8 @@ async def a_terminating_backend(scene: Scene, cluster: Cluster) -> AsyncIterator
 async def test_subscription_waits_for_deleted_backend_while_its_server_runs(
     scene: Scene, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(controller, "SHORT_FAREWELL", 1e6)
-    monkeypatch.setattr(controller, "LONGEST_FAREWELL", 1e6)
+    monkeypatch.setattr(controller, "MOST_DELETION_SECONDS_WITHOUT_BACKEND", 1e6)
+    monkeypatch.setattr(controller, "MOST_DELETION_SECONDS", 1e6)
     monkeypatch.setattr(writer.ConsumerWriter, "is_sweep_due", lambda self, place: False)
     async with a_terminating_backend(scene, cluster) as found:
         await wait_for_blocked_deletion(scene, found)
@@ -239,7 +239,7 @@ async def wait_for_blocked_deletion(scene: Scene, found: Subscription) -> None:
 async def test_consumer_left_on_server_of_deleted_backend_is_reported(
     scene: Scene, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(controller, "SHORT_FAREWELL", 0.0)
+    monkeypatch.setattr(controller, "MOST_DELETION_SECONDS_WITHOUT_BACKEND", 0.0)
     async with a_terminating_backend(scene, cluster) as found:
         name = consumer_name(found.metadata)
         await eventually(lambda: assert_event(scene, f"The consumer {name} could not be removed"), within=60)
