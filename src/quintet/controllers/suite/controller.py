@@ -1,17 +1,15 @@
-"""Brings the parts of an installation to what the Quintet says, and writes down how that went.
+"""Reconciles the Quintet, which describes an installation.
 
-Called by `runtime.controller`. The phases: definitions first, and a change that could harm objects is
-refused → policies, rights and addresses → what is no longer wanted goes → Deployments, one at a time →
-status. Nothing is rolled out while a phase before it has failed.
+The phases: CRDs, without changes that could break stored objects → policies, RBAC and Services → delete
+what the spec no longer names → Deployments, one at a time → status. Nothing is rolled out while an
+earlier phase fails.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
+from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct, find_condition
 from quintet.apis.suite import NAME, QUINTETS, Quintet, QuintetStatus
 from quintet.controllers.child_results import is_transient
 from quintet.controllers.suite.crds import (
@@ -34,20 +32,20 @@ from quintet.controllers.suite.decide.installation import (
 )
 from quintet.controllers.suite.decide.rollout import DeploymentStatus, Rollout, fallbacks
 from quintet.controllers.suite.decide.status import DEGRADED, InstallationState, Problem, Reason, status_of
-from quintet.controllers.suspension import unless_suspended
 from quintet.kube.errors import ApiError, KubeError, WriteFenced
-from quintet.runtime import conditions, handlers
-from quintet.runtime.apply import ForeignObject
+from quintet.runtime import handlers
+from quintet.runtime.apply import Children, ForeignObject
 from quintet.runtime.builder import Builder
 from quintet.runtime.cache import Store
-from quintet.runtime.events import NORMAL, WARNING
+from quintet.runtime.events import NORMAL, WARNING, Event
 from quintet.runtime.manager import Manager
 from quintet.runtime.ownership import Child, View
-from quintet.runtime.reconcile import Result
+from quintet.runtime.reconcile import Outcome
+from quintet.runtime.reconciler import Context, ObjectReconciler
 
-# Nobody tells us when a foreign object goes away, or that a definition was made to fit by hand.
-_LOOK_AGAIN = 30.0
-_THE_ONE = ObjectKey("", NAME)
+# No watch reports that a foreign object is gone, or that somebody changed a CRD by hand.
+_POLL_SECONDS = 30.0
+_ONLY_KEY = ObjectKey("", NAME)
 
 
 class _Container(Struct, frozen=True):
@@ -68,40 +66,39 @@ class _DeploymentSpec(Struct, frozen=True):
 
 
 class DeploymentView(View, frozen=True):
-    """What is read of a Deployment."""
+    """The fields of a Deployment that the controller reads."""
 
     spec: _DeploymentSpec = _DeploymentSpec()
     status: DeploymentStatus = DeploymentStatus()
 
 
 class WebhooksView(View, frozen=True):
-    """What is read of a webhook configuration."""
+    """The fields of a webhook configuration that the controller reads."""
 
     webhooks: tuple[Struct, ...] = ()
 
 
 def rollout_of(view: DeploymentView) -> Rollout:
-    """How a Deployment is doing."""
+    """Return the progress of a Deployment."""
     containers = view.spec.template.spec.containers
     image = containers[0].image if containers else ""
     return Rollout(view.metadata.generation, image, view.spec.replicas, view.status)
 
 
-def is_registered(view: WebhooksView) -> bool:
-    """Whether the API server asks anybody."""
+def has_webhooks(view: WebhooksView) -> bool:
+    """Return whether the API server calls any webhook."""
     return bool(view.webhooks)
 
 
 @dataclass(slots=True)
 class _Scope:
-    """What one reconciliation finds out on its way."""
+    """What one reconcile has found so far."""
 
     quintet: Quintet
     made: Installation
     back: dict[str, str]
     failed_images: dict[str, str]
-    tried: int
-    """How often in a row this has failed before."""
+    consecutive_failures: int
     problems: list[Problem] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     removing: list[str] = field(default_factory=list)
@@ -109,42 +106,45 @@ class _Scope:
     failures: list[Exception] = field(default_factory=list)
 
 
-class SuiteController:
+class SuiteController(ObjectReconciler[Quintet]):
     """Reconciles the Quintet."""
 
     def __init__(
         self,
-        builder: Builder[Quintet],
+        children: Children,
         definitions: CrdWriter,
         stores: dict[Resource, Store[Child[Any]]],
         install: Installer,
         version: str,
     ) -> None:
-        self._builder = builder
+        self._children = children
         self._definitions = definitions
         self._stores = stores
         self._install = install
         self._version = version
 
-    async def reconcile(self, key: ObjectKey) -> Result:
-        """Look at the Quintet and do what is missing."""
-        quintet = self._builder.primary.get(key)
-        # What it owns goes with it; nothing of it has to be asked for.
-        if quintet is None or quintet.metadata.deleting or key != _THE_ONE:
-            return Result.done()
-        scope = self._look(quintet)
-        await self._define(scope)
+    async def reconcile(self, quintet: Quintet, context: Context[Quintet]) -> Outcome:
+        if quintet.key != _ONLY_KEY:
+            return Outcome()
+        scope = self._observe(quintet, context.failures)
+        await self._apply_crds(scope)
         if not (scope.problems or scope.waiting):
             await self._prepare(scope)
         if not (scope.problems or scope.waiting or scope.removing):
             await self._clean_up(scope)
             await self._roll_out(scope)
-        await self._write_status(scope)
-        if scope.failures:
-            raise ExceptionGroup("Quintet", scope.failures)
-        return Result.after(_LOOK_AGAIN) if scope.problems else Result.done()
+        return Outcome(self._status(scope), _POLL_SECONDS if scope.problems else None, tuple(scope.failures))
 
-    def _look(self, quintet: Quintet) -> _Scope:
+    def events(self, quintet: Quintet, before: QuintetStatus, after: QuintetStatus) -> Iterable[Event]:
+        """Return an Event for each new problem and for its end."""
+        old, new = (find_condition(status.conditions, DEGRADED) for status in (before, after))
+        if new is None or (old is None and new.status == "False"):
+            return ()
+        if old is not None and (old.status, old.message) == (new.status, new.message):
+            return ()
+        return (Event(WARNING if new.status == "True" else NORMAL, new.reason, new.message),)
+
+    def _observe(self, quintet: Quintet, consecutive_failures: int) -> _Scope:
         wanted = self._install(quintet.spec, {})
         rollouts = {}
         for part in wanted.parts:
@@ -154,10 +154,9 @@ class SuiteController:
         back = fallbacks(quintet, wanted.parts, rollouts)
         images = {name: part.image for part in wanted.parts for name in part.controllers if name in back}
         made = self._install(quintet.spec, back) if back else wanted
-        tried = self._builder.queue.failures[quintet.key]
-        return _Scope(quintet, made, back, images, tried, rollouts=rollouts)
+        return _Scope(quintet, made, back, images, consecutive_failures, rollouts=rollouts)
 
-    async def _define(self, scope: _Scope) -> None:
+    async def _apply_crds(self, scope: _Scope) -> None:
         for body in scope.made.definitions:
             try:
                 if not await self._definitions.ensure(scope.quintet.key, body):
@@ -169,23 +168,23 @@ class SuiteController:
         for body in (*scope.made.policies, *(each for part in scope.made.parts for each in part.objects)):
             try:
                 if resource_of(body) in WEBHOOKS:
-                    # The controller fills it in: only that it is there, and goes with us, is ours.
-                    child = await self._builder.children.create(scope.quintet, resource_of(body), body)
+                    # The controller of the kind fills it in; the suite only creates and deletes it.
+                    child = await self._children.create(scope.quintet, resource_of(body), body)
                 else:
                     child = await self._ensure(scope.quintet, body)
                 if child.deleting:
-                    scope.removing.append(f"{body['kind']} {child.key}")  # made again when it is gone
+                    scope.removing.append(f"{body['kind']} {child.key}")  # created again once it is gone
             except (KubeError, ForeignObject) as error:
                 _note(scope, error)
 
     async def _clean_up(self, scope: _Scope) -> None:
-        """Remove what is no longer wanted: Deployments first, and what they need once their pods are gone."""
+        """Delete what the spec no longer names: Deployments first, the rest once their pods are gone."""
         stale = list(self._stale(scope))
         workloads = [each for each in stale if each[0] == DEPLOYMENTS]
         how = "Foreground" if workloads else "Background"
         for resource, key in workloads or reversed(stale):
             try:
-                gone = await self._builder.children.remove(scope.quintet, resource, key, propagation=how)
+                gone = await self._children.remove(scope.quintet, resource, key, propagation=how)
             except KubeError as error:
                 _note(scope, error)
                 continue
@@ -204,7 +203,7 @@ class SuiteController:
                     yield resource, child.key
 
     async def _roll_out(self, scope: _Scope) -> None:
-        """Change one Deployment at a time; new ones are made at once, but never beside what they replace."""
+        """Update one Deployment at a time; create new ones at once, but never beside those they replace."""
         held = False
         for part in scope.made.parts:
             there = part.name in scope.rollouts
@@ -222,10 +221,9 @@ class SuiteController:
         return any(each.startswith(f"{DEPLOYMENTS.kind} ") for each in scope.removing)
 
     async def _ensure(self, quintet: Quintet, body: JsonObject) -> Child[Any]:
-        return await self._builder.children.ensure(quintet, resource_of(body), body)
+        return await self._children.ensure(quintet, resource_of(body), body)
 
-    async def _write_status(self, scope: _Scope) -> None:
-        quintet = scope.quintet
+    def _status(self, scope: _Scope) -> QuintetStatus:
         seen = InstallationState(
             scope.rollouts,
             tuple(scope.problems),
@@ -235,37 +233,17 @@ class SuiteController:
             scope.back,
             scope.failed_images,
         )
-        wanted = status_of(quintet, scope.made, seen, self._version)
-        now = self._builder.clock.now()
-        merged = conditions.merged(
-            quintet.status.conditions, wanted.conditions, quintet.metadata.generation, now
-        )
-        status = msgspec.structs.replace(wanted, conditions=merged)
-        if await self._builder.status.write(quintet, quintet.status, status):
-            self._announce(quintet, status)
+        return status_of(scope.quintet, scope.made, seen, self._version)
 
     def _unregistered(self, made: Installation) -> frozenset[str]:
         store = self._stores[VALIDATING]
         awaited = ((part.name, store.get(part.webhooks)) for part in made.parts if part.webhooks)
         return frozenset(name for name, child in awaited if child is None or not child.state)
 
-    def _announce(self, quintet: Quintet, status: QuintetStatus) -> None:
-        """Tell of trouble and of its end."""
-        old, new = (
-            next((each for each in found.conditions if each.type == DEGRADED), None)
-            for found in (quintet.status, status)
-        )
-        if new is None or (old is None and new.status == "False"):
-            return
-        if old is None or (old.status, old.message) != (new.status, new.message):
-            kind = WARNING if new.status == "True" else NORMAL
-            uid = quintet.metadata.uid
-            self._builder.events.record(QUINTETS, quintet.key, uid, kind, new.reason, new.message)
-
 
 def _note(scope: _Scope, error: Exception) -> None:
-    """Write down what went wrong; what others have to mend is not tried again at once."""
-    if isinstance(error, WriteFenced) or is_transient(error, scope.tried):
+    """Record an error; one that somebody else has to fix is not retried at once."""
+    if isinstance(error, WriteFenced) or is_transient(error, scope.consecutive_failures):
         raise error
     if isinstance(error, UnsafeCrdChange):
         scope.problems.append(Problem(Reason.UNSAFE_DEFINITION, str(error)))
@@ -278,21 +256,21 @@ def _note(scope: _Scope, error: Exception) -> None:
 
 
 def build(manager: Manager, *, install: Installer, version: str) -> SuiteController:
-    """Wire the controller into a process; `install` is what `manifests.installation` makes."""
+    """Add the Quintet controller to a manager; `install` renders the objects of an installation."""
     builder = Builder(manager, "suite", QUINTETS, Quintet)
     definitions = builder.owns(CRDS, CrdView, state=is_established, labels=SELECTOR)
-    # They have no owner, and still matter to the only one that there is.
-    definitions.subscribe(handlers.enqueue(builder.queue, _to_the_one))
+    # CRDs have no owner, but every change of one concerns the only Quintet.
+    definitions.subscribe(handlers.enqueue(builder.queue, _to_only_key))
     stores: dict[Resource, Store[Child[Any]]] = {
         DEPLOYMENTS: builder.owns(DEPLOYMENTS, DeploymentView, state=rollout_of, labels=SELECTOR),
-        VALIDATING: builder.owns(VALIDATING, WebhooksView, state=is_registered, labels=SELECTOR),
+        VALIDATING: builder.owns(VALIDATING, WebhooksView, state=has_webhooks, labels=SELECTOR),
     }
     stores |= {each: builder.owns(each, labels=SELECTOR) for each in OWNED if each not in stores}
     kept = CrdWriter(builder.client, definitions, builder.writes)
-    controller = SuiteController(builder, kept, stores, install, version)
-    builder.build(unless_suspended(builder, controller.reconcile), workers=1)
+    controller = SuiteController(builder.children, kept, stores, install, version)
+    builder.build(controller, workers=1)
     return controller
 
 
-def _to_the_one(child: Child[Any]) -> Iterable[ObjectKey]:
-    return (_THE_ONE,)
+def _to_only_key(child: Child[Any]) -> Iterable[ObjectKey]:
+    return (_ONLY_KEY,)
