@@ -1,12 +1,16 @@
-"""State of one reconciliation, and what is remembered between reconciliations."""
+"""The state of one reconcile, and what the controller remembers between reconciles."""
 
+import secrets
 from dataclasses import dataclass, field
 
-from quintet.apis.statefulcluster import StatefulCluster
-from quintet.controllers.statefulcluster.decide.actions import Action, Records
-from quintet.controllers.statefulcluster.decide.desired import digest
+from quintet.apis.statefulcluster import SUFFIX_LENGTH, StatefulCluster
+from quintet.controllers.statefulcluster.decide.actions import Act, Action, Records
+from quintet.controllers.statefulcluster.decide.desired import ALPHABET, digest
+from quintet.controllers.statefulcluster.decide.events import event_for
 from quintet.controllers.statefulcluster.decide.observed import ExpansionRefusal, Observed
-from quintet.controllers.statefulcluster.decide.status import ActionFailure
+from quintet.controllers.statefulcluster.decide.status import ActionFailure, Notes, status_of
+from quintet.runtime.events import Event
+from quintet.runtime.reconciler import Context
 
 
 @dataclass(slots=True)
@@ -27,16 +31,68 @@ class Memory:
 
 
 class ReconcileContext:
-    """A cluster, its observed state and the action of one reconciliation."""
+    """One reconcile of one cluster: what was observed, the next action and the records that it needs."""
 
-    def __init__(self, cluster: StatefulCluster, observed: Observed, action: Action, memory: Memory) -> None:
+    def __init__(
+        self,
+        cluster: StatefulCluster,
+        context: Context[StatefulCluster],
+        observed: Observed,
+        action: Action,
+        memory: Memory,
+    ) -> None:
         self.cluster = cluster
+        self.context = context
         self.observed = observed
         self.action = action
         self.memory = memory
         self.records = Records(observed.open_draws, observed.retiring, observed.setbacks)
         self.collisions = cluster.status.collision_count
-        self.written = cluster.status
-        self.version = cluster.metadata.resource_version
         self.trusted = memory.written == digest(cluster.status)
         """Whether only this process has changed the cluster since its last status."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether the status names the pod to create already; that pod then requeues the key."""
+        making = self.action.act is Act.MAKE and self.memory.trouble is None and not self.cluster.plan_only
+        same = self.cluster.status.observed_generation == self.cluster.metadata.generation
+        return making and same and self.records.draws == self.cluster.status.draws
+
+    @property
+    def needs_live_state(self) -> bool:
+        """Return whether the next action needs more certainty than a cache gives."""
+        if self.action.act is Act.CREATE:
+            # A replica that the status names but the cache does not is gone, or not seen yet.
+            seen = {pod.name for pod in self.observed.pods} | {draw.replica for draw in self.observed.draws}
+            return not seen.issuperset(self.cluster.status.replica_names)
+        unsure = self.memory.doubt or not self.trusted or self.action.act is Act.DELETE_CLAIM
+        return self.action.destroys and unsure
+
+    async def report(self, failure: ActionFailure) -> None:
+        """Report in the status why the action fails, for as long as the controller retries it."""
+        self.memory.trouble = (self.action.concern, failure)
+        await self.write_status()
+
+    async def write_status(self) -> None:
+        """Write the status for the observed state and the next action."""
+        concern, trouble = self.memory.trouble or ("", None)
+        notes = Notes(self.collisions, trouble if concern == self.action.concern else None)
+        status = status_of(self.cluster, self.observed, self.action, self.records, notes)
+        if await self.context.write_status(status):
+            self.memory.written = digest(self.context.status) if self.trusted else ""
+
+    def announce(self, action: Action) -> None:
+        """Record the Event of an action, if it has one."""
+        if (event := event_for(action)) is not None:
+            self.context.record(Event(*event))
+
+
+def draw_suffix(observed: Observed) -> str:
+    """Return a random suffix that no pod or claim of the cluster uses."""
+    taken = {claim.group for claim in observed.claims}
+    taken |= {name.rpartition("-")[2] for name in observed.names()}
+    taken |= {pod.name.rpartition("-")[2] for pod in observed.pods}
+    while True:
+        suffix = "".join(secrets.choice(ALPHABET) for _ in range(SUFFIX_LENGTH))
+        if suffix not in taken:
+            return suffix

@@ -1,12 +1,11 @@
-"""Brings the pods and claims of a StatefulCluster to what its spec says, one step per pass.
+"""Reconciles StatefulClusters: one step per reconcile towards the pods and claims of the spec.
 
-Called by `runtime.controller` with a key. The phases: revision → look → plan → write down → act.
-What is about to be done is in the status before it is done (`actions.records_after`), under the
-version that was looked at, so that whoever comes after us goes on with the same names.
+The phases: revision → observe → plan → record → act. The status names the next action before it is taken
+(`actions.records_after`), and is written only if nobody changed the object since it was read. So whoever
+continues after a crash uses the same names.
 """
 
 import dataclasses
-import secrets
 from collections.abc import Iterable
 
 import msgspec
@@ -15,13 +14,15 @@ from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import (
     CLUSTER_LABEL,
     STATEFULCLUSTERS,
-    SUFFIX_LENGTH,
     Draw,
     StatefulCluster,
+    StatefulClusterStatus,
 )
-from quintet.controllers.statefulcluster.context import Memory, ReconcileContext
+from quintet.clock import Clock
+from quintet.controllers.statefulcluster.context import Memory, ReconcileContext, draw_suffix
 from quintet.controllers.statefulcluster.decide import desired, plan, revisions, views
 from quintet.controllers.statefulcluster.decide.actions import Act, Records, records_after
+from quintet.controllers.statefulcluster.decide.events import status_events
 from quintet.controllers.statefulcluster.decide.indexes import (
     NAMESPACE,
     OWNER,
@@ -41,103 +42,112 @@ from quintet.controllers.statefulcluster.decide.observed import (
 )
 from quintet.controllers.statefulcluster.decide.status import ActionFailure
 from quintet.controllers.statefulcluster.reader import LiveReader
-from quintet.controllers.statefulcluster.status_writer import ClusterStatusWriter
 from quintet.controllers.statefulcluster.writer import ClaimNotUsable, ReplicaWriter
-from quintet.controllers.suspension import unless_suspended
+from quintet.kube.client import Client
 from quintet.kube.errors import BadRequest, Forbidden, Invalid, ServerFault, TooLarge, TooManyRequests
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.builder import Builder
 from quintet.runtime.cache import Store
+from quintet.runtime.events import Event
 from quintet.runtime.manager import Manager
-from quintet.runtime.reconcile import Result
+from quintet.runtime.ownwrites import OwnWrites
+from quintet.runtime.reconcile import Outcome
+from quintet.runtime.reconciler import Context, ObjectReconciler
 
 _REFUSALS = (Invalid, Forbidden, BadRequest, TooLarge)
 _BUDGET_CAUSE = "DisruptionBudget"
-_BLOCKED_AGAIN = 10.0
+_BLOCKED_SECONDS = 10.0
 _MOST_COLLISIONS = 10
-# A cache that has not seen what we did for so long is not to be relied upon.
+# The controller does not trust a cache that has not seen one of its own writes for this long.
 _LONGEST_LAG = 60.0
 
 
-class StatefulClusterController:
+class StatefulClusterController(ObjectReconciler[StatefulCluster]):
     """Reconciles StatefulClusters."""
+
+    # The status holds the names of pods to create: two controllers must never both succeed in writing it.
+    locks_status = True
 
     def __init__(
         self,
-        builder: Builder[StatefulCluster],
+        client: Client,
+        writes: OwnWrites,
+        clock: Clock,
         pods: Store[Pod],
         claims: Store[Claim],
         known: Store[Revision],
     ) -> None:
-        self._builder = builder
+        self._clock = clock
         self._pods = pods
         self._claims = claims
         self._revisions = known
-        self._writer = ReplicaWriter(builder.client, builder.writes, pods, claims, known)
-        self._reader = LiveReader(builder.client)
-        self._status_writer = ClusterStatusWriter(builder)
+        self._writer = ReplicaWriter(client, writes, pods, claims, known)
+        self._reader = LiveReader(client)
         self._memories: dict[ObjectKey, Memory] = {}
 
-    async def reconcile(self, key: ObjectKey) -> Result:
-        """Look at one StatefulCluster and take the next step."""
-        cluster = self._builder.primary.get(key)
-        if cluster is None:
-            self._memories.pop(key, None)
-            return Result.done()
-        if cluster.metadata.deleting:
-            return Result.done()  # the garbage collector takes what is ours by its owner references
+    async def reconcile(self, cluster: StatefulCluster, context: Context[StatefulCluster]) -> Outcome:
         try:
-            return await self._pass(cluster)
+            return await self._step(cluster, context)
         except Forbidden as refusal:
             if not refusal.namespace_terminating:
                 raise
-            return Result.done()  # nothing can be made here any more
+            return Outcome()  # nothing can be created in a namespace that is being deleted
 
-    async def _pass(self, cluster: StatefulCluster) -> Result:
+    async def forget(self, key: ObjectKey) -> None:
+        self._memories.pop(key, None)
+
+    def events(
+        self, cluster: StatefulCluster, before: StatefulClusterStatus, after: StatefulClusterStatus
+    ) -> Iterable[Event]:
+        return (Event(*event) for event in status_events(before, after))
+
+    async def _step(self, cluster: StatefulCluster, context: Context[StatefulCluster]) -> Outcome:
         memory = self._memory(cluster)
         revision, collisions = await self._revision(cluster)
-        observed = self._look(cluster, revision, memory)
+        observed = self._observe(cluster, revision, memory)
         action = plan.plan(observed)
-        now = ReconcileContext(cluster, observed, action, memory)
-        if _wants_closer_look(now):
-            observed = await self._look_closely(cluster, revision, memory, observed)
+        now = ReconcileContext(cluster, context, observed, action, memory)
+        if now.needs_live_state:
+            observed = await self._observe_live(cluster, revision, memory, observed)
             action = plan.plan(observed)
-            now = ReconcileContext(cluster, observed, action, memory)
+            now = ReconcileContext(cluster, context, observed, action, memory)
             now.trusted = True
         now.collisions = collisions
         if not cluster.plan_only:
-            now.records = records_after(observed, action, lambda: _suffix(observed), cluster.metadata.name)
-        if not _recorded(now):
-            await self._status_writer.write(now)
+            now.records = records_after(
+                observed, action, lambda: draw_suffix(observed), cluster.metadata.name
+            )
+        if not now.is_recorded:
+            await now.write_status()
         if cluster.plan_only:
-            return Result(action.after)
-        result = await self._try(now)
-        await self._forget_history(now)
-        return result
+            return Outcome(requeue_after=action.after)
+        outcome = await self._try(now)
+        await self._delete_old_revisions(now)
+        return outcome
 
-    async def _try(self, now: ReconcileContext) -> Result:
-        """Act, and deal with a refusal."""
+    async def _try(self, now: ReconcileContext) -> Outcome:
+        """Act, and report a refusal in the status."""
         memory, action = now.memory, now.action
         try:
-            result = await self._act(now)
+            outcome = await self._act(now)
         except (ForeignObject, ClaimNotUsable) as taken:
             return await self._draw_anew(now, taken)
         except (TooManyRequests, ServerFault) as refusal:
             trouble = await self._budget_trouble(now, refusal)
             if trouble is None:
                 raise
-            await self._status_writer.report(now, trouble)
-            return Result.after(_BLOCKED_AGAIN)
+            await now.report(trouble)
+            return Outcome(requeue_after=_BLOCKED_SECONDS)
         except _REFUSALS as refusal:
             text = f"{action.message}, but the API server refuses: {refusal.message}"
-            await self._status_writer.report(now, ActionFailure("Refused", text))
+            await now.report(ActionFailure("Refused", text))
             raise
         if memory.trouble is not None:
             memory.trouble = None
-            await self._status_writer.write(now)
-        return result
+            await now.write_status()
+        return outcome
 
-    async def _act(self, now: ReconcileContext) -> Result:
+    async def _act(self, now: ReconcileContext) -> Outcome:
         cluster, action = now.cluster, now.action
         pod, claim = action.pod, action.claim
         match action.act:
@@ -164,23 +174,23 @@ class StatefulClusterController:
                 await self._writer.delete(desired.CLAIMS, claim)
             case Act.EXPAND_CLAIM if claim is not None:
                 if not await self._expand(now, claim):
-                    return Result.after(0.0)
+                    return Outcome(requeue_after=0.0)
             case _:
-                # Nothing but the record changed, which was written; or there is nothing to do but wait.
+                # Only the records changed, which are written already; or the controller waits.
                 again = action.act in (Act.FORGET, Act.REGROUP)
-                return Result.after(0.0) if again else Result(action.after)
-        self._status_writer.announce(now, action)
-        # Most actions come back to us as a change of what was acted on; one that cannot must not be the last.
-        return Result.after(0.0) if action.act is Act.EXPAND_CLAIM else Result.done()
+                return Outcome(requeue_after=0.0 if again else action.after)
+        now.announce(action)
+        # Most actions change an object, which requeues the key; the expansion of a claim may not.
+        return Outcome(requeue_after=0.0 if action.act is Act.EXPAND_CLAIM else None)
 
     async def _remove(self, now: ReconcileContext, pod: Pod) -> None:
-        now.memory.doubt = True  # until the answer is here
+        now.memory.doubt = True  # until the server has responded
         await self._writer.remove_pod(pod, voluntary=now.action.voluntary)
         now.memory.doubt = False
-        now.memory.leaving[pod.uid] = self._builder.clock.monotonic()
+        now.memory.leaving[pod.uid] = self._clock.monotonic()
 
     async def _make(self, now: ReconcileContext, draw: Draw) -> None:
-        """The claims first: a pod must never meet a group that is not complete."""
+        """Create the claims, then the pod: a pod must never start with an incomplete group of claims."""
         cluster = now.cluster
         if draw.group:
             await self._writer.make_claims(cluster, draw.group)
@@ -190,32 +200,32 @@ class StatefulClusterController:
             template = await self._writer.template_of(cluster, revision)
         await self._writer.make_pod(cluster, draw, revision, template)
 
-    async def _draw_anew(self, now: ReconcileContext, taken: Exception) -> Result:
-        """What was drawn cannot be had: somebody else's object has that name, or the claims are going."""
+    async def _draw_anew(self, now: ReconcileContext, taken: Exception) -> Outcome:
+        """Draw another name: a foreign object has this one, or its claims are being deleted."""
         draw = now.action.draw or (now.records.draws[-1] if now.records.draws else None)
         if draw is None or now.action.act not in (Act.CREATE, Act.MAKE):
-            await self._status_writer.report(now, ActionFailure("NameTaken", str(taken), blocked=True))
-            return Result.after(_BLOCKED_AGAIN)
+            await now.report(ActionFailure("NameTaken", str(taken), blocked=True))
+            return Outcome(requeue_after=_BLOCKED_SECONDS)
         others = tuple(each for each in now.records.draws if each != draw)
         if not (isinstance(taken, ForeignObject) and taken.resource == desired.PODS):
-            others = (*others, Draw(draw.replica, _suffix(now.observed)))
+            others = (*others, Draw(draw.replica, draw_suffix(now.observed)))
         now.records = Records(others, now.records.retiring, now.records.setbacks)
-        await self._status_writer.write(now)
-        return Result.after(0.0)
+        await now.write_status()
+        return Outcome(requeue_after=0.0)
 
     async def _set_aside(self, now: ReconcileContext, why: str) -> None:
         claims = [claim for claim in now.observed.claims if claim.group == now.action.group]
         await self._writer.set_aside(now.cluster, claims, why[:1024])
 
-    async def _investigate(self, now: ReconcileContext) -> Result:
-        """A pod finds no node: whether that is because of its volumes, only the volumes can tell."""
-        pod, looked, clock = now.action.pod, now.memory.volumes_looked_at, self._builder.clock
+    async def _investigate(self, now: ReconcileContext) -> Outcome:
+        """Set the claims of an unschedulable pod aside if its volumes are the cause."""
+        pod, looked, clock = now.action.pod, now.memory.volumes_looked_at, self._clock
         again = now.action.after or 0.0
         if pod is None:
-            return Result.after(again)
+            return Outcome(requeue_after=again)
         wait = looked.get(pod.uid, -again) + again - clock.monotonic()
         if wait > 0:
-            return Result.after(wait)
+            return Outcome(requeue_after=wait)
         looked.clear()
         looked[pod.uid] = clock.monotonic()
         claims = [claim for claim in now.observed.claims if claim.group == now.action.group]
@@ -224,17 +234,17 @@ class StatefulClusterController:
         else:
             why = await self._reader.lost_volume(claims, now.observed.now)
         if not why:
-            return Result.after(again)
+            return Outcome(requeue_after=again)
         await self._set_aside(now, why)
-        self._status_writer.announce(now, dataclasses.replace(now.action, act=Act.SET_ASIDE, message=why))
-        return Result.done()
+        now.announce(dataclasses.replace(now.action, act=Act.SET_ASIDE, message=why))
+        return Outcome()
 
     async def _expand(self, now: ReconcileContext, claim: Claim) -> bool:
         size = now.observed.wanted.sizes[claim.template]
         try:
             await self._writer.expand(now.cluster, claim, size)
         except (Forbidden, Invalid) as refusal:
-            again = self._builder.clock.now().timestamp() + plan.REFUSED_FOR
+            again = self._clock.now().timestamp() + plan.REFUSED_FOR
             now.memory.refused[claim.name] = ExpansionRefusal(refusal.message, again)
             return False
         now.memory.refused.pop(claim.name, None)
@@ -243,14 +253,14 @@ class StatefulClusterController:
     async def _budget_trouble(
         self, now: ReconcileContext, refusal: TooManyRequests | ServerFault
     ) -> ActionFailure | None:
-        """Whether a disruption budget keeps a pod from leaving, and which."""
+        """Return which disruption budget refuses an eviction; None if the cause is another."""
         pod = now.action.pod
         held = any(cause.reason == _BUDGET_CAUSE for cause in refusal.causes)
         if pod is None or not now.action.voluntary or (isinstance(refusal, TooManyRequests) and not held):
             return None
         names = await self._reader.budgets(pod)
         if isinstance(refusal, ServerFault) and len(names) < 2:
-            return None  # the server itself is in trouble
+            return None  # the server itself fails
         budgets = f"PodDisruptionBudget {' and '.join(names)}" if names else refusal.message
         step = (
             "wait until more pods are healthy, or let the budget allow one more disruption"
@@ -267,26 +277,26 @@ class StatefulClusterController:
             memory.refused.clear()
         return memory
 
-    def _look(self, cluster: StatefulCluster, revision: str, memory: Memory) -> Observed:
-        """What the caches know, and what we have done that they do not know yet."""
+    def _observe(self, cluster: StatefulCluster, revision: str, memory: Memory) -> Observed:
+        """Return the state of the caches, with the own deletions that they have not seen yet."""
         own = {pod.uid: pod for pod in self._pods.by_index(OWNER, cluster.metadata.uid)}
         for uid, since in list(memory.leaving.items()):
             pod = own.get(uid)
             if pod is None or pod.leaving:
                 del memory.leaving[uid]
-            elif self._builder.clock.monotonic() > since + _LONGEST_LAG:
+            elif self._clock.monotonic() > since + _LONGEST_LAG:
                 del memory.leaving[uid]
                 memory.doubt = True
             else:
-                leaves_by = self._builder.clock.now().timestamp()
+                leaves_by = self._clock.now().timestamp()
                 own[uid] = msgspec.structs.replace(pod, leaves_by=leaves_by)
         claims = self._claims.by_index(OWNER, str(cluster.key))
         return self._observed(cluster, revision, memory, own.values(), claims)
 
-    async def _look_closely(
+    async def _observe_live(
         self, cluster: StatefulCluster, revision: str, memory: Memory, known: Observed
     ) -> Observed:
-        """What the server knows now."""
+        """Return the state as the server has it now."""
         own = await self._reader.pods(cluster, known.pods)
         claims = await self._reader.claims(cluster) if known.wanted.templates or known.claims else ()
         memory.doubt = False
@@ -307,11 +317,11 @@ class StatefulClusterController:
             users = self._pods.by_index(UNOWNED, mount_index_key(claim.key))
             others |= {pod.key: pod for pod in users if pod.owner_uid != cluster.metadata.uid}
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
-        now = self._builder.clock.now().timestamp()
+        now = self._clock.now().timestamp()
         return observe(cluster, revision, (*own, *others.values()), claims, known, now, dict(memory.refused))
 
     async def _revision(self, cluster: StatefulCluster) -> tuple[str, int]:
-        """The revision of the template, made if it is new; and how many names were taken."""
+        """Return the revision of the template, created if it is new, and the count of name collisions."""
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
         collisions = cluster.status.collision_count
         found = revisions.find(cluster, known)
@@ -329,45 +339,17 @@ class StatefulClusterController:
                 return made.name, attempt
         raise ForeignObject(desired.REVISIONS, ObjectKey(cluster.metadata.namespace, name))
 
-    async def _forget_history(self, now: ReconcileContext) -> None:
+    async def _delete_old_revisions(self, now: ReconcileContext) -> None:
         cluster = now.cluster
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
-        kept = (now.observed.update_revision, now.written.current_revision)
+        kept = (now.observed.update_revision, now.context.status.current_revision)
         limit = cluster.spec.revision_history_limit
         for revision in revisions.to_forget(known, now.observed.pods, kept, limit):
             await self._writer.delete(desired.REVISIONS, revision)
 
 
-def _recorded(now: ReconcileContext) -> bool:
-    """Whether what is to be done was written down before: then the pod that is made brings us back."""
-    making = now.action.act is Act.MAKE and now.memory.trouble is None and not now.cluster.plan_only
-    same = now.cluster.status.observed_generation == now.cluster.metadata.generation
-    return making and same and now.records.draws == now.cluster.status.draws
-
-
-def _wants_closer_look(now: ReconcileContext) -> bool:
-    """Whether a cache is not enough for what is to be done."""
-    if now.action.act is Act.CREATE:
-        # A replica that the status names and the cache does not show is gone, or not seen yet.
-        seen = {pod.name for pod in now.observed.pods} | {draw.replica for draw in now.observed.draws}
-        return not seen.issuperset(now.cluster.status.replica_names)
-    unsure = now.memory.doubt or not now.trusted or now.action.act is Act.DELETE_CLAIM
-    return now.action.destroys and unsure
-
-
-def _suffix(observed: Observed) -> str:
-    """A new draw, one that nothing here is called by."""
-    taken = {claim.group for claim in observed.claims}
-    taken |= {name.rpartition("-")[2] for name in observed.names()}
-    taken |= {pod.name.rpartition("-")[2] for pod in observed.pods}
-    while True:
-        suffix = "".join(secrets.choice(desired.ALPHABET) for _ in range(SUFFIX_LENGTH))
-        if suffix not in taken:
-            return suffix
-
-
 def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
-    """Wire the controller into a process."""
+    """Add the StatefulCluster controller to a manager."""
     builder = Builder(
         manager,
         "statefulcluster",
@@ -382,14 +364,14 @@ def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
         clusters = builder.primary.by_index(NAMESPACE, pod.key.namespace)
         return [cluster.key for cluster in clusters if selects(cluster, pod)]
 
-    pods = builder.keeps(
+    pods = builder.watches_reduced(
         desired.PODS,
         views.PodView,
         views.pod,
         concerned,
         indexes={OWNER: owner_index_keys, UNOWNED: unowned_index_keys},
     )
-    claims = builder.keeps(
+    claims = builder.watches_reduced(
         desired.CLAIMS,
         views.ClaimView,
         views.claim,
@@ -397,7 +379,7 @@ def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
         labels=CLUSTER_LABEL,
         indexes={OWNER: lambda claim: (f"{claim.key.namespace}/{claim.cluster}",)},
     )
-    known = builder.keeps(
+    known = builder.watches_reduced(
         desired.REVISIONS,
         views.RevisionView,
         views.revision,
@@ -405,6 +387,6 @@ def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
         labels=CLUSTER_LABEL,
         indexes={OWNER: lambda revision: (revision.owner_uid,)},
     )
-    controller = StatefulClusterController(builder, pods, claims, known)
-    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
+    controller = StatefulClusterController(builder.client, builder.writes, builder.clock, pods, claims, known)
+    builder.build(controller, workers=workers)
     return controller
