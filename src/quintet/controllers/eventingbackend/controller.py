@@ -1,12 +1,12 @@
-"""Brings up what a backend needs, finds out whether it is ready, and writes that down.
+"""Reconciles EventingBackends: the server, publisher and dispatcher of a backend, and its status.
 
-Called by `runtime.controller` with a key. The phases: look → hold (finalizer) → plan → find out
-whether the wanted backend is ready → bring the pods to the configuration that may serve → take away
-what nobody needs any more → write the status. A configuration serves only once its backend was ready;
-until then the one before it goes on.
+The phases: plan → probe the backend that the spec names → bring the pods to the configuration in use →
+delete what no configuration needs → compute the status. A configuration is in use once its backend was
+ready; until then the previous one stays.
 """
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -21,10 +21,11 @@ from quintet.apis.eventingbackend import (
     status_of,
 )
 from quintet.apis.eventingbackend.types import FINALIZER
-from quintet.apis.meta import ObjectKey
+from quintet.apis.meta import Condition, ObjectKey
 from quintet.apis.steering import RECONCILE_AT
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.apis.subscription.validation import spec_errors
+from quintet.clock import Clock
 from quintet.controllers.eventingbackend.caches import (
     BY_CLAIM,
     BY_NAMESPACE,
@@ -50,181 +51,215 @@ from quintet.controllers.eventingbackend.migration import (
 from quintet.controllers.eventingbackend.options import Options
 from quintet.controllers.eventingbackend.probes import Probes
 from quintet.controllers.eventingbackend.writer import PARTS, ChildWriter
-from quintet.controllers.suspension import unless_suspended
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, own_server_url, runs_server, server_url
 from quintet.eventing.decide import consumers
 from quintet.eventing.sessions import Sessions
 from quintet.eventing.settings import DispatcherSettings, PublisherSettings
-from quintet.nats.client import Client
+from quintet.kube.client import Client
+from quintet.nats.client import Client as NatsClient
 from quintet.nats.errors import NatsError
-from quintet.runtime import conditions, finalizers
+from quintet.runtime.apply import Children
 from quintet.runtime.builder import Builder
-from quintet.runtime.events import NORMAL, WARNING
+from quintet.runtime.cache import Store
+from quintet.runtime.events import NORMAL, WARNING, Event
 from quintet.runtime.manager import Manager
-from quintet.runtime.reconcile import Result
+from quintet.runtime.queue import WorkQueue
+from quintet.runtime.reconcile import Outcome
+from quintet.runtime.reconciler import Context, ObjectReconciler
 
-# Nobody tells us when a foreign object goes away, so we look again.
-_LOOK_AGAIN = 10.0
+# No watch reports that a foreign object is gone, so the controller polls.
+_POLL_SECONDS = 10.0
 _decode_subscription = msgspec.json.Decoder(Subscription).decode
 
 
 @dataclass(slots=True)
 class Scope:
-    """One look at one backend."""
+    """One reconcile of one backend."""
 
     backend: EventingBackend
+    context: Context[EventingBackend]
     plan: Plan
-    hands: ChildWriter
-    finding: ProbeResult = NOT_PROBED
+    writer: ChildWriter
+    probe_result: ProbeResult = NOT_PROBED
     looked: bool = False
-    """Whether the finding is that of a probe, which has a time of its own."""
+    """Whether the result is that of a probe, which has an interval of its own."""
     in_use: Effective | None = None
     publisher: Standing = status.WAITS
     dispatcher: Standing = status.WAITS
     again: float | None = None
-    """Seconds after which a move is looked at again."""
+    """Seconds until the controller checks the progress of a move again."""
 
 
-class EventingBackendController:
+class EventingBackendController(ObjectReconciler[EventingBackend]):
     """Reconciles EventingBackends."""
 
+    finalizer = FINALIZER
+
     def __init__(
-        self, builder: Builder[EventingBackend], sources: BackendCaches, sessions: Sessions, options: Options
+        self,
+        client: Client,
+        children: Children,
+        queue: WorkQueue,
+        clock: Clock,
+        backends: Store[EventingBackend],
+        sources: BackendCaches,
+        sessions: Sessions,
+        options: Options,
     ) -> None:
-        self._builder = builder
+        self._client = client
+        self._children = children
+        self._queue = queue
+        self._backends = backends
         self._sources = sources
         self._sessions = sessions
         self._options = options
-        self._probes = Probes(builder.clock, options.timing)
-        secrets = SecretReader(builder.client, options.account)
-        tools = Tools(builder.clock, sessions, secrets, options.limits, builder.primary.get)
+        self._probes = Probes(clock, options.timing)
+        secrets = SecretReader(client, options.account)
+        tools = Tools(clock, sessions, secrets, options.limits, backends.get)
         self._drivers: dict[str, Driver] = drivers(tools)
         self._nats = NatsDriver(tools)
-        self._migrations = Migrations(self._connect, builder.clock, options.timing)
+        self._migrations = Migrations(self._connect, clock, options.timing)
         sessions.listeners.append(self._connection_changed)
 
-    async def reconcile(self, key: ObjectKey) -> Result:
-        """Look at one EventingBackend and do what is missing."""
-        backend = self._builder.primary.get(key)
-        if backend is None:
-            self._probes.forget(key)
-            self._migrations.end(key, None)
-            await self._sessions.keep_only(key, ())
-            return Result.done()
-        hands = ChildWriter(backend, self._builder.children, self._sources, self._options.system_namespace)
-        if backend.metadata.deleting:
-            return await self._delete(backend, hands)
-        if FINALIZER not in backend.metadata.finalizers:
-            # Its change brings the key back.
-            await finalizers.add(self._builder.client, EVENTINGBACKENDS, backend, FINALIZER)
-            return Result.done()
-        scope = Scope(backend, plan_of(backend), hands)
-        await self._find(scope)
+    async def reconcile(self, backend: EventingBackend, context: Context[EventingBackend]) -> Outcome:
+        writer = self._writer(backend)
+        scope = Scope(backend, context, plan_of(backend), writer)
+        await self._choose_config(scope)
         await self._serve(scope)
-        # Subscriptions must not turn not ready over what the next try mends.
-        if not hands.only_raced(self._builder.queue.failures[key]):
-            await self._write_status(scope)
-        if hands.failures:
-            raise ExceptionGroup(f"EventingBackend {key}", hands.failures)
-        if scope.again is not None:
-            return Result.after(scope.again)
-        return Result.after(self._probes.due_in(key) if scope.looked else _LOOK_AGAIN)
+        # Subscriptions must not become not ready because of an error that the next retry fixes.
+        said = None if writer.only_raced(context.failures) else self._status(scope)
+        requeue_after = scope.again
+        if requeue_after is None:
+            requeue_after = self._probes.due_in(backend.key) if scope.looked else _POLL_SECONDS
+        return Outcome(said, requeue_after, writer.failures)
 
-    async def _find(self, scope: Scope) -> None:
-        """Whether the backend that is asked for is ready, and so which configuration may serve."""
-        asked, wanted, serving = scope.plan.candidate, scope.plan.wanted, scope.plan.serving
-        if asked is None:
+    async def finalize(self, backend: EventingBackend, context: Context[EventingBackend]) -> Outcome | None:
+        if used_by := await self._users(backend):
+            await self._stay_connected(backend)
+            names = sorted(each.metadata.name for each in used_by)
+            # The cache may miss a Subscription that was created and deleted at once.
+            return Outcome(status.in_use_by(backend, names), _POLL_SECONDS)
+        writer = self._writer(backend)
+        gone = [await writer.remove(part) for part in PARTS]
+        if not all(gone):
+            return Outcome(requeue_after=_POLL_SECONDS)
+        await self._stay_connected(backend, own=False)
+        for driver in self._drivers.values():
+            await driver.release(backend)
+        self._probes.forget(backend.key)
+        return None
+
+    async def forget(self, key: ObjectKey) -> None:
+        self._probes.forget(key)
+        self._migrations.end(key, None)
+        await self._sessions.keep_only(key, ())
+
+    def events(
+        self, backend: EventingBackend, before: EventingBackendStatus, after: EventingBackendStatus
+    ) -> Iterable[Event]:
+        return map(_event, status.news(before.conditions, after.conditions))
+
+    def failed_status(self, known: EventingBackendStatus, ready: Condition) -> EventingBackendStatus:
+        return msgspec.structs.replace(known, eventing_ready=False)
+
+    def _writer(self, backend: EventingBackend) -> ChildWriter:
+        return ChildWriter(backend, self._children, self._sources, self._options.system_namespace)
+
+    async def _choose_config(self, scope: Scope) -> None:
+        """Find out whether the backend of the spec is ready, and which configuration is to be used."""
+        candidate, wanted, serving = scope.plan.candidate, scope.plan.wanted, scope.plan.serving
+        if candidate is None:
             return
-        scope.finding = await self._finding(scope, asked)
-        proven = scope.finding.ready or (wanted is not None and plan.proven_already(serving, wanted))
+        scope.probe_result = await self._probe(scope, candidate)
+        proven = scope.probe_result.ready or (wanted is not None and plan.proven_already(serving, wanted))
         scope.in_use = wanted if wanted is not None and proven else serving
 
-    async def _finding(self, scope: Scope, asked: Effective) -> ProbeResult:
+    async def _probe(self, scope: Scope, candidate: Effective) -> ProbeResult:
         backend = scope.backend
         claim = plan.claim_of(backend)
         if claim is not None:
-            rivals = self._builder.primary.by_index(BY_CLAIM, claim.place)
+            rivals = self._backends.by_index(BY_CLAIM, claim.place)
             if (elder := plan.find_older_owner(backend, rivals)) is not None:
                 return _claimed(claim.stream, elder)
         running = WorkloadState()
-        if runs_server(asked):
-            made = await scope.hands.server(asked, self._options.nats_image)
+        if runs_server(candidate):
+            made = await scope.writer.server(candidate, self._options.nats_image)
             if isinstance(made, ProbeResult):
                 return made
             running = made
-        old = self._place(scope.hands)
-        # A server that comes up, one pod of it that goes, or somebody who asks is worth another look at once.
+        old = self._place(scope.writer)
+        # A change of the server's pods, or a request to reconcile, makes the controller probe at once.
         question = (
-            asked.backend.name,
-            asked.values,
+            candidate.backend.name,
+            candidate.values,
             running.generation,
             running.status.available_replicas,
             old,
             backend.metadata.annotations.get(RECONCILE_AT),
         )
-        driver = self._drivers[asked.backend.name]
+        driver = self._drivers[candidate.backend.name]
         scope.looked = True
-        finding = await self._probes.look(backend.key, question, lambda: driver.probe(backend, asked, old))
-        if finding.ready or not runs_server(asked) or running.complete:
-            return finding
-        return ProbeResult(reason=Reason.SERVER_STARTING, message=f"{running.progress}; {finding.message}")
+        result = await self._probes.look(backend.key, question, lambda: driver.probe(backend, candidate, old))
+        if result.ready or not runs_server(candidate) or running.complete:
+            return result
+        return ProbeResult(reason=Reason.SERVER_STARTING, message=f"{running.progress}; {result.message}")
 
     async def _serve(self, scope: Scope) -> None:
         """Bring the pods to the configuration in use."""
-        config, hands = scope.in_use, scope.hands
+        config, writer = scope.in_use, scope.writer
         if config is None:
             return
         plane = self._drivers[config.backend.name].data_plane(scope.backend, config)
         pods = Pods(
             image=self._options.image, secret=plane.secret, secret_version=self._secret_version(scope)
         )
-        old, new = self._place(hands), _new_place(plane, runs_server(config))
+        old, new = self._place(writer), _new_place(plane, runs_server(config))
         moves = old is not None and (new is None or not old.same(new))
         if moves and new is not None and (missing := await self._unheard(scope, config, new)):
             scope.publisher = scope.dispatcher = status.waits_for_subscriptions(missing)
             scope.again = self._options.timing.while_moving
             return
-        self._look_back(hands, old, new)
-        scope.publisher = await hands.publisher(plane, pods)
+        self._look_back(writer, old, new)
+        scope.publisher = await writer.publisher(plane, pods)
         if moves and old is not None and (left := await self._left(scope, old, new)) != 0:
             scope.dispatcher = status.delivers_the_rest(old.stream, left)
             scope.again = self._options.timing.while_moving
             return
-        unmade = hands.unmade
+        unmade = writer.unmade
         scope.dispatcher = (
-            await hands.dispatcher(plane, pods) if plane.dispatcher is not None else status.NOTHING_TO_START
+            await writer.dispatcher(plane, pods) if plane.dispatcher is not None else status.NOTHING_TO_START
         )
         if scope.plan.wanted is not None and scope.publisher.status == "True":
             await self._clear_away(scope, config)
-        # Not before: a look that fails half-way must not begin to wait anew.
-        if hands.unmade == unmade and scope.publisher.status == "True":
+        # Only now: a reconcile that fails half-way must not restart the wait.
+        if writer.unmade == unmade and scope.publisher.status == "True":
             for note in self._migrations.end(scope.backend.key, new):
-                self._announce(scope.backend, News(False, "EventsLeftBehind", note))
+                scope.context.record(Event(WARNING, "EventsLeftBehind", note))
 
-    def _place(self, hands: ChildWriter, part: str = DISPATCHER) -> StreamLocation | None:
-        """Where the pods of a part that are there work."""
-        known = self._sources.deployments.get(hands.name(part))
-        if known is None or not hands.owns(known):
+    def _place(self, writer: ChildWriter, part: str = DISPATCHER) -> StreamLocation | None:
+        """Return the stream location that the running pods of a part use."""
+        known = self._sources.deployments.get(writer.name(part))
+        if known is None or not writer.owns(known):
             return None
-        own = own_server_url(hands.key) if hands.has(SERVER) else ""
+        own = own_server_url(writer.key) if writer.has(SERVER) else ""
         kind = PublisherSettings if part == PUBLISHER else DispatcherSettings
         return location_of(known.state.settings, known.state.secret, own_url=own, kind=kind)
 
-    def _look_back(self, hands: ChildWriter, old: StreamLocation | None, new: StreamLocation | None) -> None:
-        """Whether publishers leave a stream from which nobody will deliver."""
-        there = self._place(hands, PUBLISHER)
+    def _look_back(self, writer: ChildWriter, old: StreamLocation | None, new: StreamLocation | None) -> None:
+        """Report a stream that publishers leave and from which no dispatcher will deliver."""
+        there = self._place(writer, PUBLISHER)
         if there is not None and not any(each and there.same_stream(each) for each in (old, new)):
-            self._migrations.abandon(hands.key, there)
+            self._migrations.abandon(writer.key, there)
 
     async def _unheard(self, scope: Scope, config: Effective, new: StreamLocation) -> int:
-        """How many Subscriptions do not listen there yet: what is published before they do would be lost."""
+        """Count the Subscriptions without a consumer in the new stream; they would miss events."""
         backend = scope.backend
         here, known = self._around(backend)
         missing = await self._missing(backend, config, new, plan.subscriptions_using(backend, here, known))
-        there = self._place(scope.hands, PUBLISHER)
+        there = self._place(scope.writer, PUBLISHER)
         if missing or (there is not None and there.same(new)):
             return missing
-        # The cache may be behind, and publishers are about to leave.
+        # The cache may be behind, and publishers are about to move.
         listed = plan.subscriptions_using(backend, here, await self._listed(backend.metadata.namespace))
         return await self._missing(backend, config, new, listed)
 
@@ -240,118 +275,90 @@ class EventingBackendController:
         return await self._migrations.missing(backend.key, new, wanted) if wanted else 0
 
     async def _left(self, scope: Scope, old: StreamLocation, new: StreamLocation | None) -> int | None:
-        """How many events are still to be delivered from the old place; None: not known, or more may come."""
+        """Count the events that wait in the old stream; None if unknown, or if more may come."""
         if scope.publisher.status != "True":
             return None
-        # In the same stream nothing is left behind: the dispatchers that come deliver it.
+        # In the same stream nothing is left behind: the new dispatchers deliver it.
         return (
             0 if new is not None and old.same_stream(new) else await self._migrations.left(scope.backend, old)
         )
 
     async def _clear_away(self, scope: Scope, config: Effective) -> None:
-        """Take away what only an earlier configuration needed, once the present one serves."""
+        """Delete what only an earlier configuration needed, once the current one is in use."""
         if not plan.same(config, scope.plan.wanted) or scope.dispatcher.status != "True":
             return
-        if not runs_server(config) and scope.hands.has(SERVER):
-            await scope.hands.remove(SERVER)
-        if config.backend.key("dispatcherReplicas") is None and scope.hands.has(DISPATCHER):
-            await scope.hands.remove(DISPATCHER)
+        if not runs_server(config) and scope.writer.has(SERVER):
+            await scope.writer.remove(SERVER)
+        if config.backend.key("dispatcherReplicas") is None and scope.writer.has(DISPATCHER):
+            await scope.writer.remove(DISPATCHER)
         urls = [server_url(scope.backend.key, config)] if config.backend.key("url") is not None else []
         await self._sessions.keep_only(scope.backend.key, urls)
 
     def _secret_version(self, scope: Scope) -> str:
-        """Which state of the Secret is for the pods: the one that was found good, else the one they have."""
-        if scope.finding.ready and plan.same(scope.in_use, scope.plan.candidate):
-            return scope.finding.secret_version
-        known = self._sources.rollout(scope.hands.name(PUBLISHER))
+        """Return the version of the Secret for the pods: the one that the probe accepted, else theirs."""
+        if scope.probe_result.ready and plan.same(scope.in_use, scope.plan.candidate):
+            return scope.probe_result.secret_version
+        known = self._sources.rollout(scope.writer.name(PUBLISHER))
         return known.secret_version if known is not None else ""
 
-    async def _delete(self, backend: EventingBackend, hands: ChildWriter) -> Result:
-        if FINALIZER not in backend.metadata.finalizers:
-            return Result.done()
-        if used_by := await self._users(backend):
-            await self._stay_connected(backend)
-            names = sorted(each.metadata.name for each in used_by)
-            await self._write(backend, status.in_use_by(backend, names))
-            # The cache may never hear of one that came and went in one moment.
-            return Result.after(_LOOK_AGAIN)
-        gone = [await hands.remove(part) for part in PARTS]
-        if not all(gone):
-            return Result.after(_LOOK_AGAIN)
-        await self._stay_connected(backend, own=False)
-        for driver in self._drivers.values():
-            await driver.release(backend)
-        self._probes.forget(backend.key)
-        await finalizers.remove(self._builder.client, EVENTINGBACKENDS, backend, FINALIZER)
-        return Result.done()
-
     async def _stay_connected(self, backend: EventingBackend, *, own: bool = True) -> None:
-        """Until the end of a backend its Subscriptions borrow its connection, and marks are taken off by it.
+        """Reconnect to the server of a backend that is being deleted.
 
-        Nobody probes a backend that goes, so a connection that was lost is made again here. Without
-        `own` only if its server is not one that we ran: that one went with the other parts.
+        Its Subscriptions remove their consumers over this connection, and probes no longer run. Without
+        `own`, connect only to a server that is not part of the backend: its own is deleted already.
         """
         config = plan_of(backend).serving
         if config is None or config.backend.key("url") is None or (runs_server(config) and not own):
             return
         url, secret = server_url(backend.key, config), config.text("credentialsSecretRef")
-        with contextlib.suppress(NatsError):  # a server that stays away must not hold the deletion up
+        with contextlib.suppress(NatsError):  # an unreachable server must not block the deletion
             await self._nats.connect(backend.key, url, secret, own=runs_server(config))
 
     async def _users(self, backend: EventingBackend) -> list[Subscription]:
-        """Who keeps a backend from going; the server itself is asked last, for the cache may be behind."""
+        """Return the Subscriptions that block the deletion; if the cache has none, ask the server."""
         here, known = self._around(backend)
         if used_by := plan.subscriptions_using(backend, here, known):
             return used_by
         return plan.subscriptions_using(backend, here, await self._listed(backend.metadata.namespace))
 
     def _around(self, backend: EventingBackend) -> tuple[list[EventingBackend], list[Subscription]]:
-        """The backends and Subscriptions of its namespace, as far as the caches know."""
+        """Return the backends and Subscriptions of its namespace from the caches."""
         namespace = backend.metadata.namespace
-        here = self._builder.primary.by_index(BY_NAMESPACE, namespace)
+        here = self._backends.by_index(BY_NAMESPACE, namespace)
         return here, self._sources.subscriptions.by_index(BY_NAMESPACE, namespace)
 
     async def _listed(self, namespace: str) -> list[Subscription]:
-        """The Subscriptions of a namespace, as the server has them."""
+        """List the Subscriptions of a namespace on the server."""
         found: list[Subscription] = []
-        async for page in self._builder.client.pages(SUBSCRIPTIONS, namespace=namespace):
+        async for page in self._client.pages(SUBSCRIPTIONS, namespace=namespace):
             for raw in page.items:
-                with contextlib.suppress(*DECODE_ERRORS):  # what nobody can read uses nothing
+                with contextlib.suppress(*DECODE_ERRORS):  # an object that does not decode uses nothing
                     found.append(_decode_subscription(raw))
         return found
 
-    async def _write_status(self, scope: Scope) -> None:
+    def _status(self, scope: Scope) -> EventingBackendStatus:
         in_use, backend = scope.in_use, scope.backend
-        wanted = status_of(
+        return status_of(
             backend_type=in_use.backend.name if in_use is not None else backend.spec.type,
             generation=backend.metadata.generation,
             faults=scope.plan.faults,
             in_use=in_use.entries() if in_use is not None else (),
-            backend=scope.finding.standing,
+            backend=scope.probe_result.standing,
             publisher=scope.publisher,
             subscriptions=scope.dispatcher,
         )
-        await self._write(backend, wanted)
 
-    async def _write(self, backend: EventingBackend, wanted: EventingBackendStatus) -> None:
-        before, now = backend.status.conditions, self._builder.clock.now()
-        merged = conditions.merged(before, wanted.conditions, backend.metadata.generation, now)
-        said = msgspec.structs.replace(wanted, conditions=merged)
-        if await self._builder.status.write(backend, backend.status, said):
-            for each in status.news(before, merged):
-                self._announce(backend, each)
-
-    def _announce(self, backend: EventingBackend, news: News) -> None:
-        kind, uid = NORMAL if news.good else WARNING, backend.metadata.uid
-        self._builder.events.record(EVENTINGBACKENDS, backend.key, uid, kind, news.reason, news.note)
-
-    async def _connect(self, key: ObjectKey, place: StreamLocation) -> tuple[Client, str] | ProbeResult:
+    async def _connect(self, key: ObjectKey, place: StreamLocation) -> tuple[NatsClient, str] | ProbeResult:
         return await self._nats.connect(key, place.url, place.secret, own=place.own)
 
     def _connection_changed(self, key: ObjectKey) -> None:
         if self._sessions.lost(key):
             self._probes.forget(key)
-            self._builder.queue.add(key)
+            self._queue.add(key)
+
+
+def _event(news: News) -> Event:
+    return Event(NORMAL if news.good else WARNING, news.reason, news.note)
 
 
 def _new_place(plane: DataPlane, own: bool) -> StreamLocation | None:
@@ -370,10 +377,19 @@ def _claimed(stream: str, elder: EventingBackend) -> ProbeResult:
 def build(
     manager: Manager, *, options: Options, sessions: Sessions | None = None, workers: int = 8
 ) -> EventingBackendController:
-    """Wire the controller into a process."""
+    """Add the EventingBackend controller to a manager."""
     indexes = {BY_CLAIM: claims, BY_NAMESPACE: namespaces}
     builder = Builder(manager, "eventingbackend", EVENTINGBACKENDS, EventingBackend, indexes=indexes)
     sources = watch(builder)
-    controller = EventingBackendController(builder, sources, sessions or Sessions(manager.clock), options)
-    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
+    controller = EventingBackendController(
+        builder.client,
+        builder.children,
+        builder.queue,
+        builder.clock,
+        builder.primary,
+        sources,
+        sessions or Sessions(manager.clock),
+        options,
+    )
+    builder.build(controller, workers=workers)
     return controller
