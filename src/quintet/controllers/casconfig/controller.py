@@ -1,7 +1,7 @@
-"""Brings the targets of a CASConfig to what it says, and takes it back when it goes.
+"""Reconciles CASConfigs: inject the configuration into its targets, and undo that on deletion.
 
-Called by `runtime.controller` with a key. The phases: look → hold (finalizer) → survey (kinds, objects,
-sources) → decide each object → change all targets or none (`batch`) → write the status.
+The phases: survey kinds, objects and sources → decide on each object → change all targets or none
+(`batch`) → compute the status.
 """
 
 from collections.abc import Iterable
@@ -23,6 +23,7 @@ from quintet.apis.casconfig.ledger import has_ledger
 from quintet.apis.casconfig.types import MOST_PLANNED, Reach
 from quintet.apis.casconfig.validation import spec_errors
 from quintet.apis.meta import Object, ObjectKey, Resource, find_condition
+from quintet.clock import Clock
 from quintet.controllers.casconfig.batch import Batch
 from quintet.controllers.casconfig.batch import Result as Done
 from quintet.controllers.casconfig.contests import Contests, entries, entry_key
@@ -38,114 +39,148 @@ from quintet.controllers.casconfig.decide.status import (
     status_of,
 )
 from quintet.controllers.casconfig.decision_cache import DecisionCache
-from quintet.controllers.casconfig.events import EventReporter
+from quintet.controllers.casconfig.events import EventReporter, config_events
 from quintet.controllers.casconfig.failures import FailureHistory
 from quintet.controllers.casconfig.kinds import Kinds
-from quintet.controllers.casconfig.survey import Survey, Surveyor, SurveyProblem, reach_of
+from quintet.controllers.casconfig.survey import Survey, Surveyor, reach_of
 from quintet.controllers.casconfig.watches import Watches
 from quintet.controllers.casconfig.writer import Failure, TargetWriter, Task
-from quintet.controllers.suspension import unless_suspended
+from quintet.kube.client import Client
 from quintet.kube.errors import KubeError, NotFound
-from quintet.runtime import conditions, finalizers
 from quintet.runtime.builder import Builder
+from quintet.runtime.events import Event, Recorder
 from quintet.runtime.manager import Manager
-from quintet.runtime.reconcile import Result
+from quintet.runtime.reconcile import Outcome
+from quintet.runtime.reconciler import Context, ObjectReconciler
 
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
-_UNDO_AGAIN = 5.0
-# So long the end of a namespace waits for a look at what is to be undone: a list may never succeed.
-_LOOKED_FOR = 30.0
-# So many objects are decided on before others get their turn.
+_UNDO_RETRY_SECONDS = 5.0
+# How long the deletion of a namespace waits for the lists of objects to undo: a list may never succeed.
+_SURVEY_SECONDS = 30.0
+# How many objects are decided on before other tasks run.
 _AT_A_TIME = 50
 
 
 @dataclass(frozen=True, slots=True)
 class _Preview:
-    """What was tried for a config, and what came of it."""
+    """The dry run of a config."""
 
     signature: object
     report: Report
     until: float
-    """When it is tried again."""
+    """When the controller repeats it."""
 
 
-class CASConfigController:
+class CASConfigController(ObjectReconciler[CASConfig]):
     """Reconciles CASConfigs."""
 
+    finalizer = FINALIZER
+
     def __init__(
-        self, builder: Builder[CASConfig], surveyor: Surveyor, hands: TargetWriter, operator: str
+        self,
+        client: Client,
+        recorder: Recorder,
+        clock: Clock,
+        surveyor: Surveyor,
+        writer: TargetWriter,
+        operator: str,
     ) -> None:
-        self._builder = builder
+        self._client = client
+        self._clock = clock
         self._surveyor = surveyor
-        self._writer = hands
+        self._writer = writer
         self._operator = operator
-        self._contests = Contests(builder.clock)
-        self._events = EventReporter(builder.events)
+        self._contests = Contests(clock)
+        self._events = EventReporter(recorder)
         self._failures = FailureHistory()
         self._previews: dict[ObjectKey, _Preview] = {}
         self._settled = DecisionCache()
-        self._looking: dict[ObjectKey, float] = {}
+        self._survey_started_at: dict[ObjectKey, float] = {}
 
-    async def reconcile(self, key: ObjectKey) -> Result:
-        """Look at one CASConfig and do what is missing."""
-        config = self._builder.primary.get(key)
-        if config is None:
-            self._forget(key)
-            return Result.done()
-        if config.metadata.deleting:
-            return await self._delete(config)
-        if FINALIZER not in config.metadata.finalizers:
-            # The webhook adds it on creation; this one came past it. Its change brings the key back.
-            await finalizers.add(self._builder.client, CASCONFIGS, config, FINALIZER)
-            return Result.done()
-        # The webhooks refuse such a spec, but nobody may gain anything by coming past them.
+    async def reconcile(self, config: CASConfig, context: Context[CASConfig]) -> Outcome:
+        # The webhooks reject such a spec; an object that bypassed them must not gain anything by it.
         if errors := spec_errors(config.spec):
-            await self._write(config, blocked_status(config, Reason.INVALID, "; ".join(map(str, errors))))
-            return Result.done()
+            return Outcome(blocked_status(config, Reason.INVALID, "; ".join(map(str, errors))))
         survey = await self._surveyor.look(config)
         if survey.problem is not None:
             problem = survey.problem
             if problem.reason is Reason.LOOKING:
-                return _later(problem)  # no news: what was known before still stands
-            await self._write(config, blocked_status(config, problem.reason, problem.message))
-            return _later(problem)
+                return Outcome(requeue_after=problem.retry_after)  # the stored status is still right
+            return Outcome(blocked_status(config, problem.reason, problem.message), problem.retry_after)
         if survey.sources.waiting:
             text = "; ".join(each.message for each in survey.sources.waiting)
-            await self._write(config, blocked_status(config, Reason.WAITING, f"nothing is changed: {text}"))
-            return Result.done()
-        result = await self._work(config, survey)
-        return Result(survey.retry_after) if result.delay is None else result
+            return Outcome(blocked_status(config, Reason.WAITING, f"nothing is changed: {text}"))
+        outcome = await self._inject(config, survey, context)
+        return (
+            replace(outcome, requeue_after=survey.retry_after) if outcome.requeue_after is None else outcome
+        )
 
-    async def _work(self, config: CASConfig, survey: Survey) -> Result:
+    async def finalize(self, config: CASConfig, context: Context[CASConfig]) -> Outcome | None:
+        survey = await self._surveyor.survey_reach(config)
+        if survey.problem is not None:
+            looking = survey.problem.reason is Reason.LOOKING
+            if (not looking or self._survey_is_late(config.key)) and await self._namespace_ends(config):
+                return None
+            if looking:
+                return Outcome(requeue_after=survey.problem.retry_after or _UNDO_RETRY_SECONDS)
+            text = f"before this config goes, its changes are undone: {survey.problem.message}"
+            return Outcome(blocked_status(config, Reason.UNDOING, text), _UNDO_RETRY_SECONDS)
+        self._survey_started_at.pop(config.key, None)
+        tasks = []
+        for place, seen in survey.objects():
+            found = FoundObject(place.resource, survey.pods.get(place.resource), seen.decode())
+            if has_ledger(found.object, config.key) and not seen.deleting:
+                tasks.append(Task(place, found.pod, plan.undo_step(found, config.key)))
+        wish = ResolvedConfig(config.key, config.spec, {}, self._operator)
+        batch = Batch(self._writer, wish, tasks, inherited=False)
+        done = await batch.run(lambda reach, several: self._nothing(), frozenset())
+        self._events.targets(config, done)
+        if not done.failure or await self._namespace_ends(config):
+            return None
+        text = f"before this config goes, its changes are undone: {done.failure}"
+        return Outcome(blocked_status(config, Reason.UNDO_FAILED, text), self._retry_after(config, done))
+
+    async def forget(self, key: ObjectKey) -> None:
+        self._surveyor.forget(key)
+        self._contests.forget(key)
+        self._settled.forget(key)
+        self._failures.forget(key)
+        self._previews.pop(key, None)
+        self._survey_started_at.pop(key, None)
+
+    def events(self, config: CASConfig, before: CASConfigStatus, after: CASConfigStatus) -> Iterable[Event]:
+        return config_events(before, after)
+
+    async def _inject(self, config: CASConfig, survey: Survey, context: Context[CASConfig]) -> Outcome:
         wish = ResolvedConfig(config.key, config.spec, survey.sources.values, self._operator)
         tasks = await self._decided(config, wish, survey)
         if (found := plan.blocking_reason(config.spec, [task.step for task in tasks])) is not None:
-            await self._write(config, blocked_status(config, *found))
-            return Result.done()
+            return Outcome(blocked_status(config, *found))
         if config.spec.mode is Mode.PREVIEW:
             return await self._preview(config, wish, tasks, survey)
         self._previews.pop(config.key, None)
         batch = Batch(self._writer, wish, tasks, inherited=config.status.unfinished)
-        noted = config
 
         async def mark(reach: tuple[Reach, ...], several: bool) -> None:
-            nonlocal noted
-            noted = await self._mark(config, reach, several)
+            """Record where changes are about to be made, before they are made."""
+            status: CASConfigStatus = context.status
+            marked = msgspec.structs.replace(
+                status, reach=_united(status.reach, reach), unfinished=status.unfinished or several
+            )
+            await context.write_status(marked, observed=False)
 
         failing = _failing(config, tasks) | self._failures.targets(config.key)
         done = await batch.run(mark, failing)
-        after = self._next(config, done)
-        await self._write(noted, self._status(config, tasks, done, survey))
         self._events.targets(config, done)
-        return after
+        return Outcome(self._status(config, tasks, done, survey), self._retry_after(config, done))
 
     async def _decided(self, config: CASConfig, wish: ResolvedConfig, survey: Survey) -> list[Task]:
-        """Every object that the config has something to do with, and what is to be done to it."""
+        """Return the objects that the config concerns, each with its next step."""
         known, tasks = entries(config), dict[Target, Task]()
         settled, looked_at = self._settled.decisions_for(config, wish), set[Target]()
         for count, (place, seen) in enumerate(survey.objects(), 1):
             if count % _AT_A_TIME == 0:
-                await self._builder.clock.sleep(0)
+                await self._clock.sleep(0)
             looked_at.add((place.resource, seen.key))
             if (place.resource, seen.key) in tasks and not place.whole:
                 continue
@@ -162,7 +197,7 @@ class CASConfigController:
         return list(tasks.values())
 
     async def _named(self, task: Task, known: bool) -> Task:
-        """A contested target says who the other one is."""
+        """Add the name of the other writer to the step of a contested target."""
         step = task.step
         if step.state is not TargetState.CONTESTED or known:
             return task
@@ -170,13 +205,13 @@ class CASConfigController:
             live = await self._writer.live(task)
         except KubeError:
             return task
-        name = last_manager(live, step.retaken, task.pod, self._builder.client.field_manager)
+        name = last_manager(live, step.retaken, task.pod, self._client.field_manager)
         return replace(task, step=plan.contested_step(step, step.rounds, name))
 
     async def _preview(
         self, config: CASConfig, wish: ResolvedConfig, tasks: list[Task], survey: Survey
-    ) -> Result:
-        """Say what would be changed; what was changed before is taken back first."""
+    ) -> Outcome:
+        """Report what the config would change; changes from before the preview are undone first."""
         held = [
             Task(task.place, task.pod, plan.undo_step(found, config.key))
             for task in tasks
@@ -187,23 +222,22 @@ class CASConfigController:
             done = await batch.run(lambda reach, several: self._nothing(), frozenset())
             self._events.targets(config, done)
             if done.failure:
-                await self._write(config, blocked_status(config, Reason.UNDO_FAILED, done.failure))
-                return self._next(config, done)
-            return Result.after(0)
+                status = blocked_status(config, Reason.UNDO_FAILED, done.failure)
+                return Outcome(status, self._retry_after(config, done))
+            return Outcome(requeue_after=0)
         changes = [task for task in tasks if task.step.patch]
         signature = (config.metadata.generation, tuple((str(t.step), t.step.patch) for t in changes))
-        now, known = self._builder.clock.monotonic(), self._previews.get(config.key)
+        now, known = self._clock.monotonic(), self._previews.get(config.key)
         if known is None or known.signature != signature or known.until <= now:
             report = await self._tried(wish, tasks, changes)
             failing = frozenset(each.target for each in report.steps if each.state is TargetState.FAILED)
             wait = self._retry(config, report.failure, failing)
             known = self._previews[config.key] = _Preview(signature, report, now + wait)
         report = replace(known.report, reach=tuple(survey.unserved))
-        await self._write(config, status_of(config, report))
-        return Result.after(known.until - now) if known.report.failure else Result.done()
+        return Outcome(status_of(config, report), known.until - now if known.report.failure else None)
 
     async def _tried(self, wish: ResolvedConfig, tasks: list[Task], changes: list[Task]) -> Report:
-        """What the server says to the changes."""
+        """Send the changes to the server as dry runs and return its responses."""
         steps = {
             task.step.target: replace(task.step, state=TargetState.PLANNED)
             if task.step.matched
@@ -222,71 +256,25 @@ class CASConfigController:
         return Report(tuple(steps.values()), failure=failure, preview=True, plan=tuple(shown))
 
     async def _nothing(self) -> None:
-        """What is undone was written down when it was done."""
+        """Record nothing: the places to undo are in the status already."""
 
-    async def _delete(self, config: CASConfig) -> Result:
-        if FINALIZER not in config.metadata.finalizers:
-            return Result.done()
-        survey = await self._surveyor.survey_reach(config)
-        if survey.problem is not None:
-            looking = survey.problem.reason is Reason.LOOKING
-            if (not looking or self._looks_in_vain(config.key)) and await self._namespace_ends(config):
-                return await self._release(config)
-            if looking:
-                return Result.after(survey.problem.retry_after or _UNDO_AGAIN)
-            text = f"before this config goes, its changes are undone: {survey.problem.message}"
-            await self._write(config, blocked_status(config, Reason.UNDOING, text))
-            return Result.after(_UNDO_AGAIN)
-        self._looking.pop(config.key, None)
-        tasks = []
-        for place, seen in survey.objects():
-            found = FoundObject(place.resource, survey.pods.get(place.resource), seen.decode())
-            if has_ledger(found.object, config.key) and not seen.deleting:
-                tasks.append(Task(place, found.pod, plan.undo_step(found, config.key)))
-        wish = ResolvedConfig(config.key, config.spec, {}, self._operator)
-        batch = Batch(self._writer, wish, tasks, inherited=False)
-        done = await batch.run(lambda reach, several: self._nothing(), frozenset())
-        self._events.targets(config, done)
-        if not done.failure:
-            return await self._release(config)
-        if await self._namespace_ends(config):
-            return await self._release(config)
-        text = f"before this config goes, its changes are undone: {done.failure}"
-        await self._write(config, blocked_status(config, Reason.UNDO_FAILED, text))
-        return self._next(config, done)
-
-    def _looks_in_vain(self, key: ObjectKey) -> bool:
-        now = self._builder.clock.monotonic()
-        return now - self._looking.setdefault(key, now) >= _LOOKED_FOR
-
-    async def _release(self, config: CASConfig) -> Result:
-        await finalizers.remove(self._builder.client, CASCONFIGS, config, FINALIZER)
-        self._forget(config.key)
-        return Result.done()
+    def _survey_is_late(self, key: ObjectKey) -> bool:
+        now = self._clock.monotonic()
+        return now - self._survey_started_at.setdefault(key, now) >= _SURVEY_SECONDS
 
     async def _namespace_ends(self, config: CASConfig) -> bool:
-        """Whether the account and its rights go too, so that nothing can be undone any more."""
+        """Return whether the namespace is deleted with the ServiceAccount, so that nothing can be undone."""
         try:
-            found = await self._builder.client.get(NAMESPACES, ObjectKey("", config.key.namespace), Object)
+            found = await self._client.get(NAMESPACES, ObjectKey("", config.key.namespace), Object)
         except NotFound:
             return True
         return found.metadata.deleting
-
-    async def _mark(self, config: CASConfig, reach: tuple[Reach, ...], several: bool) -> CASConfig:
-        """Write down where changes are about to be made, before they are."""
-        status = msgspec.structs.replace(
-            config.status,
-            reach=_united(config.status.reach, reach),
-            unfinished=config.status.unfinished or several,
-        )
-        await self._builder.status.write(config, config.status, status)
-        return msgspec.structs.replace(config, status=status)
 
     def _status(self, config: CASConfig, tasks: list[Task], done: Done, survey: Survey) -> CASConfigStatus:
         steps, rolled_back = done.steps, done.rolled_back
         before = find_condition(config.status.conditions, ConditionType.ROLLED_BACK)
         if done.failure and rolled_back is None and before is not None and before.status == "True":
-            # Tried again in vain, without touching anything: what was taken back is still so.
+            # The retry failed without changing anything, so the rollback still holds.
             rolled_back = True if before.observed_generation == config.metadata.generation else None
         places = {task.step.target: task.place for task in tasks}
         if done.failure:
@@ -303,40 +291,21 @@ class CASConfigController:
         )
         return status_of(config, report)
 
-    async def _write(self, config: CASConfig, wanted: CASConfigStatus) -> None:
-        now, generation = self._builder.clock.now(), config.metadata.generation
-        merged = conditions.merged(config.status.conditions, wanted.conditions, generation, now)
-        status = msgspec.structs.replace(wanted, conditions=merged)
-        if await self._builder.status.write(config, config.status, status):
-            self._events.config(config, status)
-
-    def _next(self, config: CASConfig, done: Done) -> Result:
+    def _retry_after(self, config: CASConfig, done: Done) -> float | None:
         wait = self._retry(config, done.failure, done.failing)
-        return Result.after(wait) if done.failure else Result.done()
+        return wait if done.failure else None
 
     def _retry(self, config: CASConfig, failure: str, failing: frozenset[Target]) -> float:
-        """Seconds until it is tried again; no end of them if it succeeded."""
+        """Return the seconds until the next try, infinite after a success."""
         if not failure:
             self._failures.forget(config.key)
             return inf
         self._failures.record(config.key, config.metadata.generation, failing)
         return self._failures.retry(config.key)
 
-    def _forget(self, key: ObjectKey) -> None:
-        self._surveyor.forget(key)
-        self._contests.forget(key)
-        self._settled.forget(key)
-        self._failures.forget(key)
-        self._previews.pop(key, None)
-        self._looking.pop(key, None)
-
-
-def _later(problem: SurveyProblem) -> Result:
-    return Result.done() if problem.retry_after is None else Result.after(problem.retry_after)
-
 
 def _failing(config: CASConfig, tasks: Iterable[Task]) -> frozenset[Target]:
-    """Targets that could not be changed the last time."""
+    """Return the targets that could not be changed the last time."""
     known = entries(config)
     return frozenset(
         task.step.target
@@ -346,7 +315,7 @@ def _failing(config: CASConfig, tasks: Iterable[Task]) -> frozenset[Target]:
 
 
 def _carried(config: CASConfig, steps: Iterable[Step]) -> list[Step]:
-    """Steps as the status shows them; what was taken back stays so while nothing else is tried."""
+    """Return the steps for the status; a rollback is shown until something else is tried."""
     known, shown = entries(config), []
     current = config.status.observed_generation == config.metadata.generation
     for step in steps:
@@ -372,12 +341,14 @@ def _united(one: Iterable[Reach], other: Iterable[Reach]) -> tuple[Reach, ...]:
 
 
 def build(manager: Manager, *, operator: str = "", workers: int = 8) -> CASConfigController:
-    """Wire the controller into a process; `operator` is the namespace that the process itself lives in."""
+    """Add the CASConfig controller to a manager; `operator` is the namespace of the operator itself."""
     builder = Builder(manager, "casconfig", CASCONFIGS, CASConfig)
     watches = Watches(builder.client, manager.clock, builder.queue)
     manager.add_background(watches.run)
     surveyor = Surveyor(Kinds(builder.client, manager.clock), watches, operator)
-    hands = TargetWriter(builder.client, watches, manager.clock)
-    controller = CASConfigController(builder, surveyor, hands, operator)
-    builder.build(unless_suspended(builder, controller.reconcile), workers=workers)
+    writer = TargetWriter(builder.client, watches, manager.clock)
+    controller = CASConfigController(
+        builder.client, builder.events, builder.clock, surveyor, writer, operator
+    )
+    builder.build(controller, workers=workers)
     return controller

@@ -1,15 +1,27 @@
 """Records Events on configs and their targets."""
 
-from quintet.apis.casconfig import CASCONFIGS, CASConfig, CASConfigStatus, ConditionType, TargetState
+from collections.abc import Iterable
+
+from quintet.apis.casconfig import CASConfig, CASConfigStatus, ConditionType, TargetState
 from quintet.apis.meta import find_condition
 from quintet.controllers.casconfig.batch import Result
 from quintet.controllers.casconfig.contests import entries, entry_key
 from quintet.controllers.casconfig.decide.plan import Reason, Step
-from quintet.runtime.events import NORMAL, WARNING, Recorder
+from quintet.runtime.events import NORMAL, WARNING, Event, Recorder
 
 MAX_EVENTS = 20
 """With more changed targets, only the config gets an Event: each Event costs as much as a change."""
 _WITHOUT_EVENT = (Reason.LOOKING, Reason.NO_TARGETS)
+
+
+def config_events(before: CASConfigStatus, after: CASConfigStatus) -> Iterable[Event]:
+    """Return an Event if the config is ready or not ready for another reason than before."""
+    old, new = (find_condition(status.conditions, ConditionType.READY) for status in (before, after))
+    if new is None or new.reason in _WITHOUT_EVENT:
+        return ()
+    if old is not None and (old.reason, old.message) == (new.reason, new.message):
+        return ()
+    return (Event(NORMAL if new.status == "True" else WARNING, new.reason, new.message),)
 
 
 class EventReporter:
@@ -17,17 +29,6 @@ class EventReporter:
 
     def __init__(self, events: Recorder) -> None:
         self._events = events
-
-    def config(self, config: CASConfig, status: CASConfigStatus) -> None:
-        """Record an Event if the Ready condition changed its reason or message."""
-        before = find_condition(config.status.conditions, ConditionType.READY)
-        now = find_condition(status.conditions, ConditionType.READY)
-        if now is None or now.reason in _WITHOUT_EVENT:
-            return
-        if before is not None and (before.reason, before.message) == (now.reason, now.message):
-            return
-        kind = NORMAL if now.status == "True" else WARNING
-        self._events.record(CASCONFIGS, config.key, config.metadata.uid, kind, now.reason, now.message)
 
     def targets(self, config: CASConfig, done: Result) -> None:
         """Record Events for targets that were changed or that failed."""
