@@ -20,7 +20,7 @@ from quintet.clock import SystemClock
 from quintet.controllers.jsonserver.controller import DeploymentView
 from quintet.controllers.jsonserver.decide import desired
 from quintet.controllers.jsonserver.decide.status import DeploymentStatus
-from quintet.runtime.ownership import as_applied, project, untouched
+from quintet.runtime.ownership import is_unchanged, project, with_ownership
 from quintet.runtime.queue import WorkQueue
 
 HERE = Path(__file__).resolve().parent
@@ -57,13 +57,13 @@ def paths() -> dict[str, Callable[[], object]]:
     decode = msgspec.json.Decoder(DeploymentView).decode
     shrink = project(JSONSERVERS, MANAGER, _status)
     child = shrink(decode(raw))
-    wanted = as_applied(desired.deployment(server, IMAGE), server, JSONSERVERS)
+    wanted = with_ownership(desired.deployment(server, IMAGE), server, JSONSERVERS)
     encode = msgspec.json.Encoder().encode
     return {
         "decode: bytes to cached child": lambda: shrink(decode(raw)),
-        "diff: is the child as wanted": lambda: untouched(child, wanted),
+        "diff: is the child as wanted": lambda: is_unchanged(child, wanted),
         "build: desired, marked and encoded": lambda: encode(
-            as_applied(desired.deployment(server, IMAGE), server, JSONSERVERS)
+            with_ownership(desired.deployment(server, IMAGE), server, JSONSERVERS)
         ),
     }
 

@@ -12,9 +12,9 @@ from kit.kinds.widgets import CHILD_TYPES, WIDGETS, Widget, a_widget, widget_ope
 from quintet.apis.meta import Object, ObjectKey
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
-from quintet.runtime.watch import Patience
+from quintet.runtime.watch import WatchTimeouts
 
-IMPATIENT = Patience(first_retry=0.1, last_retry=1.0)
+IMPATIENT = WatchTimeouts(first_retry=0.1, last_retry=1.0)
 
 
 async def wait_until_reconciled(client: Client, namespace: str, name: str) -> None:
@@ -47,7 +47,7 @@ async def compact_etcd(cluster: Cluster) -> None:
 async def test_operator_survives_killed_api_server_without_duplicate_children(
     widgets: Client, cluster, namespace
 ):
-    async with widget_operator(cluster.kubeconfig, namespace=namespace, patience=IMPATIENT):
+    async with widget_operator(cluster.kubeconfig, namespace=namespace, timeouts=IMPATIENT):
         for number in range(20):
             await create_widget(widgets, namespace, f"w{number}")
         cluster.process("kube-apiserver").kill()
@@ -66,7 +66,7 @@ async def test_operator_lists_again_after_history_was_compacted_during_outage(
 ):
     async with FaultProxy(cluster.kubeconfig) as proxy:
         kubeconfig = proxy.write_kubeconfig(tmp_path)
-        async with widget_operator(kubeconfig, namespace=namespace, patience=IMPATIENT):
+        async with widget_operator(kubeconfig, namespace=namespace, timeouts=IMPATIENT):
             await create_widget(widgets, namespace, "stays")
             await create_widget(widgets, namespace, "goes")
             await wait_until_reconciled(widgets, namespace, "stays")

@@ -20,7 +20,7 @@ from kit.kinds.widgets import (
 )
 from quintet.apis.meta import Object, ObjectKey, ObjectMeta
 from quintet.kube.client import JSON, Client
-from quintet.runtime.ownership import APPLIED, ATOMIC, as_applied
+from quintet.runtime.ownership import APPLIED, ATOMIC, with_ownership
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ REMOVED = [
 
 async def test_changed_or_removed_field_of_ours_is_restored(w, widgets: Client):
     widget = await widgets.get(WIDGETS, w, Widget)
-    want = {resource: as_applied(body, widget, WIDGETS) for resource, body in desired(widget)}
+    want = {resource: with_ownership(body, widget, WIDGETS) for resource, body in desired(widget)}
     changes = [(resource, {"op": "replace", "path": path, "value": value}) for resource, path, value in DRIFT]
     changes += [(resource, {"op": "remove", "path": path}) for resource, path in REMOVED]
     # Prevents a rollout for each of the many changes.

@@ -18,9 +18,9 @@ from quintet.clock import SystemClock
 from quintet.controllers.casconfig.watches import Watches, WatchScope
 from quintet.kube.errors import Forbidden, NotFound
 from quintet.runtime.queue import WorkQueue
-from quintet.runtime.watch import Patience
+from quintet.runtime.watch import WatchTimeouts
 
-QUICK = Patience(first_retry=0.05, last_retry=0.2)
+QUICK = WatchTimeouts(first_retry=0.05, last_retry=0.2)
 ONE, OTHER = ObjectKey("shop", "one"), ObjectKey("shop", "other")
 
 

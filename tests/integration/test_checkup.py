@@ -31,7 +31,7 @@ from quintet.apis.checkup import CHECKUPS
 from quintet.apis.meta import Object, ObjectKey, find_condition
 from quintet.controllers.checkup.decide import desired
 from quintet.kube.client import PODS, Client
-from quintet.runtime.ownership import as_applied
+from quintet.runtime.ownership import with_ownership
 
 
 async def wait_until_removed(client: Client, key: ObjectKey, name: str) -> None:
@@ -309,7 +309,7 @@ async def test_run_that_cache_does_not_show_yet_is_not_removed(
     await proxy.quiet(0.5)
     hold, mark = proxy.hold("checkups"), proxy.trace.mark()
     name = await run_name(checkups, key, 2)
-    body = as_applied(desired.job(checkup, name, 2), checkup, CHECKUPS)
+    body = with_ownership(desired.job(checkup, name, 2), checkup, CHECKUPS)
     await checkups.patch(CHECKUPS, key, {"metadata": {"annotations": {"kiagnose.io/rerun": "a"}}}, Object)
     await checkups.create(desired.JOBS, body, Object, namespace=namespace)
     await proxy.wait_for(matching("list", "checkups"), since=mark)

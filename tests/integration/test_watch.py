@@ -18,10 +18,10 @@ from quintet.apis.meta import Object, ObjectKey
 from quintet.clock import Clock, SystemClock
 from quintet.kube.client import Client
 from quintet.runtime.cache import Store
-from quintet.runtime.watch import Patience, Selection, Watch
+from quintet.runtime.watch import Selection, Watch, WatchTimeouts
 
-PATIENT = Patience(first_retry=0.05, last_retry=0.5)
-IMPATIENT = Patience(stall=1.5, first_retry=0.05, last_retry=0.5)
+PATIENT = WatchTimeouts(first_retry=0.05, last_retry=0.5)
+IMPATIENT = WatchTimeouts(stall=1.5, first_retry=0.05, last_retry=0.5)
 """Takes a watch on which nothing happens for dead, and opens another."""
 
 
@@ -53,14 +53,14 @@ class Watched:
 async def run_watch(
     client: Client,
     namespace: str,
-    patience: Patience = PATIENT,
+    timeouts: WatchTimeouts = PATIENT,
     clock: Clock | None = None,
     **selection: str,
 ) -> AsyncIterator[Watched]:
     store: Store[Object] = Store()
     decode = msgspec.json.Decoder(Object).decode
     chosen = Selection(CONFIG_MAPS, decode, namespace, **selection)
-    watch = Watch(client, chosen, store, clock or SystemClock(), patience)
+    watch = Watch(client, chosen, store, clock or SystemClock(), timeouts)
     watched = Watched(store, watch)
     task = asyncio.create_task(watch.run())
     try:
@@ -123,8 +123,8 @@ async def test_server_without_watch_list_is_listed_in_pages(client, through_prox
 )
 async def test_no_change_is_missed_when_connection_fails(client, through_proxy, proxy, namespace, fault):
     await create_configmaps(client, namespace, "stays", "goes", "changes")
-    patience = IMPATIENT if isinstance(fault, Stall) else PATIENT
-    async with run_watch(through_proxy, namespace, patience) as watched:
+    timeouts = IMPATIENT if isinstance(fault, Stall) else PATIENT
+    async with run_watch(through_proxy, namespace, timeouts) as watched:
         await watched.shows("stays", "goes", "changes")
         already = len(watched.changes)
         proxy.disturb(fault, matching("watch", "configmaps"))
@@ -181,8 +181,8 @@ async def test_incomplete_list_does_not_count_as_synced(client, through_proxy, p
 
 async def test_bookmarks_advance_resume_version(client, through_proxy, proxy, namespace):
     # The server sends a bookmark two seconds before it ends a short watch.
-    patience = Patience(server_timeout=4.0, stall=60.0, first_retry=0.05)
-    async with run_watch(through_proxy, namespace, patience, labels="mine=yes"):
+    timeouts = WatchTimeouts(server_timeout=4.0, stall=60.0, first_retry=0.05)
+    async with run_watch(through_proxy, namespace, timeouts, labels="mine=yes"):
         for number in range(5):
             await create_configmaps(client, namespace, f"other-{number}")
         last = (await client.get(CONFIG_MAPS, ObjectKey(namespace, "other-4"), Object)).version
@@ -195,9 +195,9 @@ async def test_bookmarks_advance_resume_version(client, through_proxy, proxy, na
 
 
 async def test_watch_is_dead_only_after_long_silence(through_proxy, proxy, namespace):
-    patience = Patience(stall=1.0, first_retry=0.05, last_retry=0.1, dead=30.0)
+    timeouts = WatchTimeouts(stall=1.0, first_retry=0.05, last_retry=0.1, dead=30.0)
     clock = FastClock()
-    async with run_watch(through_proxy, namespace, patience, clock) as watched:
+    async with run_watch(through_proxy, namespace, timeouts, clock) as watched:
 
         def assert_alive() -> None:
             assert watched.watch.alive
@@ -228,14 +228,14 @@ class RecordedSleeps(SystemClock):
 
 async def test_retries_during_outage_slow_down_to_a_few_seconds(through_proxy, proxy, namespace):
     clock = RecordedSleeps()
-    async with run_watch(through_proxy, namespace, Patience(), clock=clock), proxy.outage():
+    async with run_watch(through_proxy, namespace, WatchTimeouts(), clock=clock), proxy.outage():
 
         def assert_enough() -> None:
             assert len(clock.sleeps) >= 10
 
         await eventually(assert_enough)
     for number, pause in enumerate(clock.sleeps[:10]):
-        want = min(Patience().unreachable_retry, 2**number)
+        want = min(WatchTimeouts().unreachable_retry, 2**number)
         assert want / 2 <= pause <= want, clock.sleeps
 
 

@@ -84,7 +84,7 @@ def _watch(client: Client, what: What, news: asyncio.Queue[Change | KubeError]) 
 
     store.subscribe(changed)
     selection = Selection(what.resource, _snapshot, what.namespace, what.labels, what.fields)
-    return Watch(client, selection, store, SystemClock(), on_trouble=troubled)
+    return Watch(client, selection, store, SystemClock(), on_error=troubled)
 
 
 def _snapshot(raw: msgspec.Raw) -> _Snapshot:

@@ -62,8 +62,10 @@ class Builder(Generic[T]):
         self.writes = OwnWrites(self.queue.add)
         self.children = Children(self.client, resource, self.writes, manager.clock)
         self.status = StatusWriter(self.client, resource, self.primary, self.writes)
-        self.primary.subscribe(handlers.enqueue(self.queue, handlers.itself, handlers.asked_for))
-        self.primary.on_broken.append(lambda key, initial: self.queue.add(key, INITIAL if initial else LIVE))
+        self.primary.subscribe(handlers.enqueue(self.queue, handlers.own_key, handlers.changes_desired_state))
+        self.primary.on_undecodable.append(
+            lambda key, initial: self.queue.add(key, INITIAL if initial else LIVE)
+        )
         manager.add_watch(Selection(resource, decoder(kind), manager.namespace, labels), self.primary)
 
     def owns(

@@ -1,7 +1,6 @@
-"""The cache: what we know of one type of objects, as small projections.
+"""The cache of one type of objects, as small projections.
 
-Filled by `watch`, read by controllers, observed by `handlers`. Everything happens in one
-event loop between two awaits, so a reader always sees one consistent state.
+Everything happens in one event loop between two awaits, so a reader always sees one consistent state.
 """
 
 import asyncio
@@ -14,27 +13,27 @@ from quintet.apis.meta import ObjectKey, Struct
 
 
 class Cached(Protocol):
-    """What every cached object can say."""
+    """An object that a cache can hold."""
 
     @property
     def key(self) -> ObjectKey:
-        """Where it is."""
+        """Return its namespace and name."""
         ...
 
     @property
     def version(self) -> int:
-        """Its resourceVersion."""
+        """Return its resourceVersion."""
         ...
 
 
 C = TypeVar("C", bound=Cached)
 Handler = Callable[[C | None, C | None, bool], None]
-"""Called with the old and the new state (None: was or is not there), and whether this is the initial list."""
+"""Takes the old and the new state (None: did or does not exist), and whether the initial list has it."""
 Indexer = Callable[[C], Iterable[str]]
 
 
 class Undecodable(Struct, frozen=True):
-    """What can be said of an object that does not fit its type."""
+    """An object that does not fit its schema."""
 
     key: ObjectKey
     version: int
@@ -43,7 +42,7 @@ class Undecodable(Struct, frozen=True):
 
 
 class Store(Generic[C]):
-    """All objects of one type that the watch selects, by key and by index."""
+    """The objects of one type that a watch selects, by key and by index."""
 
     def __init__(self, indexes: dict[str, Indexer[C]] | None = None) -> None:
         self._objects: dict[ObjectKey, C] = {}
@@ -52,8 +51,8 @@ class Store(Generic[C]):
         self._handlers: list[Handler[C]] = []
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
-        self.broken: dict[ObjectKey, Undecodable] = {}
-        self.on_broken: list[Callable[[ObjectKey, bool], None]] = []
+        self.undecodable: dict[ObjectKey, Undecodable] = {}
+        self.on_undecodable: list[Callable[[ObjectKey, bool], None]] = []
         self.version = 0
         self.synced = asyncio.Event()
 
@@ -64,75 +63,75 @@ class Store(Generic[C]):
         return iter(self._objects.values())
 
     def get(self, key: ObjectKey) -> C | None:
-        """One object, if it is there."""
+        """Return one object, if it exists."""
         return self._objects.get(key)
 
     def all_keys(self) -> list[ObjectKey]:
-        """Of all objects, also of those that do not decode."""
-        return [*self._objects, *self.broken]
+        """Return the keys of all objects, also of those that do not decode."""
+        return [*self._objects, *self.undecodable]
 
     def by_index(self, index: str, value: str) -> list[C]:
-        """The objects that an index files under a value."""
+        """Return the objects with this value in an index."""
         return [self._objects[key] for key in self._indexes[index].get(value, ())]
 
     def subscribe(self, handler: Handler[C]) -> None:
-        """Be told of every change from now on."""
+        """Call a handler for every change from now on."""
         self._handlers.append(handler)
 
     def call_when_passed(self, version: int, callback: Callable[[], None]) -> None:
-        """Call back once this cache has seen everything up to a version."""
+        """Call a function once this cache has seen everything up to a version."""
         if self.version >= version:
             callback()
         else:
             heapq.heappush(self._waiting, (version, next(self._numbers), callback))
 
     def put(self, obj: C) -> None:
-        """Take in an object as the server reports it; nothing happens if it is not news."""
+        """Store an object that the server reported, unless a version at least as new is known."""
         if self._known_version(obj.key) >= obj.version:
             return
         old = self._objects.get(obj.key)
-        self.broken.pop(obj.key, None)
+        self.undecodable.pop(obj.key, None)
         self._objects[obj.key] = obj
         self._reindex(obj.key, old, obj)
         self._notify(old, obj)
 
-    def put_broken(self, item: Undecodable) -> None:
-        """Take note of an object that does not decode; its last good state no longer counts."""
+    def put_undecodable(self, item: Undecodable) -> None:
+        """Record an object that does not decode, and drop its last valid state."""
         if self._known_version(item.key) >= item.version:
             return
-        self.broken[item.key] = item
+        self.undecodable[item.key] = item
         if (old := self._objects.pop(item.key, None)) is not None:
             self._reindex(item.key, old, None)
-        for call in self.on_broken:
+        for call in self.on_undecodable:
             call(item.key, not self.synced.is_set())
 
     def remove(self, key: ObjectKey, version: int | None = None) -> None:
-        """Drop an object that is gone, or no longer selected; with a version, only if none newer is known."""
+        """Drop an object that is gone or no longer selected; with a version, only if none newer is known."""
         if version is not None and self._known_version(key) > version:
             return
-        self.broken.pop(key, None)
+        self.undecodable.pop(key, None)
         if (old := self._objects.pop(key, None)) is not None:
             self._reindex(key, old, None)
             self._notify(old, None)
 
     def advance(self, version: int) -> None:
-        """Everything up to this version has been seen."""
+        """Record that everything up to this version has been seen."""
         self.version = max(version, self.version)
         while self._waiting and self._waiting[0][0] <= self.version:
             heapq.heappop(self._waiting)[2]()
 
-    def replaced(self, keep: set[ObjectKey], version: int) -> None:
-        """A whole list has been put in: what it did not name is gone."""
+    def finish_list(self, keep: set[ObjectKey], version: int) -> None:
+        """Finish a list: drop the objects that it did not contain."""
         for key in set(self.all_keys()) - keep:
             self.remove(key)
         self.synced.set()
         self.advance(version)
 
     def _known_version(self, key: ObjectKey) -> int:
-        """Return the version in which an object is known, whether it decodes or not; -1 if it is not."""
+        """Return the known version of an object, whether it decodes or not; -1 if it is unknown."""
         known: Cached | Undecodable | None = self._objects.get(key)
         if known is None:
-            known = self.broken.get(key)
+            known = self.undecodable.get(key)
         return known.version if known is not None else -1
 
     def _notify(self, old: C | None, new: C | None) -> None:

@@ -1,9 +1,9 @@
-"""List items of others that cannot stand beside ours.
+"""Finds lists in which an item of another manager conflicts with one of ours.
 
-Server-side apply keeps what others add to a list. When somebody changes the *key* of an
-item of ours (a Service's port number, say), the server sees theirs added and ours gone;
-applying ours again gives both, and validation refuses two ports of one name. Then, and
-only then, the list that the refusal names is put back as a whole. Pure; used by `apply`.
+Server-side apply keeps what others add to a list. When somebody changes the *key* of an item of ours (such
+as the port number of a Service), the server sees one item added and ours removed; applying ours again gives
+both, and validation rejects two ports of one name. Then the controller replaces the list
+that the error names.
 """
 
 import re
@@ -15,16 +15,16 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 class Clash(NamedTuple):
-    """A list to be replaced: where it is (a JSON pointer), and by what."""
+    """A list to replace: its JSON pointer and its new items."""
 
     pointer: str
     items: list[Any]
 
 
-def clash_at(field: str, live: JsonObject, wanted: JsonObject) -> Clash | None:
-    """The innermost list of ours around a field such as `spec.ports[1].name`, if there is one."""
+def find_clash(field: str, live: JsonObject, desired: JsonObject) -> Clash | None:
+    """Return the innermost list of ours around a field such as `spec.ports[1].name`, if there is one."""
     theirs: Any = live
-    ours: Any = wanted
+    ours: Any = desired
     pointer = ""
     found = None
     for name, index in _STEP.findall(field):

@@ -82,7 +82,7 @@ class Controller:
 
     def _wait_for_cache(self, key: ObjectKey) -> bool:
         """Return whether a cache has not seen our last writes for this key; it is requeued once it has."""
-        missing = self._writes.missing(key)
+        missing = self._writes.find_stale_cache(key)
         if missing is None:
             return False
         store, version = missing
@@ -94,9 +94,9 @@ class Controller:
         started = self._clock.monotonic()
         with reconciling(self.name, key, secrets.token_hex(4)):
             try:
-                if (broken := self._primary.broken.get(key)) is not None:
-                    self._on_undecodable(broken)
-                    raise TerminalError(f"the object does not fit its schema: {broken.problem}")
+                if (undecodable := self._primary.undecodable.get(key)) is not None:
+                    self._on_undecodable(undecodable)
+                    raise TerminalError(f"the object does not fit its schema: {undecodable.problem}")
                 async with asyncio.timeout(self._timeout):
                     result = await self._reconcile(key)
             except TerminalError as error:

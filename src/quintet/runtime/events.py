@@ -1,8 +1,7 @@
-"""Events that users read with `kubectl describe` (events.k8s.io/v1).
+"""Records Events that users read with `kubectl describe` (events.k8s.io/v1).
 
-Recording never waits and never fails a reconciliation: events go into a bounded line and
-one task writes them. The same event again within some minutes becomes a series on the
-first one instead of another object.
+Recording never waits and never fails a reconcile: Events go into a bounded queue, and one task writes them.
+An Event that repeats within some minutes becomes a series on the first one.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ class Event(NamedTuple):
 
 
 class _ObjectEvent(NamedTuple):
-    """What makes two events the same."""
+    """The fields that make two Events the same."""
 
     resource: Resource
     key: ObjectKey
@@ -48,7 +47,7 @@ class _Series(NamedTuple):
 
 
 class Recorder:
-    """Records the events of one controller."""
+    """Records the Events of one controller."""
 
     _SERIES_SECONDS = 360.0
     _MAX_SERIES = 4096
@@ -60,7 +59,7 @@ class Recorder:
         self._controller = f"quintet.dev/{controller}"
         self._instance = instance[:128]
         self._clock = clock
-        self._line: asyncio.Queue[_ObjectEvent] = asyncio.Queue(capacity)
+        self._queue: asyncio.Queue[_ObjectEvent] = asyncio.Queue(capacity)
         self._series: dict[_ObjectEvent, _Series] = {}
         self._dropped = metrics.events_dropped.labels(controller)
 
@@ -74,28 +73,28 @@ class Recorder:
         note: str,
         action: str = "Reconcile",
     ) -> None:
-        """Say something about an object; when too much waits already, it is counted and dropped."""
+        """Queue an Event about an object; if the queue is full, count it as dropped."""
         try:
-            self._line.put_nowait(
+            self._queue.put_nowait(
                 _ObjectEvent(resource, key, uid, type, reason[:128], action[:128], note[:1024])
             )
         except asyncio.QueueFull:
             self._dropped.inc()
 
     async def run(self) -> None:
-        """Write what was recorded, one at a time."""
+        """Write the queued Events, one at a time."""
         while True:
-            event = await self._line.get()
+            event = await self._queue.get()
             try:
                 await self._write(event)
             except KubeError as error:
                 log.warning("Event not written", extra={"event_reason": event.reason, "error": str(error)})
             finally:
-                self._line.task_done()
+                self._queue.task_done()
 
     async def flush(self) -> None:
-        """Wait until everything recorded so far is written."""
-        await self._line.join()
+        """Wait until all queued Events are written."""
+        await self._queue.join()
 
     async def _write(self, event: _ObjectEvent) -> None:
         now = self._clock.monotonic()
@@ -105,7 +104,7 @@ class Recorder:
                 await self._repeat(event, known, now)
                 return
             except NotFound:
-                pass  # the server keeps events for an hour only
+                pass  # the server keeps Events for an hour only
         created = await self._client.create(
             EVENTS, self._body(event), Object, namespace=event.key.namespace or "default"
         )

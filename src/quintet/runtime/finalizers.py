@@ -1,7 +1,7 @@
-"""Finalizers: hold an object until our own clean-up is done.
+"""Adds and removes finalizers.
 
-Both functions refuse to work on an outdated object (Conflict brings the key back), so that
-no finalizer of somebody else is ever lost.
+Both functions fail on an outdated object (Conflict, which the queue retries), so that no finalizer of
+somebody else is ever lost.
 """
 
 from quintet.apis.meta import Object, Resource
@@ -10,7 +10,7 @@ from quintet.kube.errors import NotFound
 
 
 async def add(client: Client, resource: Resource, obj: Object, finalizer: str) -> bool:
-    """Hold the object; False if it is held already."""
+    """Add the finalizer; False if the object has it already."""
     if finalizer in obj.metadata.finalizers:
         return False
     await _set(client, resource, obj, (*obj.metadata.finalizers, finalizer))
@@ -18,7 +18,7 @@ async def add(client: Client, resource: Resource, obj: Object, finalizer: str) -
 
 
 async def remove(client: Client, resource: Resource, obj: Object, finalizer: str) -> bool:
-    """Let the object go; False if it is not held, or gone already."""
+    """Remove the finalizer; False if the object does not have it, or is gone."""
     if finalizer not in obj.metadata.finalizers:
         return False
     others = tuple(name for name in obj.metadata.finalizers if name != finalizer)

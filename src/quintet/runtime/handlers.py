@@ -1,7 +1,4 @@
-"""What a change of one object means for others: which keys go into the queue.
-
-Subscribed to `cache` by `builder`; the story goes on in `queue`.
-"""
+"""Maps the change of an object to the keys that the queue should reconcile."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -12,16 +9,16 @@ from quintet.runtime.queue import INITIAL, LIVE, WorkQueue
 
 C = TypeVar("C", bound=Cached)
 Mapping = Callable[[C], Iterable[ObjectKey]]
-Matters = Callable[[C, C], bool]
+Predicate = Callable[[C, C], bool]
 
 
-def itself(obj: Cached) -> Iterable[ObjectKey]:
-    """The object's own key."""
+def own_key(obj: Cached) -> Iterable[ObjectKey]:
+    """Return the object's own key."""
     return (obj.key,)
 
 
-def asked_for(old: Object, new: Object) -> bool:
-    """Whether somebody wants something else now; our own status writes do not count."""
+def changes_desired_state(old: Object, new: Object) -> bool:
+    """Return whether spec or metadata changed; our own status writes do not count."""
     before, after = old.metadata, new.metadata
     return (
         before.generation != after.generation
@@ -33,11 +30,11 @@ def asked_for(old: Object, new: Object) -> bool:
     )
 
 
-def enqueue(queue: WorkQueue, mapping: Mapping[C], matters: Matters[C] | None = None) -> Handler[C]:
-    """A handler that asks for every key that the old or the new state maps to."""
+def enqueue(queue: WorkQueue, mapping: Mapping[C], is_relevant: Predicate[C] | None = None) -> Handler[C]:
+    """Return a handler that queues every key that the old or the new state maps to."""
 
     def handle(old: C | None, new: C | None, initial: bool) -> None:
-        if matters is not None and old is not None and new is not None and not matters(old, new):
+        if is_relevant is not None and old is not None and new is not None and not is_relevant(old, new):
             return
         priority = INITIAL if initial else LIVE
         for state in (old, new):

@@ -1,10 +1,9 @@
-"""Which of several replicas may write: a Lease, and a fence in front of every write.
+"""Leader election with a Lease, and a fence in front of every write.
 
-`manager` campaigns while everything else stays warm. The fence compares the time of the
-last renewal with the clock immediately before a write leaves the process, so a leader
-that was frozen past its lease writes nothing after it wakes up. It closes at the renew
-deadline, five seconds before anybody else may take the lease. Renewals have a connection
-of their own, so that they never wait behind the requests of the controllers.
+The fence compares the time of the last renewal with the clock immediately before a write leaves the process,
+so a leader that was frozen past its lease writes nothing after it wakes up. It closes at the renew deadline,
+five seconds before another process may take the Lease. Renewals have a connection of their own, so that they
+never wait behind the requests of the controllers.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class LeaseSpec(Struct, frozen=True):
-    """Who holds the lease, and since when."""
+    """The holder of a Lease, and since when."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -34,29 +33,29 @@ class LeaseSpec(Struct, frozen=True):
 
 
 class Lease(Object, frozen=True):
-    """A Lease as the API server keeps it."""
+    """A Lease of the API server."""
 
     spec: LeaseSpec = LeaseSpec()
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Seconds: how long a lease lasts, when a holder gives up, how often anybody tries."""
+    """Timing of leader election in seconds: lease duration, renew deadline, retry period."""
 
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry: float = 2.0
     owner: OwnerReference | None = None
-    """To whom the Lease belongs, and with whom it goes."""
+    """The owner of the Lease, whose deletion deletes it."""
 
     @property
     def timeout(self) -> float:
-        """Seconds for one request: one that hangs leaves time for another before the deadline."""
+        """Return the timeout of one request: after one that hangs, a second fits before the deadline."""
         return self.renew_deadline / 2
 
 
 class Leader:
-    """One replica's claim to a Lease. The client should have a connection of its own (`Client.apart`)."""
+    """The leader election of one replica. Its client should have a connection of its own (`Client.apart`)."""
 
     def __init__(
         self, client: Client, key: ObjectKey, identity: str, clock: Clock, terms: Terms | None = None
@@ -67,34 +66,34 @@ class Leader:
         self._clock = clock
         self.terms = terms or Terms()
         self._lease: Lease | None = None
-        # When we first saw the lease as it is now: other clocks are not to be trusted.
+        # When this process first saw the current version of the Lease: clocks of other machines may be wrong.
         self._observed_at, self._renewed_at = float("-inf"), float("-inf")
         self._status = metrics.leader_status.labels(key.name)
         self._status.set(0)
 
     def holds(self) -> bool:
-        """The fence: whether a write may leave the process now."""
+        """Return whether a write may leave the process now."""
         return self._clock.monotonic() - self._renewed_at < self.terms.renew_deadline
 
     async def acquire(self) -> None:
-        """Wait until we are the leader."""
+        """Wait until this process is the leader."""
         while not await self._try():
             await self._clock.sleep(self.terms.retry)
         self._status.set(1)
         log.info("Leading", extra={"lease": str(self._key), "identity": self._identity})
 
     async def keep(self) -> None:
-        """Renew until the lease is lost."""
+        """Renew the Lease until it is lost."""
         while self.holds():
             await self._clock.sleep(self.terms.retry)
-            # One that woke up too late must campaign again: others may have led in between.
+            # After waking up too late, acquire again: another process may have led in between.
             if self.holds():
                 await self._try()
         self._status.set(0)
         log.warning("Leadership lost", extra={"lease": str(self._key), "identity": self._identity})
 
     async def release(self) -> None:
-        """Step down, so that another replica need not wait for the lease to run out."""
+        """Release the Lease, so that another replica need not wait for its end."""
         held, self._renewed_at = self.holds(), float("-inf")
         self._status.set(0)
         try:
@@ -103,16 +102,16 @@ class Leader:
                     try:
                         self._lease = await self._client.replace(LEASES, self._key, self._body("", 1), Lease)
                     except Conflict:
-                        # A renewal that was broken off has been done all the same.
+                        # A renewal that was cancelled may have reached the server.
                         await self._observe()
         except (KubeError, TimeoutError) as error:
             log.info("Lease not released", extra={"lease": str(self._key), "error": str(error)})
 
     async def _try(self) -> bool:
-        """Take or renew the lease if it is free or ours.
+        """Acquire or renew the Lease if it is free or ours.
 
-        Our own renewal counts from before the request was sent, that of somebody else from after the answer
-        to ours came: however slow the server is, we stop before anybody else begins.
+        Our renewal counts from before the request was sent, that of another process from after the response:
+        however slow the server is, this process stops writing before another one starts.
         """
         started = self._clock.monotonic()
         try:
@@ -128,7 +127,7 @@ class Leader:
                 taken = await self._client.replace(LEASES, self._key, body, Lease)
             self._lease = taken
         except (Conflict, NotFound):
-            self._lease = None  # somebody else was faster, or deleted it: look again
+            self._lease = None  # another process was faster, or somebody deleted it: read it again
             return False
         except KubeError as error:
             log.warning("Lease not renewed", extra={"lease": str(self._key), "error": str(error)})
@@ -150,7 +149,7 @@ class Leader:
         found, owner = self._lease or Lease(), self.terms.owner
         owners = {each.uid for each in found.metadata.owner_references}
         if owner is not None and owners and owner.uid not in owners:
-            return True  # of an installation before ours: it goes, and must not take our leadership along
+            return True  # of a previous installation: its deletion must not end our leadership
         others = found.spec.holder_identity not in (None, "", self._identity)
         return others and now - self._observed_at < (found.spec.lease_duration_seconds or self.terms.duration)
 

@@ -1,8 +1,7 @@
-"""The life of an operator process: caches, leadership, controllers, health, shutdown.
+"""The life of an operator process: caches, leader election, controllers, health, shutdown.
 
-`cli` makes one and calls `run`; `builder` adds to it. In reading order:
-start → caches synced → campaign → lead → (lost: campaign again) → stop.
-A standby keeps its caches warm, so that taking over costs no list.
+The order: start → caches synced → acquire the Lease → lead → (Lease lost: acquire again) → stop.
+A standby keeps its caches up to date, so that a change of leadership costs no list.
 """
 
 import asyncio
@@ -20,15 +19,17 @@ from quintet.runtime.cache import Store
 from quintet.runtime.controller import Controller
 from quintet.runtime.events import Recorder
 from quintet.runtime.leader import Leader, Terms
-from quintet.runtime.watch import Patience, Selection, Watch
+from quintet.runtime.watch import Selection, Watch, WatchTimeouts
 
 log = logging.getLogger(__name__)
 
 
 class Manager:
-    """Everything that one process runs."""
+    """The caches, controllers and leader election of one process."""
 
-    _GRACE = 6.0  # seconds for work in progress after SIGTERM; the rest of ten is for events and the lease
+    _GRACE = (
+        6.0  # seconds for reconciles in progress after SIGTERM; the rest of ten is for Events and the Lease
+    )
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class Manager:
         lease: ObjectKey | None = None,
         terms: Terms | None = None,
         namespace: str = "",
-        patience: Patience | None = None,
+        timeouts: WatchTimeouts | None = None,
         health: HealthServer | None = None,
     ) -> None:
         self.clock = clock
@@ -51,7 +52,7 @@ class Manager:
             self._leader = Leader(self._lease_client, lease, identity, clock, terms)
         self.client = client.fenced(self._leader.holds) if self._leader else client
         self.namespace = namespace
-        self._patience = patience
+        self._timeouts = timeouts
         self._watches: list[tuple[Watch[Any], Store[Any]]] = []
         self._controllers: list[Controller] = []
         self._recorders: list[Recorder] = []
@@ -60,30 +61,30 @@ class Manager:
         self._working: asyncio.Task[None] | None = None
         self._health = health
         if health:
-            # Not for liveness: a restart brings no API server back, but loses caches and webhooks.
+            # Not for liveness: a restart does not fix the API server, but loses caches and webhooks.
             health.readiness["watches"] = self._dead_watches
             health.readiness["caches"] = self._unsynced_caches
             health.readiness["running"] = lambda: "shutting down" if self._stopping.is_set() else None
 
     def add_watch(self, selection: Selection[Any], store: Store[Any]) -> None:
-        """Keep a store up to date from the start on."""
-        self._watches.append((Watch(self.client, selection, store, self.clock, self._patience), store))
+        """Keep a cache up to date from the start."""
+        self._watches.append((Watch(self.client, selection, store, self.clock, self._timeouts), store))
 
     def add_controller(self, controller: Controller, recorder: Recorder) -> None:
-        """Run a controller while leading."""
+        """Run a controller while this process leads."""
         self._controllers.append(controller)
         self._recorders.append(recorder)
 
     def add_background(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Keep something running from start to end, whoever leads."""
+        """Run a task from start to end, whether this process leads or not."""
         self._background.append(run)
 
     def stop(self) -> None:
-        """Begin to shut down; `run` returns when that is done."""
+        """Start the shutdown; `run` returns when it is done."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Work until `stop`, SIGTERM or SIGINT."""
+        """Run until `stop`, SIGTERM or SIGINT."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
@@ -94,7 +95,7 @@ class Manager:
         background = [asyncio.create_task(run()) for run in (*runs, *self._background)]
         lead, stopped = asyncio.create_task(self._lead()), asyncio.create_task(self._stopping.wait())
         try:
-            # A background task never ends by itself: if one does, its error is ours.
+            # A background task ends only by an error, which ends the process too.
             done, _ = await asyncio.wait([lead, stopped, *background], return_when=asyncio.FIRST_COMPLETED)
             for task in done - {stopped}:
                 task.result()
@@ -107,13 +108,13 @@ class Manager:
             if self._health:
                 await self._health.stop()
 
-    async def synced(self) -> None:
-        """Wait until every cache has been filled."""
+    async def wait_for_sync(self) -> None:
+        """Wait until every cache has its first list."""
         for _, store in self._watches:
             await store.synced.wait()
 
     async def _lead(self) -> None:
-        await self.synced()
+        await self.wait_for_sync()
         log.info("Caches synced", extra={"objects": sum(len(store) for _, store in self._watches)})
         while not self._stopping.is_set():
             if self._leader is not None:
@@ -136,19 +137,19 @@ class Manager:
                 group.create_task(controller.run(), name=controller.name)
 
     async def _finish(self) -> None:
-        """Let work in progress end, and what it had to say be written; take on no more."""
+        """Let reconciles in progress end, write their Events, and start no more."""
         log.info("Shutting down")
         for controller in self._controllers:
             controller.queue.close()
         if self._working is not None:
             await asyncio.wait([self._working], timeout=self._GRACE)
-            if said := [asyncio.create_task(recorder.flush()) for recorder in self._recorders]:
-                await asyncio.wait(said, timeout=1.0)
-                await _cancel(said)
+            if flushes := [asyncio.create_task(recorder.flush()) for recorder in self._recorders]:
+                await asyncio.wait(flushes, timeout=1.0)
+                await _cancel(flushes)
 
     def _dead_watches(self) -> str | None:
         dead = [watch.name for watch, _ in self._watches if not watch.alive]
-        return f"no contact for long: {', '.join(dead)}" if dead else None
+        return f"no contact with the API server for long: {', '.join(dead)}" if dead else None
 
     def _unsynced_caches(self) -> str | None:
         missing = [watch.name for watch, store in self._watches if not store.synced.is_set()]

@@ -1,10 +1,9 @@
-"""Children as the cache keeps them, and whether they still are as we applied them.
+"""Children as the cache holds them, and whether they still match what was applied.
 
-The API server records per field manager which fields it set last. Our own apply leaves a
-digest of what was applied in an annotation; a foreign change to any field of ours takes
-that field out of our record. So the two together tell drift without keeping the object:
-the digest says *what* we wanted, the record says that *nobody changed it since*.
-Pure functions only; `apply` acts on them.
+The API server records per field manager which fields it set last. Our apply leaves a digest of what was
+applied in an annotation; a change of one of our fields by another manager removes that field from our record.
+Together they reveal drift without the whole object in the cache: the digest names *what* was applied, the
+record shows that *nobody has changed it since*.
 """
 
 import functools
@@ -19,7 +18,7 @@ import msgspec
 from quintet.apis.meta import JsonObject, Object, ObjectKey, ObjectMeta, Resource, Struct
 
 APPLIED = "quintet.dev/applied"
-"""Annotation on every child: for whom it was made, and the digest of what was applied."""
+"""Annotation on every child: the uid of its owner, and the digest of what was applied."""
 
 # fmt: off
 ATOMIC = frozenset({
@@ -29,8 +28,8 @@ ATOMIC = frozenset({
     "tolerations", "verbs", "volumeClaimTemplates",
 })
 # fmt: on
-"""Fields that the API treats as one value wherever they occur. A name that is missing here costs
-one needless apply per child; one that does not belong here hides changes, so a test asks the server."""
+"""Fields that the API treats as one value wherever they occur. A name that is missing here costs one needless
+apply per child; a name too many hides changes, so a test compares this set with the API server."""
 
 _OWNER = "@owner"
 # The API server does not record these in managedFields.
@@ -42,7 +41,7 @@ V = TypeVar("V", bound="View")
 
 
 class ManagedFields(Struct, frozen=True):
-    """The fields that one manager set last."""
+    """The fields that one field manager set last."""
 
     manager: str = ""
     operation: str = ""
@@ -51,44 +50,44 @@ class ManagedFields(Struct, frozen=True):
 
 
 class ManagedMeta(ObjectMeta, frozen=True):
-    """Metadata together with who manages which field."""
+    """Metadata with managedFields."""
 
     managed_fields: tuple[ManagedFields, ...] = ()
 
 
 class View(Object, frozen=True):
-    """Base for the part of a child that its owner reads; subclasses add what they need."""
+    """Base of views of children: the fields that their owner reads."""
 
     metadata: ManagedMeta = ManagedMeta()
 
 
 Record = tuple[JsonObject, bool]
-"""Fields of ours as the server recorded them, and whether by an apply (else by a POST)."""
+"""Our fields as in managedFields, and whether an apply (else a POST) set them."""
 
 
 class Child(Struct, Generic[S], frozen=True):
-    """A child as the cache keeps it: half a kilobyte, whatever the size of the object."""
+    """A child in the cache: half a kilobyte, whatever the size of the object."""
 
     key: ObjectKey
     version: int
     uid: str
     owner_name: str
     owner_uid: str
-    """Of whoever controls it now, if anybody does."""
-    made_for: str
-    """The uid of the owner that it was applied for, as the annotation says."""
+    """The uid of its controller owner reference, if it has one."""
+    applied_for: str
+    """The uid of the owner that it was applied for, from the annotation."""
     applied: str
-    """The digest of what was applied, as the annotation says."""
+    """The digest of what was applied, from the annotation."""
     deleting: bool
     fields: str
-    """Our part of managedFields as a JSON list, interned: children of one shape share it."""
+    """Our entries of managedFields as a JSON list, interned: similar children share it."""
     created_entry: int | None
-    """Where the record of our creation stands, while it is our only one."""
+    """The index of the managedFields entry of our POST, while it is our only entry."""
     state: S
 
 
 def project(owner: Resource, manager: str, state: Callable[[V], S]) -> Callable[[V], Child[S]]:
-    """How to make children of one owner type small."""
+    """Return a function that reduces a view to the child that the cache holds."""
 
     def to_child(view: V) -> Child[S]:
         meta = view.metadata
@@ -103,7 +102,7 @@ def project(owner: Resource, manager: str, state: Callable[[V], S]) -> Callable[
             for position, entry in enumerate(meta.managed_fields)
             if entry.manager == manager and not entry.subresource
         ]
-        made_for, _, applied = meta.annotations.get(APPLIED, "").partition("/")
+        applied_for, _, applied = meta.annotations.get(APPLIED, "").partition("/")
         records = (f'["{entry.operation}",{bytes(entry.fields).decode()}]' for _, entry in ours)
         fields = f"[{','.join(records)}]"
         if owner_uid:
@@ -114,7 +113,7 @@ def project(owner: Resource, manager: str, state: Callable[[V], S]) -> Callable[
             uid=meta.uid,
             owner_name=owner_name,
             owner_uid=owner_uid,
-            made_for=sys.intern(made_for),
+            applied_for=sys.intern(applied_for),
             applied=applied,
             deleting=meta.deleting,
             fields=sys.intern(fields),
@@ -126,12 +125,12 @@ def project(owner: Resource, manager: str, state: Callable[[V], S]) -> Callable[
 
 
 def digest(body: JsonObject) -> str:
-    """A short name for the exact content of an object that we want."""
+    """Return a digest of the desired object."""
     return hashlib.blake2b(msgspec.json.encode(body, order="sorted"), digest_size=10).hexdigest()
 
 
-def as_applied(body: JsonObject, owner: Object, owner_type: Resource) -> JsonObject:
-    """What is really sent for a child: the wanted object, marked as ours."""
+def with_ownership(body: JsonObject, owner: Object, owner_type: Resource) -> JsonObject:
+    """Return the desired object with owner reference and annotation, as it is sent."""
     reference = {
         "apiVersion": owner_type.api_version,
         "kind": owner_type.kind,
@@ -148,41 +147,41 @@ def as_applied(body: JsonObject, owner: Object, owner_type: Resource) -> JsonObj
 
 
 def belongs_to(child: Child[Any], owner: Object) -> bool:
-    """Whether a child is ours to change, for this very owner."""
+    """Return whether a child belongs to this very owner."""
     if child.owner_uid:
         return child.owner_uid == owner.metadata.uid
-    # Nobody controls it. It is still ours if we wrote into it whom we made it for, and nobody
-    # changed that since: somebody merely took our owner reference away.
+    # It has no controller. It is still ours if our annotation names this owner and nobody else has set
+    # the annotation since: somebody only removed our owner reference.
     mark = {"metadata": {"annotations": {APPLIED: ""}}}
-    return child.made_for == owner.metadata.uid and covers(_records(child.fields), mark)
+    return child.applied_for == owner.metadata.uid and covers(_records(child.fields), mark)
 
 
-def untouched(child: Child[Any], body: JsonObject) -> bool:
-    """Whether a child is exactly as `body` (made by `as_applied`) wants it."""
-    if f"{child.made_for}/{child.applied}" != body["metadata"]["annotations"][APPLIED]:
+def is_unchanged(child: Child[Any], body: JsonObject) -> bool:
+    """Return whether a child still matches `body` (from `with_ownership`)."""
+    if f"{child.applied_for}/{child.applied}" != body["metadata"]["annotations"][APPLIED]:
         return False
-    wanted = {name: value for name, value in body.items() if name not in _UNRECORDED}
-    wanted["metadata"] = {
+    desired = {name: value for name, value in body.items() if name not in _UNRECORDED}
+    desired["metadata"] = {
         name: value for name, value in body["metadata"].items() if name not in _UNRECORDED_METADATA
     }
     references = body["metadata"].get("ownerReferences")
     if references and references[0]["uid"] == child.owner_uid:
-        wanted["metadata"]["ownerReferences"] = [references[0] | {"uid": _OWNER}]
-    return covers(_records(child.fields), wanted)
+        desired["metadata"]["ownerReferences"] = [references[0] | {"uid": _OWNER}]
+    return covers(_records(child.fields), desired)
 
 
-# Children of one shape share their record, so there are few, and they are asked for again and again.
+# Similar children share their record, so there are few, and each is parsed often.
 @functools.lru_cache(maxsize=256)
 def _records(fields: str) -> list[Record]:
     return [(entries, operation == "Apply") for operation, entries in json.loads(fields)]
 
 
 def covers(records: list[Record], value: Any, atomic: bool = False) -> bool:
-    """Whether every leaf of a value stands in at least one of the field records.
+    """Return whether at least one of the records contains each leaf of a value.
 
-    An empty record stands for all that is below it: a scalar, or a collection that the API
-    treats as one value. But a POST also records the maps around its fields, and such a map
-    looks just as empty once somebody else has taken everything in it; `atomic` tells which.
+    An empty record covers everything below it: a scalar, or a collection that the API treats as one value.
+    But a POST also records the maps around its fields, and such a map looks just as empty once another
+    manager has set everything in it; `atomic` distinguishes the two.
     """
     whole = atomic or not value or not isinstance(value, dict | list)
     for fields, applied in records:
@@ -191,9 +190,9 @@ def covers(records: list[Record], value: Any, atomic: bool = False) -> bool:
     if not records or not isinstance(value, dict | list):
         return False
     if isinstance(value, list):
-        # An item keeps at least its keys for as long as it is there, so an empty record is no doubt.
-        return all(covers(_item(records, item), item, True) for item in value)
-    # A loop and no generator: this is asked for every field of every child when a process starts.
+        # The record of an item contains at least its keys while we own it, so an empty one is unambiguous.
+        return all(covers(_item_records(records, item), item, True) for item in value)
+    # A loop is faster than a generator: this runs for every field of every child at start.
     for name, item in value.items():
         if item is None:
             continue
@@ -204,23 +203,23 @@ def covers(records: list[Record], value: Any, atomic: bool = False) -> bool:
     return True
 
 
-def _item(records: list[Record], item: Any) -> list[Record]:
-    """The parts of a list's records that speak of one item."""
+def _item_records(records: list[Record], item: Any) -> list[Record]:
+    """Return the parts of a list's records that belong to one item."""
     return [
         (below, applied)
         for fields, applied in records
         for name, below in fields.items()
-        if _names(name, item)
+        if _is_key_of(name, item)
     ]
 
 
-def _names(name: str, item: Any) -> bool:
+def _is_key_of(name: str, item: Any) -> bool:
     if name.startswith("k:") and isinstance(item, dict):
-        # A key that we left out was filled in by the server (protocol: TCP).
-        return all(item.get(key, wanted) == wanted for key, wanted in _parsed(name[2:]).items())
-    return name.startswith("v:") and bool(_parsed(name[2:]) == item)
+        # The server adds the default of a key that we left out (protocol: TCP).
+        return all(item.get(key, desired) == desired for key, desired in _parse(name[2:]).items())
+    return name.startswith("v:") and bool(_parse(name[2:]) == item)
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(key: str) -> Any:
+def _parse(key: str) -> Any:
     return json.loads(key)

@@ -1,9 +1,8 @@
-"""Our own writes: so that nobody decides on a cache that has not seen them, nor is woken by them.
+"""Tracks our own writes, so that no reconcile uses a cache without them, and none is triggered by them.
 
-A cache lags behind the server. Deciding twice on the same stale state is how operators
-make too many replicas: `controller` puts a key aside until the caches have passed the
-versions that were written for it. And the echo of a write is no news: whoever made it
-has seen the answer, so `builder` lets the echo pass without waking its owner.
+A cache lags behind the server. Deciding twice on the same stale state is how operators create too many
+replicas: a key waits until the caches have seen the versions that were written for it. And a watch event for
+our own write is no news: the controller has the response already.
 """
 
 import contextlib
@@ -13,64 +12,64 @@ from typing import Any
 from quintet.apis.meta import ObjectKey
 from quintet.runtime.cache import Cached, Store
 
-_Place = tuple[Store[Any], ObjectKey]
+_CacheKey = tuple[Store[Any], ObjectKey]
 
 
-class Sending:
-    """One write that is on its way; told its outcome by whoever sends it."""
+class PendingWrite:
+    """A write that has no response yet."""
 
     def __init__(self) -> None:
-        self.answered: int | None = None
-        """The version that the server answered with."""
-        self.seen: int | None = None
-        """The version that the cache has seen in the meantime."""
+        self.response_version: int | None = None
+        """The resourceVersion in the response."""
+        self.seen_version: int | None = None
+        """The resourceVersion that the cache has seen meanwhile."""
 
 
 class OwnWrites:
-    """What one controller has written for which key."""
+    """The writes of one controller, by the key that they were made for."""
 
-    def __init__(self, wake: Callable[[ObjectKey], None]) -> None:
-        self._wake = wake
+    def __init__(self, requeue: Callable[[ObjectKey], None]) -> None:
+        self._requeue = requeue
         self._versions: dict[ObjectKey, dict[Store[Any], int]] = {}
-        # Several where two owners want the same child.
-        self._sending: dict[_Place, list[Sending]] = {}
-        self._echoes: dict[_Place, int] = {}
+        # Several if two owners desire the same child.
+        self._pending: dict[_CacheKey, list[PendingWrite]] = {}
+        self._echoes: dict[_CacheKey, int] = {}
 
     @contextlib.contextmanager
-    def sending(self, owner: ObjectKey, store: Store[Any], key: ObjectKey) -> Iterator[Sending]:
-        """Around a write to a child; set `answered` on what it gives."""
-        place, write = (store, key), Sending()
-        self._sending.setdefault(place, []).append(write)
+    def track(self, owner: ObjectKey, store: Store[Any], key: ObjectKey) -> Iterator[PendingWrite]:
+        """Track a write to a child; set `response_version` on the result once there is a response."""
+        entry, write = (store, key), PendingWrite()
+        self._pending.setdefault(entry, []).append(write)
         try:
             yield write
         finally:
-            self._sending[place].remove(write)
-            if not self._sending[place]:
-                del self._sending[place]
-            if write.answered is not None:
-                self.record(owner, store, write.answered)
-                if write.seen is None and store.version < write.answered:
-                    self._echoes[place] = write.answered
-            if write.seen is not None and write.seen != write.answered:
-                self._wake(owner)  # what was seen meanwhile was not our doing after all
+            self._pending[entry].remove(write)
+            if not self._pending[entry]:
+                del self._pending[entry]
+            if write.response_version is not None:
+                self.record(owner, store, write.response_version)
+                if write.seen_version is None and store.version < write.response_version:
+                    self._echoes[entry] = write.response_version
+            if write.seen_version is not None and write.seen_version != write.response_version:
+                self._requeue(owner)  # the cache has seen a change of somebody else meanwhile
 
     def is_echo(self, store: Store[Any], obj: Cached) -> bool:
-        """Whether a change in a cache is nothing but our own write coming back."""
-        place = (store, obj.key)
-        if (writes := self._sending.get(place)) is not None:
+        """Return whether a change in a cache is only our own write."""
+        entry = (store, obj.key)
+        if (writes := self._pending.get(entry)) is not None:
             for write in writes:
-                write.seen = obj.version  # the event overtook the answer: `sending` compares the two
+                write.seen_version = obj.version  # the event came before the response
             return True
-        return self._echoes.pop(place, None) == obj.version
+        return self._echoes.pop(entry, None) == obj.version
 
     def record(self, key: ObjectKey, store: Store[Any], version: int) -> None:
-        """A write made for `key` gave this version."""
+        """Record the resourceVersion of a write that was made for `key`."""
         if version > store.version:
             versions = self._versions.setdefault(key, {})
             versions[store] = max(version, versions.get(store, 0))
 
-    def missing(self, key: ObjectKey) -> tuple[Store[Any], int] | None:
-        """A cache that has not seen our writes for this key yet, and what it has to reach."""
+    def find_stale_cache(self, key: ObjectKey) -> tuple[Store[Any], int] | None:
+        """Return a cache that has not seen our writes for this key, and the version that it needs."""
         for store, version in self._versions.get(key, {}).items():
             if store.version < version:
                 return store, version

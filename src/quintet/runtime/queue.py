@@ -1,9 +1,9 @@
-"""The work queue: which key next. Fed by `handlers`, drained by `controller`.
+"""The work queue of a controller.
 
-Keys are de-duplicated; a key keeps the highest priority and the earliest time that
-anybody asked for. Keys of the initial list wait behind live changes, so that a restart
-with many objects does not make a user wait, and a key keeps its priority when it comes
-back after a failure or a delay. Failures back off per key. A paused queue takes no keys.
+Keys are de-duplicated; a key keeps the highest priority and the earliest time with which it was added. Keys
+of the initial list wait behind live changes, so that a restart with many objects does not make a user wait,
+and a key keeps its priority when it is requeued after a failure or a delay. Failures back off per key. A
+paused queue accepts no keys.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from quintet.observe import metrics
 
 LIVE = 0
 INITIAL = 100
-"""Priorities: the smaller goes first."""
+"""Priorities: the smallest goes first."""
 
 
 class QueueClosed(Exception):
-    """There is no more work: the process is going down."""
+    """The queue hands out no more keys: the process is shutting down."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A key that waits: in line if it has no timer, else until its timer runs out."""
+    """A waiting key: ready if it has no timer, else ready when its timer ends."""
 
     priority: int
     due: float
@@ -36,7 +36,7 @@ class _Entry:
 
 
 class WorkQueue:
-    """A de-duplicating priority queue with delays and per-key back-off. It holds each key once."""
+    """A de-duplicating priority queue with delays and per-key back-off."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class WorkQueue:
         self._again: dict[ObjectKey, _Entry] = {}
         self._working: dict[ObjectKey, tuple[float, int]] = {}
         self.failures: Counter[ObjectKey] = Counter()
-        """How often the work on a key has failed in a row."""
-        # By priority, in the order of their arrival.
+        """How many reconciles of a key have failed in a row."""
+        # By priority, in the order of arrival.
         self._ready: dict[int, OrderedDict[ObjectKey, None]] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._paused = self._closed = False
@@ -70,11 +70,11 @@ class WorkQueue:
         metrics.queue_longest_seconds.labels(*labels).set_function(lambda: max(self._ages(), default=0.0))
 
     def __len__(self) -> int:
-        """Return how many keys could be worked on now; those that wait for their time do not count."""
+        """Return the number of keys that are ready; delayed keys do not count."""
         return sum(map(len, self._ready.values()))
 
     def add(self, key: ObjectKey, priority: int = LIVE, after: float = 0.0) -> None:
-        """Ask for a key to be worked on, now or after a while. A queue that is paused takes none."""
+        """Add a key, now or after a delay. A paused queue ignores it."""
         if self._paused or self._closed:
             return
         now = self._clock.monotonic()
@@ -93,7 +93,7 @@ class WorkQueue:
             self._schedule(key, entry, now)
 
     async def get(self) -> ObjectKey:
-        """The next key to work on; it is the caller's alone until `done`."""
+        """Wait for the next key; no other worker gets it until `done`."""
         while True:
             if self._closed:
                 raise QueueClosed
@@ -109,7 +109,7 @@ class WorkQueue:
             await self._wait()
 
     def done(self, key: ObjectKey) -> None:
-        """Hand a key back; if it was asked for in the meantime, it waits in line again."""
+        """Finish a key; if it was added meanwhile, it is queued again."""
         now = self._clock.monotonic()
         self._work_seconds.observe(now - self._working.pop(key)[0])
         if (entry := self._again.pop(key, None)) is not None:
@@ -117,26 +117,26 @@ class WorkQueue:
             self._schedule(key, entry, now)
 
     def priority(self, key: ObjectKey) -> int:
-        """Return the priority of a key that is worked on; work that follows from it has the same."""
+        """Return the priority of a key in progress, which retries of it keep."""
         return self._working[key][1] if key in self._working else LIVE
 
     def retry(self, key: ObjectKey, at_least: float = 0.0) -> float:
-        """Ask again after a failure, later each time; returns the delay."""
+        """Requeue a key after a failure with growing delays; return the delay."""
         failures = self.failures[key]
         self.failures[key] += 1
         ceiling = min(self._max_delay, self._base_delay * 2.0 ** min(failures, 60))
-        # Half fixed, half random: spread out, but never at once.
+        # Half fixed, half random: retries spread, but none is immediate.
         delay = max(ceiling * (0.5 + 0.5 * self._jitter()), at_least)
         self._retries.inc()
         self.add(key, self.priority(key), after=delay)
         return delay
 
     def forget(self, key: ObjectKey) -> None:
-        """The key succeeded: its next failure is its first."""
+        """Reset the failures of a key that succeeded."""
         self.failures.pop(key, None)
 
     def pause(self) -> set[ObjectKey]:
-        """Drop all keys and take none until `resume`; returns those that were waiting."""
+        """Drop all keys and accept none until `resume`; return those that were waiting."""
         waiting = {*self._entries, *self._again}
         self._paused = True
         for entry in self._entries.values():
@@ -147,11 +147,11 @@ class WorkQueue:
         return waiting
 
     def resume(self) -> None:
-        """Take keys from now on."""
+        """Accept keys from now on."""
         self._paused = False
 
     def close(self) -> None:
-        """Hand out no more work."""
+        """Hand out no more keys."""
         self.pause()
         self._closed = True
         for waiter in self._waiters:
@@ -164,7 +164,7 @@ class WorkQueue:
         try:
             await waiter
         except asyncio.CancelledError:
-            # Whoever was woken must not take the wake-up to the grave.
+            # A cancelled worker passes its wake-up on to another one.
             if waiter.done() and not waiter.cancelled():
                 self._wake()
             raise
@@ -181,11 +181,11 @@ class WorkQueue:
 
     def _schedule(self, key: ObjectKey, entry: _Entry, now: float) -> None:
         if entry.due <= now:
-            self._line_up(key, entry)
+            self._make_ready(key, entry)
         else:
-            entry.timer = self._clock.call_later(entry.due - now, lambda: self._line_up(key, entry))
+            entry.timer = self._clock.call_later(entry.due - now, lambda: self._make_ready(key, entry))
 
-    def _line_up(self, key: ObjectKey, entry: _Entry) -> None:
+    def _make_ready(self, key: ObjectKey, entry: _Entry) -> None:
         entry.timer = None
         self._ready.setdefault(entry.priority, OrderedDict())[key] = None
         self._wake()

@@ -1,12 +1,11 @@
-"""Keeps one `cache.Store` equal to the API server: list, watch, resume, list again.
+"""Keeps one cache equal to the API server: list, watch, resume, list again.
 
-Started by `manager`, one task per watched type; `handlers` hear of changes through the
-store. The states, and what leads from one to the next:
+The states, and what leads from one to the next:
 
-    starting ── WatchList, or pages where the server has none ──▶ streaming
-    streaming ── server's timeout, cut or silent connection ────▶ streaming, from the last version
-    streaming or starting ── 410: that version is too old ──────▶ starting
-    streaming ── three errors in a row without any news ────────▶ starting
+    starting ── WatchList, or pages if the server does not support it ──▶ streaming
+    streaming ── server's timeout, broken or silent connection ─────────▶ streaming, from the last version
+    streaming or starting ── 410: that version is too old ──────────────▶ starting
+    streaming ── three errors in a row without progress ────────────────▶ starting
 """
 
 import contextlib
@@ -30,22 +29,22 @@ C = TypeVar("C", bound=Cached)
 
 log = logging.getLogger(__name__)
 
-# Errors in a row without news after which a watch lists again.
-_FRUITLESS = 3
+# Errors in a row without progress after which a watch lists again.
+_MAX_FRUITLESS = 3
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _TOO_DEEP = "its JSON is nested too deeply"
 _decode_bookmark = msgspec.json.Decoder(Object).decode
 
 
 class _Identity(Struct, frozen=True):
-    """The least that an object must have to be spoken about."""
+    """An object of which only the metadata is decoded."""
 
     metadata: ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
 class Selection(Generic[C]):
-    """What to watch, and how its bytes become a cached object."""
+    """The objects to watch, and how to decode them."""
 
     resource: Resource
     decode: Callable[[msgspec.Raw], C]
@@ -53,26 +52,26 @@ class Selection(Generic[C]):
     labels: str = ""
     fields: str = ""
     metadata_only: bool = False
-    """Whether the rest, which nobody reads, is not even sent: a ConfigMap may hold a mebibyte."""
+    """Whether the server sends only metadata: a ConfigMap may hold a mebibyte that nobody reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to put up with what (seconds)."""
+class WatchTimeouts:
+    """Timeouts and retry delays of a watch, in seconds."""
 
     server_timeout: float = 300.0
-    # The server sends a bookmark every minute: more silence than this means a dead connection.
+    # The server sends a bookmark every minute: a longer silence means a dead connection.
     stall: float = 90.0
     first_retry: float = 1.0
     last_retry: float = 30.0
-    # Trying to reach a server that is away costs it nothing, and users wait for its return.
+    # Retries cost an unreachable server nothing, and users wait for its return.
     unreachable_retry: float = 5.0
-    # A watch that has had no contact for this long fails the readiness check.
+    # A watch without contact for this long fails the readiness check.
     dead: float = 300.0
 
 
 class Watch(Generic[C]):
-    """One watch, for as long as the process runs."""
+    """One watch, which runs as long as the process."""
 
     def __init__(
         self,
@@ -80,58 +79,58 @@ class Watch(Generic[C]):
         selection: Selection[C],
         store: Store[C],
         clock: Clock,
-        patience: Patience | None = None,
-        on_trouble: Callable[[Exception], None] = lambda error: None,
+        timeouts: WatchTimeouts | None = None,
+        on_error: Callable[[Exception], None] = lambda error: None,
     ) -> None:
-        self._on_trouble = on_trouble
+        self._on_error = on_error
         self._client = client
         self._selection = selection
         self._store = store
         self._clock = clock
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or WatchTimeouts()
         self._resume_from = ""
         self._watch_list = True
-        self._refused = False
-        """Whether the last stream was opened, and then ended by an ERROR event."""
+        self._ended_by_error = False
+        """Whether an ERROR event ended the last stream."""
         self._last_contact = clock.monotonic()
         self.name = selection.resource.qualified
 
     @property
     def alive(self) -> bool:
-        """Whether the server was heard of lately."""
-        return self._clock.monotonic() - self._last_contact < self._patience.dead
+        """Return whether the server has sent anything lately."""
+        return self._clock.monotonic() - self._last_contact < self._timeouts.dead
 
     async def run(self) -> None:
-        """Never returns; every fault of server or network ends in another try."""
+        """Watch for ever: retry after every error of the server or the network."""
         failures = fruitless = 0
         while True:
-            before, longest = self._store.version, self._patience.last_retry
+            before, max_delay = self._store.version, self._timeouts.last_retry
             try:
-                await self._follow()
+                await self._list_or_watch()
                 cause = "ended"
             except Gone:
                 self._resume_from, cause = "", "gone"
             except (KubeError, *DECODE_ERRORS) as error:
                 cause = type(error).__name__
                 log.warning("Watch interrupted", extra={"resource": self.name, "error": str(error)})
-                self._on_trouble(error)
+                self._on_error(error)
                 if isinstance(error, Unreachable):
-                    longest = self._patience.unreachable_retry
-                elif self._refused or not isinstance(error, PASSING):
+                    max_delay = self._timeouts.unreachable_retry
+                elif self._ended_by_error or not isinstance(error, PASSING):
                     fruitless += 1
             metrics.watch_restarts.labels(self.name, cause).inc()
-            # A stream that brought news may be resumed at once; one that did not must not spin.
+            # A stream that made progress is resumed at once; one that did not must not spin.
             if self._store.version > before:
                 failures = fruitless = 0
                 continue
-            if fruitless >= _FRUITLESS:
-                # What we resume from may be the reason; only a list makes sure that nothing is missed.
+            if fruitless >= _MAX_FRUITLESS:
+                # The version to resume from may be the cause; only a list ensures that nothing is missed.
                 self._resume_from, fruitless = "", 0
-            ceiling = min(longest, self._patience.first_retry * 2.0 ** min(failures, 16))
+            ceiling = min(max_delay, self._timeouts.first_retry * 2.0 ** min(failures, 16))
             failures += 1
             await self._clock.sleep(ceiling * random.uniform(0.5, 1.0))
 
-    async def _follow(self) -> None:
+    async def _list_or_watch(self) -> None:
         if self._resume_from:
             await self._stream(None)
         elif self._watch_list:
@@ -139,8 +138,8 @@ class Watch(Generic[C]):
                 await self._stream(set())
             except (Invalid, BadRequest, ServerFault) as error:
                 if self._resume_from:
-                    raise  # the list was there already: what failed is the watch
-                # Off by default in 1.33; needs a recent etcd. Pages always work.
+                    raise  # the list was complete: the watch failed
+                # WatchList is off by default in 1.33 and needs a recent etcd. Pages always work.
                 log.info("Listing by pages", extra={"resource": self.name, "error": str(error)})
                 self._watch_list = isinstance(error, ServerFault)
                 await self._list_pages()
@@ -157,22 +156,22 @@ class Watch(Generic[C]):
             metadata_only=chosen.metadata_only,
         )
         async for page in pages:
-            self._heard()
+            self._record_contact()
             version = page.metadata.resource_version
-            taken = [self._take(item) for item in page.items]
-            taken += [self._take_broken(item, _TOO_DEEP) for item in page.too_deep]
-            seen |= {key for key, _ in taken if key is not None}
+            stored = [self._store_object(item) for item in page.items]
+            stored += [self._store_undecodable(item, _TOO_DEEP) for item in page.too_deep]
+            seen |= {key for key, _ in stored if key is not None}
         self._resume_from = version
-        self._store.replaced(seen, int(version))
+        self._store.finish_list(seen, int(version))
 
     async def _stream(self, listed: set[ObjectKey] | None) -> None:
-        """Follow one connection; `listed` collects the initial events of a WatchList."""
-        contact, self._refused = self._last_contact, False
+        """Read one connection; `listed` collects the keys of the initial events of a WatchList."""
+        contact, self._ended_by_error = self._last_contact, False
         async with self._open(initial=listed is not None) as batches:
-            self._heard()
+            self._record_contact()
             try:
                 async for lines in batches:
-                    self._heard()
+                    self._record_contact()
                     for line in lines:
                         try:
                             event, cut = decode_watch_event(line), False
@@ -181,8 +180,8 @@ class Watch(Generic[C]):
                         if event.type == "BOOKMARK":
                             listed = self._bookmark(event.object, listed)
                         elif event.type == "ERROR":
-                            # An answer, but not what was asked for: a watch that gets nothing else is dead.
-                            self._last_contact, self._refused = contact, True
+                            # An ERROR event is no contact: with only those, the watch must become not ready.
+                            self._last_contact, self._ended_by_error = contact, True
                             raise failure(f"WATCH {self.name}", event.object)
                         else:
                             self._change(event.type, event.object, listed, cut)
@@ -201,15 +200,15 @@ class Watch(Generic[C]):
             resource_version=self._resume_from,
             initial_events=initial,
             metadata_only=chosen.metadata_only,
-            # Spread out, so that not all watches of a process come back in the same second.
-            timeout=self._patience.server_timeout * random.uniform(1.0, 1.5),
-            idle_timeout=self._patience.stall,
+            # Random, so that not all watches of a process reconnect in the same second.
+            timeout=self._timeouts.server_timeout * random.uniform(1.0, 1.5),
+            idle_timeout=self._timeouts.stall,
         )
 
     def _bookmark(self, raw: msgspec.Raw, listed: set[ObjectKey] | None) -> set[ObjectKey] | None:
         mark = _decode_bookmark(raw)
         if listed is not None and mark.metadata.annotations.get(_INITIAL_EVENTS_END) == "true":
-            self._store.replaced(listed, mark.version)
+            self._store.finish_list(listed, mark.version)
             return None
         if listed is None:
             self._store.advance(mark.version)
@@ -221,24 +220,24 @@ class Watch(Generic[C]):
             version = int(gone.resource_version)
             self._store.remove(gone.key, version)
         else:
-            key, version = self._take_broken(raw, _TOO_DEEP) if cut else self._take(raw)
+            key, version = self._store_undecodable(raw, _TOO_DEEP) if cut else self._store_object(raw)
             if listed is not None and key is not None:
                 listed.add(key)
         if listed is None:
-            # Changes come in the order of their versions; the objects of a list come in any order.
+            # Changes arrive in the order of their versions; the objects of a list in any order.
             self._store.advance(version)
 
-    def _take(self, raw: msgspec.Raw) -> tuple[ObjectKey | None, int]:
-        """Decode into the store; an object that does not decode must not stop the others."""
+    def _store_object(self, raw: msgspec.Raw) -> tuple[ObjectKey | None, int]:
+        """Decode an object into the cache; one that does not decode must not stop the others."""
         try:
             obj = self._selection.decode(raw)
         except Exception as error:
-            # A kind's own projection may raise anything.
-            return self._take_broken(raw, str(error) or type(error).__name__)
+            # The projection of a kind may raise any exception.
+            return self._store_undecodable(raw, str(error) or type(error).__name__)
         self._store.put(obj)
         return obj.key, obj.version
 
-    def _take_broken(self, raw: msgspec.Raw, problem: str) -> tuple[ObjectKey | None, int]:
+    def _store_undecodable(self, raw: msgspec.Raw, problem: str) -> tuple[ObjectKey | None, int]:
         metrics.undecodable_objects.labels(self.name).inc()
         try:
             identity = msgspec.json.decode(raw, type=_Identity).metadata
@@ -248,8 +247,8 @@ class Watch(Generic[C]):
             )
             return None, 0
         version = int(identity.resource_version)
-        self._store.put_broken(Undecodable(identity.key, version, identity.uid, problem))
+        self._store.put_undecodable(Undecodable(identity.key, version, identity.uid, problem))
         return identity.key, version
 
-    def _heard(self) -> None:
+    def _record_contact(self) -> None:
         self._last_contact = self._clock.monotonic()

@@ -107,7 +107,7 @@ async def run_controllers(
         build(manager)
         task = asyncio.create_task(manager.run())
         try:
-            await manager.synced()
+            await manager.wait_for_sync()
             yield manager
         finally:
             manager.stop()

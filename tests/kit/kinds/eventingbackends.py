@@ -172,7 +172,7 @@ async def an_operator(
         controller.build(manager, options=made, sessions=sessions)
         task = asyncio.create_task(manager.run())
         try:
-            await manager.synced()
+            await manager.wait_for_sync()
             yield Operator(clock, sessions)
         finally:
             manager.stop()

@@ -25,7 +25,7 @@ from quintet.runtime.builder import Builder
 from quintet.runtime.leader import Terms
 from quintet.runtime.manager import Manager
 from quintet.runtime.reconcile import Result, TerminalError
-from quintet.runtime.watch import Patience
+from quintet.runtime.watch import WatchTimeouts
 
 WIDGETS = Resource("test.quintet.dev", "v1", "Widget", "widgets")
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
@@ -226,7 +226,7 @@ async def widget_operator(kubeconfig: Path, **options: Any) -> AsyncIterator[Wid
         controller = build(manager)
         task = asyncio.create_task(manager.run())
         try:
-            await manager.synced()
+            await manager.wait_for_sync()
             yield controller
         finally:
             manager.stop()
@@ -250,7 +250,7 @@ async def _main() -> None:
             namespace=arguments.namespace,
             lease=ObjectKey(arguments.namespace, arguments.lease) if arguments.lease else None,
             terms=Terms(*arguments.terms),
-            patience=Patience(stall=arguments.stall),
+            timeouts=WatchTimeouts(stall=arguments.stall),
         )
         build(manager)
         await manager.run()

@@ -8,7 +8,7 @@ from benchmarks.workloads import Workload
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
 from quintet.apis.meta import ObjectMeta
 from quintet.controllers.jsonserver.decide import desired
-from quintet.runtime.ownership import as_applied
+from quintet.runtime.ownership import with_ownership
 
 
 def a_server(name: str, namespace: str = "bench", uid: str = "u-1") -> JsonServer:
@@ -27,7 +27,7 @@ def test_the_cheapest_unit_is_three_posts_and_one_patch():
 
 def test_the_children_of_the_plan_are_those_of_quintet_without_its_mark():
     server = a_server("app-000001")
-    own = as_applied(desired.config_map(server), server, JSONSERVERS)
+    own = with_ownership(desired.config_map(server), server, JSONSERVERS)
     del own["metadata"]["annotations"]
     assert plans.cheapest(server)[0].body == own
 

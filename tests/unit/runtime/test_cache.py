@@ -1,4 +1,4 @@
-"""What the cache promises to controllers and handlers."""
+"""Tests of the cache: versions, indexes, handlers and objects that do not decode."""
 
 from quintet.apis.meta import Object, ObjectKey, ObjectMeta
 from quintet.runtime.cache import Store, Undecodable
@@ -13,7 +13,7 @@ def key(name: str) -> ObjectKey:
 
 
 class Heard:
-    """A handler that writes down what it hears."""
+    """A handler that records its calls."""
 
     def __init__(self, store: Store[Object]) -> None:
         self.changes: list[tuple[int | None, int | None, bool]] = []
@@ -23,46 +23,46 @@ class Heard:
         self.changes.append((old and old.version, new and new.version, initial))
 
 
-async def test_a_handler_hears_of_adding_changing_and_removing():
+async def test_handler_is_called_for_added_changed_and_removed_objects():
     store: Store[Object] = Store()
     heard = Heard(store)
-    store.replaced(set(), 1)
+    store.finish_list(set(), 1)
     store.put(an_object("a", 2))
     store.put(an_object("a", 3))
     store.remove(key("a"))
     assert heard.changes == [(None, 2, False), (2, 3, False), (3, None, False)]
 
 
-async def test_the_initial_list_is_told_apart_from_live_changes():
+async def test_handler_is_told_which_objects_are_from_the_initial_list():
     store: Store[Object] = Store()
     heard = Heard(store)
     store.put(an_object("a", 1))
-    store.replaced({key("a")}, 5)
+    store.finish_list({key("a")}, 5)
     store.put(an_object("b", 6))
     assert heard.changes == [(None, 1, True), (None, 6, False)]
 
 
-async def test_listing_again_makes_no_work_for_unchanged_objects():
+async def test_second_list_does_not_call_handlers_for_unchanged_objects():
     store: Store[Object] = Store()
     store.put(an_object("same", 1))
     store.put(an_object("changed", 2))
     store.put(an_object("gone", 3))
-    store.replaced({key("same"), key("changed"), key("gone")}, 3)
+    store.finish_list({key("same"), key("changed"), key("gone")}, 3)
     heard = Heard(store)
     store.put(an_object("same", 1))
     store.put(an_object("changed", 9))
-    store.replaced({key("same"), key("changed")}, 10)
+    store.finish_list({key("same"), key("changed")}, 10)
     assert heard.changes == [(2, 9, False), (3, None, False)]
 
 
-async def test_an_outdated_state_never_replaces_a_newer_one():
+async def test_store_ignores_a_version_older_than_the_known_one():
     store: Store[Object] = Store()
     store.put(an_object("a", 7))
     store.put(an_object("a", 5))
     assert store.get(key("a")) == an_object("a", 7)
 
 
-async def test_an_index_follows_every_change():
+async def test_index_is_updated_on_every_change():
     store: Store[Object] = Store({"color": lambda obj: obj.metadata.labels.values()})
     store.put(an_object("a", 1, color="red"))
     store.put(an_object("b", 2, color="red"))
@@ -73,7 +73,7 @@ async def test_an_index_follows_every_change():
     assert [obj.key.name for obj in store.by_index("color", "blue")] == ["a"]
 
 
-async def test_waiting_for_a_version_ends_when_the_cache_has_passed_it():
+async def test_callback_runs_once_the_cache_has_passed_its_version():
     store: Store[Object] = Store()
     called = []
     store.call_when_passed(5, lambda: called.append(5))
@@ -82,23 +82,23 @@ async def test_waiting_for_a_version_ends_when_the_cache_has_passed_it():
     assert called == []
     store.advance(6)
     assert called == [5]
-    store.replaced(set(), 9)
+    store.finish_list(set(), 9)
     assert called == [5, 8]
     store.call_when_passed(9, lambda: called.append(9))
     assert called == [5, 8, 9]
 
 
-async def test_an_undecodable_object_is_kept_apart_and_comes_back_when_mended():
+async def test_undecodable_object_is_kept_apart_until_it_decodes_again():
     store: Store[Object] = Store()
     store.put(an_object("a", 1))
-    store.replaced({key("a")}, 1)
+    store.finish_list({key("a")}, 1)
     heard = Heard(store)
     broken = []
-    store.on_broken.append(lambda key, initial: broken.append(key))
-    store.put_broken(Undecodable(key("a"), 2, "uid", "bad"))
+    store.on_undecodable.append(lambda key, initial: broken.append(key))
+    store.put_undecodable(Undecodable(key("a"), 2, "uid", "bad"))
     assert store.get(key("a")) is None
     assert broken == [key("a")]
     assert store.all_keys() == [key("a")]
     store.put(an_object("a", 3))
-    assert store.broken == {}
+    assert store.undecodable == {}
     assert heard.changes == [(None, 3, False)]

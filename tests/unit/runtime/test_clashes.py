@@ -1,8 +1,8 @@
-"""Which list a refusal is about."""
+"""Tests of the search for the list that a validation error names."""
 
 import pytest
 
-from quintet.runtime.clashes import Clash, clash_at
+from quintet.runtime.clashes import Clash, find_clash
 
 PORTS = [{"name": "http", "port": 3000}]
 CONTAINERS = [{"name": "main", "ports": PORTS}]
@@ -30,9 +30,9 @@ LIVE = {
             id="an item that is not ours in a list of ours",
         ),
         pytest.param("spec.replicas", None, id="no list at all"),
-        pytest.param("spec.externalIPs[0]", None, id="a list that we do not want"),
+        pytest.param("spec.externalIPs[0]", None, id="a list that is not in the desired object"),
         pytest.param("", None, id="nothing named"),
     ],
 )
-def test_the_list_to_put_back_is_the_innermost_of_ours_around_the_named_field(field, want):
-    assert clash_at(field, LIVE, WANTED) == want
+def test_find_clash_returns_the_innermost_list_around_the_field(field, want):
+    assert find_clash(field, LIVE, WANTED) == want

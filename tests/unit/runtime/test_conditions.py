@@ -1,4 +1,4 @@
-"""Conditions keep the conventions of metav1.Condition."""
+"""Tests of merging conditions, by the conventions of metav1.Condition."""
 
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ from quintet.runtime.conditions import merge
 EARLY, LATE = (datetime(2030, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
 
 
-def test_the_transition_time_moves_only_when_the_status_flips():
+def test_transition_time_changes_only_with_the_status():
     first = merge((), (Condition("Ready", "False", "Starting"),), 1, EARLY)
     second = merge(first, (Condition("Ready", "False", "StillStarting", "more words"),), 2, LATE)
     third = merge(second, (Condition("Ready", "True", "Started"),), 2, LATE)
@@ -20,12 +20,12 @@ def test_the_transition_time_moves_only_when_the_status_flips():
     ]
 
 
-def test_every_condition_says_which_generation_it_speaks_of():
+def test_merged_conditions_carry_the_observed_generation():
     conditions = merge((), (Condition("Ready", "True", "R"), Condition("Synced", "True", "S")), 7, EARLY)
     assert [condition.observed_generation for condition in conditions] == [7, 7]
 
 
-def test_conditions_of_others_stay():
+def test_merge_keeps_conditions_of_other_types():
     foreign = Condition("Approved", "True", "ByHand", last_transition_time="2029-01-01T00:00:00Z")
     conditions = merge((foreign,), (Condition("Ready", "True", "R"),), 1, EARLY)
     assert find(conditions, "Approved") == foreign

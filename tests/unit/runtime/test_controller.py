@@ -1,4 +1,4 @@
-"""Each row of the table in `runtime.reconcile`, and what workers promise, in virtual time."""
+"""Tests of the workers, one per row of the table in `runtime.reconcile`, in virtual time."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
 
 
 class Bench:
-    """A controller whose reconciler does what a test tells it to."""
+    """A controller with a reconcile function whose results a test sets."""
 
     def __init__(self, **options) -> None:
         self.clock = VirtualClock()
@@ -59,14 +59,14 @@ def a_fault(retry_after: float | None = None) -> ServerFault:
     return ServerFault("GET /x", Status(code=500), retry_after)
 
 
-async def test_done_waits_for_the_next_change():
+async def test_result_done_waits_for_the_next_change():
     async with Bench().running() as bench:
         bench.queue.add(A)
         await bench.clock.advance(5000.0)
         assert bench.times == [0.0]
 
 
-async def test_after_brings_the_key_back_after_the_delay():
+async def test_result_after_requeues_the_key_after_the_delay():
     async with Bench().running() as bench:
         bench.outcomes = [Result.after(30.0), Result.done()]
         bench.queue.add(A)
@@ -74,7 +74,7 @@ async def test_after_brings_the_key_back_after_the_delay():
         assert bench.times == [0.0, 30.0]
 
 
-async def test_an_error_brings_the_key_back_with_growing_delays():
+async def test_error_requeues_the_key_with_growing_delays():
     async with Bench().running() as bench:
         bench.outcomes = [a_fault(), a_fault(), a_fault(), Result.done()]
         bench.queue.add(A)
@@ -82,7 +82,7 @@ async def test_an_error_brings_the_key_back_with_growing_delays():
         assert bench.times == pytest.approx([0.0, 0.005, 0.015, 0.035])
 
 
-async def test_the_servers_wish_to_be_left_alone_is_honoured():
+async def test_error_with_retry_after_requeues_the_key_after_that_time():
     async with Bench().running() as bench:
         bench.outcomes = [TooManyRequests("PUT /x", Status(code=429), 12.0), Result.done()]
         bench.queue.add(A)
@@ -90,7 +90,7 @@ async def test_the_servers_wish_to_be_left_alone_is_honoured():
         assert bench.times == [0.0, 12.0]
 
 
-async def test_of_several_errors_the_longest_wish_counts():
+async def test_error_group_requeues_the_key_after_the_longest_retry_after():
     async with Bench().running() as bench:
         bench.outcomes = [ExceptionGroup("phases", [a_fault(3.0), a_fault(9.0)]), Result.done()]
         bench.queue.add(A)
@@ -98,7 +98,7 @@ async def test_of_several_errors_the_longest_wish_counts():
         assert bench.times == [0.0, 9.0]
 
 
-async def test_a_terminal_error_is_not_retried_until_the_object_changes():
+async def test_terminal_error_is_not_retried_until_the_object_changes():
     async with Bench().running() as bench:
         bench.outcomes = [TerminalError("hopeless"), Result.done()]
         bench.queue.add(A)
@@ -109,7 +109,7 @@ async def test_a_terminal_error_is_not_retried_until_the_object_changes():
         assert bench.times == [0.0, 5000.0]
 
 
-async def test_a_crash_in_one_key_never_stops_the_others():
+async def test_unexpected_exception_of_one_key_does_not_stop_other_keys():
     before = (
         REGISTRY.get_sample_value("controller_runtime_reconcile_panics_total", {"controller": "bench"}) or 0
     )
@@ -125,7 +125,7 @@ async def test_a_crash_in_one_key_never_stops_the_others():
     assert after == before + 1
 
 
-async def test_a_fenced_write_is_tried_again_for_a_renewal_that_was_only_late_and_is_no_failure():
+async def test_fenced_write_is_retried_and_not_counted_as_error():
     before = REGISTRY.get_sample_value("controller_runtime_reconcile_errors_total", {"controller": "bench"})
     async with Bench().running() as bench:
         bench.outcomes = [WriteFenced("not leading"), WriteFenced("not leading"), Result.done()]
@@ -136,9 +136,9 @@ async def test_a_fenced_write_is_tried_again_for_a_renewal_that_was_only_late_an
     assert after == before
 
 
-async def test_a_key_waits_until_the_cache_has_seen_our_own_writes():
+async def test_key_waits_until_the_cache_has_seen_own_writes():
     async with Bench().running() as bench:
-        bench.store.replaced(set(), 10)
+        bench.store.finish_list(set(), 10)
         bench.writes.record(A, bench.store, 15)
         bench.queue.add(A)
         await bench.clock.advance(60.0)
@@ -148,7 +148,7 @@ async def test_a_key_waits_until_the_cache_has_seen_our_own_writes():
         assert [key for _, key in bench.runs] == [A]
 
 
-async def test_a_new_leader_looks_at_everything_once():
+async def test_new_leader_reconciles_every_object_once():
     bench = Bench()
     for name in ("a", "b"):
         bench.store.put(Object(ObjectMeta(name=name, namespace="ns", resource_version="1")))
@@ -156,17 +156,17 @@ async def test_a_new_leader_looks_at_everything_once():
         assert sorted(key for _, key in bench.runs) == [A, B]
 
 
-async def test_an_undecodable_object_is_reported_and_not_reconciled():
+async def test_undecodable_object_is_reported_and_not_reconciled():
     async with Bench().running() as bench:
         broken = Undecodable(A, 3, "uid", "Expected `int`, got `str` - at `$.spec.replicas`")
-        bench.store.put_broken(broken)
+        bench.store.put_undecodable(broken)
         bench.queue.add(A)
         await bench.clock.advance(5000.0)
         assert bench.undecodable == [broken]
         assert bench.runs == []
 
 
-async def test_closing_lets_work_in_progress_end():
+async def test_closed_controller_finishes_reconciles_in_progress():
     bench = Bench()
     release = asyncio.Event()
     ended = []
@@ -197,12 +197,12 @@ def depth() -> float | None:
     return REGISTRY.get_sample_value("workqueue_depth", {"name": "bench", "controller": "bench"})
 
 
-async def test_a_standby_collects_no_keys_however_many_objects_come_and_go():
+async def test_standby_queues_no_keys():
     bench = Bench()
-    bench.store.subscribe(handlers.enqueue(bench.queue, handlers.itself))
+    bench.store.subscribe(handlers.enqueue(bench.queue, handlers.own_key))
     for number in range(150):
         bench.store.put(an_object(f"kept-{number}"))
-    bench.store.replaced(set(bench.store.all_keys()), 1)
+    bench.store.finish_list(set(bench.store.all_keys()), 1)
     for number in range(500):
         bench.store.put(an_object(f"gone-{number}", 2))
         bench.store.remove(ObjectKey("ns", f"gone-{number}"))
@@ -211,9 +211,9 @@ async def test_a_standby_collects_no_keys_however_many_objects_come_and_go():
         assert len(bench.runs) == 150, "who begins to lead looks at what there is, and at nothing else"
 
 
-async def test_a_leader_that_lost_its_lease_collects_no_keys():
+async def test_controller_queues_no_keys_after_losing_leadership():
     bench = Bench()
-    bench.store.subscribe(handlers.enqueue(bench.queue, handlers.itself))
+    bench.store.subscribe(handlers.enqueue(bench.queue, handlers.own_key))
     bench.store.put(an_object("a"))
     await end_term(bench)
     for number in range(150):
@@ -221,9 +221,9 @@ async def test_a_leader_that_lost_its_lease_collects_no_keys():
     assert depth() == 0
 
 
-async def test_a_leader_that_leads_again_looks_at_what_is_gone_since():
+async def test_new_leadership_reconciles_objects_deleted_meanwhile():
     bench = Bench()
-    bench.store.subscribe(handlers.enqueue(bench.queue, handlers.itself))
+    bench.store.subscribe(handlers.enqueue(bench.queue, handlers.own_key))
     bench.store.put(an_object("a"))
     bench.store.put(an_object("b"))
     await end_term(bench)
@@ -235,7 +235,7 @@ async def test_a_leader_that_leads_again_looks_at_what_is_gone_since():
 
 
 async def end_term(bench: Bench) -> None:
-    """Lead, and lose the lease."""
+    """Run the controller as leader, then end its leadership."""
     term = asyncio.create_task(bench.controller.run())
     await settle()
     term.cancel()
@@ -245,8 +245,8 @@ async def end_term(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "outcome", [pytest.param(a_fault(), id="a failure"), pytest.param(Result.after(1.0), id="a delay")]
 )
-async def test_a_key_of_the_initial_list_that_comes_back_does_not_overtake_those_that_still_wait(outcome):
-    """One worker, of which every look at `a` takes longer than until `a` is due again."""
+async def test_requeued_key_of_the_initial_list_waits_behind_other_keys(outcome):
+    """With one worker, and reconciles that take longer than the delay of the requeued key."""
     bench = Bench(workers=1)
     order: list[str] = []
 
@@ -268,7 +268,7 @@ async def test_a_key_of_the_initial_list_that_comes_back_does_not_overtake_those
         await bench.clock.advance(10.0)
 
 
-async def test_a_key_of_the_initial_list_that_waited_for_our_own_write_does_not_overtake_live_changes():
+async def test_key_of_the_initial_list_stays_behind_live_changes_after_waiting_for_the_cache():
     bench = Bench(workers=1)
     async with bench.running():
         bench.writes.record(A, bench.store, 15)

@@ -1,4 +1,4 @@
-"""Leases under every sort of delay, in virtual time: never two leaders, and one before long."""
+"""Tests of leader election with delayed requests, in virtual time: one leader at most, and one soon."""
 
 import asyncio
 import itertools
@@ -20,7 +20,7 @@ KEY = ObjectKey("system", "quintet")
 
 @dataclass
 class Etcd:
-    """One Lease, and the rule that a write must know the present version."""
+    """A server with one Lease that rejects writes with an old version."""
 
     clock: VirtualClock
     lease: Lease | None = None
@@ -41,7 +41,7 @@ class Etcd:
 
 @dataclass
 class SlowClient:
-    """What `Leader` needs of a client; each request takes its time there and back, or loses its answer."""
+    """A client for `Leader` whose requests are delayed both ways, or whose responses are lost."""
 
     etcd: Etcd
     delays: Iterator[tuple[float, float, bool]]
@@ -100,7 +100,7 @@ QUICK, SLOW_READ, HANGING = (0.0, 0.0, False), (14.0, 0.0, False), (30.0, 0.0, F
 @given(st.lists(st.lists(DELAYS, min_size=1, max_size=10), min_size=2, max_size=3))
 @example([[QUICK] * 8 + [HANGING], [SLOW_READ, QUICK, QUICK, QUICK]])
 @example([[QUICK] * 7 + [HANGING], [QUICK, SLOW_READ, QUICK, QUICK]])
-def test_never_two_replicas_lead_however_slow_requests_are(delays):
+def test_only_one_replica_leads_however_slow_requests_are(delays):
     async def story() -> None:
         clock = VirtualClock()
         etcd = Etcd(clock)
@@ -117,8 +117,8 @@ def test_never_two_replicas_lead_however_slow_requests_are(delays):
     asyncio.run(story())
 
 
-async def test_a_lease_that_was_read_slowly_counts_from_when_it_was_read():
-    """The standby's read is under way for 9 s, and sees a renewal that was made at the end of them."""
+async def test_slow_read_of_lease_counts_its_duration_from_the_response():
+    """The read of the standby takes 9 s, and returns a renewal from the end of that time."""
     clock = VirtualClock()
     etcd = Etcd(clock)
     quick = itertools.repeat((0.0, 0.0, False))
@@ -129,7 +129,7 @@ async def test_a_lease_that_was_read_slowly_counts_from_when_it_was_read():
     taking = asyncio.create_task(second.acquire())
     await clock.advance(9.0)
     renewed = clock.elapsed - 1.0  # the last renewal was at 8 s
-    renewing.cancel()  # and from here on the first hears nothing of the world
+    renewing.cancel()  # from here on the first replica is cut off
     while not second.holds():
         await clock.advance(0.25)
         assert not (first.holds() and second.holds())
@@ -138,7 +138,7 @@ async def test_a_lease_that_was_read_slowly_counts_from_when_it_was_read():
     await asyncio.gather(renewing, return_exceptions=True)
 
 
-async def test_a_lease_with_a_fraction_of_a_second_lasts_as_long_as_its_holder_believes():
+async def test_lease_duration_is_rounded_up_to_whole_seconds():
     clock = VirtualClock()
     etcd = Etcd(clock)
     quick = itertools.repeat((0.0, 0.0, False))
@@ -153,7 +153,7 @@ async def test_a_lease_with_a_fraction_of_a_second_lasts_as_long_as_its_holder_b
     await taking
 
 
-async def test_a_standby_leads_soon_after_the_leader_is_gone():
+async def test_standby_leads_soon_after_the_leader_is_gone():
     clock = VirtualClock()
     etcd = Etcd(clock)
     quick = itertools.repeat((0.01, 0.01, False))
@@ -166,6 +166,6 @@ async def test_a_standby_leads_soon_after_the_leader_is_gone():
     await asyncio.gather(task, taking)
 
 
-def test_a_request_that_hangs_leaves_time_for_another_before_the_deadline():
+def test_request_timeout_allows_a_second_request_before_the_renew_deadline():
     terms = Terms()
     assert terms.timeout + terms.retry < terms.renew_deadline

@@ -1,4 +1,4 @@
-"""The life of a process against a server of the loopback that answers some requests late, or not at all."""
+"""Tests of the manager against a local server that responds late, or not at all."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ LEASE = ObjectKey("system", "quintet")
 
 
 class Server:
-    """Keeps Leases; requests for which `hangs` says so are never answered."""
+    """A server with one Lease; requests that `hangs` selects get no response."""
 
     def __init__(self, hangs: Callable[[str, str], bool]) -> None:
         self._hangs = hangs
@@ -46,7 +46,7 @@ class Server:
                 body = await reader.readexactly(int(length[0]) if length else 0)
                 if self._hangs(method, path):
                     self.hanging += 1
-                    await reader.read()  # until the client goes
+                    await reader.read()  # until the client disconnects
                     break
                 status, answer = (200, {}) if path == "/version" else self._answer(method, body)
                 text = json.dumps(answer).encode()
@@ -80,7 +80,7 @@ async def create(client: Client, number: int) -> None:
     await client.create(CONFIG_MAPS, {"metadata": {"name": f"c{number}"}}, Object, namespace="ns")
 
 
-async def test_a_lease_is_taken_while_requests_of_controllers_occupy_every_slot():
+async def test_lease_is_acquired_while_controllers_use_every_connection():
     server = Server(creates_config_maps)
     async with serving(server) as config, Transport(config, max_requests=4) as transport:
         client = Client(transport)
@@ -93,7 +93,7 @@ async def test_a_lease_is_taken_while_requests_of_controllers_occupy_every_slot(
             await running
 
 
-async def test_a_request_does_not_wait_for_ever_behind_others_that_hang():
+async def test_request_behind_hanging_requests_times_out():
     server = Server(creates_config_maps)
     async with serving(server) as config, Transport(config, max_requests=1, timeout=2.0) as transport:
         client = Client(transport)
@@ -104,7 +104,7 @@ async def test_a_request_does_not_wait_for_ever_behind_others_that_hang():
         await client.version()
 
 
-async def test_connections_of_the_lease_end_with_the_process():
+async def test_lease_connection_closes_with_the_manager():
     server = Server(creates_config_maps)
     async with serving(server) as config, Transport(config) as transport:
         apart = Client(transport).apart(timeout=5.0)
@@ -115,20 +115,23 @@ async def test_connections_of_the_lease_end_with_the_process():
         assert apart._transport._idle == []
 
 
-async def test_a_server_that_is_away_for_long_makes_a_process_not_ready_but_leaves_it_alive():
+async def test_unreachable_server_makes_the_process_not_ready_but_alive():
     clock = VirtualClock()
     health = HealthServer("127.0.0.1", 0, SystemClock())
     async with Transport(ClusterConfig("http://127.0.0.1:1")) as transport:
         manager = Manager(Client(transport), clock, "replica", health=health)
         store: Store[Object] = Store()
         manager.add_watch(Selection(CONFIG_MAPS, msgspec.json.Decoder(Object).decode), store)
-        store.replaced(set(), 1)
+        store.finish_list(set(), 1)
         port = await health.start()
         try:
             assert await ask(port, "/readyz") == (200, "[+] watches: ok\n[+] caches: ok\n[+] running: ok\n")
             await clock.advance(301.0)
             status, text = await ask(port, "/readyz")
-            assert (status, text.splitlines()[0]) == (503, "[-] watches: no contact for long: configmaps")
+            assert (status, text.splitlines()[0]) == (
+                503,
+                "[-] watches: no contact with the API server for long: configmaps",
+            )
             assert (await ask(port, "/healthz"))[0] == 200, "a restart brings no server back"
         finally:
             await health.stop()

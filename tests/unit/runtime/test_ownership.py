@@ -14,12 +14,12 @@ from quintet.runtime.ownership import (
     ManagedFields,
     ManagedMeta,
     View,
-    as_applied,
     belongs_to,
     covers,
     digest,
+    is_unchanged,
     project,
-    untouched,
+    with_ownership,
 )
 
 OWNER_TYPE = Resource("test.quintet.dev", "v1", "Widget", "widgets")
@@ -49,7 +49,7 @@ APPLY, POST = True, False
 
 
 def a_child(record=RECORD, manager="us", operation="Apply", subresource="", owner_uid="0000-1111"):
-    body = as_applied(WANTED, OWNER, OWNER_TYPE)
+    body = with_ownership(WANTED, OWNER, OWNER_TYPE)
     entries = (
         ManagedFields("somebody", "Update", "", b'{"f:spec":{}}'),
         ManagedFields(manager, operation, subresource, json.dumps(record).encode()),
@@ -62,9 +62,9 @@ def a_child(record=RECORD, manager="us", operation="Apply", subresource="", owne
     return project(OWNER_TYPE, "us", lambda view: None)(View(meta)), body
 
 
-def test_an_untouched_child_needs_nothing():
+def test_child_is_unchanged_after_apply():
     child, body = a_child()
-    assert untouched(child, body)
+    assert is_unchanged(child, body)
 
 
 def _paths(record, prefix=()):
@@ -77,70 +77,70 @@ OWNED = [path for path in _paths(RECORD) if path[-1] != "."]
 
 
 @pytest.mark.parametrize("path", OWNED, ids="/".join)
-def test_losing_any_field_to_somebody_else_is_drift(path):
+def test_child_is_changed_when_another_manager_sets_any_field(path):
     record = json.loads(json.dumps(RECORD))
     parent = record
     for name in path[:-1]:
         parent = parent[name]
     del parent[path[-1]]
     child, body = a_child(record)
-    assert not untouched(child, body)
+    assert not is_unchanged(child, body)
 
 
-def test_wanting_something_else_is_drift():
+def test_child_is_changed_when_the_desired_object_differs():
     child, _ = a_child()
-    changed = as_applied({**WANTED, "spec": {"type": "ClusterIP"}}, OWNER, OWNER_TYPE)
-    assert not untouched(child, changed)
+    changed = with_ownership({**WANTED, "spec": {"type": "ClusterIP"}}, OWNER, OWNER_TYPE)
+    assert not is_unchanged(child, changed)
 
 
-def test_a_child_without_any_record_of_ours_is_drift():
+def test_child_without_own_managed_fields_is_changed():
     child, body = a_child(manager="somebody-else")
-    assert not untouched(child, body)
+    assert not is_unchanged(child, body)
 
 
-def test_records_of_the_status_subresource_do_not_count():
+def test_managed_fields_of_the_status_subresource_are_ignored():
     child, body = a_child(subresource="status")
-    assert not untouched(child, body)
+    assert not is_unchanged(child, body)
 
 
-def test_a_child_belongs_to_whoever_controls_it():
+def test_child_belongs_to_its_controller_owner():
     assert belongs_to(a_child()[0], OWNER)
     assert not belongs_to(a_child(owner_uid="9999")[0], OWNER)
 
 
-def test_a_child_that_lost_its_owner_reference_is_still_known_as_ours():
+def test_child_without_owner_reference_belongs_to_the_annotated_owner():
     assert belongs_to(a_child(owner_uid="")[0], OWNER)
 
 
-def test_a_copied_annotation_does_not_make_an_object_ours():
+def test_object_with_copied_annotation_does_not_belong_to_the_owner():
     # Recorded under another manager's name: somebody else wrote it.
     assert not belongs_to(a_child(owner_uid="", manager="somebody-else")[0], OWNER)
 
 
-def test_children_of_one_shape_share_their_field_record():
+def test_similar_children_share_their_field_record():
     first, _ = a_child()
     second, _ = a_child()
     assert first.fields is second.fields
 
 
-def test_only_a_record_left_by_a_post_wants_converting():
+def test_created_entry_is_set_only_for_the_record_of_a_post():
     assert a_child(operation="Update")[0].created_entry == 1
     assert a_child(operation="Apply")[0].created_entry is None
 
 
-def test_an_owner_of_another_kind_is_not_followed_but_known():
+def test_owner_of_another_kind_sets_owner_uid_but_not_owner_name():
     reference = OwnerReference("apps/v1", "Widget", "w", "9", controller=True)
     view = View(ManagedMeta(name="w", resource_version="1", owner_references=(reference,)))
     child = project(OWNER_TYPE, "us", lambda view: None)(view)
     assert (child.owner_name, child.owner_uid) == ("", "9")
 
 
-def test_the_digest_depends_on_content_and_not_on_order():
+def test_digest_does_not_depend_on_the_order_of_fields():
     assert digest({"a": 1, "b": {"c": 2, "d": 3}}) == digest({"b": {"d": 3, "c": 2}, "a": 1})
     assert digest({"a": 1}) != digest({"a": 2})
 
 
-def test_fields_changed_by_an_admission_webhook_count_as_ours():
+def test_child_changed_by_an_admission_webhook_is_unchanged():
     # Recorded under our name, but as an update: without this we would apply for ever.
     apply = ({"f:spec": {"f:a": {}}}, APPLY)
     update = ({"f:spec": {"f:b": {}}}, POST)
@@ -148,14 +148,14 @@ def test_fields_changed_by_an_admission_webhook_count_as_ours():
     assert not covers([apply], {"spec": {"a": 1, "b": 2}})
 
 
-def test_a_map_emptied_by_somebody_else_is_not_taken_for_one_value():
+def test_empty_record_of_a_post_does_not_cover_a_map():
     # What a POST of {"data": {"text": …}} leaves once somebody else has changed its only key.
     emptied = ({"f:data": {}}, POST)
     assert not covers([emptied], {"data": {"text": "hello"}})
     assert covers([emptied], {"data": "a scalar"})
 
 
-def test_a_map_that_the_api_treats_as_one_value_is_covered_by_an_empty_record():
+def test_empty_record_covers_an_atomic_map():
     assert covers([({"f:selector": {}}, POST)], {"selector": {"app": "w"}})
     assert covers([({"f:anything": {}}, APPLY)], {"anything": {"app": "w"}})
 
@@ -172,5 +172,5 @@ def _record_of(value):
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=5), json_values, min_size=1, max_size=4))
-def test_a_record_of_all_fields_covers_the_object(value):
+def test_record_of_all_fields_covers_the_object(value):
     assert covers([(_record_of(value), APPLY)], value)

@@ -1,4 +1,4 @@
-"""The echo of our own writes is no news; everything else is."""
+"""Tests of the tracking of our own writes: only their echoes are ignored."""
 
 import pytest
 
@@ -28,78 +28,78 @@ def writes(woken) -> OwnWrites:
     return OwnWrites(woken.append)
 
 
-async def test_an_event_after_the_answer_is_an_echo_once(writes, store, woken):
-    with writes.sending(OWNER, store, CHILD) as write:
-        write.answered = 5
+async def test_watch_event_after_the_response_is_an_echo_once(writes, store, woken):
+    with writes.track(OWNER, store, CHILD) as write:
+        write.response_version = 5
     assert writes.is_echo(store, a_child(5))
     assert not writes.is_echo(store, a_child(5))
     assert woken == []
 
 
-async def test_an_event_that_overtakes_the_answer_is_an_echo(writes, store, woken):
-    with writes.sending(OWNER, store, CHILD) as write:
+async def test_watch_event_before_the_response_is_an_echo(writes, store, woken):
+    with writes.track(OWNER, store, CHILD) as write:
         assert writes.is_echo(store, a_child(5))
-        write.answered = 5
+        write.response_version = 5
     assert woken == []
 
 
-async def test_somebody_elses_change_during_our_write_is_not_lost(writes, store, woken):
-    with writes.sending(OWNER, store, CHILD) as write:
+async def test_foreign_change_during_a_write_requeues_the_owner(writes, store, woken):
+    with writes.track(OWNER, store, CHILD) as write:
         writes.is_echo(store, a_child(5))
-        writes.is_echo(store, a_child(6))  # theirs, right after ours
-        write.answered = 5
+        writes.is_echo(store, a_child(6))  # a foreign change right after our write
+        write.response_version = 5
     assert woken == [OWNER]
 
 
-async def test_somebody_elses_change_before_our_write_is_not_lost(writes, store, woken):
-    with writes.sending(OWNER, store, CHILD) as write:
+async def test_foreign_change_before_a_write_requeues_the_owner(writes, store, woken):
+    with writes.track(OWNER, store, CHILD) as write:
         writes.is_echo(store, a_child(4))
-        write.answered = 5
+        write.response_version = 5
     assert woken == [OWNER]
 
 
-async def test_what_was_seen_during_a_write_that_failed_is_not_lost(writes, store, woken):
-    with writes.sending(OWNER, store, CHILD):
-        writes.is_echo(store, a_child(5))  # and no answer ever comes
+async def test_change_during_a_failed_write_requeues_the_owner(writes, store, woken):
+    with writes.track(OWNER, store, CHILD):
+        writes.is_echo(store, a_child(5))  # and the response never arrives
     assert woken == [OWNER]
 
 
-async def test_a_later_change_is_news(writes, store):
-    with writes.sending(OWNER, store, CHILD) as write:
-        write.answered = 5
+async def test_change_after_a_write_is_not_an_echo(writes, store):
+    with writes.track(OWNER, store, CHILD) as write:
+        write.response_version = 5
     assert not writes.is_echo(store, a_child(7))
 
 
-async def test_a_key_waits_for_the_cache_that_lags_most(writes, store):
+async def test_find_stale_cache_returns_each_cache_that_lags(writes, store):
     other: Store[Object] = Store()
     writes.record(OWNER, store, 5)
     writes.record(OWNER, other, 9)
-    assert writes.missing(OWNER) == (store, 5)
+    assert writes.find_stale_cache(OWNER) == (store, 5)
     store.advance(5)
-    assert writes.missing(OWNER) == (other, 9)
+    assert writes.find_stale_cache(OWNER) == (other, 9)
     other.advance(9)
-    assert writes.missing(OWNER) is None
+    assert writes.find_stale_cache(OWNER) is None
 
 
-async def test_two_owners_may_write_to_one_child_at_once(writes, store, woken):
+async def test_writes_of_two_owners_to_one_child_are_tracked(writes, store, woken):
     other = ObjectKey("ns", "other")
-    with writes.sending(OWNER, store, CHILD) as first:
-        with writes.sending(other, store, CHILD) as second:
+    with writes.track(OWNER, store, CHILD) as first:
+        with writes.track(other, store, CHILD) as second:
             writes.is_echo(store, a_child(5))
-            second.answered = 5
+            second.response_version = 5
         writes.is_echo(store, a_child(6))
-        first.answered = 6
+        first.response_version = 6
     assert woken == []
     assert not writes.is_echo(store, a_child(7)), "no write is under way any more"
 
 
-async def test_of_two_writes_that_meet_each_owner_hears_of_the_other(writes, store, woken):
+async def test_concurrent_writes_of_two_owners_requeue_both(writes, store, woken):
     other = ObjectKey("ns", "other")
-    first, second = writes.sending(OWNER, store, CHILD), writes.sending(other, store, CHILD)
+    first, second = writes.track(OWNER, store, CHILD), writes.track(other, store, CHILD)
     one, two = first.__enter__(), second.__enter__()
     writes.is_echo(store, a_child(5))
     writes.is_echo(store, a_child(6))
-    one.answered, two.answered = 5, 6
+    one.response_version, two.response_version = 5, 6
     first.__exit__(None, None, None)
     second.__exit__(None, None, None)
     assert woken == [OWNER], "what the other wrote was not its doing"

@@ -1,4 +1,4 @@
-"""The work queue's promises, in virtual time. Its use by workers: test_controller."""
+"""Tests of the work queue, in virtual time."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ def queue(clock: VirtualClock) -> WorkQueue:
 
 
 async def drain(queue: WorkQueue) -> list[ObjectKey]:
-    """Everything that is due now, in order."""
+    """Return all keys that are ready, in order."""
     taken = []
     while True:
         getting = asyncio.ensure_future(queue.get())
@@ -38,26 +38,26 @@ async def drain(queue: WorkQueue) -> list[ObjectKey]:
         queue.done(getting.result())
 
 
-async def test_a_key_added_twice_is_handed_out_once(queue):
+async def test_queue_returns_key_once_when_added_twice(queue):
     queue.add(A)
     queue.add(A)
     assert await drain(queue) == [A]
 
 
-async def test_keys_of_one_priority_come_in_the_order_they_were_added(queue):
+async def test_queue_returns_keys_of_one_priority_in_order_of_arrival(queue):
     for key in (B, A, C):
         queue.add(key)
     assert await drain(queue) == [B, A, C]
 
 
-async def test_live_changes_overtake_the_initial_list(queue):
+async def test_live_keys_go_before_keys_of_the_initial_list(queue):
     queue.add(A, INITIAL)
     queue.add(B, INITIAL)
     queue.add(C, LIVE)
     assert await drain(queue) == [C, A, B]
 
 
-async def test_a_key_keeps_the_highest_priority_anybody_asked_for(queue):
+async def test_key_keeps_its_highest_priority(queue):
     queue.add(A, INITIAL)
     queue.add(B, INITIAL)
     queue.add(B, LIVE)
@@ -65,7 +65,7 @@ async def test_a_key_keeps_the_highest_priority_anybody_asked_for(queue):
     assert await drain(queue) == [B, A]
 
 
-async def test_one_key_is_never_handed_to_two_workers(queue):
+async def test_key_in_progress_is_not_given_to_a_second_worker(queue):
     queue.add(A)
     assert await queue.get() == A
     queue.add(A)
@@ -76,7 +76,7 @@ async def test_one_key_is_never_handed_to_two_workers(queue):
     assert await second == A
 
 
-async def test_a_change_during_work_runs_the_key_once_more_and_only_once(queue):
+async def test_key_added_during_its_reconcile_is_queued_once_more(queue):
     queue.add(A)
     await queue.get()
     queue.add(A)
@@ -85,7 +85,7 @@ async def test_a_change_during_work_runs_the_key_once_more_and_only_once(queue):
     assert await drain(queue) == [A]
 
 
-async def test_a_delayed_key_waits_for_its_time(queue, clock):
+async def test_delayed_key_waits_for_its_delay(queue, clock):
     queue.add(A, after=10.0)
     assert await drain(queue) == []
     await clock.advance(9.9)
@@ -94,7 +94,7 @@ async def test_a_delayed_key_waits_for_its_time(queue, clock):
     assert await drain(queue) == [A]
 
 
-async def test_a_delayed_key_comes_at_once_when_something_changes(queue, clock):
+async def test_delayed_key_is_ready_at_once_when_added_again(queue, clock):
     queue.add(A, after=10.0)
     queue.add(A)
     assert await drain(queue) == [A]
@@ -102,7 +102,7 @@ async def test_a_delayed_key_comes_at_once_when_something_changes(queue, clock):
     assert await drain(queue) == [], "the old delay brought the key back"
 
 
-async def test_the_earlier_of_two_delays_counts(queue, clock):
+async def test_key_added_with_two_delays_keeps_the_shorter(queue, clock):
     queue.add(A, after=5.0)
     queue.add(A, after=50.0)
     await clock.advance(5.0)
@@ -111,7 +111,7 @@ async def test_the_earlier_of_two_delays_counts(queue, clock):
     assert await drain(queue) == []
 
 
-async def test_failures_back_off_from_5_ms_doubling_to_1000_s(queue, clock):
+async def test_retry_delay_doubles_from_5_ms_to_1000_s(queue, clock):
     delays = []
     for _ in range(20):
         queue.add(A)
@@ -124,23 +124,23 @@ async def test_failures_back_off_from_5_ms_doubling_to_1000_s(queue, clock):
     assert delays[-1] == 1000.0
 
 
-async def test_success_forgets_the_failures(queue, clock):
+async def test_forget_resets_the_retry_delay(queue, clock):
     for _ in range(5):
         queue.retry(A)
     queue.forget(A)
     assert queue.retry(A) == pytest.approx(0.005)
 
 
-async def test_jitter_spreads_but_never_removes_the_delay(clock):
+async def test_jitter_keeps_at_least_half_of_the_delay(clock):
     queue = WorkQueue("test", clock, jitter=lambda: 0.0)
     assert queue.retry(A) == pytest.approx(0.0025)
 
 
-async def test_the_servers_retry_after_is_honoured(queue):
+async def test_retry_waits_at_least_as_long_as_the_server_requests(queue):
     assert queue.retry(A, at_least=7.0) == 7.0
 
 
-async def test_closing_sends_every_waiting_worker_home(queue):
+async def test_close_ends_every_waiting_worker(queue):
     workers = [asyncio.ensure_future(queue.get()) for _ in range(3)]
     await settle()
     queue.close()
@@ -149,7 +149,7 @@ async def test_closing_sends_every_waiting_worker_home(queue):
             await worker
 
 
-async def test_a_worker_cancelled_while_it_is_woken_passes_the_work_on(queue):
+async def test_cancelled_worker_passes_its_wake_up_to_another(queue):
     first, second = asyncio.ensure_future(queue.get()), asyncio.ensure_future(queue.get())
     await settle()
     queue.add(A)  # wakes the first ...
@@ -158,7 +158,7 @@ async def test_a_worker_cancelled_while_it_is_woken_passes_the_work_on(queue):
     assert second.done(), "the key was lost with the cancelled worker"
 
 
-async def test_keys_that_wait_for_their_time_do_not_count_as_depth(queue, clock):
+async def test_delayed_keys_do_not_count_as_queue_depth(queue, clock):
     labels = {"name": "test", "controller": "test"}
     for number in range(500):
         queue.add(ObjectKey("ns", f"later-{number}"), after=60.0)
@@ -168,8 +168,8 @@ async def test_keys_that_wait_for_their_time_do_not_count_as_depth(queue, clock)
     assert REGISTRY.get_sample_value("workqueue_depth", labels) == 501
 
 
-async def test_a_key_that_is_asked_for_ten_thousand_times_is_held_once(queue):
-    """As an object that is looked at again in an hour, and changes every second."""
+async def test_key_added_ten_thousand_times_is_stored_once(queue):
+    """Like an object that is requeued after an hour, and changes every second."""
     key = ObjectKey("ns", "busy")
     before = sys.getrefcount(key)
     for _ in range(10_000):
@@ -180,8 +180,8 @@ async def test_a_key_that_is_asked_for_ten_thousand_times_is_held_once(queue):
     assert sys.getrefcount(key) - before < 10
 
 
-async def test_a_key_that_is_raised_again_and_again_is_held_once(queue):
-    """Live changes that never end keep the queue from getting to its initial keys."""
+async def test_key_with_changing_priority_is_stored_once(queue):
+    """With live changes all the time, the queue never gets to the keys of the initial list."""
     key, busy = ObjectKey("ns", "raised"), ObjectKey("ns", "busy")
     before = sys.getrefcount(key)
     queue.add(busy)
@@ -196,7 +196,7 @@ async def test_a_key_that_is_raised_again_and_again_is_held_once(queue):
     assert sys.getrefcount(key) - before < 10
 
 
-async def test_a_retry_keeps_the_priority_of_the_key(queue, clock):
+async def test_retry_keeps_the_priority_of_the_key(queue, clock):
     queue.add(A, INITIAL)
     assert await queue.get() == A
     queue.retry(A)
@@ -207,7 +207,7 @@ async def test_a_retry_keeps_the_priority_of_the_key(queue, clock):
     assert await drain(queue) == [C, A, B]
 
 
-async def test_a_paused_queue_takes_no_keys_and_says_which_it_dropped(queue, clock):
+async def test_paused_queue_ignores_keys_and_returns_the_dropped_ones(queue, clock):
     queue.add(A)
     queue.add(B, after=5.0)
     assert await queue.get() == A
@@ -239,7 +239,7 @@ async def test_a_paused_queue_takes_no_keys_and_says_which_it_dropped(queue, clo
         max_size=40,
     )
 )
-def test_whatever_happens_no_key_is_lost_or_worked_on_twice(steps):
+def test_random_operations_lose_no_key_and_give_none_to_two_workers(steps):
     async def scenario() -> None:
         clock = VirtualClock()
         queue = WorkQueue("property", clock)

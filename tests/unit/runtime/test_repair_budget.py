@@ -1,10 +1,10 @@
-"""Two writers that undo each other do not spin."""
+"""Tests of the limit on repairs, which stops two writers from undoing each other at full speed."""
 
 from kit.clock import VirtualClock
 from quintet.runtime.apply import RepairBudget
 
 
-async def test_repairs_are_free_up_to_the_burst_and_then_come_once_a_second():
+async def test_repairs_are_limited_to_one_per_second_after_the_burst():
     clock = VirtualClock()
     budget = RepairBudget(clock, burst=5, per_second=1.0)
     granted = 0
@@ -14,7 +14,7 @@ async def test_repairs_are_free_up_to_the_burst_and_then_come_once_a_second():
     assert 5 + 18 <= granted <= 5 + 20
 
 
-async def test_whoever_must_wait_is_told_how_long():
+async def test_wait_returns_the_seconds_until_the_next_repair():
     budget = RepairBudget(clock := VirtualClock(), burst=1, per_second=0.5)
     assert budget.wait("child") == 0.0
     assert budget.wait("child") == 2.0
@@ -22,7 +22,7 @@ async def test_whoever_must_wait_is_told_how_long():
     assert budget.wait("child") == 0.0
 
 
-async def test_children_do_not_pay_for_each_other():
+async def test_each_child_has_its_own_repair_budget():
     budget = RepairBudget(VirtualClock(), burst=1)
     assert budget.wait("one") == 0.0
     assert budget.wait("other") == 0.0

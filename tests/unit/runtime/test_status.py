@@ -1,4 +1,4 @@
-"""The patch that replaces a status."""
+"""Tests of the merge patch that replaces a status."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from quintet.runtime.status import merge_patch
 
 
 def merged(target: object, patch: object) -> object:
-    """What a server makes of a merge patch (RFC 7386)."""
+    """Return the result of a merge patch as a server computes it (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -33,5 +33,5 @@ def merged(target: object, patch: object) -> object:
         ({"results": {"a": "1"}}, {"results": "none"}),
     ],
 )
-def test_after_the_patch_the_status_is_the_new_one(before, after):
+def test_merge_patch_turns_the_old_status_into_the_new_one(before, after):
     assert merged(before, merge_patch(before, after)) == after

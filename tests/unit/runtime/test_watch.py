@@ -1,4 +1,4 @@
-"""A watch whose server misbehaves for long, in virtual time. How it follows a real one: integration/test_watch."""
+"""Tests of a watch whose server fails for long, in virtual time."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from quintet.apis.meta import JsonObject, Object, ObjectKey, ObjectMeta, Resourc
 from quintet.kube.client import ListMeta, Page
 from quintet.kube.errors import ServerFault, Status, Unreachable
 from quintet.runtime.cache import Store, Undecodable
-from quintet.runtime.watch import Patience, Selection, Watch
+from quintet.runtime.watch import Selection, Watch, WatchTimeouts
 
 THINGS = Resource("example.com", "v1", "Thing", "things")
 
@@ -30,7 +30,7 @@ def event(kind: str, body: JsonObject) -> bytes:
 
 
 class Scripted:
-    """What `Watch` needs of a client: lists that always work, and streams as a test wants them."""
+    """A client for `Watch`: lists always work, and a test sets the streams."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -65,7 +65,7 @@ class Scripted:
 
 
 class Place:
-    """A watch that lists by pages, because its server has no WatchList."""
+    """Return a watch that lists by pages, because its server has no WatchList."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -73,7 +73,7 @@ class Place:
         self.store: Store[Object] = Store()
         client: Any = self.server
         decode = msgspec.json.Decoder(Object).decode
-        self.watch = Watch(client, Selection(THINGS, decode), self.store, self.clock, Patience())
+        self.watch = Watch(client, Selection(THINGS, decode), self.store, self.clock, WatchTimeouts())
         self.watch._watch_list = False
 
     @contextlib.asynccontextmanager
@@ -88,8 +88,10 @@ class Place:
 FAULT = event("ERROR", {"kind": "Status", "code": 500, "reason": "InternalError"})
 
 
-@pytest.mark.parametrize("line", [pytest.param(FAULT, id="an ERROR event"), pytest.param(b"{", id="rubbish")])
-async def test_a_watch_that_gets_nothing_but_errors_lists_again(line):
+@pytest.mark.parametrize(
+    "line", [pytest.param(FAULT, id="an ERROR event"), pytest.param(b"{", id="invalid JSON")]
+)
+async def test_watch_lists_again_after_repeated_error_events(line):
     async with Place().running() as place:
         await place.clock.advance(10.0)
         place.server.lines = [line]
@@ -98,7 +100,7 @@ async def test_a_watch_that_gets_nothing_but_errors_lists_again(line):
         assert [each.key.name for each in place.store] == ["b"], "the cache stayed wrong"
 
 
-async def test_a_watch_that_gets_nothing_but_errors_and_cannot_list_is_not_alive():
+async def test_watch_with_only_errors_is_not_alive():
     async with Place().running() as place:
         await place.clock.advance(10.0)
         place.server.lines = [FAULT]
@@ -107,14 +109,14 @@ async def test_a_watch_that_gets_nothing_but_errors_and_cannot_list_is_not_alive
         assert not place.watch.alive
 
 
-async def test_a_watch_whose_stream_is_only_quiet_is_alive_and_lists_once():
+async def test_quiet_watch_is_alive_and_lists_once():
     async with Place().running() as place:
         await place.clock.advance(3600.0)
         assert place.watch.alive
         assert place.server.lists == 1
 
 
-async def test_an_outage_does_not_make_a_watch_list_again():
+async def test_watch_does_not_list_again_after_an_outage():
     async with Place().running() as place:
         await place.clock.advance(10.0)
         place.server.away = True
@@ -125,9 +127,9 @@ async def test_an_outage_does_not_make_a_watch_list_again():
 
 
 @pytest.mark.parametrize("seconds", [20.0, 600.0])
-async def test_a_watch_is_back_within_seconds_after_an_outage_however_long_that_was(seconds):
+async def test_watch_reconnects_within_seconds_after_a_long_outage(seconds):
     async with Place().running() as place:
-        await place.clock.advance(310.0)  # the stream ends, and finds nobody
+        await place.clock.advance(310.0)  # the stream ends while the server is unreachable
         place.server.away = True
         await place.clock.advance(300.0 + seconds)
         place.server.away = False
@@ -136,14 +138,14 @@ async def test_a_watch_is_back_within_seconds_after_an_outage_however_long_that_
         assert place.server.streams > streams
 
 
-async def test_a_stream_that_breaks_in_the_middle_is_resumed_behind_what_was_read():
+async def test_broken_stream_is_resumed_after_the_last_event():
     async with Place().running() as place:
         place.server.lines = [event("MODIFIED", an_object("a", 6)), event("DELETED", an_object("a", 7)), b"{"]
         await place.clock.advance(301.0)
         assert place.watch._resume_from == "7"
 
 
-async def test_a_deletion_that_comes_again_does_not_remove_a_newer_object():
+async def test_repeated_deletion_does_not_remove_a_newer_object():
     store: Store[Object] = Store()
     key = ObjectKey("ns", "a")
     store.put(Object(ObjectMeta(name="a", namespace="ns", resource_version="7")))
@@ -159,7 +161,7 @@ def apply(store: Store[Object], kind: str, version: int) -> None:
         case "good":
             store.put(Object(ObjectMeta(name="a", namespace="ns", resource_version=str(version))))
         case "broken":
-            store.put_broken(Undecodable(key, version, "uid", "broken"))
+            store.put_undecodable(Undecodable(key, version, "uid", "broken"))
         case "gone":
             store.remove(key, version)
 
@@ -168,8 +170,8 @@ def apply(store: Store[Object], kind: str, version: int) -> None:
     st.lists(st.sampled_from(["good", "broken", "gone"]), min_size=1, max_size=6),
     st.lists(st.integers(0, 5), max_size=6),
 )
-def test_events_that_come_again_change_nothing_that_is_newer(kinds, repeats):
-    """Each event has the version of its place; what comes last is there, and stays whatever is repeated."""
+def test_repeated_events_do_not_change_newer_objects(kinds, repeats):
+    """The version of an event is its index; the last event wins, whatever is repeated."""
     kinds = [*kinds, "good"] if kinds[-1] == "gone" else kinds
     story = list(enumerate(kinds, 1))
     store: Store[Object] = Store()
@@ -177,9 +179,9 @@ def test_events_that_come_again_change_nothing_that_is_newer(kinds, repeats):
         apply(store, kind, version)
     changes: list[object] = []
     store.subscribe(lambda old, new, initial: changes.append((old, new)))
-    want = ([each.version for each in store], {key: item.version for key, item in store.broken.items()})
+    want = ([each.version for each in store], {key: item.version for key, item in store.undecodable.items()})
     for number in repeats:
         version, kind = story[number % len(story)]
         apply(store, kind, version)
-    assert ([each.version for each in store], {k: i.version for k, i in store.broken.items()}) == want
+    assert ([each.version for each in store], {k: i.version for k, i in store.undecodable.items()}) == want
     assert changes == []

@@ -17,7 +17,7 @@ from quintet.kube.client import Client
 from quintet.kube.errors import Forbidden, NotFound, Unsupported
 from quintet.runtime.cache import Store
 from quintet.runtime.queue import INITIAL, LIVE, WorkQueue
-from quintet.runtime.watch import Patience, Selection, Watch
+from quintet.runtime.watch import Selection, Watch, WatchTimeouts
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(JsonObject).decode
@@ -100,12 +100,12 @@ class Watches:
     """The watches of all configs."""
 
     def __init__(
-        self, client: Client, clock: Clock, queue: WorkQueue, patience: Patience | None = None
+        self, client: Client, clock: Clock, queue: WorkQueue, timeouts: WatchTimeouts | None = None
     ) -> None:
         self._client = client
         self._clock = clock
         self._queue = queue
-        self._patience = patience
+        self._timeouts = timeouts
         self._sights: dict[WatchScope, ActiveWatch] = {}
         self._scopes_for: dict[ObjectKey, frozenset[WatchScope]] = {}
         self._crashed: asyncio.Queue[BaseException] = asyncio.Queue()
@@ -170,7 +170,7 @@ class Watches:
             selection,
             store,
             self._clock,
-            self._patience,
+            self._timeouts,
             lambda error: self._on_error(sight, error),
         )
         name = f"watch {watch.name} as {place.account}"

@@ -12,7 +12,7 @@ from quintet.controllers.suite.decide.safety import unsafe_changes
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 from quintet.runtime.cache import Store
-from quintet.runtime.ownership import APPLIED, Child, View, digest, untouched
+from quintet.runtime.ownership import APPLIED, Child, View, digest, is_unchanged
 from quintet.runtime.ownwrites import OwnWrites
 
 _MARK = "definition"
@@ -60,7 +60,7 @@ class CrdWriter:
         """Apply a CRD if it differs; return True once the API server serves it."""
         wanted = _with_digest(body)
         child = self._store.get(key_of(wanted))
-        if child is not None and untouched(child, wanted):
+        if child is not None and is_unchanged(child, wanted):
             return child.state
         try:
             live: JsonObject = await self._client.get(CRDS, key_of(wanted), dict[str, Any])
