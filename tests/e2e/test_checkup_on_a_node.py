@@ -235,10 +235,10 @@ async def test_a_checkup_deleted_while_it_runs_leaves_nothing(cases):
     [
         ("bad-image", NOWHERE, "next: check spec.image"),
         ("no-account", "nobody", "next: create it"),
-        ("quota", "exceeded quota: none", "next: mend what the message names (a quota,"),
-        ("security", 'violates PodSecurity "restricted', "next: mend what the message names"),
+        ("quota", "exceeded quota: none", "next: fix the cause in the message (a quota,"),
+        ("security", 'violates PodSecurity "restricted', "next: fix the cause in the message"),
         ("no-node", "0/1 nodes are available", "next: make room on the nodes, or relax spec.template"),
-        ("no-program", "/no/such/program", "next: mend what the message names"),
+        ("no-program", "/no/such/program", "next: fix the cause in the message"),
     ],
     ids=[
         "the image cannot be pulled",

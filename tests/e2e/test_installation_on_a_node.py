@@ -20,7 +20,7 @@ WRONG_NAME = "Invalid name: must start with 'app-'."
 WRONG_CONFIG = "Invalid JSON configuration."
 WRONG_REPLICAS = "Invalid replicas number."
 NOT_A_JSON_OBJECT = "Error: spec.jsonConfig is not a valid json object"
-NO_RIGHT = "spec.image, spec.template and spec.casConfig decide what runs in pods: you need the right to create pods here"
+NO_RIGHT = "spec.image, spec.template and spec.casConfig decide what runs in pods: you need permission to create pods here"
 # The webhook that fills in defaults comes before everything else, so it is the first to be missed.
 NOBODY_THERE = 'failed calling webhook "mutate.jsonservers.example.com"'
 

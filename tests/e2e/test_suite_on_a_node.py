@@ -38,7 +38,7 @@ def command(own: Cluster, *arguments: str) -> "subprocess.CompletedProcess[str]"
 
 @pytest.fixture(scope="module")
 def system(own: Cluster) -> Place:
-    """The namespace of the operator, once every controller serves."""
+    """The namespace of the operator, once every controller is available."""
     place = Place(own, SYSTEM)
     done = command(own, "install", "--replicas", "1")
     assert done.returncode == 0, done.stderr

@@ -298,7 +298,9 @@ async def test_deletion_keeps_and_reports_values_that_others_changed(
         async def assert_reported() -> None:
             found = (await api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"))["items"]
             notes = [each["note"] for each in found if each["reason"] == "LeftAsFound"]
-            assert notes == [f"CASConfig {key}: changed by somebody else since, and left: labels/a"], found
+            assert notes == [f"CASConfig {key}: not undone, because another manager changed it: labels/a"], (
+                found
+            )
 
         await eventually(assert_reported)
 

@@ -43,7 +43,7 @@ async def test_conflict_with_other_manager_ends_after_three_rounds_and_names_it(
         config = await wait_for_reason(casconfigs, key, "Contested")
         by_name = {target.name: target for target in config.status.targets}
         assert (by_name["web"].state, by_name["web"].rounds) == (TargetState.CONTESTED, 3)
-        assert "rival has changed this back 3 times: labels/tier" in by_name["web"].message
+        assert "rival has reverted this 3 times: labels/tier" in by_name["web"].message
         assert by_name["calm"].state is TargetState.APPLIED
         assert (config.status.contested, config.status.applied, config.status.matched) == (1, 1, 2)
         assert find_condition(config.status.conditions, "Conflicted").reason == "Contested"

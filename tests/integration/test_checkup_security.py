@@ -203,12 +203,12 @@ OVERLAY = {"spec": {"nodeSelector": {"a": "b"}}}
 @pytest.mark.parametrize(
     ("rules", "spec", "want"),
     [
-        pytest.param([], {}, "you need the right to use that ServiceAccount", id="no permission"),
+        pytest.param([], {}, "you need permission to use that ServiceAccount", id="no permission"),
         pytest.param([USE], {}, None, id="permission to use the ServiceAccount"),
         pytest.param(
             [USE],
             {"serviceAccountName": "admin"},
-            "you need the right to use",
+            "you need permission to use",
             id="permission to use another ServiceAccount",
         ),
         pytest.param([PODS_RIGHT], {}, None, id="permission to create pods"),
@@ -236,7 +236,7 @@ async def test_user_needs_permission_for_service_account_of_checkup(
         assert want is None or want in done.stderr, done.stderr
 
     # Without both permissions the user is rejected once the policies take effect; until then everybody is admitted.
-    await eventually(lambda: assert_decision("nobody", "you need the right to use that ServiceAccount"))
+    await eventually(lambda: assert_decision("nobody", "you need permission to use that ServiceAccount"))
     await eventually(
         lambda: assert_decision("ann", want, **spec)
     )  # a new permission takes effect with a delay

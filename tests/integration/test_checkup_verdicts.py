@@ -242,7 +242,7 @@ async def test_unschedulable_pod_ends_with_infra_error(
     with checkup_operator.clock.running_fast():
         status = (await wait_for_verdict(checkups, key, "InfraError")).status
     assert status.reason == "Unschedulable"
-    assert "finds no node" in status.message
+    assert "cannot be scheduled" in status.message
     assert status.evidence.events, "the scheduler's message is missing"
 
 
@@ -253,7 +253,7 @@ async def test_missing_service_account_ends_with_infra_error(checkup_operator, c
     with checkup_operator.clock.running_fast():
         status = (await wait_for_verdict(checkups, key, "InfraError")).status
     assert status.reason == "ServiceAccountMissing"
-    assert "ServiceAccount nobody is not there" in status.message
+    assert "ServiceAccount nobody does not exist" in status.message
     for resource in CHILD_TYPES:
         assert not await exists(checkups, resource, ObjectKey(namespace, await run_name(checkups, key))), (
             resource.kind

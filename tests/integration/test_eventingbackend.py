@@ -224,7 +224,7 @@ async def test_wrong_credentials_are_reported_and_correct_ones_make_backend_read
     async with a_nats_server(tmp_path / "closed", users) as server:
         key = await create(backends, namespace, "any", url=server.url, credentialsSecretRef="login")
         found = await wait_for_reason(backends, key, "Secret not found")
-        assert "Secret login is not there" in found.message
+        assert "Secret login does not exist" in found.message
         await create_secret(backends, namespace, "login", username="operator", password="wrong")
         found = await wait_for_reason(backends, key, "Login refused")
         assert "wrong" not in found.message

@@ -171,7 +171,7 @@ async def test_move_to_other_server_loses_no_event(
         async def assert_publishers_ready() -> None:
             assert new.url in await told("publisher-proxy")
             found = condition(await get(backends, key), "Subscription Controller Ready")
-            assert "delivers 1 events that are left in stream sap" in found.message, found
+            assert "delivers 1 events remaining in stream sap" in found.message, found
 
         await eventually(assert_publishers_ready, within=90)
         assert nats.url in await told("dispatcher"), "dispatchers moved before the last event"

@@ -195,7 +195,7 @@ async def test_reverted_move_reports_stream_that_keeps_events(
 
         async def assert_delivers_the_rest() -> None:
             found = condition(await get(backends, key), "Subscription Controller Ready")
-            assert "delivers 1 events that are left in stream one" in found.message, found
+            assert "delivers 1 events remaining in stream one" in found.message, found
 
         await eventually(assert_delivers_the_rest, within=120)
         await update_config(backends, key, **one)

@@ -173,7 +173,7 @@ async def wait_for_policy(user: Api, path: str) -> None:
         except RefusedError as error:
             said = str(error)
         assert said.startswith("403"), said
-        assert "you need the right to get that Secret" in said
+        assert "you need permission to get that Secret" in said
 
     await eventually(assert_rejected, within=90)
 

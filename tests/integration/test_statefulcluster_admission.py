@@ -139,7 +139,7 @@ WITHOUT_CLAIMS = with_value(
     ("rules", "body", "want"),
     [
         pytest.param(
-            [], WITHOUT_CLAIMS, "you need the right to create pods here", id="no permission for pods"
+            [], WITHOUT_CLAIMS, "you need permission to create pods here", id="no permission for pods"
         ),
         pytest.param([CREATE_PODS], WITHOUT_CLAIMS, None, id="pods without claims"),
         pytest.param(
@@ -204,6 +204,6 @@ async def test_user_without_permission_to_create_pods_can_scale_and_label(
         done = kubectl_as_eve(
             cluster, namespace, "patch", "stc/web", "--type=merge", "-p", patch, "--dry-run=server"
         )
-        assert "you need the right to create pods here" in done.stderr, done.stderr
+        assert "you need permission to create pods here" in done.stderr, done.stderr
 
     await eventually(assert_rejected)

@@ -39,7 +39,7 @@ def uids(found):
 async def test_plan_only_commands_show_plan_and_change_nothing(place, api, client, namespace):
     before = await read_pods(api, namespace)
     said = await place.run("plan-only")
-    assert "is of revision" in said
+    assert "has revision" in said
     after = await read_pods(api, namespace)
     assert uids(after) == uids(before)
     # Without the annotation the plan is carried out.

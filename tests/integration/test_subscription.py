@@ -287,7 +287,7 @@ async def test_subscription_moved_to_other_backend_leaves_no_consumer(scene: Sce
     async def assert_reported():
         notes = [note for reason, note in await list_events(client, scene) if reason == "EventsLeftBehind"]
         assert notes == [
-            "2 events that still waited in EventingBackend 'main' are not delivered: "
+            "2 events that wait in EventingBackend 'main' are not delivered: "
             "this Subscription now uses 'second'"
         ]
 

@@ -109,7 +109,7 @@ async def test_consumer_on_unreachable_old_backend_is_removed_when_it_returns(
         await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
         await eventually(lambda: assert_no_consumers(scene), within=60)
         assert [each.name for each in await second.consumers(STREAM)] == [name]
-        await eventually(lambda: assert_event(scene, "2 events that still waited in EventingBackend 'main'"))
+        await eventually(lambda: assert_event(scene, "2 events that wait in EventingBackend 'main'"))
 
 
 async def assert_no_consumers(scene: Scene) -> None:

@@ -26,7 +26,7 @@ from quintet.manifests.installation import Flavour
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CHECKUPS = f"{CRDS}/checkups.kiagnose.io"
-NEXT_STEP = "Go back to the version before, or apply the definition by hand once your objects fit it"
+NEXT_STEP = "Go back to the previous version, or apply the CRD yourself once your objects are valid for it"
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ UNSAFE = [
     (add_newer_version, "versions[v1beta1]: is removed"),
     (
         preserve_unknown_fields,
-        "versions[v1alpha1].schema.spec: fields that it does not name are no longer kept",
+        "versions[v1alpha1].schema.spec: unknown fields are no longer preserved",
     ),
 ]
 
@@ -94,7 +94,7 @@ async def test_crd_that_allows_more_than_ours_is_kept_with_reason(spec, api: Api
             quintet = await wait_for_condition(client, "Degraded", "True", "UnsafeDefinition", within=5)
             (found,) = [each.message for each in quintet.status.conditions if each.type == "Degraded"]
             assert found == (
-                "the definition of checkups.kiagnose.io is not changed, because objects could break: "
+                "the CRD checkups.kiagnose.io is not updated, because objects could break: "
                 f"{want}. {NEXT_STEP}"
             )
 

@@ -125,7 +125,7 @@ def test_a_ledger_that_cannot_be_read_fails_and_says_what_to_do():
     obj = a_deployment(annotations={"casconfig.openebs.io/one": "{}"})
     step = plan.decide_step(a_wish(), found(obj))
     assert (step.state, step.reason) == (TargetState.FAILED, Reason.LEDGER_UNREADABLE)
-    assert "Put it right, or remove it" in step.message
+    assert "Correct the annotation, or remove it" in step.message
 
 
 def test_a_reversed_step_gives_back_what_the_config_had_set_before():

@@ -32,7 +32,7 @@ def test_a_pod_that_somebody_deleted_is_not_the_fault_of_the_checkup():
     silent = parse({"spec.timeout": "60s"})
     found = verdict.ending_of_job(FAILED, deleted, silent)
     assert (found.verdict, found.reason) == ("InfraError", "PodLost")
-    assert found.message == "pod echo-x was deleted by somebody else during the run; next: rerun"
+    assert found.message == "pod echo-x was deleted during the run; next: rerun"
     said = parse({"status.succeeded": "false", "status.failureReason": "check: slow"})
     assert verdict.ending_of_job(FAILED, deleted, said).message == "check: slow", "it had said why before"
     late = a_job("Failed", "DeadlineExceeded")
@@ -43,4 +43,4 @@ def test_an_answer_that_is_none_has_a_next_step():
     for data in (None, {"a": "b"}, {"status.succeeded": "yes"}, {"status.succeeded": "false"}):
         found = verdict.ending_of_job(a_job("Complete"), terminated(0), parse(data))
         assert found.verdict == "Failed"
-        assert "; next: mend the image" in found.message
+        assert "; next: fix the image" in found.message

@@ -27,7 +27,7 @@ async def test_what_is_served_is_returned():
     [
         pytest.param(Response(404), "HTTP 404", id="a pod that does not have it"),
         pytest.param(Response(302, headers={"Location": "http://elsewhere/"}), "HTTP 302", id="a pod that sends us elsewhere"),
-        pytest.param(Response(200, b"x" * (5 << 20)), "the answer is larger than the data can be", id="a pod without measure"),
+        pytest.param(Response(200, b"x" * (5 << 20)), "the response is larger than the data", id="a pod without measure"),
     ],
 )  # fmt: skip
 async def test_other_answers_are_named(answer, want):
@@ -38,7 +38,10 @@ async def test_other_answers_are_named(answer, want):
 async def test_a_pod_that_never_answers_is_given_up():
     never = asyncio.get_running_loop().create_future()
     async with a_server(lambda request: never) as place:
-        assert await read_over_http(f"http://127.0.0.1:{place.port}/db", 0.2) == (None, "no answer in 0.2 s")
+        assert await read_over_http(f"http://127.0.0.1:{place.port}/db", 0.2) == (
+            None,
+            "no response in 0.2 s",
+        )
 
 
 async def test_a_service_that_cannot_be_reached_is_named():

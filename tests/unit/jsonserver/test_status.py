@@ -65,7 +65,7 @@ def test_a_problem_is_an_error_and_leaves_the_known_data_known():
         pytest.param(NOWHERE, 3, ("False", "RollingOut", "0 of 3 replicas serve the data"), id="none yet"),
         pytest.param(
             Rollout(1, DeploymentStatus(1)), 0,
-            ("True", "ScaledToZero", "no replica is wanted and none is there"), id="none wanted",
+            ("True", "ScaledToZero", "scaled to zero: there are no replicas"), id="none wanted",
         ),
     ],
 )  # fmt: skip

@@ -137,9 +137,9 @@ def test_foreign_pods_are_in_the_plan():
 
 
 LEDGER = {
-    "in use": (a_claim("a"), ClaimState.IN_USE, "stays with its replica"),
-    "free": (a_claim("z"), ClaimState.FREE, "the next replica takes it"),
-    "going": (a_claim("a", deleting=True), ClaimState.TERMINATING, "goes when"),
+    "in use": (a_claim("a"), ClaimState.IN_USE, "in use by its replica"),
+    "free": (a_claim("z"), ClaimState.FREE, "adopted by the next replica"),
+    "going": (a_claim("a", deleting=True), ClaimState.TERMINATING, "deleted as soon as"),
     "set aside": (a_claim("z", unusable="its node is gone"), ClaimState.UNUSABLE, "its node is gone"),
     "lost": (a_claim("z", phase="Lost"), ClaimState.UNUSABLE, "its volume is lost"),
     "growing": (a_claim("a", requested="2Gi", capacity="1Gi"), ClaimState.RESIZING, "from 1Gi to 2Gi"),
@@ -170,7 +170,7 @@ def test_the_ledger_says_why_a_claim_cannot_grow():
     assert line.next_step == "cannot grow to 2Gi: the class does not allow it"
     grown = dataclasses.replace(observed, claims=(a_claim("a", requested="2Gi"),))
     (line,) = said(grown).claims
-    assert line.next_step == "stays with its replica", "somebody else let it grow"
+    assert line.next_step == "in use by its replica", "somebody else let it grow"
 
 
 def test_the_ledger_says_that_retired_claims_go():
@@ -179,7 +179,7 @@ def test_the_ledger_says_that_retired_claims_go():
     assert lines["data-web-z"].state is ClaimState.IN_USE
     gone = dataclasses.replace(observed, pods=(A,))
     lines = {line.name: line for line in said(gone).claims}
-    assert lines["data-web-z"].next_step == "is deleted, because whenScaled is Delete"
+    assert lines["data-web-z"].next_step == "deleted next, because whenScaled is Delete"
 
 
 def test_the_same_look_is_said_in_the_same_words():

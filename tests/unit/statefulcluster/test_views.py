@@ -45,7 +45,7 @@ def test_a_pod_has_started_unless_a_startup_probe_still_runs(started, want):
 def test_a_crash_loop_is_seen_in_any_container(kind):
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
     pod = a_pod({"phase": "Running", kind: [{"name": "main", "restartCount": 4, "state": waiting}]})
-    assert pod.crash == "container main crashes again and again (4 restarts)"
+    assert pod.crash == "container main crashes repeatedly (4 restarts)"
 
 
 def test_why_a_pod_is_pending_comes_from_the_scheduler():

@@ -62,7 +62,7 @@ def test_nothing_is_unsafe_about_no_change():
         pytest.param(with_field(minLength=1), with_field(minLength=2), f"{PLACE}.spec.a: minLength is tightened from 1 to 2", id="a lower bound is raised"),
         pytest.param(with_field(), with_field(pattern="^a$"), f"{PLACE}.spec.a: pattern is tightened from nothing to ^a$", id="a pattern is new"),
         pytest.param(with_field(enum=["x", "y"]), with_field(enum=["x"]), f"{PLACE}.spec.a: no longer allows y", id="a choice is removed"),
-        pytest.param(with_field(), with_field(enum=["x"]), f"{PLACE}.spec.a: only some values are allowed now", id="there is a choice now"),
+        pytest.param(with_field(), with_field(enum=["x"]), f"{PLACE}.spec.a: only the values of the new enum are allowed", id="there is a choice now"),
         pytest.param(with_field(default="x"), with_field(default="y"), f"{PLACE}.spec.a: the default changes from x to y", id="a default is another"),
         pytest.param(with_field(), with_field(default="y"), f"{PLACE}.spec.a: the default changes from nothing to y", id="a field gets a default"),
         pytest.param(with_field(nullable=True), with_field(), f"{PLACE}.spec.a: null is no longer allowed", id="null is refused"),
@@ -219,7 +219,7 @@ def test_a_field_that_is_scaled_must_stay_the_one():
 def test_objects_of_an_old_definition_that_kept_everything_would_be_pruned():
     old = with_field()
     old["spec"]["preserveUnknownFields"] = True
-    want = ["spec.preserveUnknownFields: fields that no schema names are no longer kept"]
+    want = ["spec.preserveUnknownFields: unknown fields are no longer preserved"]
     assert unsafe_changes(old, with_field()) == want
 
 
@@ -234,7 +234,7 @@ def test_a_new_version_without_a_conversion_must_take_what_is_stored():
         spec["versions"].append({**narrower, "name": "v2", "storage": False})
 
     place = "versions[v2].schema.spec.a"
-    why = "for objects stored as v1, and no conversion is given"
+    why = "for objects stored as v1, and there is no conversion"
     assert changed(add) == [f"{place}: maxLength is tightened from nothing to 5, {why}"]
     # A webhook can make of them what the new version wants.
     assert changed(lambda spec: (add(spec), spec.update(conversion=HOOK))) == []

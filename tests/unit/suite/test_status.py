@@ -45,7 +45,7 @@ def test_a_controller_that_is_rolled_out_serves_while_it_progresses():
     (component,) = status.components
     assert not component.ready
     assert component.image == "q:1", "the image to go back to is the one that served before"
-    assert component.message == "rolling out: 2 of 2 pods are new, 1 serve"
+    assert component.message == "rolling out: 2 of 2 pods are updated, 1 are available"
 
 
 def test_a_controller_that_has_not_started_does_not_serve():
@@ -64,7 +64,7 @@ def test_a_controller_whose_webhooks_nobody_asks_yet_does_not_serve():
 
 def test_a_controller_of_the_old_version_waits_for_its_turn():
     status = said(InstallationState({PART: a_rollout("q:1")}))
-    assert status.components[0].message == "waits for its turn to run q:2"
+    assert status.components[0].message == "waiting to roll out q:2"
     assert conditions(status)["Progressing"] == ("True", "RollingOut")
     assert status.ready == "0/1"
 
@@ -78,14 +78,14 @@ def test_going_back_is_told_with_both_images():
     assert conditions(status)["Available"][0] == "True"
     (component,) = status.components
     assert component.failed_image == "q:2"
-    assert component.message.startswith("q:2 did not come up, so it went back to q:1")
+    assert component.message.startswith("q:2 failed to roll out, so it was rolled back to q:1")
 
 
 def test_a_first_installation_that_does_not_come_up_has_nothing_to_go_back_to():
     status = said(InstallationState({PART: a_rollout(available=0, updated=1, failed=True)}))
     assert conditions(status)["Degraded"] == ("True", "NotComingUp")
     assert conditions(status)["Progressing"][0] == "False"
-    assert f"look at the pods of {PART}" in status.components[0].message
+    assert f"check the pods of {PART}" in status.components[0].message
 
 
 @pytest.mark.parametrize(

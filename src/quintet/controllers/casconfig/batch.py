@@ -115,7 +115,7 @@ class Batch:
         undone = await self._writer.each([task for task in back if task is not None], again)
         for task in outcome.taken:
             self.result.steps[task.step.target] = as_rolled_back(
-                task.step, f"taken back, because {first.task.step} failed"
+                task.step, f"rolled back, because {first.task.step} failed"
             )
         self._after_undo(undone)
 
@@ -138,7 +138,7 @@ class Batch:
             if task.step.target not in self.result.failing:
                 step = self._tasks[task.step.target].step
                 self.result.steps[task.step.target] = as_rolled_back(
-                    step, "taken back with the whole config: a batch was interrupted, and could not be ended"
+                    step, "undone with the whole config: an interrupted batch could not be completed"
                 )
         self._after_undo(undone)
 

@@ -123,7 +123,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
                 return None
             if looking:
                 return Outcome(requeue_after=survey.problem.retry_after or _UNDO_RETRY_SECONDS)
-            text = f"before this config goes, its changes are undone: {survey.problem.message}"
+            text = f"deletion waits until the changes of this config are undone: {survey.problem.message}"
             return Outcome(blocked_status(config, Reason.UNDOING, text), _UNDO_RETRY_SECONDS)
         self._survey_started_at.pop(config.key, None)
         tasks = []
@@ -137,7 +137,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         self._events.targets(config, done)
         if not done.failure or await self._namespace_ends(config):
             return None
-        text = f"before this config goes, its changes are undone: {done.failure}"
+        text = f"deletion waits until the changes of this config are undone: {done.failure}"
         return Outcome(blocked_status(config, Reason.UNDO_FAILED, text), self._retry_after(config, done))
 
     async def forget(self, key: ObjectKey) -> None:

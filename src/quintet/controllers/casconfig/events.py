@@ -43,10 +43,10 @@ class EventReporter:
 
     def _changed(self, config: CASConfig, step: Step) -> None:
         if step.policies:
-            note = f"CASConfig {config.key} has set {', '.join(step.paths)}"
+            note = f"CASConfig {config.key} set {', '.join(step.paths)}"
             self._record(step, NORMAL, "Injected", note)
         else:
-            self._record(step, NORMAL, "Restored", f"CASConfig {config.key} was taken back")
+            self._record(step, NORMAL, "Restored", f"The changes of CASConfig {config.key} were undone")
 
     def _on_error(self, config: CASConfig, step: Step) -> bool:
         reasons = {

@@ -100,7 +100,7 @@ class Kinds:
             return
         now = self._clock.monotonic()
         if now - self._missing.setdefault(resource, now) < PUBLISH_SECONDS:
-            raise NotPublishedError(f"the API server has not published yet how a {resource.kind} looks")
+            raise NotPublishedError(f"the API server has not published the schema of {resource.kind} yet")
         # Some types never publish a schema; they have metadata all the same.
         self._pods[resource] = None
 

@@ -9,20 +9,23 @@ from quintet.apis.meta import Resource
 from quintet.controllers.permissions import OptionalRole, Permission, UserRequirement
 
 PERMISSIONS = (
-    Permission("openebs.io", ("casconfigs",), ("list", "watch"), "to see what is asked for"),
+    Permission("openebs.io", ("casconfigs",), ("list", "watch"), "to read the desired state"),
     Permission("openebs.io", ("casconfigs",), ("patch",), "to add and remove the finalizer"),
-    Permission("openebs.io", ("casconfigs/status",), ("patch",), "to say what became of it"),
+    Permission("openebs.io", ("casconfigs/status",), ("patch",), "to report the status"),
     Permission(
         "",
         ("serviceaccounts",),
         ("impersonate",),
-        "to read and change targets with the rights of that account, and never with its own",
+        "to read and change targets with the permissions of that ServiceAccount, never with its own",
         names=(SERVICE_ACCOUNT,),
     ),
     Permission(
-        "", ("namespaces",), ("get",), "to see whether a namespace is going, and its accounts with it"
+        "",
+        ("namespaces",),
+        ("get",),
+        "to see whether a namespace is terminating, and its ServiceAccounts with it",
     ),
-    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )
 
 # Whoever may create pods in a namespace can act as any ServiceAccount there, so a config gives them no new
@@ -34,8 +37,8 @@ USER_REQUIREMENTS = (
         ("policies", "scope", "mode"),
         "create",
         Resource("", "v1", "Pod", "pods"),
-        f"a CASConfig acts as the ServiceAccount {SERVICE_ACCOUNT} of its namespace: you need the right to "
-        "create pods here, which lets you act as that account",
+        f"a CASConfig acts as the ServiceAccount {SERVICE_ACCOUNT} of its namespace: you need permission to "
+        "create pods here, which lets you act as that ServiceAccount",
     ),
 )
 
@@ -46,9 +49,9 @@ OPTIONAL_ROLES = (
         "casconfig-workloads",
         (
             Permission(
-                "apps", ("deployments", "statefulsets", "daemonsets"), _CHANGE, "to be changed by configs"
+                "apps", ("deployments", "statefulsets", "daemonsets"), _CHANGE, "to be changed by CASConfigs"
             ),
-            Permission("batch", ("cronjobs",), _CHANGE, "to be changed by configs"),
+            Permission("batch", ("cronjobs",), _CHANGE, "to be changed by CASConfigs"),
             Permission("", ("configmaps",), ("list", "watch"), "to take values from"),
         ),
     ),

@@ -136,7 +136,7 @@ class Surveyor:
             return SurveyProblem(Reason.KIND, f"{where}: a {resource.kind} is never a target: {why}")
         if not resource.namespaced and config.spec.scope.level is not Level.CLUSTER:
             return SurveyProblem(
-                Reason.KIND, f"{where}: a {text} is in no namespace, which takes spec.scope.level cluster"
+                Reason.KIND, f"{where}: a {text} is cluster-scoped, which requires spec.scope.level cluster"
             )
         return None
 
@@ -226,7 +226,7 @@ class Surveyor:
                 if not survey.watches[place].is_refused:
                     return _watch_problem(user, place, survey.watches[place])
             return SurveyProblem(
-                Reason.FORBIDDEN, f"{user} may not list and watch any kind with a pod template"
+                Reason.FORBIDDEN, f"{user} has no permission to list and watch any kind with a pod template"
             )
         return None
 
@@ -266,7 +266,7 @@ def _watch_problem(user: str, place: WatchScope, sight: ActiveWatch) -> SurveyPr
     where = f"in namespace {place.namespace}" if place.namespace else "in the whole cluster"
     what = f"{place.resource.qualified} {where}"
     if not sight.is_refused:
-        message = f"the API server cannot list {what}: {_error_text(sight.trouble)}. It is asked again"
+        message = f"the API server cannot list {what}: {_error_text(sight.trouble)}; the request is retried"
         return SurveyProblem(Reason.NOT_SHOWN, message)
     message = (
         f"{user} cannot list and watch {what}: "

@@ -96,7 +96,7 @@ async def _log(client: Client, pod: CheckupPod, container: str) -> Log:
     except ApiError as error:
         return Log(container, note=f"the log could not be read: {error.message}"[:1024])
     except TimeoutError:
-        return Log(container, note=f"the log could not be read: no answer in {_PATIENCE:g} s")
+        return Log(container, note=f"the log could not be read: no response in {_PATIENCE:g} s")
     return Log(container, tail(text).replace("\0", ""))
 
 

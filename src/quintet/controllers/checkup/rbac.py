@@ -13,21 +13,21 @@ _CHILD = ("get", "list", "watch", "create", "patch", "delete")
 _PODS = Resource("", "v1", "Pod", "pods")
 
 PERMISSIONS = (
-    Permission("kiagnose.io", ("checkups",), ("list", "watch"), "to see what is asked for"),
+    Permission("kiagnose.io", ("checkups",), ("list", "watch"), "to read the desired state"),
     Permission("kiagnose.io", ("checkups",), ("patch",), "to add and remove the finalizer"),
-    Permission("kiagnose.io", ("checkups/status",), ("patch",), "to say what became of it"),
+    Permission("kiagnose.io", ("checkups/status",), ("patch",), "to report the status"),
     Permission(
         "kiagnose.io", ("checkups/finalizers",), ("update",), "to own children that block its deletion"
     ),
-    Permission("", ("configmaps",), RESULT_VERBS, "what is granted to checkups, on one ConfigMap each"),
-    Permission("", ("configmaps",), ("list", "watch", "create", "delete"), "where results go"),
-    Permission(RBAC, ("roles", "rolebindings"), _CHILD, "the right to write results"),
+    Permission("", ("configmaps",), RESULT_VERBS, "granted to checkups, for one ConfigMap each"),
+    Permission("", ("configmaps",), ("list", "watch", "create", "delete"), "to store results"),
+    Permission(RBAC, ("roles", "rolebindings"), _CHILD, "to grant the permission to write results"),
     Permission("batch", ("jobs",), _CHILD, "the checkups themselves"),
-    Permission("", ("pods",), ("list", "watch"), "to see how a checkup runs and why it does not"),
-    Permission("", ("pods/log",), ("get",), "to keep the log of a run that ended badly"),
-    Permission("", ("events",), ("list",), "to keep what was said about such a run"),
-    Permission("", ("serviceaccounts",), ("list", "watch"), "to wait for the one that a checkup runs as"),
-    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+    Permission("", ("pods",), ("list", "watch"), "to follow a checkup and see why it does not run"),
+    Permission("", ("pods/log",), ("get",), "to save the log of a failed run"),
+    Permission("", ("events",), ("list",), "to save the Events of a failed run"),
+    Permission("", ("serviceaccounts",), ("list", "watch"), "to wait for the ServiceAccount of a checkup"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )
 
 USER_REQUIREMENTS = (
@@ -38,7 +38,7 @@ USER_REQUIREMENTS = (
         ("image", "serviceAccountName", "params"),
         "create",
         _PODS,
-        "a Checkup runs an image as spec.serviceAccountName: you need the right to use that ServiceAccount "
+        "a Checkup runs an image as spec.serviceAccountName: you need permission to use that ServiceAccount "
         "(verb use), or to create pods here",
         or_use="serviceAccountName",
     ),
@@ -50,6 +50,6 @@ USER_REQUIREMENTS = (
         ("template",),
         "create",
         _PODS,
-        "spec.template decides what runs in pods: you need the right to create pods here",
+        "spec.template decides what runs in pods: you need permission to create pods here",
     ),
 )

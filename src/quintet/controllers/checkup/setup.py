@@ -25,7 +25,7 @@ class Setup:
         """Create the Job of a run and what it needs, or return what prevents that."""
         account = ObjectKey(checkup.metadata.namespace, checkup.spec.service_account_name)
         if self._sources.accounts.get(account) is None:
-            text = f"ServiceAccount {account.name} is not there in namespace {account.namespace}"
+            text = f"ServiceAccount {account.name} does not exist in namespace {account.namespace}"
             return Obstacle(ObstacleReason.NO_SERVICE_ACCOUNT, text)
         try:
             return await self._make(checkup, name, run)

@@ -368,7 +368,7 @@ def _new_place(plane: DataPlane, own: bool) -> StreamLocation | None:
 
 
 def _claimed(stream: str, elder: EventingBackend) -> ProbeResult:
-    text = f"EventingBackend {elder.key} has had stream {stream} for longer and wants it otherwise"
+    text = f"EventingBackend {elder.key} already uses stream {stream} with other settings"
     return ProbeResult(
         reason=Reason.CLAIMED, message=f"{text}: choose another streamName, or the same settings"
     )

@@ -91,7 +91,7 @@ class Migrations:
     async def left(self, backend: EventingBackend, place: StreamLocation) -> int | None:
         """Return how many events remain; None if unknown, 0 also after the maximum wait."""
         if not self._patient(backend.key, "drain", place, self._timing.longest_drain):
-            note = f"events that waited in stream {place.stream} were not delivered in time and stay there"
+            note = f"events in stream {place.stream} were not delivered in time and stay there"
             self._leave(backend.key, place, note)
             return 0
         found = await self._consumers(backend.key, place)
@@ -103,7 +103,7 @@ class Migrations:
     def abandon(self, backend: ObjectKey, place: StreamLocation) -> None:
         """Note that publishers leave a stream again before dispatchers used it."""
         note = (
-            f"publishers left stream {place.stream} before dispatchers came to it: events that were "
+            f"publishers left stream {place.stream} before dispatchers used it: events that were "
             "published there were not delivered and stay there"
         )
         self._leave(backend, place, note)

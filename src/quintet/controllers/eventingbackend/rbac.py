@@ -13,37 +13,39 @@ _CHILD = ("get", "list", "watch", "create", "patch", "delete")
 _GROUP = EVENTINGBACKENDS.group
 
 PERMISSIONS = (
-    Permission(_GROUP, ("eventingbackends",), ("list", "watch"), "to see what is asked for"),
+    Permission(_GROUP, ("eventingbackends",), ("list", "watch"), "to read the desired state"),
     Permission(_GROUP, ("eventingbackends",), ("patch",), "to add and remove the finalizer"),
-    Permission(_GROUP, ("eventingbackends/status",), ("patch",), "to say what became of it"),
+    Permission(_GROUP, ("eventingbackends/status",), ("patch",), "to report the status"),
     Permission(
         _GROUP, ("eventingbackends/finalizers",), ("update",), "to own children that block its deletion"
     ),
     Permission(
-        _GROUP, ("subscriptions",), DISPATCHER_VERBS, "to know who uses a backend; granted to dispatchers"
+        _GROUP, ("subscriptions",), DISPATCHER_VERBS, "to find the users of a backend; granted to dispatchers"
     ),
     Permission(
-        "events.k8s.io", ("events",), EVENT_VERBS, "to tell users what happened; granted to dispatchers"
+        "events.k8s.io", ("events",), EVENT_VERBS, "to record Events for users; granted to dispatchers"
     ),
     Permission("apps", ("deployments",), _CHILD, "publishers and dispatchers"),
-    Permission("apps", ("statefulsets",), _CHILD, "servers of backends that bring their own"),
-    Permission("", ("services", "serviceaccounts"), _CHILD, "their addresses, and who dispatchers are"),
-    Permission(RBAC, ("roles", "rolebindings"), _CHILD, "what dispatchers may do"),
+    Permission("apps", ("statefulsets",), _CHILD, "NATS servers of backends without a url"),
     Permission(
-        "policy", ("poddisruptionbudgets",), _CHILD, "no more than one pod of a part leaves at a time"
+        "", ("services", "serviceaccounts"), _CHILD, "addresses, and the ServiceAccounts of dispatchers"
     ),
-    Permission("networking.k8s.io", ("networkpolicies",), _CHILD, "to keep strangers away from servers"),
+    Permission(RBAC, ("roles", "rolebindings"), _CHILD, "permissions of dispatchers"),
+    Permission(
+        "policy", ("poddisruptionbudgets",), _CHILD, "to limit evictions to one pod of a part at a time"
+    ),
+    Permission("networking.k8s.io", ("networkpolicies",), _CHILD, "to restrict access to the NATS servers"),
     Permission(
         "autoscaling",
         ("horizontalpodautoscalers",),
         ("list", "watch"),
-        "to leave the number of pods to an autoscaler",
+        "to let an autoscaler set the replicas",
     ),
     Permission(
         "discovery.k8s.io",
         ("endpointslices",),
         ("get",),
-        "to keep users from having us connect to the API server",
+        "to refuse backends that point at the API server",
         names=("kubernetes",),
     ),
 )
@@ -70,7 +72,7 @@ USER_REQUIREMENTS = (
         ("type", "config"),
         "get",
         SECRETS,
-        "spec.config names a Secret: you need the right to get that Secret, or to use it (verb use)",
+        "spec.config names a Secret: you need permission to get that Secret, or to use it (verb use)",
         expression="!has(object.spec.config) || object.spec.config.all(entry, "
         f"{_KEYS}.all(key, !(key in entry) || type(entry[key]) != string || {_MAY.format(verb='get')} "
         f"|| {_MAY.format(verb='use')}))",

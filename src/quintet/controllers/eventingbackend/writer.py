@@ -62,7 +62,7 @@ class ChildWriter:
         if child is not None and self.owns(child) and child.state.servers != server.servers(config):
             text = (
                 f"the server of this backend runs with streamReplicas {child.state.servers}, which cannot be "
-                "changed: set it back, or make another backend"
+                "changed: restore the old value, or create another backend"
             )
             return ProbeResult(reason=Reason.SERVER_FIXED, message=text)
         size = child.state.claim_size if child is not None else ""
@@ -152,6 +152,6 @@ class ChildWriter:
         made = [result for result in results if isinstance(result, Child)]
         if any(child.deleting for child in made):
             self.unmade += 1
-            text = "an object is still being deleted; it is made again when it is gone"
+            text = "an object is still being deleted; it is created again afterwards"
             return Standing("False", message=text)
         return made

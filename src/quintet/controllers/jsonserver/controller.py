@@ -113,10 +113,10 @@ class JsonServerController(ObjectReconciler[JsonServer]):
         url = f"{desired.address(server)}/db"
         served, trouble = await self._read_back(url)
         if served is None:
-            return Verification(Reason.UNREACHABLE, f"{url} could not be read from here: {trouble}")
+            return Verification(Reason.UNREACHABLE, f"{url} could not be read by the controller: {trouble}")
         if _same_data(served, server.spec.json_config):
             return Verification(Reason.DATA_EQUAL, f"{url} serves the data of the spec")
-        return Verification(Reason.DATA_DIFFERS, f"{url} serves other data than the spec holds")
+        return Verification(Reason.DATA_DIFFERS, f"{url} serves data that differs from the spec")
 
     def _requeue_after(
         self, server: JsonServer, problem: SyncProblem | None, verification: Verification | None

@@ -5,9 +5,9 @@ from quintet.apis.meta import Resource
 from quintet.controllers.permissions import Permission, UserRequirement
 
 PERMISSIONS = (
-    Permission("example.com", ("jsonservers",), ("list", "watch"), "to see what is asked for"),
+    Permission("example.com", ("jsonservers",), ("list", "watch"), "to read the desired state"),
     Permission("example.com", ("jsonservers",), ("patch",), "to add and remove the finalizer"),
-    Permission("example.com", ("jsonservers/status",), ("patch",), "to say what became of it"),
+    Permission("example.com", ("jsonservers/status",), ("patch",), "to report the status"),
     Permission(
         "example.com", ("jsonservers/finalizers",), ("update",), "to own children that block its deletion"
     ),
@@ -17,7 +17,7 @@ PERMISSIONS = (
     Permission(
         "apps", ("deployments",), ("get", "list", "watch", "create", "patch", "delete"), "the children"
     ),
-    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )
 
 # A JsonServer decides what runs in pods: it must not give users permissions that they do not have.
@@ -28,7 +28,7 @@ USER_REQUIREMENTS = (
         ("image", "template", "casConfig"),
         "create",
         Resource("", "v1", "Pod", "pods"),
-        "spec.image, spec.template and spec.casConfig decide what runs in pods: you need the right to "
+        "spec.image, spec.template and spec.casConfig decide what runs in pods: you need permission to "
         "create pods here",
     ),
 )

@@ -26,7 +26,7 @@ async def read_over_http(url: str, seconds: float = _SECONDS) -> tuple[bytes | N
             finally:
                 connection.close()
     except TimeoutError:
-        return None, f"no answer in {seconds:g} s"
+        return None, f"no response in {seconds:g} s"
     except OSError as error:
         return None, type(error).__name__
 
@@ -43,5 +43,5 @@ async def _fetch(connection: Connection, url: str) -> tuple[bytes | None, str]:
     async for piece in connection.pieces(_SECONDS):
         body += piece
         if len(body) > _LIMIT:
-            return None, "the answer is larger than the data can be"
+            return None, "the response is larger than the data"
     return bytes(body), ""

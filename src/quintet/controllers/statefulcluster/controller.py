@@ -139,7 +139,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             await now.report(trouble)
             return Outcome(requeue_after=_BLOCKED_SECONDS)
         except _REFUSALS as refusal:
-            text = f"{action.message}, but the API server refuses: {refusal.message}"
+            text = f"{action.message}, but the API server refused it: {refusal.message}"
             await now.report(ActionFailure("Refused", text))
             raise
         if memory.trouble is not None:
@@ -263,11 +263,11 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             return None  # the server itself fails
         budgets = f"PodDisruptionBudget {' and '.join(names)}" if names else refusal.message
         step = (
-            "wait until more pods are healthy, or let the budget allow one more disruption"
+            "wait until more pods are healthy, or allow more disruptions in the budget"
             if held
-            else "no more than one budget may cover a pod, so change the selector of one of them"
+            else "a pod may be covered by only one budget: change the selector of one of them"
         )
-        text = f"{now.action.message}; {budgets} does not let pod {pod.name} go: {step}"
+        text = f"{now.action.message}; {budgets} prevents the eviction of pod {pod.name}: {step}"
         return ActionFailure("DisruptionBudget", text, blocked=True)
 
     def _memory(self, cluster: StatefulCluster) -> Memory:

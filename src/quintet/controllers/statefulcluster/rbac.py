@@ -5,13 +5,13 @@ from quintet.apis.statefulcluster import STATEFULCLUSTERS
 from quintet.controllers.permissions import Permission, UserRequirement
 
 PERMISSIONS = (
-    Permission("enge.me", ("statefulclusters",), ("list", "watch"), "to see what is asked for"),
-    Permission("enge.me", ("statefulclusters/status",), ("patch",), "to say what became of it"),
+    Permission("enge.me", ("statefulclusters",), ("list", "watch"), "to read the desired state"),
+    Permission("enge.me", ("statefulclusters/status",), ("patch",), "to report the status"),
     Permission(
         "enge.me", ("statefulclusters/finalizers",), ("update",), "to own pods that block its deletion"
     ),
     Permission("", ("pods",), ("get", "list", "watch", "create", "patch", "delete"), "the replicas"),
-    Permission("", ("pods/eviction",), ("create",), "to remove replicas as disruption budgets allow"),
+    Permission("", ("pods/eviction",), ("create",), "to remove replicas within their disruption budgets"),
     Permission(
         "",
         ("persistentvolumeclaims",),
@@ -24,11 +24,11 @@ PERMISSIONS = (
         ("get", "list", "watch", "create", "patch", "delete"),
         "the history of templates",
     ),
-    Permission("policy", ("poddisruptionbudgets",), ("list",), "to name the budget that holds up a removal"),
+    Permission("policy", ("poddisruptionbudgets",), ("list",), "to name the budget that blocks an eviction"),
     Permission("", ("persistentvolumes",), ("get",), "to see whether a volume can still be reached"),
     Permission("storage.k8s.io", ("storageclasses",), ("get",), "to see whether a claim waits for its pod"),
-    Permission("", ("nodes",), ("list",), "to see whether a node that holds a volume is still there"),
-    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+    Permission("", ("nodes",), ("list",), "to see whether the node of a volume still exists"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )
 
 # A StatefulCluster decides what runs in pods and which volumes exist: it must not give users more
@@ -40,7 +40,7 @@ USER_REQUIREMENTS = (
         ("template", "cluster"),
         "create",
         Resource("", "v1", "Pod", "pods"),
-        "spec.template and spec.cluster decide what runs in pods: you need the right to create pods here",
+        "spec.template and spec.cluster decide what runs in pods: you need permission to create pods here",
     ),
     UserRequirement(
         "statefulcluster-claims.quintet.dev",
@@ -48,7 +48,7 @@ USER_REQUIREMENTS = (
         ("volumeClaimTemplates",),
         "create",
         Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-        "spec.volumeClaimTemplates makes claims: you need the right to create persistentvolumeclaims here",
+        "spec.volumeClaimTemplates makes claims: you need permission to create persistentvolumeclaims here",
     ),
     UserRequirement(
         "statefulcluster-data.quintet.dev",
@@ -56,7 +56,7 @@ USER_REQUIREMENTS = (
         ("persistentVolumeClaimRetentionPolicy",),
         "delete",
         Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-        "spec.persistentVolumeClaimRetentionPolicy deletes claims: you need the right to delete "
+        "spec.persistentVolumeClaimRetentionPolicy deletes claims: you need permission to delete "
         "persistentvolumeclaims here",
         when=" || ".join(
             f"object.spec.?persistentVolumeClaimRetentionPolicy.{field}.orValue('') == 'Delete'"

@@ -126,7 +126,7 @@ class LiveReader:
                 continue
             terms = volume.spec.node_affinity.required.node_selector_terms
             if terms and not await self._any_alive(terms, now):
-                return f"volume {claim.volume} of claim {claim.name} is bound to nodes that are gone"
+                return f"volume {claim.volume} of claim {claim.name} is bound to nodes that no longer exist"
         return ""
 
     async def never_bound(self, claims: Iterable[Claim]) -> str:
@@ -139,7 +139,7 @@ class LiveReader:
             except (NotFound, Forbidden):
                 found = ClassView()
             if found.volume_binding_mode == "Immediate" or claim.node:
-                return f"claim {claim.name} of storage class {claim.storage_class or 'none'} got no volume"
+                return f"claim {claim.name} of storage class {claim.storage_class or 'none'} has no volume"
         return ""
 
     async def _any_alive(self, terms: tuple[_Term, ...], now: float) -> bool:

@@ -108,7 +108,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
                 self._metrics.show(subscription, status)
                 return Outcome(status, self._next_poll(subscription))
             consumer = naming.consumer_name(subscription.metadata)
-            note = f"The consumer {consumer} could not be removed and is left behind: {waits_for}"
+            note = f"The consumer {consumer} could not be removed and remains on the server: {waits_for}"
             context.record(Event(WARNING, "ConsumerLeftBehind", note))
             self._left_behind[subscription.key] = backend.key
         return None
@@ -262,7 +262,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
 
     def _report_undelivered(self, subscription: Subscription, waiting: int, before: str, now: str) -> None:
         if waiting:
-            note = f"{waiting} events that still waited in EventingBackend '{before}' are not delivered: "
+            note = f"{waiting} events that wait in EventingBackend '{before}' are not delivered: "
             note += f"this Subscription now uses '{now}'"
             key, uid = subscription.key, subscription.metadata.uid
             self._recorder.record(SUBSCRIPTIONS, key, uid, WARNING, "EventsLeftBehind", note)

@@ -7,10 +7,17 @@ of their own namespace.
 from quintet.controllers.permissions import Permission
 
 PERMISSIONS = (
-    Permission("eventing.kyma-project.io", ("subscriptions",), ("list", "watch"), "to see what is asked for"),
+    Permission(
+        "eventing.kyma-project.io", ("subscriptions",), ("list", "watch"), "to read the desired state"
+    ),
     Permission("eventing.kyma-project.io", ("subscriptions",), ("patch",), "to add and remove the finalizer"),
-    Permission("eventing.kyma-project.io", ("subscriptions/status",), ("patch",), "to say what became of it"),
-    Permission("eventing.kyma-project.io", ("eventingbackends",), ("list", "watch"), "to know who delivers"),
-    Permission("", ("services",), ("list", "watch"), "to say that a sink is not there"),
-    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell users what happened"),
+    Permission("eventing.kyma-project.io", ("subscriptions/status",), ("patch",), "to report the status"),
+    Permission(
+        "eventing.kyma-project.io",
+        ("eventingbackends",),
+        ("list", "watch"),
+        "to find the backend of a Subscription",
+    ),
+    Permission("", ("services",), ("list", "watch"), "to see whether a sink exists"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )

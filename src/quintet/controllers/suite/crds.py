@@ -43,8 +43,8 @@ class UnsafeCrdChange(Exception):
     def __init__(self, name: str, changes: list[str]) -> None:
         shown = "; ".join(changes[:5]) + (f"; and {len(changes) - 5} more" if len(changes) > 5 else "")
         super().__init__(
-            f"the definition of {name} is not changed, because objects could break: {shown}. "
-            "Go back to the version before, or apply the definition by hand once your objects fit it"
+            f"the CRD {name} is not updated, because objects could break: {shown}. "
+            "Go back to the previous version, or apply the CRD yourself once your objects are valid for it"
         )
 
 

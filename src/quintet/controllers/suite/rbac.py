@@ -8,8 +8,8 @@ from quintet.apis.suite import QUINTETS
 from quintet.controllers.permissions import Permission
 
 PERMISSIONS = (
-    Permission(QUINTETS.group, ("quintets",), ("list", "watch"), "to see what is asked for"),
-    Permission(QUINTETS.group, ("quintets/status",), ("patch",), "to say what became of it"),
+    Permission(QUINTETS.group, ("quintets",), ("list", "watch"), "to read the desired state"),
+    Permission(QUINTETS.group, ("quintets/status",), ("patch",), "to report the status"),
     Permission(QUINTETS.group, ("quintets/finalizers",), ("update",), "to own what it makes"),
-    Permission("events.k8s.io", ("events",), ("create", "patch"), "to tell administrators what happened"),
+    Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for administrators"),
 )

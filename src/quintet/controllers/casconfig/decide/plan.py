@@ -147,7 +147,7 @@ def undo_step(found: FoundObject, config: ObjectKey) -> Step:
     except LedgerError as error:
         return _unreadable(found, True, str(error))
     left = tuple(each.path for each in rewrite.left)
-    message = f"changed by somebody else since, and left: {_join_paths(left)}" if left else ""
+    message = f"not undone, because another manager changed it: {_join_paths(left)}" if left else ""
     return Step(
         found.resource,
         found.key,
@@ -186,12 +186,12 @@ def rollback_step(found: FoundObject, config: ObjectKey, before: tuple[Setting, 
 def contested_step(step: Step, rounds: int, manager: str = "") -> Step:
     """Return a step that is not applied, because another manager keeps reverting it."""
     who = manager or "somebody else"
-    message = f"{who} has changed this back {rounds} times: {_join_paths(step.retaken)}"
+    message = f"{who} has reverted this {rounds} times: {_join_paths(step.retaken)}"
     return replace(
         step,
         state=TargetState.CONTESTED,
         reason=Reason.CONTESTED,
-        message=f"{message}; settle who sets it, then change this config to go on",
+        message=f"{message}; decide who sets it, then edit this config to retry",
         patch=(),
         rounds=rounds,
     )
@@ -203,7 +203,7 @@ def blocking_reason(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason,
     if matched > spec.max_targets:
         return Reason.TOO_MANY, (
             f"{matched} objects match and spec.maxTargets is {spec.max_targets}: nothing is changed. Narrow "
-            f"the includes, or allow that many"
+            f"the includes, or raise spec.maxTargets"
         )
     return None
 
@@ -231,7 +231,7 @@ def _build_step(
     if injection.skipped:
         reason, message = injection.skipped[0].reason, "; ".join(each.message for each in injection.skipped)
     if not injection.settings:
-        state, message = TargetState.SKIPPED, message or "there is nothing to set on it"
+        state, message = TargetState.SKIPPED, message or "the policies set nothing on it"
         reason = reason if injection.skipped else Reason.NOTHING_TO_SET
     return Step(
         found.resource,
@@ -283,7 +283,7 @@ def _skipped_for_its_owner(
 
 
 def _unreadable(found: FoundObject, held: bool, problem: str) -> Step:
-    message = f"{problem}. Put it right, or remove it and with it what it says about this object"
+    message = f"{problem}. Correct the annotation, or remove it to give up undoing the changes of this object"
     return Step(
         found.resource,
         found.key,

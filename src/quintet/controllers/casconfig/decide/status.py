@@ -110,11 +110,11 @@ def _ready_condition(report: Report, matched: int, applied: int) -> Condition:
         text = f"{len(contested)} of {matched} targets are contested. {contested[0]}: {contested[0].message}"
         return _condition(ConditionType.READY, False, Reason.CONTESTED, text)
     if report.preview:
-        text = f"preview: {_objects(len(report.plan))} would be changed, nothing was"
+        text = f"preview: {_objects(len(report.plan))} would be changed; nothing was changed"
         return _condition(ConditionType.READY, True, Reason.PREVIEW, text)
     if matched == 0:
         return _condition(ConditionType.READY, True, Reason.NO_TARGETS, "no object matches")
-    text = f"{applied} of {matched} targets are as wanted"
+    text = f"{applied} of {matched} targets are up to date"
     return _condition(ConditionType.READY, True, Reason.APPLIED, text)
 
 
@@ -138,12 +138,12 @@ def _applied_condition(report: Report, ready: Condition) -> Condition:
 def _rolled_back_condition(report: Report) -> Condition:
     if report.rolled_back is None:
         return _condition(
-            ConditionType.ROLLED_BACK, False, Reason.NOT_ROLLED_BACK, "nothing had to be taken back"
+            ConditionType.ROLLED_BACK, False, Reason.NOT_ROLLED_BACK, "nothing had to be rolled back"
         )
     if report.rolled_back:
-        text = f"what was changed before is as it was. {report.failure}"
+        text = f"all changes were rolled back. {report.failure}"
         return _condition(ConditionType.ROLLED_BACK, True, Reason.ROLLED_BACK, text)
-    text = f"not everything could be taken back yet. {report.failure}"
+    text = f"not all changes could be rolled back yet. {report.failure}"
     return _condition(ConditionType.ROLLED_BACK, False, Reason.ROLLING_BACK, text)
 
 
@@ -157,9 +157,11 @@ def _conflicted_condition(report: Report) -> Condition:
             return _condition(ConditionType.CONFLICTED, True, reason, f"{found[0]}: {found[0].message}")
     skipped = [step for step in report.steps if step.skipped]
     if skipped:
-        text = f"{_objects(len(skipped))} did not get every value. {skipped[0]}: {skipped[0].message}"
+        text = f"{_objects(len(skipped))} did not get all values. {skipped[0]}: {skipped[0].message}"
         return _condition(ConditionType.CONFLICTED, True, Reason.SKIPPED, text)
-    return _condition(ConditionType.CONFLICTED, False, Reason.NO_CONFLICT, "nobody else sets the same")
+    return _condition(
+        ConditionType.CONFLICTED, False, Reason.NO_CONFLICT, "no other manager sets the same fields"
+    )
 
 
 def replaced_type(condition: Condition, kind: ConditionType) -> Condition:

@@ -221,7 +221,9 @@ def obstacle(pod: CheckupPod) -> Obstacle | None:
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             said = condition.message or condition.reason
-            return Obstacle(ObstacleReason.UNSCHEDULABLE, f"pod {pod.metadata.name} finds no node: {said}")
+            return Obstacle(
+                ObstacleReason.UNSCHEDULABLE, f"pod {pod.metadata.name} cannot be scheduled: {said}"
+            )
     return None
 
 

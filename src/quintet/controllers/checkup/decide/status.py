@@ -75,7 +75,7 @@ def waiting_status(checkup: Checkup, status: CheckupStatus, found: Obstacle | No
     """Return the status while the checkup does not run yet."""
     phase = Phase.STARTING if status.job_uid else Phase.PENDING
     reason = found.reason.value if found is not None else phase.value
-    message = found.message if found is not None else "the pod of the checkup is on its way"
+    message = found.message if found is not None else "the pod of the checkup is starting"
     return _phase_status(checkup, status, phase, reason, message, Results(), "False")
 
 

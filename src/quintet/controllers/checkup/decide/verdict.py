@@ -43,13 +43,13 @@ _NO_START = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 _NEXT_STEPS = {
     ObstacleReason.NO_SERVICE_ACCOUNT: "create it, or name another one in a new Checkup",
     ObstacleReason.FOREIGN_OBJECT: "delete or rename that object, then rerun",
-    ObstacleReason.SETUP_REFUSED: "see whether a quota or a policy of the namespace forbids it, then rerun",
-    ObstacleReason.SETUP_FAILED: "see whether the API server is well, then rerun",
+    ObstacleReason.SETUP_REFUSED: "check the quotas and policies of the namespace, then rerun",
+    ObstacleReason.SETUP_FAILED: "check whether the API server is healthy, then rerun",
     ObstacleReason.INVALID_TEMPLATE: "correct spec.template in a new Checkup",
-    ObstacleReason.NO_POD: "mend what the message names (a quota, Pod Security, a webhook), then rerun",
-    ObstacleReason.UNSCHEDULABLE: "make room on the nodes, or relax spec.template, then rerun",
+    ObstacleReason.NO_POD: "fix the cause in the message (a quota, Pod Security, a webhook), then rerun",
+    ObstacleReason.UNSCHEDULABLE: "free resources on the nodes, or relax spec.template, then rerun",
     ObstacleReason.IMAGE: "check spec.image and whether the nodes can pull it, then rerun",
-    ObstacleReason.CONTAINER: "mend what the message names, then rerun",
+    ObstacleReason.CONTAINER: "fix the cause in the message, then rerun",
 }
 
 
@@ -60,7 +60,7 @@ def ending_of_job(job: JobState, pod: CheckupPod | None, results: Results) -> En
     if pod is not None and (infra := _disruption(pod)) is not None:
         return infra
     if "DeadlineExceeded" in (job.reason, pod.status.reason if pod is not None else ""):
-        return _late_ending(pod, results, "the deadline of its pod or Job had passed")
+        return _late_ending(pod, results, "the deadline of its pod or Job was exceeded")
     if pod is None:
         text = f"the pod is gone and its Job failed: {job.message or job.reason}"
         return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, f"{text}; next: rerun")
@@ -79,7 +79,7 @@ def ending_at_deadline(
         return _late_ending(pod, results, f"it ran for more than {seconds} s")
     if waits_for is not None:
         return ending_of_obstacle(waits_for)
-    missing = "the Job has made no pod" if pod is None else f"pod {pod.metadata.name} did not start"
+    missing = "the Job created no pod" if pod is None else f"pod {pod.metadata.name} did not start"
     found = ObstacleReason.NO_POD if pod is None else ObstacleReason.CONTAINER
     return ending_of_obstacle(Obstacle(found, f"{missing} in time"))
 
@@ -102,13 +102,13 @@ def pod_deleted_ending(pod: CheckupPod) -> Ending:
     """Return the ending for a run whose pod was deleted or disrupted."""
     if (infra := _disruption(pod)) is not None:
         return infra
-    text = f"pod {pod.metadata.name} was deleted by somebody else during the run; next: rerun"
+    text = f"pod {pod.metadata.name} was deleted during the run; next: rerun"
     return Ending(Verdict.INFRA_ERROR, Reason.POD_LOST, text)
 
 
 def job_deleted_ending(name: str) -> Ending:
     """Return the ending for a run whose Job was deleted."""
-    text = f"Job {name} was deleted by somebody else during the run; next: set {RERUN} to a new value"
+    text = f"Job {name} was deleted during the run; next: set {RERUN} to a new value"
     return Ending(Verdict.CANCELLED, Reason.JOB_DELETED, text)
 
 
@@ -119,7 +119,7 @@ def invalid_ending(problem: str) -> Ending:
 
 def _ending_by_results(results: Results) -> Ending:
     if results.flaw is not None:
-        text = f"{results.problem}; next: mend the image, see docs/checkup-write-your-own.md"
+        text = f"{results.problem}; next: fix the image, see docs/checkup-write-your-own.md"
         return Ending(Verdict.FAILED, results.flaw, text, results.failure_reason)
     if results.succeeded:
         return Ending(Verdict.PASSED, Reason.SUCCEEDED, SUCCEEDED)
@@ -130,10 +130,10 @@ def _ending_by_results(results: Results) -> Ending:
 def _late_ending(pod: CheckupPod | None, results: Results, how: str) -> Ending:
     if pod is None or pod.running_since is None:
         where = f"pod {pod.metadata.name}" if pod is not None else "the pod"
-        text = f"{where} did not get its checkup to run in time"
+        text = f"{where} did not start the checkup in time"
         return ending_of_obstacle(Obstacle(ObstacleReason.CONTAINER, text))
     text = (
-        f"the checkup was stopped: {how}; next: read status.evidence; if it is merely slow, raise "
+        f"the checkup was stopped: {how}; next: read status.evidence; if the checkup is only slow, raise "
         "spec.timeoutSeconds in a new Checkup"
     )
     return Ending(Verdict.TIMED_OUT, Reason.DEADLINE, text, results.failure_reason)
@@ -146,7 +146,7 @@ def _disruption(pod: CheckupPod) -> Ending | None:
     )
     if targeted or status.reason in _DISRUPTIONS:
         said = ": ".join(part for part in (status.reason, status.message) if part) or "it was disrupted"
-        text = f"pod {pod.metadata.name} was ended by the cluster: {said}; next: rerun"
+        text = f"pod {pod.metadata.name} was terminated by the cluster: {said}; next: rerun"
         return Ending(Verdict.INFRA_ERROR, Reason.DISRUPTED, text)
     ended = pod.checkup.state.terminated if pod.checkup is not None else None
     if ended is not None and ended.reason in _NO_START:

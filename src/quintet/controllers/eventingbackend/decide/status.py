@@ -11,8 +11,8 @@ from quintet.apis.eventingbackend.types import PARTS, READY
 from quintet.apis.meta import Condition, Struct, find_condition
 
 _MOST_NAMED = 10
-WAITS = Standing("False", message="not made yet: it waits for the backend to be ready")
-NOTHING_TO_START = Standing("True", message="the backend delivers events by itself")
+WAITS = Standing("False", message="not created yet: it waits for the backend to be ready")
+NOTHING_TO_START = Standing("True", message="the backend itself delivers events")
 
 
 class WorkloadCondition(Struct, frozen=True):
@@ -88,20 +88,24 @@ def standing_of(rollout: WorkloadState | None) -> Standing:
 
 def waits_for_subscriptions(count: int) -> Standing:
     """Return the condition while consumers are missing at the new stream: events would be lost."""
-    return Standing("False", message=f"moves when {count} more Subscriptions listen to the new stream")
+    return Standing(
+        "False", message=f"migrates when {count} more Subscriptions have a consumer at the new stream"
+    )
 
 
 def delivers_the_rest(stream: str, left: int | None) -> Standing:
     """Return the condition while dispatchers deliver the remaining events of the old stream."""
     count = "events" if left is None else f"{left} events"
-    return Standing("False", message=f"delivers {count} that are left in stream {stream} before it moves")
+    return Standing("False", message=f"delivers {count} remaining in stream {stream} before it migrates")
 
 
 def in_use_by(backend: EventingBackend, users: Sequence[str]) -> EventingBackendStatus:
     """Return the status while Subscriptions block the deletion; all else is unchanged."""
     named = ", ".join(users[:_MOST_NAMED])
     more = f" and {len(users) - _MOST_NAMED} more" if len(users) > _MOST_NAMED else ""
-    text = f"deletion waits for the Subscriptions that use it: {named}{more}; delete or change them to go on"
+    text = (
+        f"deletion waits for the Subscriptions that use it: {named}{more}; delete or change them to continue"
+    )
     others = tuple(each for each in backend.status.conditions if each.type != READY)
     return msgspec.structs.replace(
         backend.status,

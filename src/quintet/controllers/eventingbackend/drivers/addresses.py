@@ -20,10 +20,10 @@ async def resolve_addresses(host: str, port: int, limits: Limits | None) -> tupl
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except TimeoutError:
         return ProbeResult(
-            reason=Reason.UNRESOLVED, message=f"no answer about the name '{host}' in {_SECONDS:g} s"
+            reason=Reason.UNRESOLVED, message=f"no DNS response for '{host}' in {_SECONDS:g} s"
         )
     except (OSError, UnicodeError):
-        text = f"the name '{host}' has no address: check it, and that its Service or DNS entry exists"
+        text = f"the name '{host}' cannot be resolved: check it, and that its Service or DNS record exists"
         return ProbeResult(reason=Reason.UNRESOLVED, message=text)
     addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
     refusal = judge(host, addresses, limits) if limits is not None else ""

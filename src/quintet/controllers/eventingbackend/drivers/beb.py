@@ -55,7 +55,9 @@ class BebDriver(Driver):
         problem = await self._token_problem(mesh)
         if problem is not None:
             return problem
-        return ProbeResult(message=f"EventMesh of Secret {name} gave a token", secret_version=secret.version)
+        return ProbeResult(
+            message=f"EventMesh of Secret {name} issued a token", secret_version=secret.version
+        )
 
     async def _token_problem(self, mesh: EventMesh) -> ProbeResult | None:
         # Publishers connect there: the address must be permitted too.

@@ -27,24 +27,32 @@ from quintet.nats.options import Options
 
 _CONNECT_SECONDS: Final = 5.0
 _MEANINGS: Final[tuple[tuple[type[errors.NatsError], Reason, str], ...]] = (
-    (errors.Unresolved, Reason.UNRESOLVED, "its name has no address"),
+    (errors.Unresolved, Reason.UNRESOLVED, "its name cannot be resolved"),
     (errors.Unreachable, Reason.UNREACHABLE, "no connection: check host, port and network policies"),
-    (errors.CertificateExpired, Reason.CERTIFICATE_EXPIRED, "its certificate is not valid now: renew it"),
+    (errors.CertificateExpired, Reason.CERTIFICATE_EXPIRED, "its certificate has expired: renew it"),
     (
         errors.TlsFailed,
         Reason.TLS_FAILED,
-        "no trust: check ca.crt in the Secret and the name in the certificate",
+        "its certificate is not trusted: check ca.crt in the Secret and the name in the certificate",
     ),
     (
         errors.LoginRefused,
         Reason.LOGIN_REFUSED,
         "it refuses the login: check the Secret that credentialsSecretRef names",
     ),
-    (errors.ProtocolError, Reason.NO_NATS, "whoever answers there is no NATS server"),
-    (errors.NotPermitted, Reason.NOT_PERMITTED, "this login may not manage the stream: allow $JS.API.>"),
-    (errors.JetStreamUnavailable, Reason.NO_JETSTREAM, "it has no JetStream, or none for this account"),
-    (errors.NotReady, Reason.SERVER_FAILED, "JetStream has no leader, or too few servers, at the moment"),
-    (errors.NatsError, Reason.SERVER_FAILED, "no usable answer; it is asked again"),
+    (errors.ProtocolError, Reason.NO_NATS, "it is not a NATS server"),
+    (
+        errors.NotPermitted,
+        Reason.NOT_PERMITTED,
+        "the user has no permission to manage the stream: allow $JS.API.>",
+    ),
+    (
+        errors.JetStreamUnavailable,
+        Reason.NO_JETSTREAM,
+        "JetStream is not enabled on the server or for this account",
+    ),
+    (errors.NotReady, Reason.SERVER_FAILED, "JetStream currently has no leader or too few servers"),
+    (errors.NatsError, Reason.SERVER_FAILED, "no valid response; the request is retried"),
 )
 
 
@@ -198,7 +206,7 @@ class NatsDriver(Driver):
             if found.config.subjects == wanted.subjects:
                 return None
             text = (
-                f"stream {wanted.name} is there with other subjects and was not made for an EventingBackend"
+                f"stream {wanted.name} exists with other subjects and does not belong to an EventingBackend"
             )
             return ProbeResult(reason=Reason.CLAIMED, message=f"{text}: choose another streamName")
         key, uid = owner
@@ -209,7 +217,7 @@ class NatsDriver(Driver):
             return None
         return ProbeResult(
             reason=Reason.CLAIMED,
-            message=f"stream {wanted.name} belongs to EventingBackend {key}, which wants it otherwise: "
+            message=f"stream {wanted.name} belongs to EventingBackend {key}, which uses other settings: "
             "choose another streamName or the same settings; if that backend is gone, remove "
             f"{streams.OWNER} from the metadata of the stream",
         )
@@ -226,8 +234,8 @@ def _refusal(stream: str, error: errors.ApiError) -> str:
     if isinstance(error, errors.SubjectsInUse):
         return f"{text}: choose another streamSubjectPrefix"
     if isinstance(error, errors.StreamFull):
-        return f"{text}: lower maxBytes, or give the server more room"
-    return f"{text}: choose another streamName, or delete the stream to have it made anew"
+        return f"{text}: lower maxBytes, or give the server more storage"
+    return f"{text}: choose another streamName, or delete the stream so that it is created again"
 
 
 async def _unmark(jetstream: JetStream, backend: EventingBackend, stream: str) -> None:

@@ -43,7 +43,7 @@ class SecretReader:
             found = await self._client.get(SECRETS, key, _SecretView)
             data = {name: base64.b64decode(value) for name, value in (found.data or {}).items()}
         except NotFound:
-            text = f"Secret {key.name} is not there in namespace {key.namespace}: create it"
+            text = f"Secret {key.name} does not exist in namespace {key.namespace}: create it"
             return ProbeResult(reason=Reason.SECRET_MISSING, message=text)
         except Forbidden:
             return ProbeResult(reason=Reason.SECRET_FORBIDDEN, message=self._how_to_allow(key))
@@ -53,7 +53,7 @@ class SecretReader:
 
     def _how_to_allow(self, key: ObjectKey) -> str:
         return (
-            f"the operator may not read Secret {key.name} in namespace {key.namespace}; to allow it: "
-            f"kubectl create rolebinding {ROLE} --clusterrole={ROLE} --serviceaccount={self._account} "
-            f"-n {key.namespace}"
+            f"the operator has no permission to read Secret {key.name} in namespace {key.namespace}; "
+            f"to allow it: kubectl create rolebinding {ROLE} --clusterrole={ROLE} "
+            f"--serviceaccount={self._account} -n {key.namespace}"
         )

@@ -107,7 +107,7 @@ def status_of(
 def _synced_condition(problem: SyncProblem | None) -> Condition:
     if problem is not None:
         return Condition(SYNCED, "False", problem.reason, problem.full_text)
-    return Condition(SYNCED, "True", Reason.APPLIED, "ConfigMap, Service and Deployment are as wanted")
+    return Condition(SYNCED, "True", Reason.APPLIED, "ConfigMap, Service and Deployment are up to date")
 
 
 def _ready_condition(
@@ -118,7 +118,7 @@ def _ready_condition(
         return Condition(READY, "False", Reason.NOT_SYNCED, problem.full_text)
     if rollout.complete(replicas):
         if replicas == 0:
-            return Condition(READY, "True", Reason.SCALED_TO_ZERO, "no replica is wanted and none is there")
+            return Condition(READY, "True", Reason.SCALED_TO_ZERO, "scaled to zero: there are no replicas")
         return Condition(READY, "True", Reason.AVAILABLE, f"{replicas} of {replicas} replicas serve the data")
     progress = (
         f"{min(status.updated_replicas, status.available_replicas)} of {replicas} replicas serve the data"
@@ -136,9 +136,9 @@ def _verified_condition(server: JsonServer, ready: Condition, verification: Veri
         )
         return Condition(VERIFIED, verdict, verification.reason, verification.message)
     if ready.status != "True":
-        return Condition(VERIFIED, "Unknown", Reason.NOT_READY, "waits for all replicas to be ready")
+        return Condition(VERIFIED, "Unknown", Reason.NOT_READY, "waiting for all replicas to be ready")
     known = find_condition(server.status.conditions, VERIFIED)
-    return known or Condition(VERIFIED, "Unknown", Reason.NOT_READY, "not looked at yet")
+    return known or Condition(VERIFIED, "Unknown", Reason.NOT_READY, "not verified yet")
 
 
 def needs_verification(server: JsonServer, problem: SyncProblem | None, rollout: Rollout) -> bool:

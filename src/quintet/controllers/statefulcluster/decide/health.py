@@ -69,8 +69,8 @@ def abandoned_message(observed: Observed) -> str:
 def abandoned_text(text: str, setback: Setback) -> str:
     """Return the message about a pod that is no longer replaced, with the next step for the user."""
     return (
-        f"{text}; {setback.count} pods of this template were replaced and it did not help: "
-        "correct spec.template, or delete the pod to have it replaced once more"
+        f"{text}; {setback.count} pods of this template were replaced without success: "
+        "correct spec.template, or delete the pod to replace it once more"
     )
 
 

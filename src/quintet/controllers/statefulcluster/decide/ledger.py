@@ -54,23 +54,23 @@ def _next_step(observed: Observed, records: Records, claim: Claim, state: ClaimS
     sizes, refused = observed.wanted.sizes, observed.refused
     match state:
         case ClaimState.TERMINATING:
-            return "goes when no pod uses it any more"
+            return "deleted as soon as no pod uses it"
         case ClaimState.UNUSABLE:
             why = claim.unusable or "its volume is lost"
             return (
-                f"set aside: {why}. Delete it if its data is of no use, or take away the annotation "
-                "enge.me/unusable to have it used again"
+                f"set aside: {why}. Delete it if its data is not needed, or remove the annotation "
+                "enge.me/unusable to use it again"
             )
         case ClaimState.RESIZING:
             return f"its volume grows from {claim.capacity or 'nothing'} to {claim.requested}"
         case ClaimState.IN_USE:
             if claims.parse_size(sizes.get(claim.template, "")) <= claims.parse_size(claim.requested):
-                return "stays with its replica"
+                return "in use by its replica"
             if claim.name in refused:
                 return f"cannot grow to {sizes[claim.template]}: {refused[claim.name].message}"
             return f"grows to {sizes[claim.template]}"
     if claim.group in records.retiring:
-        return "is deleted, because whenScaled is Delete"
+        return "deleted next, because whenScaled is Delete"
     if not observed.wanted.adopts_claims:
-        return "is kept and not used again, because enge.me/claim-adoption is Never; delete it if you like"
-    return "the next replica takes it"
+        return "kept and not reused, because enge.me/claim-adoption is Never; delete it if it is not needed"
+    return "adopted by the next replica"

@@ -48,7 +48,7 @@ def _next(observed: Observed) -> Action:
     return Action(
         act=Act.NOTHING,
         reason="AsWanted",
-        message=f"all {observed.wanted.replicas} replicas are as wanted",
+        message=f"all {observed.wanted.replicas} replicas are up to date",
         after=_until(observed, health.setbacks_expire_at(observed)),
     )
 
@@ -56,7 +56,7 @@ def _next(observed: Observed) -> Action:
 def adopt_orphan(observed: Observed) -> Action | None:
     """Adopt a pod of this cluster that has no controller."""
     for pod in observed.orphans:
-        message = f"pod {pod.name} belongs here and nobody controls it"
+        message = f"pod {pod.name} belongs to this cluster and has no controller"
         return Action(act=Act.ADOPT, reason="Orphaned", message=message, pod=pod)
     return None
 
@@ -78,7 +78,7 @@ def expand_claim(observed: Observed) -> Action | None:
     """Expand a claim whose template grew, if its StorageClass allows that."""
     for claim in claims.claims_to_expand(observed):
         size = observed.wanted.sizes[claim.template]
-        text = f"claim {claim.name} asks for {claim.requested}, its template for {size}"
+        text = f"claim {claim.name} requests {claim.requested}, its template {size}"
         return Action(act=Act.EXPAND_CLAIM, reason="TemplateGrew", message=text, claim=claim)
     return None
 
@@ -99,7 +99,7 @@ def scale_down(observed: Observed) -> Action | None:
     if surplus <= 0:
         return None
     retires = observed.wanted.delete_when_scaled
-    text = f"{_count(observed)} replicas, {observed.wanted.replicas} wanted"
+    text = f"{_count(observed)} replicas, {observed.wanted.replicas} desired"
     if observed.open_draws:
         draw = observed.open_draws[-1]
         return Action(act=Act.FORGET, reason="TooMany", message=text, draw=draw, retires=retires)
@@ -125,7 +125,7 @@ def repair_claims(observed: Observed) -> Action | None:
             text = f"pod {pod.name} cannot start with its claims: {group.unusable}"
             return Action(act=Act.REMOVE, reason="ClaimsUnusable", message=text, pod=pod)
         if pod.group and (missing := group.missing(observed.wanted.templates)):
-            text = f"pod {pod.name} waits for claims that are not there: {', '.join(missing)}"
+            text = f"pod {pod.name} waits for missing claims: {', '.join(missing)}"
             return Action(
                 act=Act.REPAIR_CLAIMS, reason="ClaimMissing", message=text, pod=pod, group=pod.group
             )
@@ -138,7 +138,7 @@ def replace_superseded(observed: Observed) -> Action | None:
         return None
     for pod in reversed(outdated_pods(observed)):
         if not pod.ready:
-            text = f"pod {pod.name} is of an older template and is not ready"
+            text = f"pod {pod.name} has an older template and is not ready"
             return Action(act=Act.UPDATE, reason="Superseded", message=text, pod=pod)
     return None
 
@@ -162,7 +162,7 @@ def replace_unhealthy(observed: Observed) -> Action | None:
             waiting = waiting or Action(
                 act=Act.WAIT,
                 reason="BackOff",
-                message=f"{text}; it is replaced later, because {setback.count} were replaced before",
+                message=f"{text}; its replacement is delayed, because {setback.count} were replaced before",
                 pod=pod,
                 after=_until(observed, health.may_remove_at(setback)),
             )
@@ -186,7 +186,7 @@ def update_outdated(observed: Observed) -> Action | None:
     cost = 1 if observed.is_available(pod) else 0
     if unavailable + cost > wanted.max_unavailable:
         return None
-    text = f"pod {pod.name} is of revision {pod.revision}, wanted is {observed.update_revision}"
+    text = f"pod {pod.name} has revision {pod.revision}, the spec has {observed.update_revision}"
     return Action(act=Act.UPDATE, reason="Outdated", message=text, pod=pod, voluntary=True)
 
 
@@ -204,7 +204,7 @@ def create_drawn(observed: Observed) -> Action | None:
             return Action(
                 act=Act.REGROUP,
                 reason="ClaimsUnusable",
-                message=f"replica {draw.replica} gets other claims: {why}",
+                message=f"replica {draw.replica} gets new claims: {why}",
                 draw=draw,
                 group=claims.group_to_adopt(observed),
             )
@@ -226,8 +226,8 @@ def _until_gone(observed: Observed, pod: Pod) -> Action:
         text = f"pod {pod.name} is being deleted"
         return Action(act=Act.WAIT, reason="Leaving", message=text, pod=pod, after=_until(observed, overdue))
     text = (
-        f"pod {pod.name} should be gone by now: its node may be lost. If you are sure that it does not run "
-        f"any more: kubectl delete pod {pod.name} -n {pod.key.namespace} --force --grace-period=0"
+        f"pod {pod.name} did not terminate in time: its node may be lost. If you are sure that it no longer "
+        f"runs: kubectl delete pod {pod.name} -n {pod.key.namespace} --force --grace-period=0"
     )
     return Action(act=Act.WAIT, reason="PodStuck", message=text, pod=pod, blocked=True)
 
@@ -241,7 +241,7 @@ def wait_for_pending(observed: Observed) -> Action | None:
         if group.unbound and observed.now >= pod.created + UNBOUND_FOR:
             return _unbound(observed, pod, group)
         if pod.unscheduled and group.claims and observed.now >= pod.created + UNSCHEDULED_FOR:
-            text = f"pod {pod.name} finds no node: {pod.why_pending}; {_describe(pod)}"
+            text = f"pod {pod.name} cannot be scheduled: {pod.why_pending}; {_describe(pod)}"
             return Action(
                 act=Act.INVESTIGATE, reason="Unschedulable", message=text, pod=pod, group=pod.group,
                 after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
@@ -265,7 +265,7 @@ def wait_for_starting(observed: Observed) -> Action | None:
         return None
     for pod in observed.active:
         if pod.ready and not observed.is_available(pod):
-            text = f"pod {pod.name} is ready, but not for minReadySeconds yet"
+            text = f"pod {pod.name} has not been ready for minReadySeconds yet"
             due = pod.ready_since + observed.wanted.min_ready
         elif not pod.ready and pod.phase != PENDING:
             text, due = f"pod {pod.name} is not ready yet", health.unhealthy_at(observed, pod)
@@ -279,12 +279,12 @@ def scale_up(observed: Observed) -> Action | None:
     """Create a missing replica, but wait for terminating pods first: the new replica adopts their claims."""
     if _count(observed) + _replaceable_leaving(observed) >= observed.wanted.replicas:
         return None
-    text = f"{_count(observed)} replicas, {observed.wanted.replicas} wanted"
+    text = f"{_count(observed)} replicas, {observed.wanted.replicas} desired"
     group = claims.group_to_adopt(observed)
     if not group and observed.before and observed.wanted.adopts_claims:
         return _until_gone(observed, observed.before[0])
     if group:
-        text += f"; it takes the free claims {group}"
+        text += f"; it adopts the free claims {group}"
     return Action(act=Act.CREATE, reason="TooFew", message=text, group=group)
 
 
@@ -381,7 +381,7 @@ def _unbound(observed: Observed, pod: Pod, group: claims.ClaimGroup) -> Action:
             act=Act.INVESTIGATE, reason=UNBOUND, message=f"{text}; {_describe(pod)}", pod=pod,
             group=group.name, after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
         )  # fmt: skip
-    step = f"others did not get one either: see kubectl describe pvc {claim} -n {pod.key.namespace}"
+    step = f"other claims have none either: see kubectl describe pvc {claim} -n {pod.key.namespace}"
     return Action(act=Act.WAIT, reason=UNBOUND, message=f"{text}; {step}", pod=pod, after=30.0, blocked=True)
 
 

@@ -89,7 +89,7 @@ def plan_entries(observed: Observed, action: Action) -> tuple[PlannedAction, ...
 def foreign_text(pod: str) -> str:
     """Return the message about a foreign pod that matches the selector."""
     return (
-        f"pod {pod} matches spec.selector and was not made for this object: it is neither counted nor "
+        f"pod {pod} matches spec.selector but does not belong to this object: it is neither counted nor "
         "removed; change its labels"
     )
 
@@ -117,7 +117,7 @@ def _ready_condition(observed: Observed) -> Condition:
     outdated = 0 if observed.wanted.on_delete else len(plan.outdated_pods(observed))
     if exact and available == wanted and not outdated:
         if wanted == 0:
-            return Condition(Type.READY, "True", "ScaledToZero", "no replica is wanted and none is there")
+            return Condition(Type.READY, "True", "ScaledToZero", "scaled to zero: there are no replicas")
         text = f"{available} of {wanted} replicas are available"
         return Condition(Type.READY, "True", "AllReplicasAvailable", text)
     text = f"{available} of {wanted} replicas are available"
@@ -130,7 +130,7 @@ def _ready_condition(observed: Observed) -> Condition:
 
 
 def _paused_condition(action: Action) -> Condition:
-    text = f"nothing is done while the annotation enge.me/plan-only is set; next would be: {action.message}"
+    text = f"the annotation enge.me/plan-only is set, so nothing is changed; next action: {action.message}"
     return Condition(Type.PROGRESSING, "False", "PlanOnly", _short(text))
 
 
@@ -148,7 +148,7 @@ def _degraded_condition(observed: Observed, trouble: ActionFailure | None) -> Co
         return Condition(Type.DEGRADED, "True", "GaveUp", _short(text))
     if trouble is not None and not trouble.blocked:
         return Condition(Type.DEGRADED, "True", trouble.reason, _short(trouble.message))
-    return Condition(Type.DEGRADED, "False", "AsExpected", "nothing has been given up")
+    return Condition(Type.DEGRADED, "False", "AsExpected", "no replica has been given up")
 
 
 def _blocked_condition(action: Action, trouble: ActionFailure | None) -> Condition:
@@ -156,7 +156,7 @@ def _blocked_condition(action: Action, trouble: ActionFailure | None) -> Conditi
         return Condition(Type.BLOCKED, "True", trouble.reason, _short(trouble.message))
     if action.blocked:
         return Condition(Type.BLOCKED, "True", action.reason, _short(action.message))
-    return Condition(Type.BLOCKED, "False", "NotBlocked", "nothing keeps it from going on")
+    return Condition(Type.BLOCKED, "False", "NotBlocked", "nothing is blocked")
 
 
 def _short(text: str) -> str:

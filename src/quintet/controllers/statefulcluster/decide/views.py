@@ -197,7 +197,7 @@ def _crash(containers: tuple[_Container, ...]) -> str:
     for each in containers:
         waiting = each.state.waiting
         if waiting is not None and waiting.reason == _CRASH_LOOP:
-            return f"container {each.name} crashes again and again ({each.restart_count} restarts)"
+            return f"container {each.name} crashes repeatedly ({each.restart_count} restarts)"
     return ""
 
 

@@ -60,7 +60,7 @@ def sink_problem(subscription: Subscription, services: Services) -> DeliveryProb
     if service is None:
         return DeliveryProblem(
             Reason.SINK_NOT_FOUND,
-            f"there is no Service '{key.name}' in namespace '{key.namespace}', which spec.sink names: "
+            f"there is no Service '{key.name}' in namespace '{key.namespace}', which spec.sink refers to: "
             "create it or change spec.sink; events wait until then",
         )
     if service.elsewhere:

@@ -69,7 +69,7 @@ def backend_problem(backend: EventingBackend) -> DeliveryProblem | None:
     if ready_now(backend.status, backend.metadata.generation):
         return None
     said = find_condition(backend.status.conditions, READY)
-    why = said.message if said is not None and said.message else "nothing is known about it yet"
+    why = said.message if said is not None and said.message else "it has no status yet"
     return DeliveryProblem(
         Reason.BACKEND_NOT_READY, f"EventingBackend '{backend.metadata.name}' is not ready: {why}"
     )
@@ -78,7 +78,7 @@ def backend_problem(backend: EventingBackend) -> DeliveryProblem | None:
 def consumer_problem(backend: EventingBackend, error: str) -> DeliveryProblem:
     """Return the problem for a failed request to the NATS server; it is retried."""
     return DeliveryProblem(
-        Reason.CONSUMER_FAILED, f"the server of EventingBackend '{backend.metadata.name}' answered: {error}"
+        Reason.CONSUMER_FAILED, f"the server of EventingBackend '{backend.metadata.name}' reported: {error}"
     )
 
 
@@ -86,7 +86,7 @@ def no_dispatcher_problem(backend: EventingBackend) -> DeliveryProblem:
     """Return the problem for a consumer that no dispatcher pulls from."""
     return DeliveryProblem(
         Reason.NOBODY_PULLS,
-        f"no dispatcher of EventingBackend '{backend.metadata.name}' takes events from the consumer yet; "
+        f"no dispatcher of EventingBackend '{backend.metadata.name}' pulls from the consumer yet; "
         "events wait in the stream",
     )
 

@@ -32,7 +32,7 @@ def _check_frame(old: JsonObject, new: JsonObject) -> Iterator[str]:
         if before[name] != after[name]:
             yield f"spec.names.{name}: changes from {before[name]} to {after[name]}"
     if old.get("preserveUnknownFields") and not new.get("preserveUnknownFields"):
-        yield "spec.preserveUnknownFields: fields that no schema names are no longer kept"
+        yield "spec.preserveUnknownFields: unknown fields are no longer preserved"
     if _conversion(old) != _conversion(new) == _NO_CONVERSION and len(old["versions"]) > 1:
         yield "spec.conversion: objects are no longer converted between versions"
 
@@ -74,7 +74,7 @@ def _added_versions(old: list[JsonObject], offered: dict[str, JsonObject]) -> It
         if name not in known:
             place = f"versions[{name}].schema"
             for finding in incompatible_changes(_schema_of(before), _schema_of(version), place):
-                yield f"{finding}, for objects stored as {before['name']}, and no conversion is given"
+                yield f"{finding}, for objects stored as {before['name']}, and there is no conversion"
 
 
 def _version(old: JsonObject, new: JsonObject, place: str) -> Iterator[str]:

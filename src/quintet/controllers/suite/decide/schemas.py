@@ -98,7 +98,7 @@ def _fields(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
             yield from _schema(before, after, f"{path}.{name}")
     before, after = _unnamed_field_schema(old), _unnamed_field_schema(new)
     if before is not None and after is None:
-        yield f"{path}: fields that it does not name are no longer kept"
+        yield f"{path}: unknown fields are no longer preserved"
     elif before is not None and after is not None:
         yield from _schema(before, after, f"{path}[*]")
 
@@ -110,7 +110,7 @@ def _check_required(old: JsonObject, new: JsonObject, path: str) -> Iterator[str
             yield f"{path}.{name}: the field is now required"
     for name, field in given.items() if "maxProperties" in new else ():
         if "default" in field and name not in old.get("properties", {}):
-            yield f"{path}.{name}: its default could make one field more than maxProperties allows"
+            yield f"{path}.{name}: its default could exceed maxProperties"
 
 
 def _check_shape(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _check_shape(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
         yield f"{path}: null is no longer allowed"
     for name in sorted((old.keys() | new.keys()) - _COMPARED):
         if old.get(name) != new.get(name):
-            yield f"{path}: {name} changes, and whether that is safe is not known"
+            yield f"{path}: {name} changes, and it is unknown whether that is safe"
 
 
 def _check_bounds(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
@@ -150,7 +150,7 @@ def _check_values(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     if "enum" in new:
         gone = [value for value in old.get("enum", ()) if value not in new["enum"]]
         if "enum" not in old:
-            yield f"{path}: only some values are allowed now"
+            yield f"{path}: only the values of the new enum are allowed"
         elif gone:
             yield f"{path}: no longer allows {', '.join(map(display, gone))}"
 
@@ -166,9 +166,9 @@ def _is_looser(name: str, before: Any, after: Any) -> bool:
 def _check_choices(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     """Compare composed schemas: fewer `allOf` and more `anyOf` are looser."""
     if any(each not in old.get("allOf", ()) for each in new.get("allOf", ())):
-        yield f"{path}: allOf demands more"
+        yield f"{path}: allOf has more schemas"
     if "anyOf" in new and ("anyOf" not in old or any(each not in new["anyOf"] for each in old["anyOf"])):
-        yield f"{path}: anyOf offers less"
+        yield f"{path}: anyOf has fewer schemas"
     for name in ("oneOf", "not"):
         if name in new and new[name] != old.get(name):
             yield f"{path}: {name} changes"

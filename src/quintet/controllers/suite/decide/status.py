@@ -96,23 +96,23 @@ def _components(
 def _component_message(name: str, part: Part, rollout: Rollout, seen: InstallationState) -> str:
     if name in seen.fallbacks:
         return (
-            f"{seen.wanted[name]} did not come up, so it went back to {seen.fallbacks[name]}; change "
-            "spec.image, or anything else in the spec to try again"
+            f"{seen.wanted[name]} failed to roll out, so it was rolled back to {seen.fallbacks[name]}; "
+            "change spec.image, or any other field of the spec to try again"
         )
     if rollout.generation == 0:
         return "not started yet"
     if rollout.failed:
-        return f"{rollout.image} does not come up: {_counts(rollout)}; look at the pods of {part.name}"
+        return f"{rollout.image} fails to roll out: {_counts(rollout)}; check the pods of {part.name}"
     if rollout.image != part.image:
-        return f"waits for its turn to run {part.image}"
+        return f"waiting to roll out {part.image}"
     if not rollout.complete:
         return f"rolling out: {_counts(rollout)}"
     return "its webhooks are not registered yet" if part.name in seen.unregistered else ""
 
 
 def _counts(rollout: Rollout) -> str:
-    status = rollout.status
-    return f"{status.updated_replicas} of {rollout.replicas} pods are new, {status.available_replicas} serve"
+    done, available = rollout.status.updated_replicas, rollout.status.available_replicas
+    return f"{done} of {rollout.replicas} pods are updated, {available} are available"
 
 
 def _unknown_component(name: str) -> ComponentStatus:
@@ -129,7 +129,7 @@ def _available_condition(made: Installation, seen: InstallationState) -> Conditi
     missing += made.unknown
     if missing:
         return Condition(AVAILABLE, "False", Reason.NOT_SERVING, f"not serving: {', '.join(missing)}")
-    return Condition(AVAILABLE, "True", Reason.ALL_SERVE, "every controller serves")
+    return Condition(AVAILABLE, "True", Reason.ALL_SERVE, "every controller is available")
 
 
 def _progressing_condition(made: Installation, seen: InstallationState) -> Condition:
@@ -153,7 +153,7 @@ def _progressing_condition(made: Installation, seen: InstallationState) -> Condi
 def _degraded_condition(made: Installation, seen: InstallationState) -> Condition:
     problems = [*seen.problems, *_rollout_problems(made, seen)]
     if not problems:
-        return Condition(DEGRADED, "False", Reason.AS_WANTED, "all is as the spec says")
+        return Condition(DEGRADED, "False", Reason.AS_WANTED, "everything matches the spec")
     text = "; ".join(problem.text for problem in problems)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return Condition(DEGRADED, "True", problems[0].reason, shown)
