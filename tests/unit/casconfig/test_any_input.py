@@ -30,7 +30,7 @@ LIMITS = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @LIMITS
 @given(st.lists(ANY_OBJECT, max_size=2), st.lists(ANY_OBJECT, max_size=2), ANY_OBJECT)
 @example([{"resources": {"name": {}}}], [], {"resources": [1]})
-def test_values_of_any_shape_are_judged_and_can_be_set_and_undone(sidecars, tolerations, main):
+def test_injection_of_values_of_any_shape_can_be_set_and_undone(sidecars, tolerations, main):
     values = {"sidecars": sidecars, "tolerations": tolerations, "mainContainer": main, "envs": {"E": "1"}}
     judge({"spec": {"policies": [a_policy(**values)]}})
     chosen, live = a_spec(a_policy(**values)).policies, a_deployment()
@@ -55,7 +55,7 @@ def test_objects_of_any_shape_can_be_targets(containers, metadata):
 
 @LIMITS
 @given(ANY)
-def test_a_spec_of_any_shape_is_judged_and_rewritten_or_left(spec):
+def test_spec_of_any_shape_is_validated_and_defaulted_without_crash(spec):
     for body in (spec, {"policies": spec}, {"policies": [spec]}, {"policies": [{"values": spec}]}):
         obj = {"metadata": {"name": "x"}, "spec": body}
         judge(obj)
@@ -64,7 +64,7 @@ def test_a_spec_of_any_shape_is_judged_and_rewritten_or_left(spec):
 
 @LIMITS
 @given(ANY_OBJECT, st.sampled_from(["labels/a", "containers/web", "containers/web/env/E", "tolerations/x"]))
-def test_a_ledger_of_any_shape_is_read_or_refused(entry, path):
+def test_ledger_of_any_shape_is_read_or_refused(entry, path):
     text = json.dumps({"of": "shop/low", "layer": 1, "pod": "spec.template.spec", "set": {path: entry}})
     live = a_deployment(annotations={"casconfig.openebs.io/low": text})
     with contextlib.suppress(LedgerError):

@@ -10,7 +10,7 @@ CONFIG = ObjectKey("shop", "one")
 PLACE = WatchScope(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", True)
 
 
-def test_what_is_known_of_an_object_goes_with_it():
+def test_decision_cache_drops_entries_of_deleted_objects():
     nothing_to_do = a_spec(a_policy(include={"kinds": ["StatefulSet"]}, labels={"a": "1"}))
     decisions = ConfigDecisions(1, ResolvedConfig(CONFIG, nothing_to_do, {}))
     for number in range(3):

@@ -43,7 +43,7 @@ def children(config):
     )
 
 
-def test_the_children_of_a_jsonserver_are_made_with_the_values_in_them():
+def test_jsonserver_children_contain_embedded_config_values():
     config_map, service, deployment = children(POLICIES)
     assert "team" not in config_map["metadata"]["labels"]
     assert service["metadata"]["labels"]["team"] == deployment["metadata"]["labels"]["team"] == "a"
@@ -54,13 +54,13 @@ def test_the_children_of_a_jsonserver_are_made_with_the_values_in_them():
     assert PREFIX not in str(deployment), "nothing is patched, so there is nothing to write down"
 
 
-def test_without_a_config_nothing_differs_by_a_byte():
+def test_children_without_embedded_config_are_unchanged():
     plain = children(None)
     assert msgspec.json.encode(plain) == msgspec.json.encode(children(None))
     assert [each["metadata"]["labels"]["app"] for each in plain] == ["app-x"] * 3
 
 
-def test_what_the_owner_itself_sets_stays():
+def test_embedded_config_keeps_values_that_the_owner_sets():
     body = a_deployment()
     spec = a_spec(a_policy(labels={"app": "stolen", "team": "a"}, annotations={"note": "stolen"}))
     made = embedded(spec, Child(DEPLOYMENTS, body, TEMPLATE))
@@ -81,7 +81,7 @@ def read(body):
     return msgspec.convert(body, StatefulCluster)
 
 
-def test_the_pods_of_a_statefulcluster_are_made_with_the_values_in_them():
+def test_statefulcluster_pods_contain_embedded_config_values():
     cluster = read(a_cluster([*POLICIES, a_policy("labels", {"kinds": ["Pod"]}, labels={"team": "b"})]))
     template = statefulcluster_desired.template(cluster)
     pod = statefulcluster_desired.pod(cluster, Draw("web-b7x2", "k4m9"), "rev", template)
@@ -92,7 +92,7 @@ def test_the_pods_of_a_statefulcluster_are_made_with_the_values_in_them():
     assert "name" not in template["metadata"]
 
 
-def test_a_change_of_the_config_is_a_new_revision_and_no_config_is_none():
+def test_changed_embedded_config_creates_a_new_revision():
     plain, other = read(a_cluster()), read(a_cluster(POLICIES))
     assert statefulcluster_desired.revision_data(plain) == {"spec": {"template": plain.spec.template}}
     digests = {
@@ -101,7 +101,7 @@ def test_a_change_of_the_config_is_a_new_revision_and_no_config_is_none():
     assert len(digests) == 2
 
 
-def test_new_claims_of_a_statefulcluster_take_labels():
+def test_new_statefulcluster_claims_get_embedded_labels():
     cluster = read(a_cluster(POLICIES))
     claim = statefulcluster_desired.claim(cluster, cluster.spec.volume_claim_templates[0], "k4m9")
     assert claim["metadata"]["labels"]["team"] == "a"
@@ -145,11 +145,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("policy", "want"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_jsonserver_refuses_what_a_config_must_not_do_to_its_children(policy, want):
+def test_jsonserver_refuses_embedded_config_that_breaks_its_children(policy, want):
     assert [str(error) for error in jsonserver.judge(a_server([policy])).errors] == [want]
 
 
-def test_a_config_that_is_none_is_one_mistake():
+def test_malformed_embedded_config_gives_one_error():
     server = a_server()
     server["spec"]["casConfig"] = {"policies": "x"}
     assert [str(error) for error in jsonserver.judge(server).errors] == [
@@ -157,7 +157,7 @@ def test_a_config_that_is_none_is_one_mistake():
     ]
 
 
-def test_a_statefulcluster_refuses_labels_of_its_template_and_of_its_own():
+def test_statefulcluster_refuses_embedded_config_that_sets_its_labels():
     config = [a_policy(include={"kinds": ["Pod"]}, labels={"app": "x", "enge.me/replica": "x", "free": "x"})]
     path = "spec.cluster.casConfig.policies[0].values.labels"
     assert [str(error).partition(":")[0] for error in statefulcluster.judge(a_cluster(config)).errors] == [
@@ -166,6 +166,6 @@ def test_a_statefulcluster_refuses_labels_of_its_template_and_of_its_own():
     ]
 
 
-def test_both_take_a_config_that_is_right():
+def test_jsonserver_and_statefulcluster_accept_valid_cas_config():
     assert jsonserver.judge(a_server(POLICIES)).errors == ()
     assert statefulcluster.judge(a_cluster(POLICIES)).errors == ()

@@ -7,7 +7,7 @@ CONFIG = ObjectKey("shop", "config")
 TARGET = (Resource("apps", "v1", "Deployment", "deployments"), ObjectKey("shop", "web"))
 
 
-def test_what_refused_last_is_known_until_it_succeeds():
+def test_failed_targets_are_remembered_until_success():
     failures = FailureHistory()
     assert failures.targets(CONFIG) == frozenset()
     failures.record(CONFIG, 1, {TARGET})
@@ -16,7 +16,7 @@ def test_what_refused_last_is_known_until_it_succeeds():
     assert failures.targets(CONFIG) == frozenset()
 
 
-def test_each_vain_try_doubles_the_wait_up_to_ten_minutes():
+def test_retry_delay_doubles_up_to_ten_minutes():
     failures, waits = FailureHistory(), []
     for _ in range(9):
         failures.record(CONFIG, 1, {TARGET})
@@ -24,7 +24,7 @@ def test_each_vain_try_doubles_the_wait_up_to_ten_minutes():
     assert waits == [5, 10, 20, 40, 80, 160, 320, 600, 600]
 
 
-def test_an_edited_config_begins_with_a_short_wait():
+def test_edited_config_restarts_with_the_first_delay():
     failures = FailureHistory()
     for _ in range(4):
         failures.record(CONFIG, 1, {TARGET})

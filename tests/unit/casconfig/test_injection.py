@@ -28,14 +28,14 @@ def env(obj, name, kind="containers"):
     return container(obj, name, kind).get("env", [])
 
 
-def test_labels_and_annotations_go_to_the_object_itself_and_restart_no_pod():
+def test_labels_and_annotations_are_set_on_the_object_and_not_on_its_pods():
     found = after(labels={"team": "a", "app": "new"}, annotations={"note": "theirs"})
     assert found["metadata"]["labels"] == {"app": "new", "tier": "front", "team": "a"}
     assert found["metadata"]["annotations"]["note"] == "theirs"
     assert found["spec"] == a_deployment()["spec"]
 
 
-def test_variables_go_to_every_container_also_to_init_containers():
+def test_env_is_added_to_containers_and_init_containers():
     found = after(envs={"LEVEL": "debug"})
     want = [{"name": "LEVEL", "value": "debug"}]
     assert env(found, "web") == want, "in the place of the one that was there"
@@ -51,7 +51,7 @@ def a_deployment_with_a_reference():
     return live
 
 
-def test_a_variable_with_a_source_of_its_own_is_reported_and_left():
+def test_env_with_value_from_is_skipped_and_reported():
     live = a_deployment_with_a_reference()
     found = wanted(policies(envs={"LEVEL": "debug"}), live, {}, TEMPLATE)
     assert [setting.path[1] for setting in found.settings] == ["init", "web"]
@@ -60,12 +60,12 @@ def test_a_variable_with_a_source_of_its_own_is_reported_and_left():
     ]
 
 
-def test_override_replaces_a_variable_with_a_source_of_its_own():
+def test_override_replaces_env_with_value_from():
     found = after(a_deployment_with_a_reference(), envs={"LEVEL": "debug"}, override=True)
     assert env(found, "log") == [{"name": "LEVEL", "value": "debug"}]
 
 
-def test_of_two_variables_of_one_name_the_last_is_replaced_because_that_is_the_one_in_force():
+def test_last_of_two_env_entries_of_one_name_is_replaced():
     live = a_deployment()
     container(live, "log")["env"] = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
     assert env(after(live, envs={"A": "3"}), "log") == [
@@ -74,14 +74,14 @@ def test_of_two_variables_of_one_name_the_last_is_replaced_because_that_is_the_o
     ]
 
 
-def test_containers_take_the_place_of_all_that_there_are():
+def test_containers_replace_all_existing_containers():
     found = after(containers=[{"name": "app", "image": "app:1"}, {"name": "web", "image": "web:2"}])
     assert sorted(each["name"] for each in pod_of(found)["containers"]) == ["app", "web"]
     assert container(found, "web") == {"name": "web", "image": "web:2"}, "nothing of the old one stays"
     assert container(found, "init", "initContainers") is not None
 
 
-def test_the_main_container_is_the_first():
+def test_main_container_is_the_first_container():
     found = after(mainContainer={"name": "web", "image": "web:2"})
     assert pod_of(found)["containers"] == [
         {"name": "web", "image": "web:2"},
@@ -89,23 +89,23 @@ def test_the_main_container_is_the_first():
     ]
 
 
-def test_a_main_container_of_another_name_stands_where_the_old_one_stood():
+def test_main_container_of_another_name_keeps_the_first_position():
     found = after(mainContainer={"name": "new", "image": "web:2"})
     assert [each["name"] for each in pod_of(found)["containers"]] == ["new", "log"]
 
 
-def test_the_pods_may_say_which_container_is_the_main_one():
+def test_default_container_annotation_selects_the_main_container():
     live = a_deployment()
     live["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/default-container": "log"}
     found = after(live, mainContainer={"name": "new", "image": "x:1"})
     assert [each["name"] for each in pod_of(found)["containers"]] == ["web", "new"]
 
 
-def test_maincontainer_is_the_same_as_main_container():
+def test_maincontainer_is_an_alias_of_main_container():
     assert container(after(maincontainer={"name": "web", "image": "web:2"}), "web")["image"] == "web:2"
 
 
-def test_a_sidecar_is_added_behind_the_containers_that_there_are():
+def test_sidecar_is_appended_to_the_containers():
     assert [each["name"] for each in pod_of(after(sidecars=[SIDECAR]))["containers"]] == [
         "web",
         "log",
@@ -113,12 +113,12 @@ def test_a_sidecar_is_added_behind_the_containers_that_there_are():
     ]
 
 
-def test_a_sidecar_that_goes_on_running_is_one_of_kubernetes_own_and_stands_with_the_init_containers():
+def test_sidecar_with_restart_policy_always_is_added_to_init_containers():
     found = after(sidecars=[{**SIDECAR, "restartPolicy": "Always"}])
     assert [each["name"] for each in pod_of(found)["initContainers"]] == ["init", "proxy"]
 
 
-def test_a_sidecar_of_a_known_name_is_merged_field_by_field():
+def test_sidecar_of_an_existing_name_is_merged_by_field():
     live = a_deployment()
     container(live, "log").update(
         resources={"limits": {"cpu": "1", "memory": "1Gi"}},
@@ -145,7 +145,7 @@ def test_a_sidecar_of_a_known_name_is_merged_field_by_field():
     }, "a probe has one handler, so it is replaced as a whole"
 
 
-def test_tolerations_are_added_once():
+def test_toleration_is_added_once():
     there, new = {"key": "a", "operator": "Exists"}, {"key": "b"}
     live = a_deployment()
     pod_of(live)["tolerations"] = [there]
@@ -155,7 +155,7 @@ def test_tolerations_are_added_once():
     ]
 
 
-def test_inside_a_policy_containers_come_first_and_variables_reach_all_that_was_added():
+def test_policy_sets_containers_before_env():
     found = after(
         containers=[{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}],
         mainContainer={"name": "c", "image": "c:1"},
@@ -170,7 +170,7 @@ def test_inside_a_policy_containers_come_first_and_variables_reach_all_that_was_
     assert all(each["env"] == [{"name": "E", "value": "1"}] for each in pod_of(found)["containers"])
 
 
-def test_a_later_policy_wins_over_an_earlier_one_and_over_what_it_put_inside():
+def test_later_policy_overrides_earlier_policy():
     chosen = a_spec(
         a_policy("one", sidecars=[SIDECAR], envs={"E": "1"}, labels={"a": "1"}),
         a_policy("two", mainContainer={"name": "web", "image": "web:2"}, labels={"a": "2"}),
@@ -190,35 +190,35 @@ def taken(to_type, value, **source):
 
 
 @pytest.mark.parametrize(("to_type", "root"), [("label", "labels"), ("annotation", "annotations")])
-def test_a_value_from_elsewhere_becomes_a_label_or_an_annotation(to_type, root):
+def test_source_value_becomes_label_or_annotation(to_type, root):
     assert [(each.path, each.value) for each in taken(to_type, "v").settings] == [((root, "KEY"), "v")]
 
 
-def test_a_value_from_elsewhere_becomes_a_variable():
+def test_source_value_becomes_env():
     assert {each.value["value"] for each in taken("env", "v").settings} == {"v"}
 
 
-def test_a_value_of_a_secret_becomes_a_reference_and_never_text():
+def test_secret_value_becomes_secret_key_ref_and_never_text():
     found = taken("env", SecretKey("s", "password", "shop"), kind="Secret", path=".data.password")
     want = {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}
     assert [each.value for each in found.settings] == [want] * 3
 
 
-def test_a_secret_of_another_namespace_cannot_be_referred_to_and_that_is_said():
+def test_secret_of_another_namespace_is_skipped_and_reported():
     found = taken("env", SecretKey("s", "password", "vault"), kind="Secret", path=".data.password")
     assert found.settings == ()
     assert [each.reason for each in found.skipped] == ["SecretElsewhere"]
 
 
 @pytest.mark.parametrize("to_type", ["label", "annotation"])
-def test_a_secret_that_came_past_validation_still_becomes_no_label(to_type):
+def test_secret_that_bypassed_validation_becomes_no_label(to_type):
     assert (
         taken(to_type, SecretKey("s", "password", "shop"), kind="Secret", path=".data.password").settings
         == ()
     )
 
 
-def test_a_reference_that_an_earlier_policy_has_set_is_no_foreign_one():
+def test_value_from_of_an_earlier_policy_is_replaced():
     source = {**FROM, "kind": "Secret", "path": ".data.password", "toType": "env"}
     chosen = a_spec(a_policy("one", **{"from": [source]}), a_policy("two", envs={"KEY": "plain"})).policies
     value = SecretKey("s", "password", "shop")
@@ -227,7 +227,7 @@ def test_a_reference_that_an_earlier_policy_has_set_is_no_foreign_one():
     assert found.skipped == ()
 
 
-def test_an_object_without_a_pod_template_takes_labels_and_says_what_it_does_not_take():
+def test_object_without_pod_template_gets_labels_and_reports_skipped_values():
     service = {"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}}
     found = wanted(policies(labels={"a": "b"}, envs={"E": "1"}, sidecars=[SIDECAR]), service, {}, None)
     assert [each.path for each in found.settings] == [("labels", "a")]
@@ -237,14 +237,14 @@ def test_an_object_without_a_pod_template_takes_labels_and_says_what_it_does_not
     ]
 
 
-def test_a_running_pod_takes_labels_only():
+def test_running_pod_gets_labels_only():
     pod = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "web"}]}}
     found = wanted(policies(labels={"a": "b"}, envs={"E": "1"}), pod, {}, place_to_inject(POD))
     assert [each.path for each in found.settings] == [("labels", "a")]
     assert [each.reason for each in found.skipped] == ["PodIsFixed"]
 
 
-def test_a_pod_without_containers_gets_its_first():
+def test_pod_without_containers_gets_its_first_container():
     live = a_deployment()
     live["spec"]["template"]["spec"] = {}
     assert pod_of(after(live, mainContainer=SIDECAR, envs={"E": "1"}))["containers"] == [

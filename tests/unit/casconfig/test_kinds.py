@@ -54,11 +54,11 @@ def server(monkeypatch) -> Server:
         pytest.param((), None, id="nothing"),
     ],
 )
-def test_what_was_written_down_is_found_in_any_version(known, want):
+def test_recorded_kind_is_found_in_any_version(known, want):
     assert noted(TEXT, known) == want
 
 
-async def test_a_kind_is_gone_when_it_was_missing_for_a_while(server: Server):
+async def test_kind_is_gone_after_being_absent_for_a_while(server: Server):
     clock = VirtualClock()
     kinds, looks = Kinds(None, clock), []
     server.served = ()
@@ -68,7 +68,7 @@ async def test_a_kind_is_gone_when_it_was_missing_for_a_while(server: Server):
     assert (looks[:-1], looks[-1]) == ([False] * (len(looks) - 1), True)
 
 
-async def test_a_kind_that_was_left_out_for_a_moment_is_not_gone(server: Server):
+async def test_kind_that_is_absent_for_a_moment_is_not_gone(server: Server):
     clock = VirtualClock()
     kinds = Kinds(None, clock)
     for served in ((), (NEW,), ()):
@@ -77,7 +77,7 @@ async def test_a_kind_that_was_left_out_for_a_moment_is_not_gone(server: Server)
         await clock.advance(ABSENT_SECONDS)
 
 
-async def test_a_doubt_is_looked_into_once_and_not_at_once_again(server: Server):
+async def test_invalidate_refreshes_types_once_per_interval(server: Server):
     clock = VirtualClock()
     kinds = Kinds(None, clock)
     assert await kinds.noted(TEXT) == OLD
@@ -91,7 +91,7 @@ async def test_a_doubt_is_looked_into_once_and_not_at_once_again(server: Server)
     assert (await kinds.noted(TEXT), server.asked) == (NEW, 2)
 
 
-async def test_a_type_that_nothing_is_said_about_is_waited_for_once_and_asked_about_again(server: Server):
+async def test_type_without_schema_is_awaited_once_and_looked_up_again_later(server: Server):
     clock = VirtualClock()
     kinds = Kinds(None, clock)
     with pytest.raises(NotPublishedError):

@@ -23,14 +23,14 @@ EVERYTHING = {
 
 
 @pytest.mark.parametrize("fields", [*([field] for field in EVERYTHING), list(EVERYTHING)], ids=str)
-def test_every_value_is_taken_back_to_the_last_byte(fields):
+def test_undo_restores_the_object_byte_for_byte(fields):
     live = a_deployment()
     after = given(live, LOW, **{field: EVERYTHING[field] for field in fields}).object
     assert after != live
     assert undone(after, LOW).object == live
 
 
-def test_change_and_ledger_are_one_patch_that_fails_if_the_object_has_changed():
+def test_change_and_ledger_are_one_patch_with_resource_version():
     rewrite = given(a_deployment(), LOW, labels={"team": "a"})
     guard, *operations = rewrite.patch
     assert guard == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
@@ -41,16 +41,16 @@ def test_change_and_ledger_are_one_patch_that_fails_if_the_object_has_changed():
     assert applied(a_deployment(), rewrite.patch) == rewrite.object
 
 
-def test_what_is_in_place_is_not_written_again():
+def test_values_in_place_give_an_empty_patch():
     after = given(a_deployment(), LOW, **EVERYTHING).object
     assert given(after, LOW, **EVERYTHING).patch == ()
 
 
-def test_undo_of_a_config_that_is_not_there_writes_nothing():
+def test_undo_of_an_unknown_config_gives_an_empty_patch():
     assert undone(a_deployment(), LOW).patch == ()
 
 
-def test_what_somebody_has_changed_since_is_left_and_reported():
+def test_undo_skips_and_reports_values_that_others_changed():
     after = given(a_deployment(), LOW, labels={"app": "new", "team": "a"}).object
     rewrite = undone(edited(after, lambda obj: obj["metadata"]["labels"].update(team="z")), LOW)
     assert rewrite.object["metadata"]["labels"] == {"app": "web", "tier": "front", "team": "z"}
@@ -58,7 +58,7 @@ def test_what_somebody_has_changed_since_is_left_and_reported():
     assert PREFIX not in str(rewrite.object)
 
 
-def test_an_edit_of_another_field_does_not_keep_a_merged_container_from_being_undone():
+def test_undo_of_merged_container_succeeds_after_an_edit_of_another_field():
     live = a_deployment()
     after = given(live, LOW, sidecars=[{"name": "web", "args": ["x"]}], envs={"NEW": "1"}).object
     rewrite = undone(edited(after, lambda obj: container(obj, "web").update(image="web:2")), LOW)
@@ -66,14 +66,14 @@ def test_an_edit_of_another_field_does_not_keep_a_merged_container_from_being_un
     assert rewrite.left == ()
 
 
-def test_a_sidecar_that_somebody_has_changed_is_left_and_reported():
+def test_undo_skips_and_reports_a_sidecar_that_others_changed():
     after = given(a_deployment(), LOW, sidecars=[SIDECAR]).object
     rewrite = undone(edited(after, lambda obj: container(obj, "proxy").update(image="proxy:2")), LOW)
     assert container(rewrite.object, "proxy") == {**SIDECAR, "image": "proxy:2"}
     assert [each.path for each in rewrite.left] == ["containers/proxy"]
 
 
-def test_a_sidecar_that_somebody_has_changed_is_set_right_and_then_leaves_nothing_behind():
+def test_reapply_after_foreign_sidecar_change_leaves_nothing_after_undo():
     live = a_deployment()
     after = given(live, LOW, sidecars=[SIDECAR]).object
     rewrite = given(
@@ -84,7 +84,7 @@ def test_a_sidecar_that_somebody_has_changed_is_set_right_and_then_leaves_nothin
     assert undone(rewrite.object, LOW).object == live
 
 
-def test_a_label_that_somebody_has_changed_is_set_again_and_theirs_comes_back_at_the_end():
+def test_label_that_others_changed_is_set_again_and_restored_by_undo():
     after = given(a_deployment(), LOW, labels={"app": "new"}).object
     rewrite = given(
         edited(after, lambda obj: obj["metadata"]["labels"].update(app="z")), LOW, labels={"app": "new"}
@@ -94,7 +94,7 @@ def test_a_label_that_somebody_has_changed_is_set_again_and_theirs_comes_back_at
     assert undone(rewrite.object, LOW).object["metadata"]["labels"]["app"] == "z"
 
 
-def test_what_somebody_has_removed_stays_removed():
+def test_undo_does_not_restore_what_others_removed():
     after = given(a_deployment(), LOW, labels={"app": "new"}, sidecars=[SIDECAR]).object
 
     def edit(obj):
@@ -110,7 +110,7 @@ def test_what_somebody_has_removed_stays_removed():
     }
 
 
-def test_a_value_that_leaves_the_config_leaves_the_object():
+def test_value_removed_from_the_config_is_removed_from_the_object():
     after = given(a_deployment(), LOW, labels={"app": "new", "team": "a"}, envs={"NEW": "1"}).object
     rewrite = given(after, LOW, labels={"team": "b"})
     assert rewrite.object["metadata"]["labels"] == {"app": "web", "tier": "front", "team": "b"}
@@ -132,33 +132,33 @@ def seen(obj):
     )
 
 
-def test_the_later_config_is_above():
+def test_later_config_is_the_upper_layer():
     assert seen(two_layers()) == ("high", ["high", "high"], ["high", "high"])
 
 
-def test_removing_the_upper_reveals_the_lower():
+def test_undo_of_upper_config_reveals_lower_values():
     assert seen(undone(two_layers(), HIGH).object) == ("low", ["low"], ["low"])
 
 
-def test_removing_the_lower_does_not_disturb_the_upper():
+def test_undo_of_lower_config_keeps_upper_values():
     assert seen(undone(two_layers(), LOW).object) == ("high", ["high", "high"], None)
 
 
 @pytest.mark.parametrize("order", [(LOW, HIGH), (HIGH, LOW)], ids=["lower first", "upper first"])
-def test_removing_both_reveals_the_original(order):
+def test_undo_of_both_configs_restores_the_original(order):
     left = two_layers()
     for config in order:
         left = undone(left, config).object
     assert left == a_deployment()
 
 
-def test_an_edit_of_the_lower_shows_only_where_the_upper_is_silent():
+def test_edit_of_lower_config_shows_only_where_upper_sets_nothing():
     rewrite = given(two_layers(), LOW, labels={"app": "low2", "team": "low2"})
     assert rewrite.object["metadata"]["labels"] == {"app": "high", "tier": "front", "team": "low2"}
     assert undone(rewrite.object, HIGH).object["metadata"]["labels"]["app"] == "low2"
 
 
-def test_two_configs_that_want_the_same_do_not_write_it_twice():
+def test_two_configs_with_equal_values_write_them_once():
     low = given(a_deployment(), LOW, labels={"app": "same"}).object
     both = given(low, HIGH, labels={"app": "same"}).object
     rewrite = undone(both, LOW)
@@ -173,7 +173,7 @@ def test_configs_of_one_name_in_two_namespaces_are_two_layers():
     assert undone(undone(both, other).object, LOW).object == a_deployment()
 
 
-def test_a_lower_config_that_removes_a_container_takes_what_the_upper_set_in_it():
+def test_lower_config_that_removes_a_container_removes_upper_values_in_it():
     high = given(a_deployment(), LOW, labels={"a": "1"}).object
     high = given(high, HIGH, envs={"NEW": "1"}).object
     rewrite = given(high, LOW, containers=[{"name": "app", "image": "app:1"}])
@@ -181,14 +181,14 @@ def test_a_lower_config_that_removes_a_container_takes_what_the_upper_set_in_it(
     assert undone(undone(rewrite.object, LOW).object, HIGH).object == a_deployment()
 
 
-def test_order_alone_is_no_change():
+def test_different_order_is_no_change():
     low = given(a_deployment(), LOW, sidecars=[SIDECAR]).object
     mixed = edited(low, lambda obj: pod_of(obj)["containers"].append({"name": "theirs", "image": "x:1"}))
     rewrite = given(mixed, LOW, sidecars=[SIDECAR])
     assert rewrite.patch == ()
 
 
-def test_a_container_that_is_given_back_has_its_variables_in_their_order():
+def test_restored_container_keeps_the_order_of_its_env():
     live = a_deployment()
     container(live, "web")["env"] = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)"}]
     low = given(
@@ -199,7 +199,7 @@ def test_a_container_that_is_given_back_has_its_variables_in_their_order():
     assert undone(undone(both, LOW).object, HIGH).object == live
 
 
-def test_the_first_container_is_the_first_again():
+def test_undo_restores_the_first_container_position():
     live = a_deployment()
     low = given(live, LOW, mainContainer={"name": "main", "image": "main:1"}).object
     both = given(low, HIGH, sidecars=[{"name": "web", "image": "web:2"}]).object
@@ -207,7 +207,7 @@ def test_the_first_container_is_the_first_again():
     assert undone(undone(both, LOW).object, HIGH).object == live
 
 
-def test_the_api_servers_defaults_and_spelling_are_nobodys_edit():
+def test_api_server_defaults_and_formats_are_not_foreign_changes():
     sidecar = {**SIDECAR, "resources": {"limits": {"cpu": "1000m"}}, "tty": False, "env": []}
     after = given(a_deployment(), LOW, sidecars=[sidecar]).object
 
@@ -222,20 +222,20 @@ def test_the_api_servers_defaults_and_spelling_are_nobodys_edit():
     assert undone(stored, LOW).object == a_deployment()
 
 
-def test_what_a_config_has_set_can_be_set_again_after_it_was_undone():
+def test_values_can_be_set_again_after_undo():
     after = given(a_deployment(), LOW, **EVERYTHING).object
     again = patched(undone(after, LOW).object, LOW, recorded(after, LOW), TEMPLATE).object
     assert pod_of(again) == pod_of(after)
     assert again["metadata"] == after["metadata"]
 
 
-def test_the_object_beneath_a_layer_has_the_lower_layers_only():
+def test_object_beneath_a_layer_contains_lower_layers_only():
     assert seen(beneath(two_layers(), HIGH)) == ("low", ["low"], ["low"])
     assert beneath(two_layers(), LOW) == a_deployment()
     assert original(two_layers()) == a_deployment()
 
 
-def test_the_object_that_was_given_is_not_changed():
+def test_input_object_is_not_modified():
     live = two_layers()
     kept = edited(live, lambda obj: None)
     undone(live, LOW)

@@ -26,7 +26,7 @@ def written(obj, config=LOW):
     return json.loads(obj["metadata"]["annotations"][annotation(config, "shop")])
 
 
-def test_a_ledger_can_be_read_by_people():
+def test_ledger_is_readable_json():
     after = given(a_deployment(), LOW, labels={"app": "new", "team": "a"}, envs={"LEVEL": "debug"}).object
     assert written(after) == {
         "of": "shop/low",
@@ -46,25 +46,25 @@ def test_a_ledger_can_be_read_by_people():
     }
 
 
-def test_an_annotation_key_with_a_slash_keeps_its_path():
+def test_annotation_key_with_slash_keeps_its_path():
     after = given(a_deployment(), LOW, annotations={"a.b/c~d": "x"}).object
     assert list(written(after)["set"]) == ["annotations/a.b~1c~0d"]
     assert undone(after, LOW).object == a_deployment()
 
 
-def test_the_key_names_the_config_and_where_needed_its_namespace():
+def test_ledger_key_contains_config_name_and_namespace():
     assert annotation(LOW, "shop") == f"{PREFIX}low"
     elsewhere = {annotation(ObjectKey(namespace, "low"), "other") for namespace in ("shop", "shop-2", "a")}
     assert len(elsewhere) == 3
     assert all(re.fullmatch(f"{PREFIX}low_[0-9a-f]{{12}}", key) for key in elsewhere)
 
 
-def test_the_longest_name_fits_an_annotation_key():
+def test_ledger_key_of_the_longest_name_is_a_valid_annotation_key():
     key = annotation(ObjectKey("n" * 63, "c" * LONGEST_NAME), "elsewhere")
     assert len(key.partition("/")[2]) == 63
 
 
-def test_whether_a_config_was_here_is_seen_from_the_metadata_alone():
+def test_has_ledger_needs_only_metadata():
     after = given(a_deployment(), LOW, labels={"a": "b"}).object
     assert has_ledger({"metadata": after["metadata"]}, LOW)
     assert not has_ledger({"metadata": after["metadata"]}, ObjectKey("other", "low"))
@@ -93,7 +93,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("obj", FORGED.values(), ids=FORGED.keys())
-def test_a_forged_ledger_is_refused_by_name_and_leads_nowhere(obj):
+def test_forged_ledger_is_refused(obj):
     for act in (
         ledgers,
         original,
@@ -104,7 +104,7 @@ def test_a_forged_ledger_is_refused_by_name_and_leads_nowhere(obj):
             act(obj)
 
 
-def test_a_ledger_has_a_bound_and_the_message_says_what_to_do():
+def test_oversized_ledger_is_refused_with_a_next_step():
     huge = {f"k{number}": "x" * 60_000 for number in range(2)}
     with pytest.raises(
         LedgerTooLargeError, match=f"config low changes takes .* {LARGEST} are allowed; set less"
@@ -112,13 +112,13 @@ def test_a_ledger_has_a_bound_and_the_message_says_what_to_do():
         given(a_deployment(), LOW, annotations=huge)
 
 
-def test_annotations_of_an_object_have_a_bound_too():
+def test_oversized_annotations_are_refused():
     live = a_deployment(annotations={f"k{number}": "x" * 60_000 for number in range(4)})
     with pytest.raises(LedgerTooLargeError, match="annotations would have more than"):
         given(live, LOW, annotations={"a": "x" * 30_000})
 
 
-def test_undo_has_no_bound_because_what_it_reveals_was_there_before():
+def test_undo_succeeds_even_if_annotations_exceed_the_limit():
     live = a_deployment()
     container(live, "web")["args"] = ["x" * 70_000]
     small = given(live, HIGH, labels={"a": "b"}).object
@@ -143,19 +143,19 @@ def a_ledger_of(config, obj):
     }
 
 
-def test_an_object_without_ledgers_is_not_copied():
+def test_object_without_ledgers_is_not_copied():
     live = a_deployment()
     assert without_ledgers(live) is live
     assert original(live) is live
 
 
-def test_an_object_that_had_no_annotations_has_none_afterwards():
+def test_undo_removes_an_empty_annotations_field():
     live = a_deployment()
     del live["metadata"]["annotations"]
     after = given(live, LOW, annotations={"a": "b"}).object
     assert undone(after, LOW).object == live
 
 
-def test_the_place_of_the_pod_is_kept_so_that_undo_needs_no_schema():
+def test_ledger_stores_the_pod_path_so_that_undo_needs_no_schema():
     after = given(a_deployment(), LOW, envs={"E": "1"}).object
     assert [ledger.pod for ledger in ledgers(after)] == [TEMPLATE]

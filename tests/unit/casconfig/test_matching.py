@@ -34,7 +34,7 @@ def the_miss(include, candidate=WEB):
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("holds", [True, False])
-def test_every_field_alone_decides(field, holds):
+def test_each_include_field_alone_decides(field, holds):
     found = the_miss({field: FIELDS[field][0 if holds else 1]})
     assert (found is None) is holds
     if found is not None:
@@ -42,7 +42,7 @@ def test_every_field_alone_decides(field, holds):
 
 
 @pytest.mark.parametrize(("one", "other", "one_holds", "other_holds"), PAIRS)
-def test_two_fields_must_both_hold_and_the_one_that_does_not_is_named(one, other, one_holds, other_holds):
+def test_all_include_fields_must_match_and_the_miss_names_the_field(one, other, one_holds, other_holds):
     found = the_miss({one: FIELDS[one][0 if one_holds else 1], other: FIELDS[other][0 if other_holds else 1]})
     assert (found is None) is (one_holds and other_holds)
     if found is not None:
@@ -64,7 +64,7 @@ def test_two_fields_must_both_hold_and_the_one_that_does_not_is_named(one, other
         ({}, "include is empty, and matches nothing"),
     ],
 )
-def test_the_reason_says_what_was_found_and_what_is_wanted(include, want):
+def test_miss_reports_found_and_desired_value(include, want):
     assert the_miss(include).message == want
 
 
@@ -85,7 +85,7 @@ def test_the_reason_says_what_was_found_and_what_is_wanted(include, want):
         ("*" * 200 + "x", "a" * 250, False),
     ],
 )
-def test_a_star_in_a_name_stands_for_any_text(pattern, name, want):
+def test_star_in_name_matches_any_text(pattern, name, want):
     candidate = Candidate(DEPLOYMENTS, a_deployment(name=name), TEMPLATE)
     assert (the_miss({"names": [pattern]}, candidate) is None) is want
 
@@ -101,29 +101,29 @@ def test_a_star_in_a_name_stands_for_any_text(pattern, name, want):
         ("deployment", False),
     ],
 )
-def test_a_kind_is_named_with_or_without_its_group(text, want):
+def test_kind_matches_with_and_without_group(text, want):
     assert (the_miss({"kinds": [text]}) is None) is want
 
 
-def test_without_kinds_every_kind_with_a_pod_template_is_meant():
+def test_policy_without_kinds_matches_every_kind_with_a_pod_template():
     service = Candidate(Resource("", "v1", "Service", "services"), {"metadata": {"name": "web"}})
     assert the_miss({"names": ["web"]}) is None
     assert the_miss({"names": ["web"]}, service).reason == "kinds"
 
 
-def test_without_kinds_a_job_is_not_meant_because_its_pods_cannot_be_changed():
+def test_policy_without_kinds_does_not_match_jobs():
     job = Candidate(Resource("batch", "v1", "Job", "jobs"), a_deployment(), TEMPLATE)
     assert the_miss({"names": ["web"]}, job).reason == "kinds"
     assert the_miss({"names": ["web"], "kinds": ["Job"]}, job) is None
 
 
-def test_pods_without_a_service_account_run_as_default():
+def test_pod_without_service_account_matches_default():
     plain = a_deployment()
     del plain["spec"]["template"]["spec"]["serviceAccountName"]
     assert the_miss({"serviceAccounts": ["default"]}, Candidate(DEPLOYMENTS, plain, TEMPLATE)) is None
 
 
-def test_several_policies_can_match_and_keep_their_order():
+def test_several_policies_match_in_order():
     spec = a_spec(
         a_policy("one", {"names": ["web"]}, labels={"a": "b"}),
         a_policy("two", {"names": ["db"]}, labels={"a": "b"}),
@@ -160,14 +160,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("target", "want"), REFUSED.values(), ids=REFUSED.keys())
-def test_whatever_the_policies_say_some_objects_are_never_targets(target, want):
+def test_protected_objects_are_never_targets(target, want):
     spec = a_spec(a_policy(include={"names": ["*"]}, labels={"a": "b"}))
     found = match(spec, CONFIG, target, operator="quintet-system")
     assert found.policies == ()
     assert [each.reason for each in found.misses] == [want]
 
 
-def test_a_pod_of_a_workload_is_left_to_its_workload_by_name():
+def test_controlled_pod_is_skipped_in_favour_of_its_workload():
     spec = a_spec(a_policy(include={"kinds": ["Pod"]}, labels={"a": "b"}))
     found = match(spec, CONFIG, REFUSED["a pod of a workload"][0])
     assert str(found.misses[0]) == "it is made by ReplicaSet web-1: target that instead"
@@ -190,7 +190,7 @@ def test_a_pod_of_a_workload_is_left_to_its_workload_by_name():
         ({"namespaces": ["quintet-system"]}, "quintet-system", False),
     ],
 )
-def test_the_scope_says_in_which_namespaces_targets_may_be(scope, namespace, want):
+def test_scope_limits_the_namespaces_of_targets(scope, namespace, want):
     spec = a_spec(a_policy(include={"names": ["*"]}, labels={"a": "b"}), scope=scope)
     target = candidate("apps", "Deployment", TEMPLATE, namespace=namespace)
     assert bool(match(spec, CONFIG, target, operator="quintet-system").policies) is want

@@ -74,14 +74,14 @@ def a_config(status=None, generation=1, **options):
     )
 
 
-def test_a_target_is_changed_by_one_patch_that_demands_its_version():
+def test_target_is_changed_by_one_patch_with_resource_version():
     step = plan.decide_step(a_wish(), found(a_deployment()))
     assert (step.state, step.policies, step.held) == (TargetState.APPLIED, ("all",), False)
     assert step.patch[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
     assert step.paths == ("containers/main/env/A",)
 
 
-def test_a_target_that_is_as_wanted_needs_no_patch():
+def test_up_to_date_target_needs_no_patch():
     wish = a_wish()
     step = plan.decide_step(wish, found(changed(a_deployment(), wish)))
     assert (step.state, step.patch, step.held) == (TargetState.APPLIED, (), True)
@@ -95,24 +95,24 @@ def test_a_target_that_is_as_wanted_needs_no_patch():
         pytest.param(a_deployment("quintet-system"), None, id="the operator itself"),
     ],
 )
-def test_what_is_no_target_and_holds_nothing_is_left_alone(obj, want):
+def test_object_that_is_no_target_and_has_no_ledger_gets_no_step(obj, want):
     assert plan.decide_step(a_wish(), found(obj)) is want
 
 
-def test_what_is_no_target_any_more_is_undone():
+def test_former_target_is_undone():
     obj = changed(a_deployment(), a_wish())
     step = plan.decide_step(a_wish(include={"names": ["other"]}), found(obj))
     assert (step.state, step.policies, bool(step.patch)) == (TargetState.ROLLED_BACK, (), True)
 
 
-def test_a_target_being_deleted_that_holds_something_is_skipped():
+def test_terminating_target_with_ledger_is_skipped():
     obj = changed(a_deployment(), a_wish())
     obj["metadata"]["deletionTimestamp"] = "now"
     step = plan.decide_step(a_wish(), found(obj))
     assert (step.state, step.reason, step.patch) == (TargetState.SKIPPED, "Terminating", ())
 
 
-def test_what_has_an_owner_is_skipped_only_if_its_kind_was_asked_for():
+def test_controlled_object_is_skipped_only_if_its_kind_is_named():
     owner = [{"kind": "Shop", "name": "s", "controller": True}]
     step = plan.decide_step(a_wish(), found(a_deployment(ownerReferences=owner)))
     assert (step.state, step.reason) == (TargetState.SKIPPED, "Controlled")
@@ -121,14 +121,14 @@ def test_what_has_an_owner_is_skipped_only_if_its_kind_was_asked_for():
     assert plan.decide_step(wide, found(a_deployment(ownerReferences=owner))) is None
 
 
-def test_a_ledger_that_cannot_be_read_fails_and_says_what_to_do():
+def test_unreadable_ledger_fails_with_a_next_step():
     obj = a_deployment(annotations={"casconfig.openebs.io/one": "{}"})
     step = plan.decide_step(a_wish(), found(obj))
     assert (step.state, step.reason) == (TargetState.FAILED, Reason.LEDGER_UNREADABLE)
     assert "Correct the annotation, or remove it" in step.message
 
 
-def test_a_reversed_step_gives_back_what_the_config_had_set_before():
+def test_rollback_step_restores_previous_values_of_the_config():
     first = changed(a_deployment(), a_wish(envs={"A": "1"}))
     edited = plan.decide_step(a_wish(envs={"A": "2", "B": "2"}), found(first))
     second = changed(first, a_wish(envs={"A": "2", "B": "2"}))
@@ -138,7 +138,7 @@ def test_a_reversed_step_gives_back_what_the_config_had_set_before():
     assert diff(first, result) == []
 
 
-def test_more_targets_than_allowed_are_an_obstacle():
+def test_more_targets_than_max_targets_block_the_config():
     spec = msgspec.structs.replace(a_spec(), max_targets=1)
     step = plan.decide_step(a_wish(), found(a_deployment()))
     assert plan.blocking_reason(spec, [step]) is None
@@ -161,7 +161,7 @@ def with_rounds(config, step):
     return msgspec.structs.replace(config, status=status)
 
 
-def test_the_third_round_is_not_fought():
+def test_third_contested_round_is_not_applied():
     clock, config = VirtualClock(), a_config()
     contests, states = Contests(clock), []
     for _ in range(4):
@@ -179,7 +179,7 @@ def test_the_third_round_is_not_fought():
     assert find_condition(config.status.conditions, "Ready").reason == "Contested"
 
 
-async def test_a_round_long_after_the_last_one_begins_a_new_count():
+async def test_round_after_a_long_pause_starts_a_new_count():
     clock, config = VirtualClock(), a_config()
     contests = Contests(clock)
     rounds = []
@@ -200,7 +200,7 @@ async def test_a_round_long_after_the_last_one_begins_a_new_count():
         pytest.param(lambda step: as_rolled_back(as_waiting(step), "taken back"), id="still taken back"),
     ],
 )
-def test_only_what_was_set_again_is_a_round(outcome):
+def test_only_reverted_values_count_as_a_round(outcome):
     contests, config = Contests(VirtualClock()), a_config()
     config = with_rounds(config, contests.apply_limit(config, taken_back(), None))
     for _ in range(5):
@@ -210,7 +210,7 @@ def test_only_what_was_set_again_is_a_round(outcome):
         assert config.status.targets[0].rounds == 1
 
 
-async def test_rounds_that_another_process_counted_are_forgotten_too():
+async def test_rounds_counted_by_another_process_expire_too():
     clock, config = VirtualClock(), a_config()
     first = Contests(clock)
     for _ in range(2):
@@ -224,7 +224,7 @@ async def test_rounds_that_another_process_counted_are_forgotten_too():
     assert restarted.apply_limit(config, taken_back(), before).rounds == 1
 
 
-async def test_rounds_that_count_no_more_are_not_kept():
+async def test_expired_rounds_are_dropped():
     clock, config = VirtualClock(), a_config()
     contests = Contests(clock)
     contests.apply_limit(config, taken_back(), None)
@@ -236,7 +236,7 @@ async def test_rounds_that_count_no_more_are_not_kept():
     assert len(contests) == 0
 
 
-def test_an_edit_of_the_config_begins_a_new_count():
+def test_edited_config_starts_a_new_count():
     contests, config = Contests(VirtualClock()), a_config()
     for _ in range(2):
         step = contests.apply_limit(config, taken_back(), entries(config).get(entry_key(taken_back())))
@@ -274,7 +274,7 @@ def a_manager(name, time, fields, **more):
         pytest.param([], "", id="nothing is known"),
     ],
 )  # fmt: skip
-def test_the_other_one_is_named(entries_, want):
+def test_contested_step_names_the_other_manager(entries_, want):
     obj = {"metadata": {"managedFields": entries_}}
     assert last_manager(obj, ["containers/main/env/A"], POD, "quintet-casconfig") == want
 
@@ -283,7 +283,7 @@ def a_step(number, state=TargetState.APPLIED):
     return Step(DEPLOYMENTS, ObjectKey("shop", f"web-{number:04}"), "u", state, policies=("all",))
 
 
-def test_a_status_lists_what_it_may_and_counts_the_rest_with_trouble_first():
+def test_status_lists_problem_targets_first_and_counts_the_rest():
     steps = [*(a_step(number) for number in range(MOST_LISTED + 10)), a_step(9999, TargetState.FAILED)]
     status = status_of(a_config(), Report(steps, failure="web-9999: no"))
     assert (len(status.targets), status.targets_not_listed) == (MOST_LISTED, 11)
@@ -291,7 +291,7 @@ def test_a_status_lists_what_it_may_and_counts_the_rest_with_trouble_first():
     assert (status.matched, status.applied, status.failed, status.summary) == (511, 510, 1, "510/511")
 
 
-def test_a_hindered_config_keeps_what_is_known_of_its_targets():
+def test_blocked_status_keeps_the_known_targets():
     config = with_rounds(a_config(), a_step(1))
     status = blocked_status(config, Reason.WAITING, "no source")
     assert status.targets == config.status.targets
@@ -301,14 +301,14 @@ def test_a_hindered_config_keeps_what_is_known_of_its_targets():
     ]
 
 
-def test_a_planned_change_shows_lines_and_no_ledger():
+def test_planned_change_shows_lines_without_ledger():
     wish, before = a_wish(), a_deployment()
     change = planned_change(plan.decide_step(wish, found(before)), before, changed(before, wish))
     assert change.target == "apps/v1/Deployment shop/web"
     assert change.diff == '+ /spec/template/spec/containers/0/env: [{"name": "A", "value": "1"}]'
 
 
-def test_where_a_config_has_been_is_kept_short():
+def test_reach_is_summarised_by_kind_and_namespace():
     account = ObjectKey("shop", "casconfig")
     places = [WatchScope(account, DEPLOYMENTS, where, True) for where in ("b", "a", "a")]
     assert reach_of(places) == (Reach("apps/v1/Deployment", ("a", "b")),)
@@ -326,7 +326,7 @@ def test_where_a_config_has_been_is_kept_short():
         pytest.param(False, "web", set(), id="a Secret as a source: its data is not kept, whatever came"),
     ],
 )
-def test_of_an_object_only_what_matters_is_kept(whole, name, want):
+def test_cached_object_keeps_only_relevant_fields(whole, name, want):
     place = WatchScope(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", whole, name)
     obj = {**a_deployment(managedFields=[{"manager": "x"}]), "status": {"replicas": 1}}
     kept = to_cached_object(place, obj).decode()
@@ -335,7 +335,7 @@ def test_of_an_object_only_what_matters_is_kept(whole, name, want):
     assert kept["metadata"]["resourceVersion"] == "7"
 
 
-def test_a_change_of_status_alone_is_no_change():
+def test_status_change_alone_does_not_change_the_cached_object():
     place = WatchScope(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", True)
     before = to_cached_object(place, {**a_deployment(), "status": {"replicas": 1}})
     after = to_cached_object(place, {**a_deployment(resourceVersion="8"), "status": {"replicas": 2}})

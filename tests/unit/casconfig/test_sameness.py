@@ -111,12 +111,12 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize(("path", "one", "other"), SAME.values(), ids=SAME.keys())
-def test_what_the_server_adds_or_spells_differently_is_the_same(path, one, other):
+def test_server_defaults_and_formats_are_equal(path, one, other):
     assert same(path, one, other)
     assert same(path, other, one)
 
 
 @pytest.mark.parametrize(("path", "one", "other"), DIFFERENT.values(), ids=DIFFERENT.keys())
-def test_what_somebody_changes_is_different(path, one, other):
+def test_changed_values_are_different(path, one, other):
     assert not same(path, one, other)
     assert not same(path, other, one)

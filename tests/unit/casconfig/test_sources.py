@@ -49,14 +49,14 @@ def a_source(**changes):
         (".nothing", None),
     ],
 )
-def test_a_path_finds_one_value(path, want):
+def test_path_selects_one_value(path, want):
     assert value_at(OBJECT, parsed(path)) == want
 
 
 @pytest.mark.parametrize(
     "path", ["", "$", "{}", ".a[*]", "..a", ".a[0:1]", ".a[?(@.b>1)]", ".a.", ".a b", ".a['b]"]
 )
-def test_a_path_that_may_mean_several_values_or_none_is_refused(path):
+def test_ambiguous_or_empty_path_is_refused(path):
     with pytest.raises(JsonPathError):
         parsed(path)
 
@@ -71,7 +71,7 @@ def test_a_path_that_may_mean_several_values_or_none_is_refused(path):
         (a_source(path=".data.empty"), ""),
     ],
 )
-def test_text_numbers_and_booleans_become_text(source, want):
+def test_strings_numbers_and_booleans_become_text(source, want):
     assert resolved([source], "shop", lambda each: OBJECT).values == {source: want}
 
 
@@ -91,26 +91,26 @@ def test_text_numbers_and_booleans_become_text(source, want):
         (a_source(), {"data": {"level": "x" * 40_000}}, "TooLong"),
     ],
 )
-def test_a_value_that_is_not_there_is_waited_for_and_the_object_is_named(source, obj, want):
+def test_missing_value_is_awaited_and_names_its_object(source, obj, want):
     found = resolved([source], "shop", lambda each: obj)
     assert found.values == {}
     assert [each.reason for each in found.waiting] == [want]
     assert "ConfigMap shop/c" in found.waiting[0].message
 
 
-def test_a_source_is_in_the_namespace_of_the_config_unless_it_says_another():
+def test_source_defaults_to_the_namespace_of_the_config():
     assert key_of(a_source(), "shop") == ObjectKey("shop", "c")
     assert key_of(a_source(namespace="other"), "shop") == ObjectKey("other", "c")
 
 
 @pytest.mark.parametrize("kind", ["Secret", "v1/Secret"])
-def test_a_secret_gives_a_reference_although_only_its_metadata_was_read(kind):
+def test_secret_gives_a_reference_from_metadata_only(kind):
     source = a_source(kind=kind, path=".data['tls.key']")
     found = resolved([source], "shop", lambda each: {"metadata": {"name": "c"}})
     assert found.values == {source: SecretKey("c", "tls.key", "shop")}
 
 
-def test_a_missing_secret_is_waited_for():
+def test_missing_secret_is_awaited():
     assert resolved([a_source(kind="Secret")], "shop", lambda each: None).waiting[0].reason == "SourceMissing"
 
 
@@ -128,6 +128,6 @@ def test_a_missing_secret_is_waited_for():
         ({"path": ".data[*]"}, "path"),
     ],
 )
-def test_what_is_wrong_with_a_source_is_known_before_anything_is_read(changes, want):
+def test_invalid_source_is_detected_before_reading(changes, want):
     found = fault(a_source(**changes))
     assert (found.field if found else None) == want

@@ -29,7 +29,7 @@ def place(found, group="apps", version="v1", name="Thing"):
     return pod_place(document(thing=found), Resource(group, version, name, "things"))
 
 
-def test_a_pod_template_behind_references_is_found():
+def test_pod_template_behind_schema_references_is_found():
     assert place(kind("apps", "v1", "Thing", template={"allOf": [TEMPLATE], "default": {}})) == (
         "spec",
         "template",
@@ -37,7 +37,7 @@ def test_a_pod_template_behind_references_is_found():
     )
 
 
-def test_the_template_of_a_job_template_is_found():
+def test_pod_template_inside_a_job_template_is_found():
     job = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"template": TEMPLATE}}}}
     assert place(kind("batch", "v1", "Thing", jobTemplate=job), "batch") == (
         "spec",
@@ -48,7 +48,7 @@ def test_the_template_of_a_job_template_is_found():
     )
 
 
-def test_an_object_that_is_itself_a_pod_is_known():
+def test_pod_itself_is_recognised():
     pod = kind("", "v1", "Pod")
     pod["properties"]["spec"] = {"allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}]}
     assert place(pod, "", "v1", "Pod") == ("spec",)
@@ -62,7 +62,7 @@ def test_an_object_that_is_itself_a_pod_is_known():
     ],
     ids=["StatefulCluster has a pod template", "what JsonServer lays over its template is none"],
 )
-def test_kinds_of_ours_are_found_like_any_custom_resource(declared, resource, want):
+def test_own_custom_resources_are_recognised(declared, resource, want):
     gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     schema = {**object_schema(declared), "x-kubernetes-group-version-kind": [gvk]}
     assert pod_place(document(it=schema), resource) == want
@@ -102,11 +102,11 @@ def test_kinds_of_ours_are_found_like_any_custom_resource(declared, resource, wa
         "a broken reference",
     ],
 )
-def test_what_only_looks_like_a_pod_template_is_none(spec):
+def test_fields_that_resemble_a_pod_template_are_rejected(spec):
     assert place(kind("apps", "v1", "Thing", **spec)) is None
 
 
-def test_another_version_or_group_of_the_name_is_another_kind():
+def test_same_kind_in_another_group_or_version_is_different():
     found = kind("apps", "v1", "Thing", template=TEMPLATE)
     assert place(found, version="v2") is None
     assert place(found, group="other") is None

@@ -18,7 +18,7 @@ def values_schema():
     return spec["properties"]["policies"]["items"]["properties"]["values"]["properties"]
 
 
-def test_the_design_is_there_field_by_field():
+def test_crd_contains_every_designed_field():
     policy = object_schema(CASCONFIG)["properties"]["spec"]["properties"]["policies"]["items"]["properties"]
     assert {"name", "values", "include"} <= set(policy)
     assert set(policy["include"]["properties"]) == {
@@ -44,7 +44,7 @@ def test_the_design_is_there_field_by_field():
 
 
 @pytest.mark.parametrize("field", ["containers", "sidecars", "mainContainer"])
-def test_containers_have_the_schema_that_kubernetes_gives_them(field):
+def test_containers_have_the_kubernetes_schema(field):
     found = values_schema()[field]
     item = found["items"] if field != "mainContainer" else found
     theirs = structural(committed(), "io.k8s.api.core.v1.Container")
@@ -53,7 +53,7 @@ def test_containers_have_the_schema_that_kubernetes_gives_them(field):
     assert "x-kubernetes-preserve-unknown-fields" not in item
 
 
-def test_from_may_be_a_list_or_a_single_one():
+def test_from_accepts_a_list_or_a_single_entry():
     schema = values_schema()["from"]
     assert "type" not in schema
     assert schema["x-kubernetes-preserve-unknown-fields"] is True
@@ -63,7 +63,7 @@ def test_from_may_be_a_list_or_a_single_one():
         assert [each.name for each in policy.values.sources] == ["c"]
 
 
-def test_what_is_left_out_is_the_careful_choice():
+def test_defaults_are_the_safe_choice():
     policy = {"name": "p", "include": {}, "values": {}}
     spec = msgspec.convert({"spec": {"policies": [policy]}}, CASConfig).spec
     assert (spec.scope.level, spec.mode, spec.max_targets) == (Level.NAMESPACE, Mode.APPLY, 100)
@@ -71,10 +71,10 @@ def test_what_is_left_out_is_the_careful_choice():
     assert spec.policies[0].include.empty
 
 
-def test_every_field_of_ours_is_described_and_bounded():
+def test_every_field_has_a_description_and_limits():
     found = problems(object_schema(CASCONFIG))
     assert [each for each in found if not any(part in each for part in BY_KUBERNETES)] == []
 
 
-def test_the_definition_is_small_enough_for_kubectl_apply():
+def test_crd_fits_into_the_last_applied_annotation():
     assert len(as_yaml(definition(CASCONFIG)).encode()) < MOST_BYTES

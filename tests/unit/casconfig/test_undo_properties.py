@@ -38,20 +38,20 @@ def without_its_configs(start, steps, order):
 
 @QUICK
 @given(STARTS, st.lists(ANY_STEP, max_size=8), ORDER)
-def test_without_its_configs_an_object_is_as_others_left_it_and_holds_nothing_of_ours(start, steps, order):
+def test_object_without_its_configs_equals_the_object_of_others(start, steps, order):
     without_its_configs(start, steps, order)
 
 
 @pytest.mark.exhaustive
 @LIMITS
 @given(STARTS, st.lists(ANY_STEP, max_size=8), ORDER)
-def test_many_objects_without_their_configs_are_as_others_left_them(start, steps, order):
+def test_many_objects_without_their_configs_equal_those_of_others(start, steps, order):
     without_its_configs(start, steps, order)
 
 
 @settings(LIMITS, max_examples=SEQUENCES // 8)
 @given(STARTS, st.lists(OWN_STEP, max_size=6), ORDER)
-def test_where_nobody_else_writes_the_object_comes_back_item_by_item_in_its_order(start, steps, order):
+def test_undo_without_foreign_writes_restores_the_item_order(start, steps, order):
     world = World(start)
     for step in steps:
         world.step(*step)
@@ -81,20 +81,20 @@ def depends_on_the_configs_alone(start, steps, codes):
 
 @settings(LIMITS, max_examples=SEQUENCES // 20)
 @given(STARTS, st.lists(ANY_STEP, max_size=6), st.lists(CODES, min_size=3, max_size=3))
-def test_what_an_object_holds_depends_on_the_configs_there_are_and_not_on_how_they_came(start, steps, codes):
+def test_object_depends_only_on_existing_configs(start, steps, codes):
     depends_on_the_configs_alone(start, steps, codes)
 
 
 @pytest.mark.exhaustive
 @settings(LIMITS, max_examples=SEQUENCES // 8)
 @given(STARTS, st.lists(ANY_STEP, max_size=6), st.lists(CODES, min_size=3, max_size=3))
-def test_what_many_objects_hold_depends_on_the_configs_there_are_alone(start, steps, codes):
+def test_many_objects_depend_only_on_existing_configs(start, steps, codes):
     depends_on_the_configs_alone(start, steps, codes)
 
 
 @settings(LIMITS, max_examples=SEQUENCES // 8)
 @given(STARTS, st.lists(ANY_STEP, max_size=6), st.integers(0, 2), CODES)
-def test_a_config_that_is_in_place_has_nothing_to_write(start, steps, which, code):
+def test_config_in_place_writes_nothing(start, steps, which, code):
     world = World(start)
     for step in steps:
         world.step(*step)
@@ -106,7 +106,7 @@ def test_a_config_that_is_in_place_has_nothing_to_write(start, steps, which, cod
 
 @settings(LIMITS, max_examples=SEQUENCES // 8)
 @given(STARTS, st.lists(ANY_STEP, max_size=6))
-def test_includes_are_matched_against_an_object_that_no_config_has_touched(start, steps):
+def test_includes_match_the_object_without_configs(start, steps):
     world = World(start)
     for step in steps:
         world.step(*step)

@@ -150,12 +150,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("policy", "want"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_mistake_or_an_attack_is_refused_with_field_and_reason(policy, want):
+def test_invalid_or_hostile_spec_is_refused_with_field_and_reason(policy, want):
     assert errors(a_config(policy)) == [want]
 
 
 @pytest.mark.parametrize("field", ["serviceAccountName", "hostNetwork", "hostPID", "volumes", "nodeName"])
-def test_no_value_reaches_the_identity_the_volumes_or_the_node_of_a_pod(field):
+def test_values_cannot_change_identity_volumes_or_node_of_a_pod(field):
     assert errors(a_config(a_policy(labels={"a": "b"}, **{field: "x"}))) == [], "unknown fields are dropped"
     after = given(a_deployment(), LOW, sidecars=[{**SIDECAR, field: "x"}]).object
     before = pod_of(a_deployment())
@@ -164,7 +164,7 @@ def test_no_value_reaches_the_identity_the_volumes_or_the_node_of_a_pod(field):
     }
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_errors_are_reported_at_once():
     config = a_config(
         a_policy("p", include={}), a_policy("p", labels={"a": "b"}), scope={"namespaces": ["A"]}
     )
@@ -176,13 +176,13 @@ def test_all_mistakes_are_told_at_once():
     ]
 
 
-def test_a_spec_that_does_not_fit_the_types_is_told_as_one_mistake():
+def test_spec_with_wrong_types_gives_one_error():
     assert errors(a_config(mode="Never")) == [
         "spec: Invalid value: null: Invalid enum value 'Never' - at `$.mode`"
     ]
 
 
-def test_a_config_with_every_field_is_right():
+def test_config_with_every_field_is_valid():
     every = a_policy(
         include={
             "labels": {"app": "web"},
@@ -227,13 +227,13 @@ def test_a_config_with_every_field_is_right():
         ),
     ],
 )
-def test_what_is_probably_not_meant_is_warned_of(policy, want):
+def test_suspicious_spec_gives_a_warning(policy, want):
     judgement = judge(a_config(policy))
     assert judgement.errors == ()
     assert judgement.warnings == (want,)
 
 
-def test_other_spellings_are_rewritten_and_told():
+def test_aliases_are_rewritten_with_a_warning():
     config = a_config(a_policy(maincontainer=SIDECAR, **{"from": SOURCE}))
     made = default(config)
     assert made["spec"]["policies"][0]["values"] == {"mainContainer": SIDECAR, "from": [SOURCE]}
@@ -247,7 +247,7 @@ def test_other_spellings_are_rewritten_and_told():
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"policies": None}, {"policies": [{}]}])
-def test_what_makes_no_sense_is_left_for_validation_to_tell(spec):
+def test_defaulting_leaves_invalid_specs_to_validation(spec):
     assert default({"metadata": {}, "spec": spec})["spec"] == spec
 
 
@@ -270,7 +270,7 @@ KNOWN = (
         ("v1/Event", KNOWN[1]),
     ],
 )
-def test_a_kind_means_one_resource(text, want):
+def test_kind_resolves_to_one_resource(text, want):
     assert resolved(text, KNOWN).resource == want
 
 
@@ -283,7 +283,7 @@ def test_a_kind_means_one_resource(text, want):
         ("a/b", "'a/b' is neither Kind nor group/version/Kind"),
     ],
 )
-def test_a_kind_that_means_none_or_several_is_told_with_the_candidates(text, want):
+def test_unknown_or_ambiguous_kind_is_reported_with_candidates(text, want):
     found = resolved(text, KNOWN)
     assert found.resource is None
     assert found.problem == want

@@ -15,7 +15,7 @@ def pod_of(**spec):
     return desired.job(a_checkup(**spec), "name", 1)["spec"]["template"]
 
 
-def test_values_reach_the_checkup_as_they_were_written():
+def test_params_reach_the_checkup_unchanged():
     params = {"a": "x=y=z", "b": "$(HOME) $$ $", "c": ""}
     (container,) = pod_of(params=params)["spec"]["containers"]
     env = {item["name"]: item["value"] for item in container["env"] if "value" in item}
@@ -29,7 +29,7 @@ def test_values_reach_the_checkup_as_they_were_written():
     }
 
 
-def test_the_pod_is_restricted():
+def test_pod_meets_the_restricted_profile():
     spec = pod_of()["spec"]
     assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     assert spec["containers"][0]["securityContext"] == {
@@ -38,7 +38,7 @@ def test_the_pod_is_restricted():
     }
 
 
-def test_a_template_is_laid_over_and_cannot_hide_the_pod():
+def test_template_is_merged_and_cannot_remove_pod_labels():
     custom = Overlay(
         metadata=OverlayMetadata(labels={"team": "a", "app.kubernetes.io/name": "mine"}),
         spec={
@@ -54,14 +54,14 @@ def test_a_template_is_laid_over_and_cannot_hide_the_pod():
 
 
 @pytest.mark.parametrize("seconds", [1, 5, 30, 60, 3600, 86400])
-def test_each_deadline_is_the_backstop_of_the_one_before(seconds):
+def test_each_deadline_is_later_than_the_one_before(seconds):
     limits = timing.TimeLimits()
     ours = timing.run_deadline(timing.start_deadline(NOW, seconds, limits), seconds, limits)
     assert NOW + timedelta(seconds=timing.pod_deadline(seconds)) > ours
     assert timing.job_deadline(seconds) > timing.pod_deadline(seconds) + max(seconds, limits.start)
 
 
-def test_a_short_timeout_still_leaves_time_to_start():
+def test_short_timeout_leaves_time_to_start():
     assert timing.start_deadline(NOW, 1, timing.TimeLimits()) == NOW + timedelta(seconds=30)
     assert timing.start_deadline(NOW, 600, timing.TimeLimits()) == NOW + timedelta(seconds=600)
 
@@ -69,5 +69,5 @@ def test_a_short_timeout_still_leaves_time_to_start():
 @pytest.mark.parametrize(
     ("seconds", "want"), [(0, "0s"), (59, "59s"), (60, "1m0s"), (3599, "59m59s"), (7800, "2h10m"), (-5, "0s")]
 )
-def test_durations_read_as_kubectl_writes_them(seconds, want):
+def test_durations_are_formatted_like_kubectl(seconds, want):
     assert timing.duration(NOW, NOW + timedelta(seconds=seconds)) == want

@@ -16,21 +16,21 @@ def shown(verdict: str) -> float | None:
     return REGISTRY.get_sample_value("quintet_checkup_last_verdict", labels)
 
 
-def test_a_log_keeps_its_end():
+def test_log_tail_keeps_the_end():
     assert tail(b"short") == "short"
     assert tail(b"x" * 10_000 + b"end").endswith("xend")
     assert len(tail(b"x" * 10_000)) == LOG_BYTES
 
 
-def test_a_log_is_not_cut_in_the_middle_of_a_character():
+def test_log_tail_starts_at_a_whole_character():
     assert tail("ü".encode() * LOG_BYTES + b"x") == "ü" * ((LOG_BYTES - 1) // 2) + "x"
 
 
-def test_bytes_that_are_no_text_do_no_harm():
+def test_log_with_invalid_utf8_is_decoded():
     assert tail(b"\xff\xfe ok").endswith(" ok")
 
 
-def test_a_checkup_has_one_verdict_and_takes_it_with_it():
+def test_last_verdict_has_one_series_which_is_removed_with_the_checkup():
     verdicts = LastVerdicts()
     verdicts.show(KEY, Verdict.PASSED)
     assert shown("Passed") == 1

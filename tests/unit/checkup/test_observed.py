@@ -11,7 +11,7 @@ from unit.checkup.observations import START, a_job, a_pod, running, terminated, 
 FAILED = a_job("Failed", "BackoffLimitExceeded")
 
 
-def test_a_checkup_runs_since_its_container_was_started():
+def test_running_since_is_the_container_start_time():
     want = datetime(2026, 1, 1, 10, tzinfo=UTC)
     assert running(START).running_since == want
     assert terminated(1).running_since == want
@@ -19,12 +19,12 @@ def test_a_checkup_runs_since_its_container_was_started():
     assert a_pod("Pending").running_since is None
 
 
-def test_a_container_that_could_not_be_started_has_never_run():
+def test_container_that_could_not_start_has_no_running_since():
     state = {"exitCode": 128, "reason": "StartError", "startedAt": "1970-01-01T00:00:00Z"}
     assert a_pod("Failed", terminated=state).running_since is None
 
 
-def test_a_pod_that_somebody_deleted_is_not_the_fault_of_the_checkup():
+def test_deleted_pod_is_an_infrastructure_error():
     pod = terminated(143)
     deleted = msgspec.structs.replace(
         pod, metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp=START)
@@ -39,7 +39,7 @@ def test_a_pod_that_somebody_deleted_is_not_the_fault_of_the_checkup():
     assert verdict.ending_of_job(late, deleted, silent).verdict == "TimedOut", "the Job deletes the pod then"
 
 
-def test_an_answer_that_is_none_has_a_next_step():
+def test_invalid_results_have_a_next_step():
     for data in (None, {"a": "b"}, {"status.succeeded": "yes"}, {"status.succeeded": "false"}):
         found = verdict.ending_of_job(a_job("Complete"), terminated(0), parse(data))
         assert found.verdict == "Failed"

@@ -23,7 +23,7 @@ from quintet.apis.checkup.contract import VARIABLES
         pytest.param({"sample.rate-ms": "5"}, {"sample.rate-ms": "5"}, id="dots and dashes"),
     ],
 )
-def test_what_is_taken(given_, want):
+def test_valid_params_are_accepted(given_, want):
     values, errors = params.parse(given_)
     assert (values, list(errors)) == (want, [])
 
@@ -59,19 +59,19 @@ def test_what_is_taken(given_, want):
         pytest.param("[" * 200_000, "nested too deeply", id="a text that is all brackets"),
     ],
 )
-def test_what_is_refused(given_, want):
+def test_invalid_params_are_refused(given_, want):
     _, errors = params.parse(given_)
     assert any(want in str(error) for error in errors), list(map(str, errors))
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_no_parameter_takes_a_variable_of_ours(name):
+def test_param_cannot_override_a_reserved_variable(name):
     _, errors = params.parse({name.lower(): "x"})
     assert "choose another name" in str(next(iter(errors)))
 
 
 @given(st.text() | st.dictionaries(st.text(), st.text() | st.integers() | st.none()))
-def test_whatever_is_written_gives_values_or_errors(written):
+def test_params_of_any_shape_give_values_or_errors(written):
     values, errors = params.parse(written)
     upper = [name.upper() for name in values]
     assert len(upper) == len(set(upper))

@@ -12,7 +12,7 @@ from quintet.apis.checkup.types import MAX_RESULT_BYTES
 GOOD = {"status.succeeded": "true"}
 
 
-def test_a_good_answer_is_read_whole():
+def test_complete_results_are_parsed():
     data = {
         **GOOD,
         "status.failureReason": "",
@@ -23,7 +23,7 @@ def test_a_good_answer_is_read_whole():
     assert parse(data) == Results(True, "", {"echo": "Hi!"})
 
 
-def test_the_text_is_what_the_design_shows():
+def test_results_text_matches_the_design():
     assert json.loads(parse({**GOOD, "status.result.echo": "Hi!"}).text) == {"echo": "Hi!"}
     assert parse(GOOD).text == ""
 
@@ -51,13 +51,13 @@ def test_the_text_is_what_the_design_shows():
         ),
     ],
 )
-def test_what_is_missing_or_illegal_has_its_own_words(data, flaw, problem):
+def test_missing_or_invalid_results_have_their_own_message(data, flaw, problem):
     found = parse(data)
     assert found.flaw is flaw
     assert problem in found.problem
 
 
-def test_an_empty_reason_is_a_reason():
+def test_empty_failure_reason_is_accepted():
     assert parse({"status.succeeded": "false", "status.failureReason": ""}).flaw is None
 
 
@@ -76,7 +76,7 @@ FRAME = len(json.dumps(json.dumps({"x": ""})))
 
 
 @pytest.mark.parametrize(("extra", "fits"), [(-1, True), (0, True), (1, False)])
-def test_the_limit_is_exact(extra, fits):
+def test_size_limit_is_exact(extra, fits):
     found = parse({**GOOD, "status.result.x": "y" * (MAX_RESULT_BYTES - FRAME + extra)})
     assert (found.flaw is None) == fits
     assert bool(found.values) == fits, "all or nothing"
@@ -87,15 +87,15 @@ def test_the_limit_is_exact(extra, fits):
     "text",
     ['"' * (MAX_RESULT_BYTES // 2), "ü" * (MAX_RESULT_BYTES // 2), "\n" * MAX_RESULT_BYTES, "<" * 50_000],
 )
-def test_what_grows_when_it_is_stored_counts_as_stored(text):
+def test_size_is_measured_as_stored(text):
     assert parse({**GOOD, "status.result.x": text}).flaw is Flaw.TOO_LARGE
 
 
-def test_too_many_results_are_too_large():
+def test_too_many_results_exceed_the_limit():
     assert parse({**GOOD, **{f"status.result.{n}": "" for n in range(4097)}}).flaw is Flaw.TOO_LARGE
 
 
-def test_a_reason_without_end_is_cut():
+def test_long_failure_reason_is_cut():
     assert (
         len(parse({"status.succeeded": "false", "status.failureReason": "x" * 1_000_000}).failure_reason)
         <= 4096
@@ -103,7 +103,7 @@ def test_a_reason_without_end_is_cut():
 
 
 @given(st.dictionaries(st.text(), st.text()), st.dictionaries(st.text(), st.text()) | st.none())
-def test_whatever_is_written_can_be_judged(data, binary):
+def test_results_of_any_shape_are_parsed(data, binary):
     found = parse(data, binary)
     assert (found.flaw is None) == (found.problem == "")
     assert found.flaw is not None or found.succeeded is not None

@@ -36,6 +36,6 @@ def refused(code: int, reason: str, *causes: dict[str, str]) -> Forbidden | Inva
         pytest.param(refused(403, "Forbidden"), ObstacleReason.SETUP_REFUSED, False, id="quota"),
     ],
 )
-def test_only_what_the_template_is_to_blame_for_ends_a_run(error, want, lasting):
+def test_refusal_ends_a_run_only_if_it_names_the_template(error, want, lasting):
     found = refusal(error)
     assert (found.reason, found.message, found.lasting) == (want, "no", lasting)

@@ -23,7 +23,7 @@ def over(ending: Ending = PASSED, **changes) -> CheckupStatus:
     return msgspec.structs.replace(status, **changes)
 
 
-def test_a_run_begins_with_names_that_its_uid_and_number_give():
+def test_started_run_has_names_from_uid_and_number():
     first = said.started_status(a_checkup(), START)
     assert (first.run, first.start_time, first.phase) == (1, START, "Pending")
     assert first.config_map == object_name("echo", "u-1", 1)
@@ -31,13 +31,13 @@ def test_a_run_begins_with_names_that_its_uid_and_number_give():
     assert object_name("echo", "u-1", 1) != object_name("echo", "u-1", 2) != object_name("echo", "u-2", 2)
 
 
-def test_names_fit_wherever_they_are_used():
+def test_object_names_are_valid_everywhere():
     name = object_name("a." * 126 + "z", "u", 999)
     assert len(name) <= 57, "the Job's name becomes a label, and the start of the pod's name"
     assert "." not in name
 
 
-def test_the_end_of_a_run_in_the_words_of_the_design():
+def test_final_status_of_a_passed_run_matches_the_design():
     status = over()
     assert (status.verdict, status.duration, status.completion_time) == ("Passed", "12s", END)
     assert (status.results, status.result_map) == ('{"a": "b"}', {"a": "b"})
@@ -47,13 +47,13 @@ def test_the_end_of_a_run_in_the_words_of_the_design():
 
 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.PASSED])
-def test_whatever_is_not_passed_is_failed(verdict):
+def test_every_verdict_but_passed_sets_failed(verdict):
     status = over(Ending(verdict, "Why", "because"))
     assert find_condition(status.conditions, "Failed").status == "True"
     assert find_condition(status.conditions, "Succeeded").status == "False"
 
 
-def test_while_it_runs_nothing_is_claimed():
+def test_running_status_has_unknown_verdict_conditions():
     status = said.running_status(
         a_checkup(), said.started_status(a_checkup(), START), Results(None, "", {"step": "1"})
     )
@@ -62,7 +62,7 @@ def test_while_it_runs_nothing_is_claimed():
     assert find_condition(status.conditions, "Running").status == "True"
 
 
-def test_what_it_waits_for_is_told():
+def test_waiting_status_reports_the_obstacle():
     begun = said.started_status(a_checkup(), START)
     status = said.waiting_status(
         a_checkup(), begun, Obstacle(ObstacleReason.IMAGE, "ErrImagePull: no such image")
@@ -77,12 +77,12 @@ def test_what_it_waits_for_is_told():
     assert said.waiting_status(a_checkup(), said.with_job(begun, "j", "u"), None).phase == "Starting"
 
 
-def test_a_verdict_stands():
+def test_verdict_is_final():
     assert said.is_over(a_checkup(over()))
     assert not said.is_over(a_checkup())
 
 
-def test_a_spec_that_was_never_run_can_be_corrected():
+def test_invalid_spec_that_never_ran_can_be_corrected():
     status = over(invalid_ending("no"), start_time=None, observed_generation=3)
     assert said.is_over(a_checkup(status))
     assert not said.is_over(a_checkup(msgspec.structs.replace(status, observed_generation=2)))
@@ -100,11 +100,11 @@ def test_a_spec_that_was_never_run_can_be_corrected():
         ({"kiagnose.io/rerun": "x" * 9000}, "x" * 4096, False),
     ],
 )
-def test_a_new_value_asks_for_another_run(annotations, seen, want):
+def test_new_rerun_value_requests_another_run(annotations, seen, want):
     assert said.is_rerun_requested(a_checkup(over(observed_rerun=seen), annotations=annotations)) == want
 
 
-def test_the_run_before_becomes_history_and_ten_are_kept():
+def test_previous_run_moves_to_history_with_ten_entries():
     old = over(run=12, history=tuple(Run(n, Verdict.PASSED) for n in range(11, 1, -1)))
     status = said.started_status(a_checkup(old, annotations={"kiagnose.io/rerun": "x"}), END)
     assert (status.run, status.observed_rerun) == (13, "x")
@@ -113,7 +113,7 @@ def test_the_run_before_becomes_history_and_ten_are_kept():
     assert (status.results, status.verdict, status.completion_time) == ("", None, None)
 
 
-def test_messages_without_end_are_cut():
+def test_long_messages_are_cut():
     status = over(Ending(Verdict.FAILED, "Why", "x" * 100_000))
     assert len(status.message) <= 32768
     assert all(len(condition.message) <= 32768 for condition in status.conditions)

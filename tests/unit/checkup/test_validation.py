@@ -15,7 +15,7 @@ def said(**spec):
     return [str(error) for error in spec_errors({**SPEC, **spec})]
 
 
-def test_a_good_spec_has_no_mistake():
+def test_valid_spec_has_no_errors():
     assert said() == []
     assert (
         said(timeoutSeconds="86400", params='{"a": "b"}', template={"spec": {"nodeSelector": {"a": "b"}}})
@@ -26,23 +26,23 @@ def test_a_good_spec_has_no_mistake():
 @pytest.mark.parametrize(
     "timeout", [0, -1, 86401, "0", "05", "86401", "1m", "", "5.0", 5.5, True, None, [], "²"]
 )
-def test_a_timeout_is_a_number_of_seconds(timeout):
+def test_timeout_is_a_number_of_seconds(timeout):
     (error,) = said(timeoutSeconds=timeout)
     assert error.startswith("spec.timeoutSeconds")
     assert "from 1 to 86400" in error
 
 
-def test_two_timeouts_that_differ_are_one_too_many():
+def test_two_different_timeouts_are_refused():
     (error,) = said(timeout=6)
     assert "spec.timeout: Forbidden" in error
 
 
 @pytest.mark.parametrize("name", ["image", "serviceAccountName"])
-def test_what_is_required_must_not_be_blank(name):
+def test_required_fields_must_not_be_blank(name):
     assert said(**{name: " "}) == [f"spec.{name}: Required value: must be set"]
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_errors_are_reported_at_once():
     found = spec_errors({"params": "["})
     assert [str(error.path) for error in found] == [
         "spec.image", "spec.serviceAccountName", "spec.timeoutSeconds", "spec.params",
@@ -71,42 +71,42 @@ def test_all_mistakes_are_told_at_once():
         ({"containers": [{"name": "helper", "image": "x", "env": [{"name": "MESSAGE"}]}]}, ""),
     ],
 )
-def test_a_template_must_leave_the_checkup_its_own(overlay, want):
+def test_template_must_not_change_reserved_fields(overlay, want):
     found = said(params={"message": "x"}, template={"spec": overlay})
     assert [error for error in found if want in error] if want else found == []
 
 
-def test_a_new_one_is_held_and_loses_its_old_names():
+def test_new_checkup_gets_finalizer_and_loses_deprecated_names():
     made = default({"metadata": {}, "spec": {"timeout": 1}}, created=True)
     assert made == {"metadata": {"finalizers": [FINALIZER]}, "spec": {"timeoutSeconds": 1}}
 
 
-def test_an_old_name_that_comes_again_is_rewritten_again():
+def test_deprecated_name_set_again_is_rewritten_again():
     changed = default({"metadata": {}, "spec": {"timeoutSeconds": 1, "timeout": 1}}, created=False)
     assert changed == {"metadata": {}, "spec": {"timeoutSeconds": 1}}
 
 
-def test_two_different_timeouts_are_left_for_the_refusal():
+def test_two_different_timeouts_are_left_to_validation():
     obj = {"metadata": {}, "spec": {"timeoutSeconds": 1, "timeout": 2}}
     assert default(obj, created=False) == obj
 
 
-def test_one_that_has_started_under_the_old_name_keeps_it():
+def test_started_checkup_keeps_its_deprecated_name():
     obj = {"metadata": {}, "spec": {"timeout": 1}, "status": {"startTime": "2026-01-01T00:00:00Z"}}
     assert default(obj, created=False) == obj
     assert old_names(obj) == ()
 
 
-def test_old_names_are_warned_of():
+def test_deprecated_names_give_warnings():
     assert "use spec.timeoutSeconds" in old_names({"spec": {"timeout": 1}})[0]
     assert old_names({"spec": {"timeoutSeconds": 1}}) == ()
 
 
-def test_every_field_is_described_and_bounded():
+def test_every_field_has_a_description_and_limits():
     assert problems(object_schema(CHECKUP)) == []
 
 
-def test_the_definition_reads_as_designed():
+def test_crd_matches_the_design():
     spec = definition(CHECKUP)["spec"]
     assert spec["names"]["shortNames"] == ["ckup"]
     assert spec["names"]["categories"] == ["quintet"]

@@ -42,34 +42,34 @@ DISRUPTION = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionB
         ),
     ],
 )  # fmt: skip
-def test_a_job_that_has_ended(job, pod, results, want):
+def test_finished_job_gives_its_verdict(job, pod, results, want):
     found = verdict.ending_of_job(job, pod, results)
     assert (found.verdict, found.reason) == want
     assert found.message
 
 
-def test_success_is_said_in_the_words_of_the_design():
+def test_success_message_matches_the_design():
     assert verdict.ending_of_job(COMPLETE, None, GOOD).message == "The checkup finished successfully"
 
 
-def test_a_checkups_own_reason_is_its_message():
+def test_failure_reason_of_the_checkup_is_the_message():
     found = verdict.ending_of_job(FAILED, terminated(2), BAD)
     assert (found.message, found.failure_reason) == ("check: slow", "check: slow")
 
 
-def test_the_exit_code_is_told():
+def test_message_contains_the_exit_code():
     assert (
         "exit code 137 (OOMKilled)"
         in verdict.ending_of_job(FAILED, terminated(137, "OOMKilled"), NONE).message
     )
 
 
-def test_time_that_ran_out_on_a_node_that_is_gone_is_the_clusters_fault():
+def test_timeout_on_a_lost_node_is_an_infrastructure_error():
     lost = a_pod(reason="NodeLost", running={"startedAt": "2026-01-01T10:00:00Z"})
     assert verdict.ending_at_deadline(lost, None, 5, Results()).verdict == "InfraError"
 
 
-def test_time_that_ran_out_while_it_ran_is_a_timeout():
+def test_timeout_while_running_gives_timed_out():
     found = verdict.ending_at_deadline(running(), None, 5, Results())
     assert found.verdict == "TimedOut"
     assert "it ran for more than 5 s" in found.message
@@ -85,13 +85,13 @@ def test_time_that_ran_out_while_it_ran_is_a_timeout():
         (waiting("ErrImagePull"), obstacle(waiting("ErrImagePull")), "ImagePullFailed"),
     ],
 )
-def test_time_that_ran_out_before_it_ran_is_the_clusters_fault(pod, waits_for, want):
+def test_timeout_before_start_is_an_infrastructure_error(pod, waits_for, want):
     found = verdict.ending_at_deadline(pod, waits_for, 5, Results())
     assert (found.verdict, found.reason) == ("InfraError", want)
 
 
 @pytest.mark.parametrize("reason", ObstacleReason)
-def test_every_hindrance_has_a_next_step(reason):
+def test_every_obstacle_has_a_next_step(reason):
     found = verdict.ending_of_obstacle(Obstacle(reason, "what there is"))
     assert found.message.startswith("what there is; next: ")
 
@@ -116,7 +116,7 @@ def test_every_hindrance_has_a_next_step(reason):
         ),
     ],
 )
-def test_what_keeps_a_pod_from_running(pod, want, lasting):
+def test_obstacle_of_a_pod_is_found(pod, want, lasting):
     found = obstacle(pod)
     assert (found.reason if found else None) == want
     assert (found.lasting if found else False) == lasting

@@ -49,13 +49,13 @@ def patch(asked):
     return json.loads(base64.b64decode(response.get("patch", "W10=")))
 
 
-def test_mistakes_are_warnings_in_the_words_of_the_status():
+def test_config_errors_are_warnings_with_the_text_of_the_status():
     response = validated(a_review(config=FAULTY))
     assert response["allowed"] is True
     assert response["warnings"] == FAULTS
 
 
-def test_mistakes_are_refusals_where_that_was_asked_for():
+def test_config_errors_are_refused_in_strict_mode():
     response = validated(a_review(config=FAULTY), REJECTING)
     assert (response["allowed"], response["status"]["code"]) == (False, 422)
     assert response["status"]["message"] == f'EventingBackend "main" is invalid: {"; ".join(FAULTS)}'
@@ -64,14 +64,14 @@ def test_mistakes_are_refusals_where_that_was_asked_for():
 
 
 @pytest.mark.parametrize("admission", [WARNING, REJECTING], ids=["Warn", "Reject"])
-def test_an_unknown_type_is_refused_with_the_list_of_those_that_there_are(admission):
+def test_unknown_type_is_refused_with_the_known_types(admission):
     response = validated(a_review(type="kafka"), admission)
     assert response["allowed"] is False
     want = "spec.type: Unsupported value: \"kafka\": must be one of 'nats', 'beb'"
     assert want in response["status"]["message"]
 
 
-def test_a_new_one_is_labelled_and_gets_every_required_key():
+def test_new_backend_gets_labels_and_required_keys():
     assert patch(a_review(config=[{"streamName": "orders"}])) == [
         {"op": "add", "path": "/metadata/labels", "value": {LABEL[0]: LABEL[1]}},
         {"op": "add", "path": "/spec/config/1", "value": {"streamSubjectPrefix": "kyma"}},
@@ -79,7 +79,7 @@ def test_a_new_one_is_labelled_and_gets_every_required_key():
     ]
 
 
-def test_what_an_update_leaves_out_is_filled_in_again_and_a_complete_one_is_left_alone():
+def test_update_without_required_keys_gets_them_again():
     asked = a_review("UPDATE", config=[{"streamReplicas": 3}])
     added = [operation["value"] for operation in patch(asked) if operation["path"].startswith("/spec")]
     assert [list(entry) for entry in added] == [["streamName"], ["streamSubjectPrefix"], ["eventTypePrefix"]]
@@ -89,7 +89,7 @@ def test_what_an_update_leaves_out_is_filled_in_again_and_a_complete_one_is_left
     assert patch(asked) == []
 
 
-def test_an_update_that_leaves_the_spec_alone_is_not_filled_in():
+def test_update_without_spec_change_is_not_defaulted():
     asked = a_review("UPDATE", config=[{"streamReplicas": 3}])
     asked["request"]["oldObject"] = copy.deepcopy(asked["request"]["object"])
     asked["request"]["object"]["metadata"]["finalizers"] = ["a/b"]
@@ -98,13 +98,13 @@ def test_an_update_that_leaves_the_spec_alone_is_not_filled_in():
 
 @settings(max_examples=200)
 @given(ANYTHING)
-def test_filling_in_never_fails_whatever_was_written(spec):
+def test_defaulting_accepts_any_input(spec):
     asked = a_review()
     asked["request"]["object"]["spec"] = spec
     patch(asked)
 
 
-def test_one_with_mistakes_can_still_be_labelled():
+def test_backend_with_errors_can_be_labelled():
     asked = a_review("UPDATE", config=FAULTY)
     asked["request"]["oldObject"] = copy.deepcopy(asked["request"]["object"])
     asked["request"]["object"]["metadata"]["labels"] = {"team": "a"}
@@ -115,7 +115,7 @@ def test_one_with_mistakes_can_still_be_labelled():
 
 @settings(max_examples=300)
 @given(CONFIGS)
-def test_every_warning_carries_the_error_of_the_status_whole(drawn):
+def test_every_warning_contains_the_whole_error(drawn):
     name, config = drawn
     faults = config_faults(CATALOG[name], config)
     response = validated(a_review(type=name, config=config))
@@ -131,14 +131,14 @@ def test_every_warning_carries_the_error_of_the_status_whole(drawn):
         assert bool(shown) == bool(faults)
 
 
-def test_a_long_value_gives_way_to_what_is_wrong_with_it():
+def test_long_value_is_omitted_so_that_the_error_fits():
     (warning,) = validated(a_review(config=[{"url": "nats://" + "h" * 250 + "/?"}]))["warnings"]
     assert warning.startswith("spec.config[url]: Invalid value: must be an address such as nats://")
     assert warning.endswith("that credentialsSecretRef names")
 
 
 @pytest.mark.parametrize(("usual", "other"), [("Warn", "Reject"), ("Reject", "Warn")])
-def test_the_label_of_a_namespace_beats_the_flag(usual, other):
+def test_namespace_label_overrides_the_flag(usual, other):
     endpoint = Endpoint(at=ByUrl("https://here"))
     built = {kind.kind: body for kind, body in configurations(endpoint, admissions(ConfigErrors(usual)), b"")}
     (mutating,) = built["MutatingWebhookConfiguration"]["webhooks"]
@@ -152,7 +152,7 @@ def test_the_label_of_a_namespace_beats_the_flag(usual, other):
     assert second["name"] == f"validate.{other.lower()}.{EVENTINGBACKENDS.qualified}"
 
 
-def test_a_process_that_sees_some_namespaces_only_keeps_to_both_selectors():
+def test_process_with_watched_namespaces_uses_both_selectors():
     endpoint = Endpoint(at=ByUrl("https://here"), namespace_selector={"matchLabels": {"team": "a"}})
     _, (_, validating) = configurations(endpoint, admissions(ConfigErrors.WARN), b"")
     assert validating["webhooks"][0]["namespaceSelector"] == {

@@ -18,13 +18,13 @@ EVERY_KEY = pytest.mark.parametrize(
 
 
 @EVERY_KEY
-def test_a_key_is_described_in_whole_sentences(backend, key):
+def test_every_key_has_a_description_in_sentences(backend, key):
     assert key.description.endswith(".")
     assert key.description[0].isupper()
 
 
 @EVERY_KEY
-def test_a_key_has_all_the_bounds_of_its_data_type(backend, key):
+def test_every_key_has_the_limits_of_its_data_type(backend, key):
     if key.data_type is DataType.STRING:
         assert key.allowed or (key.longest and key.pattern), "neither allowed values nor length and form"
         assert key.minimum is key.maximum is None
@@ -34,14 +34,14 @@ def test_a_key_has_all_the_bounds_of_its_data_type(backend, key):
 
 
 @EVERY_KEY
-def test_a_default_is_a_value_that_a_user_could_write(backend, key):
+def test_every_default_is_a_valid_value(backend, key):
     if key.default is not None:
         needed = [{each.name: "some-name"} for each in backend.keys if each.required and each.default is None]
         assert config_faults(backend, [*needed, {key.name: key.default}]) == ()
 
 
 @EVERY_KEY
-def test_a_derived_default_is_made_of_keys_that_have_a_default(backend, key):
+def test_derived_default_uses_keys_with_a_default(backend, key):
     for _, name, _, _ in string.Formatter().parse(key.derived):
         assert name is None or backend.key(name).default is not None
     if key.outside:
@@ -49,7 +49,7 @@ def test_a_derived_default_is_made_of_keys_that_have_a_default(backend, key):
 
 
 @EVERY_KEY
-def test_a_form_is_anchored_and_means_the_same_in_every_language(backend, key):
+def test_every_pattern_is_anchored_and_portable(backend, key):
     if key.pattern is not None:
         expression = key.pattern.expression
         assert expression.startswith("^")
@@ -58,13 +58,13 @@ def test_a_form_is_anchored_and_means_the_same_in_every_language(backend, key):
         assert re.fullmatch(expression, "a\n") is None
 
 
-def test_names_are_unique_and_a_config_can_hold_them_all():
+def test_key_names_are_unique_and_fit_into_a_config():
     for backend in CATALOG.values():
         names = [key.name for key in backend.keys]
         assert len(names) == len(set(names)) <= MOST_ENTRIES
 
 
-def test_the_defaults_are_those_that_are_promised():
+def test_defaults_match_the_documentation():
     nats = {entry.name: entry.value for entry in effective(CATALOG["nats"], {}).entries()}
     assert nats == {
         "url": "", "credentialsSecretRef": "", "maxReconnects": "-1", "reconnectWait": "3s", "streamName": "sap", "streamSubjectPrefix": "kyma",
@@ -81,11 +81,11 @@ def test_the_defaults_are_those_that_are_promised():
     }  # fmt: skip
 
 
-def test_the_definition_keeps_the_api_conventions():
+def test_crd_follows_the_api_conventions():
     assert problems(object_schema(EVENTINGBACKEND)) == []
 
 
-def test_the_definition_knows_the_types_of_the_catalog_and_the_form_of_a_config():
+def test_crd_has_the_types_of_the_catalog_and_the_config_schema():
     spec = object_schema(EVENTINGBACKEND)["properties"]["spec"]
     assert spec["properties"]["type"]["enum"] == list(CATALOG)
     items = spec["properties"]["config"]["items"]
@@ -94,7 +94,7 @@ def test_the_definition_knows_the_types_of_the_catalog_and_the_form_of_a_config(
     assert spec["required"] == ["type"]
 
 
-def test_conditions_may_be_spelled_as_they_are_published():
+def test_conditions_accept_the_published_spelling():
     conditions = object_schema(EVENTINGBACKEND)["properties"]["status"]["properties"]["conditions"]
     assert "pattern" not in conditions["items"]["properties"]["type"]
     assert "pattern" not in conditions["items"]["properties"]["reason"]

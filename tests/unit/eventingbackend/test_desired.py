@@ -29,7 +29,7 @@ def pod_of(deployment):
     return deployment["spec"]["template"]["spec"]
 
 
-def test_every_pod_keeps_the_restricted_profile():
+def test_every_pod_meets_the_restricted_profile():
     plane = a_plane()
     bodies = [
         desired.publisher(BUS, plane, PODS, replicas=2),
@@ -49,7 +49,7 @@ def test_every_pod_keeps_the_restricted_profile():
             assert {"readinessProbe", "livenessProbe", "startupProbe"} <= container.keys()
 
 
-def test_only_dispatchers_speak_to_the_api_server():
+def test_only_dispatchers_have_an_api_token():
     plane = a_plane()
     assert pod_of(desired.publisher(BUS, plane, PODS, replicas=2))["automountServiceAccountToken"] is False
     pod = pod_of(desired.dispatcher(BUS, plane.dispatcher, PODS, replicas=2))
@@ -61,7 +61,7 @@ def test_only_dispatchers_speak_to_the_api_server():
     ]
 
 
-def test_pods_are_told_everything_but_secrets_in_their_environment():
+def test_pods_get_settings_but_no_secrets_in_their_environment():
     plane = a_plane(credentialsSecretRef="login", streamName="orders")
     container = pod_of(desired.publisher(BUS, plane, WITH_SECRET, replicas=2))["containers"][0]
     (variable,) = container["env"]
@@ -79,7 +79,7 @@ def test_pods_are_told_everything_but_secrets_in_their_environment():
     ]
 
 
-def test_another_state_of_the_secret_rolls_the_pods_out():
+def test_new_secret_version_changes_the_pod_template():
     plane = a_plane(credentialsSecretRef="login")
     bodies = [
         desired.publisher(BUS, plane, Pods(image="i", secret="login", secret_version=version), replicas=2)
@@ -90,7 +90,7 @@ def test_another_state_of_the_secret_rolls_the_pods_out():
     assert annotations == {desired.SECRET_VERSION: "uid/7"}
 
 
-def test_a_pod_goes_only_when_its_successor_is_ready():
+def test_rolling_update_starts_new_pods_first():
     spec = desired.publisher(BUS, a_plane(), PODS, replicas=2)["spec"]
     assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     assert desired.budget(BUS, "publisher-proxy")["spec"]["maxUnavailable"] == 1
@@ -100,12 +100,12 @@ def test_a_pod_goes_only_when_its_successor_is_ready():
     }
 
 
-def test_where_an_autoscaler_counts_the_number_of_pods_is_left_out():
+def test_replicas_are_omitted_with_an_autoscaler():
     assert "replicas" not in desired.publisher(BUS, a_plane(), PODS, replicas=None)["spec"]
     assert desired.publisher(BUS, a_plane(), PODS, replicas=3)["spec"]["replicas"] == 3
 
 
-def test_events_are_published_at_port_80():
+def test_publisher_service_listens_on_port_80():
     ports = {port["name"]: port["port"] for port in desired.publisher_service(BUS)["spec"]["ports"]}
     assert ports == {"http": 80, "metrics": 9090}
 
@@ -121,11 +121,11 @@ def test_events_are_published_at_port_80():
     ],
     ids=["by default", "small", "tiny", "without a limit", "without a limit, said otherwise"],
 )
-def test_a_claim_holds_the_stream_and_some_more(values, want):
+def test_claim_size_covers_the_stream_with_reserve(values, want):
     assert server.claim_size(a_config(**values)) == want
 
 
-def test_servers_of_a_cluster_know_each_other_and_one_alone_knows_nobody():
+def test_clustered_servers_have_routes_and_a_single_server_has_none():
     def arguments(**values) -> list[str]:
         body = server.stateful_set(BUS, a_config(**values), "nats:1", size="1Gi")
         assert body["spec"]["replicas"] == values.get("streamReplicas", 1)
@@ -139,13 +139,13 @@ def test_servers_of_a_cluster_know_each_other_and_one_alone_knows_nobody():
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_how_many_servers_there_are_to_be_is_read_back_whatever_they_were_scaled_to(count):
+def test_configured_servers_are_independent_of_scaling(count):
     body = server.stateful_set(BUS, a_config(streamReplicas=count), "nats:1", size="1Gi")
     body["spec"]["replicas"] = 2
     assert caches.workload_state(msgspec.convert(body, caches.WorkloadView)).servers == count
 
 
-def test_only_pods_of_the_backend_and_the_operator_come_near_the_server():
+def test_network_policy_admits_only_pods_of_the_backend_and_the_operator():
     policy = server.network_policy(BUS, "quintet-system")["spec"]
     clients, members = policy["ingress"]
     assert clients["ports"] == [{"port": 4222, "protocol": "TCP"}]
@@ -158,19 +158,19 @@ def test_only_pods_of_the_backend_and_the_operator_come_near_the_server():
     assert members["from"] == [{"podSelector": {"matchLabels": {label: "bus-nats"}}}]
 
 
-def test_an_ordinary_name_is_kept():
+def test_short_child_name_is_kept():
     assert child_name("bus", "publisher-proxy") == "bus-publisher-proxy"
 
 
 @pytest.mark.parametrize("name", ["1st", "a.b", "x" * 253, "a" * 40, "-".join("ab" * 60)])
-def test_every_other_name_of_a_backend_gives_one_that_services_and_labels_may_have(name):
+def test_long_child_name_becomes_a_valid_label_and_service_name(name):
     made = child_name(name, "publisher-proxy")
     assert len(made) <= 52
     assert re.fullmatch("[a-z]([a-z0-9-]*[a-z0-9])?", made)
     assert made.endswith("-publisher-proxy")
 
 
-def test_different_names_stay_different():
+def test_different_backends_have_different_child_names():
     names = ["a.b", "a-b", "a.b.c", "a-b.c", "x" * 100, "x" * 101]
     assert len({child_name(name, "nats") for name in names}) == len(names)
 
@@ -187,6 +187,6 @@ def test_different_names_stay_different():
     ],
     ids=["none", "one word", "another namespace", "outside", "IPv6", "not this host"],
 )
-def test_a_server_has_one_address_for_operator_and_pods(url, want):
+def test_server_has_one_url_for_operator_and_pods(url, want):
     config = a_config(url=url) if url else a_config()
     assert server_url(BUS.key, config) == want

@@ -17,14 +17,14 @@ def body_of(reply):
     return json.loads(reply.body)
 
 
-def test_the_types_are_listed():
+def test_discovery_lists_the_types():
     reply = ask("GET", "/backend")
     assert (reply.status, reply.body) == (200, b'["nats","beb"]')
     assert reply.headers["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize("name", CATALOG)
-def test_a_type_is_described_key_by_key(name):
+def test_discovery_describes_the_keys_of_a_type(name):
     found = body_of(ask("GET", f"/backend/{name}"))
     assert found["type"] == name
     assert [entry["name"] for entry in found["config"]] == [key.name for key in CATALOG[name].keys]
@@ -32,7 +32,7 @@ def test_a_type_is_described_key_by_key(name):
         assert {"name", "description", "dataType", "defaultValue", "required"} <= entry.keys()
 
 
-def test_a_key_has_the_published_fields_and_what_a_client_cannot_do_without():
+def test_key_has_the_published_fields():
     config = {entry["name"]: entry for entry in body_of(ask("GET", "/backend/nats"))["config"]}
     assert config["maxInFlightMessages"] == {
         "name": "maxInFlightMessages",
@@ -48,13 +48,13 @@ def test_a_key_has_the_published_fields_and_what_a_client_cannot_do_without():
     assert (config["reconnectWait"]["minimum"], config["reconnectWait"]["maximum"]) == ("100ms", "5m")
 
 
-def test_a_required_key_is_said_to_be_required():
+def test_required_key_is_marked():
     config = {entry["name"]: entry for entry in body_of(ask("GET", "/backend/beb"))["config"]}
     assert (config["secretRef"]["required"], config["secretRef"]["defaultValue"]) == (True, None)
 
 
 @pytest.mark.parametrize("path", ["/backend", "/backend/nats", "/backend/beb", "/backend/nats/schema"])
-def test_a_document_that_did_not_change_is_not_sent_again(path):
+def test_unchanged_document_gives_not_modified(path):
     first = ask("GET", path)
     tag = first.headers["ETag"]
     for sent in (tag, f"W/{tag}", f'"other", {tag}', "*"):
@@ -66,7 +66,7 @@ def test_a_document_that_did_not_change_is_not_sent_again(path):
 @pytest.mark.parametrize(
     "path", ["/backend", "/backend/nats", "/backend/kafka", "/backend/nats/validate", "/x"]
 )
-def test_head_has_the_headers_of_get_and_no_body(path):
+def test_head_has_the_headers_of_get_without_body(path):
     head, get = ask("HEAD", path), ask("GET", path)
     assert head.body == b""
     assert (head.status, head.headers) == (get.status, get.headers)
@@ -75,19 +75,19 @@ def test_head_has_the_headers_of_get_and_no_body(path):
 @pytest.mark.parametrize(
     "path", ["/", "", "/backends", "/backend/nats/nothing", "/backend/nats/schema/x", "/x/backend"]
 )
-def test_where_there_is_nothing_a_way_is_shown(path):
+def test_unknown_path_gives_a_hint(path):
     reply = ask("GET", path)
     assert reply.status == 404
     assert body_of(reply)["error"].startswith("there is nothing here: try /backend")
 
 
-def test_an_unknown_type_is_answered_with_those_that_there_are():
+def test_unknown_type_gives_the_known_types():
     reply = ask("GET", "/backend/kafka")
     assert (reply.status, reply.headers["Content-Type"]) == (404, "application/json")
     assert body_of(reply) == {"error": "backend type 'kafka' does not exist: there are nats, beb"}
 
 
-def test_a_very_long_type_is_not_sent_back_whole():
+def test_long_unknown_type_is_cut_in_the_response():
     assert len(ask("GET", "/backend/" + "k" * 100_000).body) < 1000
 
 
@@ -100,7 +100,7 @@ def test_a_very_long_type_is_not_sent_back_whole():
         ("GET", "/backend/nats/validate", "POST"),
     ],
 )
-def test_another_method_is_answered_with_those_that_are_allowed(method, path, want):
+def test_wrong_method_gives_the_allowed_methods(method, path, want):
     reply = ask(method, path)
     assert (reply.status, reply.headers["Allow"]) == (405, want)
     assert "error" in body_of(reply)
@@ -115,7 +115,7 @@ def test_another_method_is_answered_with_those_that_are_allowed(method, path, wa
     ],
     ids=["a config", "a spec without type", "a spec"],
 )
-def test_what_if_tells_the_mistakes_and_fills_in_the_defaults(body):
+def test_what_if_reports_errors_and_defaults(body):
     reply = ask("POST", "/backend/nats/validate", body=body)
     assert reply.status == 200
     found = body_of(reply)
@@ -133,7 +133,7 @@ def test_what_if_tells_the_mistakes_and_fills_in_the_defaults(body):
     assert "streamReplicas" not in shown
 
 
-def test_what_if_of_a_right_config_has_no_mistake():
+def test_what_if_of_a_valid_config_has_no_errors():
     found = body_of(ask("POST", "/backend/nats/validate", body=b'[{"streamReplicas":3}]'))
     assert (found["valid"], found["validationErrors"]) == (True, [])
     assert {"name": "streamReplicas", "value": "3", "origin": "user"} in found["effectiveConfig"]
@@ -152,17 +152,17 @@ def test_what_if_of_a_right_config_has_no_mistake():
     ],
     ids=["nothing", "half", "not UTF-8", "too deep", "a number", "an empty object", "a spec of another type"],
 )
-def test_what_is_no_config_is_refused(body, want):
+def test_what_if_refuses_a_malformed_config(body, want):
     reply = ask("POST", "/backend/nats/validate", body=body)
     assert reply.status == 400
     assert body_of(reply)["error"].startswith(want)
 
 
-def test_a_body_that_is_too_large_is_not_read():
+def test_oversized_body_is_not_read():
     assert ask("POST", "/backend/nats/validate", body=b" " * (MAX_BODY_BYTES + 1)).status == 413
 
 
-def test_what_if_answers_a_body_full_of_mistakes_with_a_bounded_reply():
+def test_what_if_with_many_errors_gives_a_bounded_response():
     body = json.dumps([{f"k{number}": "v"} for number in range(3000)]).encode()
     assert len(body) <= MAX_BODY_BYTES
     reply = ask("POST", "/backend/nats/validate", body=body)
@@ -170,6 +170,6 @@ def test_what_if_answers_a_body_full_of_mistakes_with_a_bounded_reply():
     assert len(reply.body) < MAX_BODY_BYTES
 
 
-def test_the_schema_names_every_key():
+def test_schema_contains_every_key():
     schema = body_of(ask("GET", "/backend/nats/schema"))
     assert list(schema["items"]["properties"]) == [key.name for key in NATS.keys]

@@ -26,40 +26,40 @@ ROW = re.compile(r"^\| `([A-Za-z]+)` \|", re.MULTILINE)
 
 
 @pytest.mark.parametrize("reason", [*Reason, INVALID_CONFIG, *REASONS.values()])
-def test_every_reason_is_explained(reason):
+def test_every_reason_is_documented(reason):
     assert f"`{reason}`" in GUIDE
 
 
 @pytest.mark.parametrize("fault", FaultType)
-def test_every_sort_of_mistake_is_explained(fault):
+def test_every_error_type_is_documented(fault):
     assert f"| `{fault}` |" in GUIDE
 
 
-def test_every_type_and_key_has_a_row():
+def test_every_type_and_key_is_documented():
     assert all(f"| `{name}` |" in GUIDE for name in CATALOG)
     names = [key.name for backend in CATALOG.values() for key in backend.keys]
     assert ROW.findall(catalog_page()) == names
 
 
-def test_names_and_limits_are_those_of_the_code():
+def test_documented_names_and_limits_match_the_code():
     assert f"{NAMESPACE_LABEL}=Reject" in GUIDE
     assert f"--clusterrole={ROLE}" in GUIDE
     assert f"{READING.per_second:,.0f} reads and {ASKING.per_second:.0f} what-ifs a second" in GUIDE
 
 
-def test_the_warnings_that_are_shown_are_those_of_the_example():
+def test_documented_warnings_match_the_example():
     answer = CliRunner().invoke(quintet, ["validate", "-f", str(EXAMPLE / "mistakes.yaml")])
     assert answer.exit_code == 1
     shown = re.findall(r"^Warning: (.*)$", GUIDE, re.MULTILINE)
     assert [line.partition("default/any: ")[2] for line in answer.stdout.splitlines()] == shown
 
 
-def test_the_example_has_no_mistake():
+def test_documented_example_is_valid():
     answer = CliRunner().invoke(quintet, ["validate", "-f", str(EXAMPLE / "backends.yaml")])
     assert (answer.exit_code, answer.stderr) == (0, "2 objects checked, 0 mistakes\n")
 
 
-def test_the_what_if_that_is_shown_is_the_one_that_is_answered():
+def test_documented_what_if_matches_the_response():
     shown = re.search(r"^\{\"type\":\"nats\".*(?= …$)", GUIDE, re.MULTILINE)
     body = json.dumps([{"streamReplicas": 9}]).encode()
     reply = respond(Asked(method="POST", path="/backend/nats/validate", body=body))
@@ -67,7 +67,7 @@ def test_the_what_if_that_is_shown_is_the_one_that_is_answered():
     assert reply.body.decode().startswith(shown[0].strip())
 
 
-def test_the_every_key_sample_has_every_key():
+def test_every_key_sample_contains_every_key():
     text = (ROOT / "config/samples/eventingbackend-every-key.yaml").read_text()
     for sample in yaml.safe_load_all(text):
         written = [name for entry in sample["spec"]["config"] for name in entry]

@@ -14,7 +14,7 @@ from quintet.nats import errors
 from unit.eventingbackend.samples import a_backend, a_config
 
 
-def test_every_type_of_the_catalog_has_a_driver_and_every_driver_a_type():
+def test_every_type_has_a_driver():
     assert {driver.backend.name for driver in DRIVERS} == set(CATALOG)
     assert len(DRIVERS) == len(CATALOG)
 
@@ -24,7 +24,7 @@ def _all(kind: type[errors.NatsError]) -> list[type[errors.NatsError]]:
 
 
 @pytest.mark.parametrize("kind", _all(errors.NatsError), ids=lambda kind: kind.__name__)
-def test_every_error_of_the_client_has_a_meaning_and_no_text_of_the_server(kind):
+def test_every_nats_error_has_a_reason_without_server_text(kind):
     error = kind.__new__(kind, "banner of a stranger")
     found = result_of_error(error, "nats.example:4222")
     assert not found.ready
@@ -32,7 +32,7 @@ def test_every_error_of_the_client_has_a_meaning_and_no_text_of_the_server(kind)
     assert "banner" not in found.message
 
 
-def test_stages_are_told_apart():
+def test_different_errors_have_different_reasons():
     kinds = (
         errors.Unresolved,
         errors.Unreachable,
@@ -46,20 +46,20 @@ def test_stages_are_told_apart():
     assert len(reasons) == len(kinds)
 
 
-def test_an_event_mesh_needs_publishers_and_no_dispatchers():
+def test_event_mesh_needs_no_dispatcher():
     driver = BebDriver.__new__(BebDriver)  # what it wants needs none of its tools
     plane = driver.data_plane(a_backend(type="beb"), a_config("beb", secretRef="mesh", qos="AT_MOST_ONCE"))
     assert plane.dispatcher is None
     assert (plane.secret, plane.publisher.beb.qos) == ("mesh", "AT_MOST_ONCE")
 
 
-async def test_a_name_without_an_address_is_a_finding():
+async def test_unresolvable_name_gives_a_failed_result():
     found = await resolve_addresses("name.invalid", 4222, None)
     assert isinstance(found, ProbeResult)
     assert found.reason is Reason.UNRESOLVED
 
 
-def test_where_dispatchers_work_is_read_back_from_what_they_were_told():
+def test_location_is_read_from_dispatcher_settings():
     nats = NatsSettings(url="nats://h:1", stream="s", subject_prefix="p")
     told = DispatcherSettings(
         namespace="n",

@@ -8,7 +8,7 @@ import pytest
 from quintet.apis.eventingbackend import BEB, NATS, DataType, EffectiveValue, Key, Origin, effective, restored
 
 
-def test_every_key_with_a_value_is_there_with_its_origin():
+def test_every_key_with_a_value_has_its_origin():
     found = effective(NATS, {"maxInFlightMessages": 20.0, "url": "nats://h"})
     shown = {entry.name: (entry.value, entry.origin) for entry in found.entries()}
     assert shown["maxInFlightMessages"] == ("20", Origin.USER)
@@ -18,19 +18,19 @@ def test_every_key_with_a_value_is_there_with_its_origin():
     assert list(shown) == [key.name for key in NATS.keys]
 
 
-def test_a_default_value_that_the_user_wrote_is_the_users():
+def test_default_value_written_by_the_user_has_origin_user():
     (entry,) = [
         entry for entry in effective(NATS, {"streamName": "sap"}).entries() if entry.name == "streamName"
     ]
     assert entry.origin is Origin.USER
 
 
-def test_the_dead_letter_subject_follows_the_stream():
+def test_dead_letter_subject_follows_the_stream():
     assert effective(NATS, {"streamName": "orders"}).text("deadLetterSubject") == "dead-letter.orders"
     assert effective(NATS, {"deadLetterSubject": "lost"}).text("deadLetterSubject") == "lost"
 
 
-def test_values_are_read_by_their_data_type():
+def test_values_are_converted_by_their_data_type():
     found = effective(NATS, {"maxBytes": "1Ki", "reconnectWait": "1m0.5s", "streamReplicas": 3})
     assert found.integer("streamReplicas") == 3
     assert found.measure("maxBytes") == 1024
@@ -47,7 +47,7 @@ def test_values_are_read_by_their_data_type():
     ],
     ids=["a text as a number", "a text as a measure", "a key that is not there"],
 )
-def test_a_value_read_as_what_it_is_not_is_a_fault_of_ours(read, error):
+def test_reading_a_value_as_the_wrong_type_raises(read, error):
     with pytest.raises(error):
         read(effective(NATS, {}))
 
@@ -55,14 +55,14 @@ def test_a_value_read_as_what_it_is_not_is_a_fault_of_ours(read, error):
 WRITTEN = {"maxInFlightMessages": 20, "maxBytes": 4096, "reconnectWait": "7s", "url": "tls://h:4222"}
 
 
-def test_the_last_good_configuration_is_found_again_in_the_status():
+def test_effective_config_is_restored_from_the_status():
     found = effective(NATS, WRITTEN)
     assert restored(NATS, found.entries()) == found
     secret = effective(BEB, {"secretRef": "s"})
     assert restored(BEB, secret.entries()) == secret
 
 
-def test_a_default_of_an_earlier_release_stays_in_use_and_new_keys_get_theirs():
+def test_restored_config_keeps_old_defaults_and_gets_new_keys():
     before = [EffectiveValue("streamName", "old", Origin.DEFAULT), EffectiveValue("gone", "x", Origin.USER)]
     found = restored(NATS, before)
     assert found is not None
@@ -82,15 +82,15 @@ def test_a_default_of_an_earlier_release_stays_in_use_and_new_keys_get_theirs():
     ],
     ids=["nothing", "nothing that is known", "no number", "out of bounds", "not a url of the type"],
 )
-def test_what_cannot_be_a_good_configuration_is_not_used(shown):
+def test_invalid_stored_config_is_not_restored(shown):
     assert restored(NATS, shown) is None
 
 
-def test_without_its_required_key_nothing_is_restored():
+def test_config_without_required_key_is_not_restored():
     assert restored(BEB, [EffectiveValue("qos", "AT_MOST_ONCE", Origin.USER)]) is None
 
 
-def test_a_secret_is_not_shown_and_so_cannot_be_restored():
+def test_secret_value_is_not_shown_and_not_restored():
     token = Key(name="token", description="A token.", data_type=DataType.STRING, longest=8, sensitive=True)
     backend = dataclasses.replace(NATS, keys=(*NATS.keys, token))
     entries = effective(backend, {"token": "hunter2"}).entries()

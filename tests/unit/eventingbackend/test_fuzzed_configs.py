@@ -117,7 +117,7 @@ def what_if(backend, config):
 
 @settings(max_examples=300, deadline=None)
 @given(CONFIGS)
-def test_status_warnings_refusals_and_what_if_say_the_same_word_for_word(drawn):
+def test_status_warnings_refusals_and_what_if_report_the_same_errors(drawn):
     backend, config = CATALOG[drawn[0]], drawn[1]
     faults = config_faults(backend, config)
     wire = json.loads(msgspec.json.encode(faults))
@@ -151,7 +151,7 @@ def test_status_warnings_refusals_and_what_if_say_the_same_word_for_word(drawn):
 
 @settings(max_examples=300, deadline=None)
 @given(RIGHT_CONFIGS)
-def test_a_config_without_mistakes_can_be_used_shown_and_found_again(drawn):
+def test_valid_config_can_be_shown_and_restored(drawn):
     backend, config = CATALOG[drawn[0]], drawn[1]
     assert config_faults(backend, config) == ()
     found = effective(backend, dict(entries(config).pairs))
@@ -166,13 +166,13 @@ def test_a_config_without_mistakes_can_be_used_shown_and_found_again(drawn):
 
 @settings(max_examples=300, deadline=None)
 @given(CONFIGS | RIGHT_CONFIGS)
-def test_the_schema_never_refuses_what_validation_accepts(drawn):
+def test_schema_accepts_what_validation_accepts(drawn):
     backend, config = CATALOG[drawn[0]], drawn[1]
     if config is not None and not config_faults(backend, config):
         assert refusals(config_schema(backend), config) == []
 
 
-def test_the_schema_refuses_what_it_can():
+def test_schema_refuses_what_it_can_express():
     nats, beb = config_schema(CATALOG["nats"]), config_schema(CATALOG["beb"])
     assert refusals(nats, [{"streamReplicas": 3}, {"maxBytes": 5}]) == []
     assert refusals(nats, {"streamReplicas": 3}) == ["type array"]

@@ -28,7 +28,7 @@ def told(deployment):
 
 @settings(max_examples=300)
 @given(RIGHT_CONFIGS)
-async def test_pods_understand_every_config_without_mistakes(drawn):
+async def test_pods_decode_the_settings_of_every_valid_config(drawn):
     kind, config = CATALOG[drawn[0]], drawn[1]
     backend = a_backend(type=kind.name)
     in_use = effective(kind, dict(entries(config).pairs))

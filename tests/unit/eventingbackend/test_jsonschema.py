@@ -31,7 +31,7 @@ def sayable(backend, fault):
 
 
 @pytest.mark.parametrize("name", CATALOG)
-def test_what_is_served_is_a_schema(name):
+def test_served_schema_is_valid_json_schema(name):
     assert VALIDATORS[name].META_SCHEMA["$id"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema.Draft202012Validator.check_schema(VALIDATORS[name].schema)
 
@@ -40,7 +40,7 @@ def test_what_is_served_is_a_schema(name):
     ("name", "config"),
     [("nats", [{"maxInFlightMessages": 10}]), ("beb", [{"secretRef": "some-secret"}]), ("nats", [])],
 )
-def test_the_published_configs_pass(name, config):
+def test_published_configs_match_the_schema(name, config):
     VALIDATORS[name].validate(config)
 
 
@@ -57,13 +57,13 @@ def test_the_published_configs_pass(name, config):
     ],
     ids=str,
 )
-def test_a_mistake_is_refused(name, config, want):
+def test_invalid_config_does_not_match_the_schema(name, config, want):
     assert [error.message for error in VALIDATORS[name].iter_errors(config) if want in error.message]
 
 
 @settings(max_examples=300)
 @given(CONFIGS | RIGHT_CONFIGS)
-def test_the_schema_accepts_exactly_what_validation_accepts_where_a_schema_can_say_it(drawn):
+def test_schema_and_validation_agree_where_a_schema_can_express_it(drawn):
     name, config = drawn
     if config is None:
         return  # nothing written is an empty config, which a schema of a list cannot know

@@ -23,7 +23,7 @@ async def forbidden(key: ObjectKey, place: StreamLocation):
     return ProbeResult(reason=Reason.SECRET_FORBIDDEN, message="no")
 
 
-async def test_subscriptions_that_do_not_come_are_waited_for_only_so_long():
+async def test_missing_consumers_are_awaited_for_a_limited_time():
     clock = VirtualClock()
     moves = Migrations(away, clock, Timing(longest_wait=120))
     assert await moves.missing(KEY, PLACE, TWO) == 2
@@ -33,7 +33,7 @@ async def test_subscriptions_that_do_not_come_are_waited_for_only_so_long():
     assert await moves.missing(KEY, PLACE, TWO) == 0
 
 
-async def test_an_old_server_that_is_away_is_waited_for_only_so_long_and_that_is_told():
+async def test_unreachable_old_server_is_awaited_for_a_limited_time_and_reported():
     clock, backend = VirtualClock(), a_backend()
     moves = Migrations(forbidden, clock, Timing(longest_drain=600))
     assert await moves.left(backend, PLACE) is None
@@ -46,7 +46,7 @@ async def test_an_old_server_that_is_away_is_waited_for_only_so_long_and_that_is
     assert moves.end(backend.key, ANOTHER) == []
 
 
-async def test_another_change_of_mind_has_its_own_time():
+async def test_second_migration_has_its_own_time_limit():
     clock = VirtualClock()
     moves = Migrations(away, clock, Timing(longest_wait=120))
     assert await moves.missing(KEY, PLACE, TWO) == 2
@@ -55,7 +55,7 @@ async def test_another_change_of_mind_has_its_own_time():
     assert await moves.missing(KEY, PLACE, TWO) == 0
 
 
-def test_a_place_that_publishers_left_undelivered_is_told_unless_they_came_back():
+def test_abandoned_stream_is_reported_unless_publishers_returned():
     moves = Migrations(away, VirtualClock(), Timing())
     moves.abandon(KEY, PLACE)
     moves.abandon(KEY, ANOTHER)

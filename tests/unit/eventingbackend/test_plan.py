@@ -8,24 +8,24 @@ from unit.eventingbackend.samples import a_backend, a_config
 URL = "nats://nats.example:4222"
 
 
-def test_a_good_spec_is_wanted():
+def test_valid_spec_is_desired():
     found = plan.plan_of(a_backend(maxMessages=5))
     assert found.faults == ()
     assert found.wanted.integer("maxMessages") == 5
     assert found.serving is None
 
 
-def test_with_mistakes_what_served_before_is_asked_for():
+def test_invalid_spec_probes_the_serving_config():
     found = plan.plan_of(a_backend(maxMessages="x", in_use=a_config(maxMessages=7)))
     assert found.wanted is None
     assert found.candidate.integer("maxMessages") == 7
 
 
-def test_without_a_past_mistakes_leave_nothing_to_ask_for():
+def test_invalid_spec_without_serving_config_probes_nothing():
     assert plan.plan_of(a_backend(maxMessages="x")).candidate is None
 
 
-def test_a_type_that_is_not_known_is_a_mistake_and_no_crash():
+def test_unknown_type_is_an_error():
     found = plan.plan_of(a_backend(type="kafka", in_use=a_config()))
     assert [fault.config for fault in found.faults] == ["type"]
     assert found.candidate is not None
@@ -41,12 +41,12 @@ def test_a_type_that_is_not_known_is_a_mistake_and_no_crash():
         ({"deadLetterSubject": "dead"}, False),
     ],
 )
-def test_only_what_the_server_knows_nothing_of_changes_without_asking_it(values, want):
+def test_only_pod_settings_change_without_a_probe(values, want):
     serving = a_config(url=URL)
     assert plan.proven_already(serving, a_config(**{"url": URL, **values})) is want
 
 
-def test_another_type_is_never_proven_already():
+def test_other_type_always_needs_a_probe():
     assert not plan.proven_already(a_config(), a_config("beb", secretRef="mesh"))
     assert not plan.proven_already(None, a_config())
 
@@ -58,7 +58,7 @@ def claimant(name, created, *, proven=True, **entries):
     )
 
 
-def test_the_oldest_backend_keeps_a_stream_and_others_may_share_it_as_it_is():
+def test_oldest_backend_keeps_a_stream_and_others_share_equal_settings():
     elder, younger = claimant("a", 1, maxMessages=1), claimant("b", 2, maxMessages=2)
     same = claimant("c", 3, maxMessages=1)
     everybody = [same, younger, elder]
@@ -67,18 +67,18 @@ def test_the_oldest_backend_keeps_a_stream_and_others_may_share_it_as_it_is():
     assert plan.find_older_owner(same, everybody) is None
 
 
-def test_of_two_that_were_made_in_one_second_one_is_older():
+def test_backends_of_the_same_second_are_ordered_by_name():
     one, other = claimant("a", 1, maxMessages=1), claimant("b", 1, maxMessages=2)
     assert plan.find_older_owner(one, [one, other]) is None
     assert plan.find_older_owner(other, [one, other]) is one
 
 
-def test_one_that_the_server_never_let_in_claims_nothing():
+def test_backend_that_was_never_ready_claims_nothing():
     squatter = claimant("a", 1, proven=False, maxMessages=1)
     assert plan.find_older_owner(claimant("b", 2, maxMessages=2), [squatter]) is None
 
 
-def test_one_that_is_being_deleted_claims_nothing():
+def test_deleted_backend_claims_nothing():
     in_use = a_config(url=URL, maxMessages=1)
     going = a_backend(
         "a", created="2025-01-01T00:00:00Z", deleting=True, in_use=in_use, url=URL, maxMessages=1
@@ -95,7 +95,7 @@ def test_one_that_is_being_deleted_claims_nothing():
     ],
     ids=["another server", "another stream", "nothing that the stream knows of"],
 )
-def test_those_who_do_not_get_into_each_others_way_are_no_rivals(other):
+def test_backends_with_different_streams_are_no_rivals(other):
     elder = claimant("a", 1, maxMessages=1)
     younger = a_backend(
         "b", uid="b", created="2026-02-01T00:00:00Z", **{"url": URL, "maxMessages": 1, **other}
@@ -103,6 +103,6 @@ def test_those_who_do_not_get_into_each_others_way_are_no_rivals(other):
     assert plan.find_older_owner(younger, [elder, younger]) is None
 
 
-def test_a_server_of_ones_own_is_claimed_by_nobody_else():
+def test_own_server_has_no_rivals():
     assert plan.claim_of(a_backend()) is None
     assert plan.claim_of(a_backend(type="beb", secretRef="mesh")) is None

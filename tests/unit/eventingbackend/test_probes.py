@@ -21,7 +21,7 @@ class Backend:
         return self.findings.pop(0) if len(self.findings) > 1 else self.findings[0]
 
 
-async def test_what_was_found_holds_until_it_is_due():
+async def test_result_is_valid_until_due():
     clock, backend = VirtualClock(), Backend(UP)
     probes = Probes(clock, Timing(while_ready=60))
     for _ in range(5):
@@ -32,7 +32,7 @@ async def test_what_was_found_holds_until_it_is_due():
     assert backend.looks == 2
 
 
-async def test_a_backend_that_is_down_is_looked_at_ever_more_rarely():
+async def test_failing_backend_is_probed_with_backoff():
     clock, backend = VirtualClock(), Backend(DOWN)
     probes = Probes(clock, Timing(first_retry=1, last_retry=10))
     pauses = []
@@ -43,7 +43,7 @@ async def test_a_backend_that_is_down_is_looked_at_ever_more_rarely():
     assert pauses == [1, 2, 4, 8, 10, 10]
 
 
-async def test_another_question_is_asked_at_once_and_starts_anew():
+async def test_changed_inputs_probe_at_once_and_reset_backoff():
     clock, backend = VirtualClock(), Backend(DOWN)
     probes = Probes(clock, Timing(first_retry=1, last_retry=10))
     for _ in range(3):
@@ -53,7 +53,7 @@ async def test_another_question_is_asked_at_once_and_starts_anew():
     assert (backend.looks, probes.due_in(KEY)) == (4, 1)
 
 
-async def test_a_connection_that_is_lost_while_we_look_is_not_covered_by_what_we_find():
+async def test_connection_lost_during_probe_invalidates_the_result():
     clock, backend = VirtualClock(), Backend(UP)
     probes = Probes(clock, Timing())
 
@@ -66,7 +66,7 @@ async def test_a_connection_that_is_lost_while_we_look_is_not_covered_by_what_we
     assert backend.looks == 2
 
 
-async def test_a_backend_that_was_up_is_tried_soon_when_it_goes_down():
+async def test_backend_that_fails_after_being_ready_is_probed_soon():
     clock, backend = VirtualClock(), Backend(UP, DOWN)
     probes = Probes(clock, Timing(while_ready=60, first_retry=1))
     await probes.look(KEY, "q", backend.probe)

@@ -131,14 +131,14 @@ def status_for(backend, catalog_entry, faults):
     )
 
 
-def test_a_nats_backend_that_is_ready_has_the_published_status():
+def test_ready_nats_backend_has_the_published_status():
     backend = backend_of(NATS_BACKEND)
     faults = config_faults(NATS, backend.spec.config)
     assert faults == ()
     assert published(status_for(backend, NATS, faults)) == yaml.safe_load(READY_STATUS)
 
 
-def test_a_beb_backend_needs_no_more_than_the_published_config():
+def test_beb_backend_accepts_the_published_config():
     backend = backend_of(BEB_BACKEND)
     assert config_faults(BEB, backend.spec.config) == ()
     assert judge(yaml.safe_load(BEB_BACKEND)) == ((), ())
@@ -146,13 +146,13 @@ def test_a_beb_backend_needs_no_more_than_the_published_config():
     assert published(status_for(backend, BEB, ())) == want
 
 
-def test_mistakes_have_the_published_status_word_for_word():
+def test_config_errors_have_the_published_status():
     backend = backend_of(FAULTY_BACKEND)
     faults = config_faults(NATS_WITH_FOOBAR, backend.spec.config)
     assert published(status_for(backend, NATS_WITH_FOOBAR, faults)) == yaml.safe_load(FAULTY_STATUS)
 
 
-def test_a_published_object_decodes_with_its_published_status():
+def test_published_object_decodes_with_its_status():
     whole = yaml.safe_load(NATS_BACKEND) | {"status": yaml.safe_load(READY_STATUS)}
     backend = msgspec.convert(whole, EventingBackend)
     assert backend.spec.config == ({"maxInFlightMessages": 10},)
@@ -162,5 +162,5 @@ def test_a_published_object_decodes_with_its_published_status():
     ]  # fmt: skip
 
 
-def test_the_published_types_are_those_of_the_catalog():
+def test_published_types_are_those_of_the_catalog():
     assert list(CATALOG) == ["nats", "beb"]

@@ -26,7 +26,7 @@ def a_status(backend=UP, publisher=UP, subscriptions=UP, faults=()):
 @pytest.mark.parametrize(
     "states", list(itertools.product(["True", "False", "Unknown"], repeat=3)), ids=" ".join
 )
-def test_eventing_is_ready_only_if_every_part_is_known_to_be(states):
+def test_backend_is_ready_only_if_every_part_is(states):
     status = a_status(*map(Standing, states))
     want_ready = set(states) == {"True"}
     assert status.eventing_ready is want_ready
@@ -34,13 +34,13 @@ def test_eventing_is_ready_only_if_every_part_is_known_to_be(states):
     assert ready.status == ("True" if want_ready else "False" if "False" in states else "Unknown")
 
 
-def test_a_status_about_an_earlier_generation_is_not_relied_on():
+def test_status_of_an_older_generation_is_not_ready():
     assert ready_now(a_status(), 5)
     assert not ready_now(a_status(), 6)
     assert not ready_now(a_status(publisher=Standing("Unknown")), 5)
 
 
-def test_a_part_that_is_not_ready_says_why():
+def test_part_that_is_not_ready_reports_why():
     status = a_status(backend=Standing("False", "NATS server not reached", "connection to h:4222 refused"))
     assert find_condition(status.conditions, "Backend Ready").reason == "NATS server not reached"
     ready = find_condition(status.conditions, "Ready")
@@ -55,12 +55,12 @@ def test_a_part_that_is_not_ready_says_why():
         ("subscriptions", "Subscription Controller Ready", "Subscription controller not started"),
     ],
 )
-def test_a_part_of_which_nothing_is_known_still_has_a_reason(part, type_, want):
+def test_part_without_information_has_a_reason(part, type_, want):
     status = a_status(**{part: Standing("Unknown")})
     assert find_condition(status.conditions, type_).reason == want
 
 
-def test_with_mistakes_in_its_config_a_backend_that_serves_is_still_not_ready():
+def test_serving_backend_with_config_errors_is_not_ready():
     faults = config_faults(NATS, [{"foo": 1}, {"bar": 2}])
     status = a_status(faults=faults)
     assert status.eventing_ready is False
@@ -71,7 +71,7 @@ def test_with_mistakes_in_its_config_a_backend_that_serves_is_still_not_ready():
     assert find_condition(status.conditions, "Publisher Proxy Ready").status == "True"
 
 
-def test_mistakes_do_not_hide_that_the_backend_in_use_is_down():
+def test_config_errors_do_not_hide_a_failing_backend():
     faults = config_faults(NATS, [{"foo": 1}])
     status = a_status(backend=Standing("False", "x", "connection refused"), faults=faults)
     message = find_condition(status.conditions, "Backend Ready").message

@@ -23,7 +23,7 @@ def a_rollout(*, generation=2, wanted=2, observed=2, replicas=2, updated=2, avai
     )
 
 
-def test_pods_that_are_all_new_and_available_are_rolled_out():
+def test_workload_with_all_pods_updated_and_available_is_complete():
     assert status.standing_of(a_rollout()).status == "True"
 
 
@@ -38,20 +38,20 @@ def test_pods_that_are_all_new_and_available_are_rolled_out():
     ],
     ids=["not seen yet", "an old pod serves", "one is not available", "an old one is left", "never seen"],
 )
-def test_anything_less_is_not_rolled_out(odd):
+def test_workload_with_fewer_pods_is_not_complete(odd):
     assert status.standing_of(a_rollout(**odd)).status == "False"
 
 
-def test_nothing_that_runs_is_not_ready():
+def test_workload_scaled_to_zero_is_not_ready():
     nothing = a_rollout(wanted=0, replicas=0, updated=0, available=0)
     assert status.standing_of(nothing).status == "False"
 
 
-def test_what_was_not_made_yet_says_what_it_waits_for():
+def test_missing_workload_reports_what_it_waits_for():
     assert "waits for the backend" in status.standing_of(None).message
 
 
-def test_what_keeps_pods_from_being_made_is_said():
+def test_workload_reports_why_pods_are_missing():
     refused = WorkloadCondition("ReplicaFailure", "True", "exceeded quota")
     found = status.standing_of(a_rollout(available=0, updated=0, conditions=(refused,)))
     assert found.message == "0 of 2 pods are ready with the current settings; exceeded quota"
@@ -62,7 +62,7 @@ def conditions(**states: tuple[str, str]):
     return tuple(Condition(names[key], state, reason, "m") for key, (state, reason) in states.items())
 
 
-def test_a_change_of_state_or_reason_is_news_and_a_change_of_words_is_not():
+def test_changed_status_or_reason_gives_an_event_and_changed_message_does_not():
     down, refused, up = ("False", "Server not reached"), ("False", "Login refused"), ("True", "Backend ready")
     assert [each.reason for each in status.news(conditions(backend=down), conditions(backend=refused))] == [
         "LoginRefused"
@@ -72,12 +72,12 @@ def test_a_change_of_state_or_reason_is_news_and_a_change_of_words_is_not():
     assert list(status.news(conditions(backend=up), conditions(backend=up))) == []
 
 
-def test_that_the_pods_of_a_new_backend_are_not_there_yet_is_no_news():
+def test_missing_pods_of_a_new_backend_give_no_event():
     first = conditions(backend=("False", "x"), publisher=("False", "y"))
     assert [each.note for each in status.news((), first)] == ["Backend Ready: m"]
 
 
-def test_a_deletion_that_waits_names_who_it_waits_for():
+def test_waiting_deletion_names_the_subscriptions():
     names = [f"s{number:02}" for number in range(12)]
     said = status.in_use_by(a_backend(), names).conditions[-1]
     assert (said.type, said.status, said.reason) == ("Ready", "False", "DeletionWaits")

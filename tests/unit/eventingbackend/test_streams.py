@@ -12,24 +12,24 @@ BUS = a_backend()
 WANTED = streams.stream_config(BUS, a_config())
 
 
-def test_the_defaults_keep_events_until_every_subscription_has_them_and_refuse_what_is_too_much():
+def test_default_stream_keeps_events_until_delivered_and_refuses_overflow():
     assert (WANTED.name, WANTED.subjects) == ("sap", ("kyma.>",))
     assert (WANTED.retention, WANTED.storage, WANTED.discard) == ("interest", "file", "new")
     assert (WANTED.max_msgs, WANTED.max_bytes, WANTED.max_msgs_per_subject) == (-1, 700 * 2**20, 1_000_000)
     assert WANTED.discard_new_per_subject is True, "a full subject would drop acknowledged events"
 
 
-def test_without_a_limit_per_subject_or_when_old_events_go_nothing_is_refused_per_subject():
+def test_unlimited_or_discarding_stream_refuses_nothing_per_subject():
     for values in ({"maxMessagesPerSubject": 0}, {"discardPolicy": "old"}):
         assert streams.stream_config(BUS, a_config(**values)).discard_new_per_subject is UNSET
 
 
-def test_no_limit_is_said_in_one_way():
+def test_unlimited_values_are_normalised():
     config = streams.stream_config(BUS, a_config(maxMessages=0, maxBytes="0", maxMessagesPerSubject=-1))
     assert (config.max_msgs, config.max_bytes, config.max_msgs_per_subject) == (-1, -1, -1)
 
 
-def test_dead_letters_are_bounded_in_age_and_size():
+def test_dead_letter_stream_is_limited_in_age_and_size():
     dead = streams.dead_letter_config(BUS, a_config())
     assert (dead.name, dead.subjects, dead.retention) == ("sap-dead-letter", ("dead-letter.sap",), "limits")
     assert dead.max_bytes > 0
@@ -48,13 +48,13 @@ def test_dead_letters_are_bounded_in_age_and_size():
     ],
     ids=lambda edit: next(iter(edit)),
 )
-def test_an_edit_is_seen_and_put_right(edit):
+def test_edited_stream_is_corrected(edit):
     edited = msgspec.structs.replace(WANTED, **edit)
     assert streams.differences(WANTED, edited) == list(edit)
     assert streams.differences(WANTED, streams.put_right(WANTED, edited)) == []
 
 
-def test_what_is_none_of_our_business_is_left_alone():
+def test_foreign_stream_settings_are_kept():
     theirs = msgspec.structs.replace(WANTED, description="orders", metadata={"team": "shop"}, max_msgs=1)
     mended = streams.put_right(WANTED, theirs)
     assert mended.description == "orders"
@@ -62,7 +62,7 @@ def test_what_is_none_of_our_business_is_left_alone():
     assert streams.differences(WANTED, msgspec.structs.replace(WANTED, description="orders")) == []
 
 
-def test_a_stream_says_whose_it_is():
+def test_stream_metadata_names_its_owner():
     assert streams.owner_of(WANTED) == (ObjectKey("shop", "bus"), "uid-1")
     assert streams.owner_of(streams.without_mark(WANTED)) is None
     assert streams.owner_of(msgspec.structs.replace(WANTED, metadata={streams.OWNER: "odd"})) is None
@@ -78,6 +78,6 @@ def test_a_stream_says_whose_it_is():
         ("kymax", "kyma", ("kymax.>", "kyma.>")),
     ],
 )
-def test_a_stream_takes_what_pods_still_publish_while_they_move_to_other_subjects(prefix, kept, want):
+def test_stream_keeps_old_subjects_during_a_migration(prefix, kept, want):
     config = a_config(streamSubjectPrefix=prefix)
     assert streams.stream_config(BUS, config, kept).subjects == want

@@ -61,7 +61,7 @@ def said(config, backend=NATS, catalog=CATALOG):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_sort_its_key_and_its_value(entry, want):
+def test_error_has_type_key_and_value(entry, want):
     sort, value, error = want
     (name,) = entry
     assert said([entry]) == [(sort, name, value, error)]
@@ -83,38 +83,38 @@ def test_a_mistake_is_told_with_its_sort_its_key_and_its_value(entry, want):
     ],
     ids=str,
 )
-def test_a_right_value_is_not_found_fault_with(entry):
+def test_valid_value_has_no_error(entry):
     assert said([entry]) == []
 
 
 @pytest.mark.parametrize(
     "key", [key for key in NATS.keys if key.maximum is not None], ids=lambda key: key.name
 )
-def test_a_value_at_a_bound_is_within_it(key):
+def test_value_at_the_limit_is_valid(key):
     assert said([{key.name: key.minimum}]) == []
     assert said([{key.name: key.maximum}]) == []
 
 
 @pytest.mark.parametrize("config", [None, [], ()])
-def test_nothing_written_is_right_where_nothing_is_required(config):
+def test_empty_config_is_valid_without_required_keys(config):
     assert said(config) == []
 
 
-def test_a_required_key_without_default_must_be_set():
+def test_required_key_without_default_must_be_set():
     assert said([], BEB) == [(VALUE, "secretRef", "", "must be set")]
     assert said([{"secretRef": None}], BEB) == [(TYPE, "secretRef", NOT_SHOWN, "should be of type string")]
 
 
-def test_a_secret_may_be_of_the_same_namespace_only():
+def test_secret_of_another_namespace_is_refused():
     assert said([{"secretRef": "other/name"}], BEB) == [(VALUE, "secretRef", NOT_SHOWN, SECRET)]
 
 
-def test_a_key_may_be_set_only_once():
+def test_duplicate_key_is_refused():
     found = said([{"streamName": "a"}, {"streamName": "b"}, {"streamName": "b"}])
     assert found == [(VALUE, "streamName", "b", "must be set only once")] * 2
 
 
-def test_all_mistakes_are_told_at_once_in_their_order():
+def test_all_errors_are_reported_in_order():
     config = [{"maxInFlightMessages": "ten"}, {"streamReplicas": 9}, {"foo": 1}, {"streamReplicas": 2}]
     assert [fault[:2] for fault in said(config)] == [
         (TYPE, "maxInFlightMessages"), (VALUE, "streamReplicas"), (UNSUPPORTED, "foo"), (VALUE, "streamReplicas"),
@@ -133,11 +133,11 @@ def test_all_mistakes_are_told_at_once_in_their_order():
     ],
     ids=str,
 )  # fmt: skip
-def test_a_wrong_form_is_told_without_showing_what_may_be_a_secret(config, want):
+def test_malformed_config_is_reported_without_its_content(config, want):
     assert said(config) == [want]
 
 
-def test_a_wrong_form_does_not_hide_the_mistakes_inside():
+def test_malformed_entry_does_not_hide_other_errors():
     assert [fault[1] for fault in said({"foo": 1, "streamReplicas": 9})] == [
         "config",
         "foo",
@@ -145,7 +145,7 @@ def test_a_wrong_form_does_not_hide_the_mistakes_inside():
     ]
 
 
-def test_a_dead_letter_subject_by_default_is_checked_too():
+def test_default_dead_letter_subject_is_validated():
     found = said([{"streamSubjectPrefix": "dead-letter"}])
     assert found == [
         (
@@ -157,7 +157,7 @@ def test_a_dead_letter_subject_by_default_is_checked_too():
     ]
 
 
-def test_a_key_is_not_compared_with_another_that_is_wrong_itself():
+def test_key_is_not_compared_with_an_invalid_key():
     found = said([{"streamSubjectPrefix": ""}, {"deadLetterSubject": "kyma.dead"}])
     assert found == [(VALUE, "streamSubjectPrefix", "", "must not be empty")]
 
@@ -167,7 +167,7 @@ def test_a_key_is_not_compared_with_another_that_is_wrong_itself():
     [[{f"wrong{number}": 1} for number in range(500)], {f"wrong{number}": 1 for number in range(500)}, [{f"wrong{number}": 1 for number in range(500)}]],
     ids=["entries", "keys of a map", "keys of one entry"],
 )  # fmt: skip
-def test_of_too_many_entries_only_the_first_are_looked_at(config):
+def test_only_the_first_entries_of_a_long_config_are_validated(config):
     found = said(config)
     assert (VALUE, "config", "(500 entries)", "must have at most 64 entries") in found
     assert [fault[1] for fault in found if fault[0] == UNSUPPORTED] == [
@@ -175,7 +175,7 @@ def test_of_too_many_entries_only_the_first_are_looked_at(config):
     ]
 
 
-def test_no_more_mistakes_are_listed_than_a_status_takes():
+def test_number_of_reported_errors_is_limited():
     found = said([{"qos": 1}] * 70, BEB)
     assert len(found) == MOST_FAULTS
     # Each of the 64 that are looked at is wrong, 63 are there again, there are too many, and one is missing.
@@ -205,13 +205,13 @@ OTHER = dataclasses.replace(NATS, keys=(*NATS.keys, TOKEN, OLD))
     ],
     ids=str,
 )
-def test_a_secret_is_never_shown(entry):
+def test_secret_value_is_never_shown(entry):
     found = config_faults(OTHER, [entry])
     assert found != ()
     assert "hunter2" not in str(found)
 
 
-def test_a_deprecated_key_works_and_is_warned_of():
+def test_deprecated_key_gives_a_warning():
     obj = {"metadata": {"name": "x"}, "spec": {"type": "nats", "config": [{"old": 1}]}}
     assert judge(obj, catalog={"nats": OTHER}) == ((), ("spec.config[old]: is deprecated: use new",))
 
@@ -223,7 +223,7 @@ WORDS = (
 )
 
 
-def test_mistakes_in_a_config_are_warnings_unless_they_are_to_be_refused():
+def test_config_errors_are_warnings_unless_strict():
     assert judge(FAULTY) == ((), WORDS)
     refused = judge(FAULTY, reject=True)
     assert (tuple(map(str, refused.errors)), refused.warnings) == (WORDS, ())
@@ -239,11 +239,11 @@ def test_mistakes_in_a_config_are_warnings_unless_they_are_to_be_refused():
     ],
     ids=str,
 )  # fmt: skip
-def test_an_unknown_type_is_refused_with_the_list_of_known_ones(spec, want):
+def test_unknown_type_is_refused_with_the_known_types(spec, want):
     assert [str(error) for error in judge({"spec": spec}).errors] == [want]
 
 
-def test_a_new_backend_is_labelled_and_gets_the_required_keys_that_have_a_default():
+def test_new_backend_gets_labels_and_required_defaults():
     stored = default(
         {"metadata": {"name": "x"}, "spec": {"type": "nats", "config": [{"streamName": "mine"}]}}
     )
@@ -254,7 +254,7 @@ def test_a_new_backend_is_labelled_and_gets_the_required_keys_that_have_a_defaul
     assert default(stored) == stored
 
 
-def test_what_the_user_wrote_stays():
+def test_defaulting_keeps_user_values():
     given = {
         "metadata": {"name": "x", "labels": {"kyma-project.io/eventing": "other", "team": "a"}},
         "spec": {"type": "beb", "config": [{"secretRef": "s"}, {"eventTypePrefix": "a"}]},
@@ -263,5 +263,5 @@ def test_what_the_user_wrote_stays():
 
 
 @pytest.mark.parametrize("spec", [{"type": "kafka"}, {"type": "nats", "config": {"streamName": "x"}}, {}])
-def test_what_cannot_be_completed_is_left_as_it_is(spec):
+def test_defaulting_leaves_malformed_config_unchanged(spec):
     assert default({"metadata": {}, "spec": spec})["spec"] == spec

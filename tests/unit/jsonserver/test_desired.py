@@ -19,11 +19,11 @@ def container(server: JsonServer) -> dict:
     return desired.deployment(server, "default:1")["spec"]["template"]["spec"]["containers"][0]
 
 
-def test_the_config_map_holds_the_data_byte_for_byte():
+def test_config_map_contains_the_data_byte_for_byte():
     assert desired.config_map(a_server())["data"] == {"db.json": CONFIG}
 
 
-def test_all_children_are_named_and_labelled_alike():
+def test_all_children_have_the_same_name_and_labels():
     server = a_server()
     for child in (desired.config_map(server), desired.service(server), desired.deployment(server, "i")):
         assert child["metadata"]["name"] == "app-x"
@@ -37,14 +37,14 @@ def test_all_children_are_named_and_labelled_alike():
         }
 
 
-def test_the_service_leads_from_port_3000_to_port_3000_of_the_pods():
+def test_service_maps_port_3000_to_port_3000():
     spec = desired.service(a_server())["spec"]
     assert spec["type"] == "ClusterIP"
     assert [(port["port"], port["targetPort"]) for port in spec["ports"]] == [(3000, 3000)]
     assert spec["selector"] == desired.deployment(a_server(), "i")["spec"]["selector"]["matchLabels"]
 
 
-def test_the_container_serves_the_mounted_data():
+def test_container_serves_the_mounted_data():
     main = container(a_server())
     assert main["name"] == "json-server"
     assert main["args"] == ["/data/db.json", "--host", "0.0.0.0", "--port", "3000", "--read-only"]
@@ -53,7 +53,7 @@ def test_the_container_serves_the_mounted_data():
     assert container(a_server(image="mine:2"))["image"] == "mine:2"
 
 
-def test_the_pods_are_fit_for_a_restricted_namespace():
+def test_pods_meet_the_restricted_profile():
     pod = desired.deployment(a_server(storage=Storage.EPHEMERAL), "i")["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -67,12 +67,12 @@ def test_the_pods_are_fit_for_a_restricted_namespace():
         assert each["resources"]["requests"]
 
 
-def test_a_pod_is_not_waited_for_longer_than_clients_need_to_leave_it():
+def test_termination_grace_period_is_short():
     pod = desired.deployment(a_server(), "i")["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 5
 
 
-def test_new_data_restarts_the_pods_and_anything_else_does_not():
+def test_only_new_data_changes_the_pod_template():
     def template(server: JsonServer) -> dict:
         return desired.deployment(server, "i")["spec"]["template"]
 
@@ -90,7 +90,7 @@ def test_ephemeral_storage_serves_a_copy():
     assert [volume["name"] for volume in pod["volumes"]] == ["json-config", "data"]
 
 
-def test_what_is_desired_holds_no_empty_value():
+def test_manifests_contain_no_empty_values():
     # The server drops them without a record, which would cost a needless apply.
     def empties(value, path=""):
         if value in ("", {}, [], None):
@@ -107,7 +107,7 @@ def test_what_is_desired_holds_no_empty_value():
             assert list(empties(child)) == []
 
 
-def test_the_template_is_laid_over_the_pods():
+def test_template_is_merged_into_the_pods():
     custom = Overlay(
         OverlayMetadata(labels={"team": "a"}, annotations={"note": "b"}),
         {
@@ -149,7 +149,7 @@ def test_the_template_is_laid_over_the_pods():
         ),
     ],
 )
-def test_an_overlay(base, patch, want):
+def test_overlay_merges_as_strategic_merge(base, patch, want):
     before = repr(base)
     assert overlay(base, patch) == want
     assert repr(base) == before, "the base was changed"

@@ -13,7 +13,7 @@ from quintet.apis.jsonserver.types import MAX_CONFIG_BYTES
 @pytest.mark.parametrize(
     "text", ["{}", '{"people": []}', ' {"a": {"b": 1e5}} \n', '{"a": "NaN and Infinity"}', '{"ü": "\\u00fc"}']
 )
-def test_a_json_object_is_data(text):
+def test_json_object_is_accepted(text):
     assert examine(text).problem is None
 
 
@@ -39,26 +39,26 @@ def test_a_json_object_is_data(text):
         ("[" * 100_000, "nested too deeply to be served"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text, want):
+def test_invalid_json_is_reported_with_its_position(text, want):
     assert examine(text).problem == want
 
 
 @pytest.mark.parametrize(("extra", "fits"), [(-1, True), (0, True), (1, False)])
-def test_the_limit_is_one_mebibyte_of_value_and_exact(extra, fits):
+def test_size_limit_is_one_mebibyte(extra, fits):
     # Two bytes of quotes around the value and four escaped ones inside it leave this much.
     text = '{"a":"' + "x" * (MAX_CONFIG_BYTES - 2 - 4 - 8 + extra) + '"}'
     assert escaped_size(text, len(text)) == MAX_CONFIG_BYTES + extra
     assert (examine(text).problem is None) is fits
 
 
-def test_quotes_that_pass_a_naive_length_check_are_counted_as_they_are_stored():
+def test_escaped_quotes_count_as_stored():
     text = json.dumps({"a": '"' * 400_000})
     assert len(text) < MAX_CONFIG_BYTES
     assert "once its quotes are escaped" in (examine(text).problem or "")
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\b\f"), max_size=200))
-def test_the_escaped_size_is_that_of_what_go_writes(text):
+def test_escaped_size_equals_that_of_the_go_encoder(text):
     # Go escapes a few characters more than Python does.
     written = json.dumps(text, ensure_ascii=False)
     for character in "<>&\u2028\u2029":
@@ -67,7 +67,7 @@ def test_the_escaped_size_is_that_of_what_go_writes(text):
 
 
 @given(st.text(max_size=60))
-def test_no_text_makes_it_crash(text):
+def test_any_text_is_parsed_without_crash(text):
     examine(text)
 
 
@@ -85,9 +85,9 @@ def test_no_text_makes_it_crash(text):
         ({"a": [{"id": 1}, {"id": "1"}]}, ["a[1].id: 1 is the id of a[0] too"]),
     ],
 )
-def test_what_json_server_cannot_serve_is_doubted_with_its_path(data, want):
+def test_data_that_json_server_cannot_serve_is_reported_with_its_path(data, want):
     assert examine(json.dumps(data)) == (None, tuple(want))
 
 
-def test_many_doubts_are_cut_short():
+def test_long_list_of_doubts_is_cut():
     assert len(examine(json.dumps({"a": [{} for _ in range(100)]})).doubts) == 6

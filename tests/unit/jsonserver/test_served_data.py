@@ -9,7 +9,7 @@ from quintet.controllers.jsonserver.served_data import read_over_http
 from quintet.web.server import Response
 
 
-async def test_what_is_served_is_returned():
+async def test_served_data_is_returned():
     seen = []
 
     def handler(request):
@@ -30,12 +30,12 @@ async def test_what_is_served_is_returned():
         pytest.param(Response(200, b"x" * (5 << 20)), "the response is larger than the data", id="a pod without measure"),
     ],
 )  # fmt: skip
-async def test_other_answers_are_named(answer, want):
+async def test_other_status_codes_are_reported(answer, want):
     async with a_server(lambda request: answer) as place:
         assert await read_over_http(f"http://127.0.0.1:{place.port}/db") == (None, want)
 
 
-async def test_a_pod_that_never_answers_is_given_up():
+async def test_pod_that_never_responds_times_out():
     never = asyncio.get_running_loop().create_future()
     async with a_server(lambda request: never) as place:
         assert await read_over_http(f"http://127.0.0.1:{place.port}/db", 0.2) == (
@@ -44,14 +44,14 @@ async def test_a_pod_that_never_answers_is_given_up():
         )
 
 
-async def test_a_service_that_cannot_be_reached_is_named():
+async def test_unreachable_service_is_reported():
     async with a_server(lambda request: Response()) as place:
         url = f"http://127.0.0.1:{place.port}/db"
     assert await read_over_http(url) == (None, "ConnectionRefusedError")
     assert await read_over_http("http://nowhere.invalid/db") == (None, "gaierror")
 
 
-async def test_what_speaks_no_http_is_named():
+async def test_response_that_is_not_http_is_reported():
     async def speak(reader, writer):
         writer.write(b"SSH-2.0-OpenSSH\r\n")
         await reader.read()

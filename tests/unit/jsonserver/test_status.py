@@ -37,7 +37,7 @@ def said(rollout, problem=None, verification=None, doubts=(), replicas=3):
     return status, {condition.type: condition for condition in status.conditions}
 
 
-def test_a_synced_server_says_so_in_the_words_of_its_design():
+def test_synced_server_has_the_designed_message():
     status, _ = said(DONE)
     assert (status.state, status.message) == ("Synced", "Synced successfully!")
     assert status.observed_generation == 5
@@ -47,7 +47,7 @@ def test_a_synced_server_says_so_in_the_words_of_its_design():
     assert status.config_hash == config_hash("{}")
 
 
-def test_a_problem_is_an_error_and_leaves_the_known_data_known():
+def test_problem_sets_error_and_keeps_the_config_hash():
     status, conditions = said(NOWHERE, SyncProblem(Reason.INVALID_CONFIG, "what", "where"))
     assert (status.state, status.message) == ("Error", "Error: what")
     assert status.config_hash == ""
@@ -69,12 +69,12 @@ def test_a_problem_is_an_error_and_leaves_the_known_data_known():
         ),
     ],
 )  # fmt: skip
-def test_ready_means_that_every_replica_is_current_and_serves(rollout, replicas, want):
+def test_ready_requires_all_replicas_updated_and_available(rollout, replicas, want):
     ready = said(rollout, replicas=replicas)[1]["Ready"]
     assert (ready.status, ready.reason, ready.message) == want
 
 
-def test_a_crash_loop_is_explained_in_the_words_of_the_warning():
+def test_crash_loop_reports_the_validation_warning():
     ready = said(NONE_UP, doubts=["version: json-server serves only …"])[1]["Ready"]
     assert ready.reason == "DataNotServable"
     assert "version: json-server serves only …" in ready.message
@@ -84,7 +84,7 @@ def test_a_crash_loop_is_explained_in_the_words_of_the_warning():
     ("reason", "want"),
     [(Reason.DATA_EQUAL, "True"), (Reason.DATA_DIFFERS, "False"), (Reason.UNREACHABLE, "Unknown")],
 )
-def test_verified_says_what_reading_back_gave(reason, want):
+def test_verified_condition_reports_the_verification(reason, want):
     assert said(DONE, verification=Verification(reason, "m"))[1]["Verified"].status == want
 
 
@@ -110,7 +110,7 @@ def _verified(generation: int, status: str = "True") -> JsonServerStatus:
         pytest.param(a_server(), SyncProblem(Reason.APPLY_FAILED, "x"), DONE, False, id="not synced"),
     ],
 )
-def test_data_is_read_back_once_after_each_rollout(server, problem, rollout, want):
+def test_data_is_verified_once_after_each_rollout(server, problem, rollout, want):
     assert needs_verification(server, problem, rollout) is want
 
 
@@ -123,7 +123,7 @@ def test_data_is_read_back_once_after_each_rollout(server, problem, rollout, wan
         pytest.param("True", 500, 60.0, id="ready for long"),
     ],
 )
-def test_the_data_is_read_back_again_soon_after_a_rollout_and_seldom_later(ready, since, want):
+def test_verification_delay_grows_after_a_rollout(ready, since, want):
     now = datetime(2026, 1, 1, tzinfo=UTC)
     condition = Condition("Ready", ready, "r", last_transition_time=timestamp(now - timedelta(seconds=since)))
     assert verification_delay(a_server(status=JsonServerStatus(conditions=(condition,))), now) == want

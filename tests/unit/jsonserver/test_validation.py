@@ -24,13 +24,13 @@ def a_server(name="app-x", **spec):
     return {"metadata": {"name": name}, "spec": {"jsonConfig": "{}", **spec}}
 
 
-def test_the_default_is_one_replica_and_our_finalizer():
+def test_defaulting_sets_one_replica_and_the_finalizer():
     stored = default({"metadata": {"name": "app-x"}, "spec": {"jsonConfig": "{}"}})
     assert stored["spec"]["replicas"] == 1
     assert stored["metadata"]["finalizers"] == ["example.com/jsonserver"]
 
 
-def test_what_is_there_already_stays():
+def test_defaulting_keeps_existing_values():
     given = a_server(replicas=0)
     given["metadata"]["finalizers"] = ["a/b", "example.com/jsonserver"]
     assert default(given) == given
@@ -88,15 +88,15 @@ def test_what_is_there_already_stays():
         ),
     ],
 )
-def test_a_mistake_is_named_with_its_field(server, want):
+def test_error_names_its_field(server, want):
     assert [str(error) for error in judge(server).errors] == [want]
 
 
-def test_all_mistakes_are_named_at_once():
+def test_all_errors_are_reported_at_once():
     assert len(judge(a_server("web", replicas=-1, jsonConfig="[")).errors) == 3
 
 
-def test_a_server_without_mistakes_passes():
+def test_valid_server_passes():
     overlay = {
         "metadata": {"labels": {"team": "a"}},
         "spec": {"containers": [{"name": "json-server", "env": []}]},
@@ -104,28 +104,28 @@ def test_a_server_without_mistakes_passes():
     assert judge(a_server(template=overlay)).errors == ()
 
 
-def test_replicas_that_will_differ_are_warned_of():
+def test_several_replicas_with_ephemeral_storage_give_a_warning():
     want = "spec.storage: with Ephemeral storage and several replicas, every pod keeps data of its own"
     assert judge(a_server(storage="Ephemeral", replicas=2)).warnings == (want,)
     assert judge(a_server(storage="Ephemeral", replicas=1)).warnings == ()
 
 
-def test_data_that_cannot_be_served_is_warned_of_with_its_path():
+def test_data_that_cannot_be_served_gives_a_warning_with_its_path():
     found = judge(a_server(jsonConfig='{"version": 1}')).warnings
     assert list(found) == [
         "spec.jsonConfig: version: json-server serves only objects and arrays at the top level, not a string or number"
     ]
 
 
-def test_invalid_data_is_refused_and_not_warned_of_as_well():
+def test_invalid_data_gives_an_error_and_no_warning():
     assert judge(a_server(jsonConfig="[")).warnings == ()
 
 
-def test_the_definition_keeps_the_api_conventions():
+def test_crd_follows_the_api_conventions():
     schema = definition(JSONSERVER)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert problems(schema) == []
 
 
 @drawn(ANY_TEMPLATE)
-def test_a_template_of_any_shape_is_judged_and_never_trips_the_check(template):
+def test_template_of_any_shape_is_validated_without_crash(template):
     judge({"metadata": {"name": "app-x"}, "spec": {"jsonConfig": "{}", "template": {"spec": template}}})

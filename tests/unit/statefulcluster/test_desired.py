@@ -24,7 +24,7 @@ def the_pod(**spec: Any) -> dict[str, Any]:
     return desired.pod(cluster, DRAW, "web-rev", cluster.spec.template)
 
 
-def test_a_pod_is_the_template_with_a_name_to_be_found_by():
+def test_pod_is_the_template_with_name_and_labels():
     pod = the_pod()
     assert pod["metadata"] == {
         "name": "web-b7x2",
@@ -44,7 +44,7 @@ def test_a_pod_is_the_template_with_a_name_to_be_found_by():
     assert pod["spec"]["containers"] == [{"name": "main", "image": "web:1"}]
 
 
-def test_claims_are_added_to_the_volumes_of_the_template():
+def test_claims_are_added_to_the_volumes():
     assert the_pod(claims=("data", "log"))["spec"]["volumes"] == [
         {"name": "scratch", "emptyDir": {}},
         {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-k4m9"}},
@@ -52,27 +52,27 @@ def test_claims_are_added_to_the_volumes_of_the_template():
     ]
 
 
-def test_a_claim_takes_the_place_of_a_volume_of_its_name_as_in_a_statefulset():
+def test_claim_replaces_a_volume_of_the_same_name():
     assert the_pod(claims=("scratch",))["spec"]["volumes"] == [
         {"name": "scratch", "persistentVolumeClaim": {"claimName": "scratch-web-k4m9"}}
     ]
 
 
-def test_without_claim_templates_the_volumes_are_those_of_the_template():
+def test_pod_without_claim_templates_has_the_volumes_of_the_template():
     cluster = a_web(claims=())
     pod = desired.pod(cluster, Draw("web-b7x2"), "web-rev", cluster.spec.template)
     assert pod["spec"]["volumes"] == [{"name": "scratch", "emptyDir": {}}]
     assert "enge.me/claim-group" not in pod["metadata"]["labels"]
 
 
-def test_the_template_itself_is_never_changed():
+def test_template_is_not_modified():
     cluster = a_web()
     before = msgspec.json.encode(cluster.spec.template)
     desired.pod(cluster, DRAW, "web-rev", cluster.spec.template)
     assert msgspec.json.encode(cluster.spec.template) == before
 
 
-def test_a_claim_is_its_template_and_says_whose_it_is():
+def test_claim_is_its_template_with_labels():
     template = a_claim_template("data")
     template["metadata"] |= {"labels": {"backup": "daily"}, "annotations": {"note": "mine"}}
     claim = desired.claim(a_web(), template, "k4m9")
@@ -91,7 +91,7 @@ def test_a_claim_is_its_template_and_says_whose_it_is():
     assert claim["spec"] == template["spec"]
 
 
-def test_a_claim_is_owned_by_the_cluster_only_if_it_is_to_go_with_it():
+def test_claim_has_owner_reference_only_if_deleted_with_the_cluster():
     policy = {"whenDeleted": "Delete", "whenScaled": "Retain"}
     cluster = a_web(persistentVolumeClaimRetentionPolicy=policy)
     claim = desired.claim(cluster, a_claim_template("data"), "k4m9")
@@ -105,29 +105,29 @@ def a_revision(name: str, number: int, **spec: Any) -> Revision:
 
 
 class TestRevisions:
-    def test_the_same_template_is_the_same_revision_whatever_else_changes(self):
+    def test_revision_depends_only_on_the_template(self):
         known = [a_revision("web-1", 1)]
         assert revisions.find(a_web(replicas=7), known) == known[0]
         assert revisions.find(a_web(image="web:2"), known) is None
 
-    def test_the_newest_of_several_equal_ones_is_taken(self):
+    def test_newest_of_equal_revisions_is_used(self):
         known = [a_revision("web-1", 1), a_revision("web-2", 3)]
         found = revisions.find(a_web(), known)
         assert found is not None
         assert found.name == "web-2"
 
-    def test_a_collision_gives_another_name(self):
+    def test_collision_changes_the_revision_name(self):
         names = {revisions.name_for(a_web(), collisions) for collisions in range(5)}
         assert len(names) == 5
         assert all(len(name) == len("web-") + 10 for name in names)
 
-    def test_the_oldest_unused_revisions_beyond_the_limit_are_forgotten(self):
+    def test_oldest_unused_revisions_beyond_the_limit_are_deleted(self):
         known = [a_revision(f"web-{number}", number) for number in range(1, 6)]
         pods = [Pod(ObjectKey("shop", "web-x"), revision="web-1")]
         forgotten = revisions.to_forget(known, pods, ("web-5",), 1)
         assert [revision.name for revision in forgotten] == ["web-2", "web-3"]
 
-    def test_nothing_in_use_is_forgotten_whatever_the_limit(self):
+    def test_revisions_in_use_are_kept_whatever_the_limit(self):
         known = [a_revision("web-1", 1), a_revision("web-2", 2)]
         pods = [Pod(ObjectKey("shop", "web-x"), revision="web-1")]
         assert revisions.to_forget(known, pods, ("web-2",), 0) == []

@@ -49,26 +49,26 @@ WHO = {
 
 
 @pytest.mark.parametrize("row", WHO)
-def test_whose_a_pod_is(row):
+def test_pods_are_classified_by_owner_and_selector(row):
     pod, want = WHO[row]
     observed = look(pod)
     found = [kind for kind in ("pods", "orphans", "foreign", "before") if pod in getattr(observed, kind)]
     assert found == ([want] if want else [])
 
 
-def test_an_empty_selector_selects_nobody():
+def test_empty_selector_selects_nothing():
     cluster = a_web()
     spec = msgspec.structs.replace(cluster.spec, selector=type(cluster.spec.selector)())
     observed = look(a_pod("a"), cluster=msgspec.structs.replace(cluster, spec=spec))
     assert (observed.orphans, observed.foreign) == ((), ())
 
 
-def test_claims_of_other_clusters_are_not_ours():
+def test_claims_of_other_clusters_are_ignored():
     known = (a_claim("a", cluster="web"), a_claim("b", cluster="db"))
     assert [claim.group for claim in look(known=known).claims] == ["a"]
 
 
-def test_pods_are_in_the_order_of_their_age():
+def test_pods_are_sorted_by_age():
     pods = [a_pod(name, owner_uid="me", created=NOW - age) for name, age in (("a", 1), ("b", 3), ("c", 2))]
     assert [pod.name for pod in look(*pods).pods] == ["web-b", "web-c", "web-a"]
 
@@ -82,13 +82,13 @@ def test_pods_are_in_the_order_of_their_age():
     ],
     ids=["a foreign pod", "an orphan that is leaving", "a pod of ours that lost its label"],
 )
-def test_claims_that_any_pod_mounts_are_never_given_to_another(pod):
+def test_claims_mounted_by_any_pod_are_in_use(pod):
     known = (a_claim("z", cluster="web"),)
     assert claims.group_to_adopt(look(known=known)) == "z"
     assert claims.group_to_adopt(look(pod, known=known)) == ""
 
 
-def test_a_group_that_the_ledger_has_in_use_was_let_go_just_now():
+def test_group_recorded_as_in_use_was_freed_just_now():
     def line(name: str, state: ClaimState, seconds: float) -> Claim:
         return Claim(f"data-web-{name}", state, since=format_timestamp(NOW - seconds))
 
@@ -112,11 +112,11 @@ def test_a_group_that_the_ledger_has_in_use_was_let_go_just_now():
         ("junk", 5, 1),
     ],
 )
-def test_max_unavailable_is_a_number_or_a_share_rounded_up_and_never_none(amount, replicas, want):
+def test_max_unavailable_is_resolved_rounded_up_and_at_least_one(amount, replicas, want):
     assert resolve_amount(amount, replicas) == want
 
 
-def test_the_spec_in_the_terms_of_the_plan():
+def test_spec_is_converted_to_the_desired_state():
     cluster = a_web(
         replicas=4, podManagementPolicy="Parallel", minReadySeconds=3, claims=("data", "log"),
         updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2, "maxUnavailable": "50%"}},
@@ -129,6 +129,6 @@ def test_the_spec_in_the_terms_of_the_plan():
     assert (asked.delete_when_scaled, asked.delete_with_cluster, asked.adopts_claims) == (True, False, True)
 
 
-def test_a_recorded_revision_that_is_gone_does_not_count():
+def test_recorded_revision_that_is_gone_is_ignored():
     assert look(cluster=a_web(StatefulClusterStatus(current_revision="web-gone"))).current_revision == NEW
     assert seen().current_revision == NEW

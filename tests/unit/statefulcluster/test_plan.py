@@ -190,12 +190,12 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_the_strategy(row):
+def test_plan_chooses_the_expected_action(row):
     observed, *want = ROWS[row]
     assert outcome(plan(observed)) == tuple(want), plan(observed)
 
 
-def test_the_strategy_is_the_tuple():
+def test_checks_are_in_the_documented_order():
     """The order is the documentation: whoever changes it reads docs/statefulcluster.md first."""
     assert [check.__name__ for check in CHECKS] == [
         "adopt_orphan", "set_claim_owner", "expand_claim", "delete_retired_claim", "scale_down", "repair_claims",
@@ -203,7 +203,7 @@ def test_the_strategy_is_the_tuple():
     ]  # fmt: skip
 
 
-def test_every_check_is_the_answer_to_some_row():
+def test_every_check_decides_some_case():
     deciding = {
         next(check.__name__ for check in CHECKS if check(observed) is not None)
         for observed, *_ in ROWS.values()
@@ -226,12 +226,12 @@ def test_every_earlier_check_wins_over_every_later_one(first, monkeypatch):
         assert plan(seen()).reason == "earlier"
 
 
-def test_the_freshest_free_claims_are_taken():
+def test_most_recently_freed_claims_are_adopted():
     observed = seen(A, B, free=("long-ago", "just-now"), freed={"long-ago": NOW - 9000, "just-now": NOW - 1})
     assert plan(observed).group == "just-now"
 
 
-def test_complete_claims_are_taken_before_incomplete_ones():
+def test_complete_claims_are_adopted_before_incomplete_ones():
     full = [a_claim("full"), a_claim("full", key=ObjectKey("shop", "log-web-full"), template="log")]
     observed = seen(A, B, claims=[a_claim("half"), *full], freed={"half": NOW, "full": NOW - 99})
     observed = dataclasses.replace(observed, wanted=DesiredState(replicas=3, templates=("data", "log")))
@@ -242,13 +242,13 @@ def test_complete_claims_are_taken_before_incomplete_ones():
     ("old_pods", "partition", "want"),
     [(0, 0, NEW), (0, 2, OLD), (1, 2, OLD), (2, 2, NEW), (3, 2, NEW)],
 )
-def test_a_new_pod_is_of_the_older_template_while_the_partition_wants_more_of_it(old_pods, partition, want):
+def test_new_pod_has_the_current_revision_while_the_partition_needs_it(old_pods, partition, want):
     pods = [a_pod(f"p{number}", revision=OLD) for number in range(old_pods)]
     observed = seen(*pods, current_revision=OLD, want={"partition": partition})
     assert revision_for(observed, "web-x") == want
 
 
-def test_what_serves_is_removed_with_respect_for_budgets_and_what_does_not_without():
+def test_healthy_pods_are_evicted_and_unhealthy_pods_deleted():
     assert plan(seen(A, B, C, replicas=2)).voluntary
     assert plan(seen(a_pod("a", revision=OLD), B, C)).voluntary
     assert not plan(seen(A, B, not_ready("c", 31))).voluntary
@@ -259,50 +259,50 @@ class TestRecords:
     def records(self, observed: Observed):
         return records_after(observed, plan(observed), lambda: "drawn", "web")
 
-    def test_a_new_replica_is_drawn_with_claims_of_its_own(self):
+    def test_new_replica_gets_its_own_claim_group(self):
         assert self.records(seen(A, B)).draws == (Draw("web-drawn", "drawn"),)
 
-    def test_a_new_replica_takes_free_claims_under_a_new_name(self):
+    def test_new_replica_adopts_free_claims_under_a_new_name(self):
         assert self.records(seen(A, B, free=("f",))).draws == (Draw("web-drawn", "f"),)
 
-    def test_without_claim_templates_there_is_no_group(self):
+    def test_replica_without_claim_templates_has_no_group(self):
         assert self.records(seen(A, B, claims=[], want={"templates": ()})).draws == (Draw("web-drawn", ""),)
 
-    def test_an_update_keeps_name_and_claims(self):
+    def test_update_keeps_name_and_claims(self):
         assert self.records(seen(a_pod("a", revision=OLD), B, C)).draws == (Draw("web-a", "a"),)
 
-    def test_a_draw_ends_when_its_pod_is_there(self):
+    def test_draw_is_removed_when_its_pod_exists(self):
         assert self.records(seen(A, B, C, draws=(Draw("web-c", "c"),))).draws == ()
 
-    def test_a_draw_stays_until_its_pod_is_there(self):
+    def test_draw_is_kept_until_its_pod_exists(self):
         draws = (Draw("web-x", "x"),)
         assert self.records(seen(A, B, draws=draws)).draws == draws
 
-    def test_a_removal_for_health_is_held_against_the_revision(self):
+    def test_replacing_an_unhealthy_pod_counts_as_setback(self):
         observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 1, format_timestamp(NOW - 60)),))
         assert self.records(observed).setbacks == (Setback(NEW, 2, format_timestamp(NOW)),)
 
-    def test_setbacks_are_forgiven_after_ten_good_minutes(self):
+    def test_setbacks_expire_after_ten_healthy_minutes(self):
         def after(seconds):
             return self.records(seen(A, B, C, setbacks=(Setback(NEW, 2, format_timestamp(NOW - seconds)),)))
 
         assert after(599).setbacks
         assert after(601).setbacks == ()
 
-    def test_setbacks_are_not_forgiven_while_a_pod_is_unwell(self):
+    def test_setbacks_do_not_expire_while_a_pod_is_unhealthy(self):
         observed = seen(A, B, not_ready("c", 9999), setbacks=GIVEN_UP)
         assert self.records(observed).setbacks == GIVEN_UP
 
-    def test_a_removed_replica_retires_its_claims_if_the_policy_says_so(self):
+    def test_scaled_down_replica_retires_its_claims_if_policy_is_delete(self):
         assert self.records(seen(A, B, C, replicas=2)).retiring == ()
         observed = seen(A, B, C, replicas=2, want={"delete_when_scaled": True})
         assert self.records(observed).retiring == ("c",)
 
-    def test_a_replaced_replica_keeps_its_claims_whatever_the_policy_says(self):
+    def test_replaced_replica_keeps_its_claims(self):
         observed = seen(A, B, not_ready("c", 99), want={"delete_when_scaled": True})
         assert self.records(observed).retiring == ()
 
-    def test_claims_are_no_longer_retiring_once_their_replica_stays(self):
+    def test_claims_stop_retiring_when_a_replica_adopts_them(self):
         observed = seen(A, B, C, retiring=("c",), want={"delete_when_scaled": True})
         assert self.records(observed).retiring == ()
 
@@ -310,7 +310,7 @@ class TestRecords:
 @pytest.mark.parametrize(
     ("pod", "setbacks"), [(A, ()), (not_ready("a", 99), GIVEN_UP)], ids=["nothing to do", "given up"]
 )
-def test_a_claim_that_was_refused_brings_the_cluster_back(pod, setbacks):
+def test_refused_expansion_requeues_the_cluster(pod, setbacks):
     small, larger = [a_claim("a", requested="1Gi")], {"sizes": {"data": "2Gi"}}
     refused = {
         "data-web-a": ExpansionRefusal("no", NOW + 200),

@@ -240,7 +240,7 @@ def worlds(draw) -> World:
 
 @given(worlds(), st.sampled_from([0.0, 3.0, 11.0]))
 @settings(max_examples=250)
-def test_from_any_state_the_plan_leads_to_what_is_wanted(world: World, pace: float):
+def test_plan_reaches_the_desired_state_from_any_state(world: World, pace: float):
     """At a pace at which pods start between two passes, or at which the plan has to wait for them."""
     for number in range(MOST_PASSES):
         action = world.take_pass()
@@ -266,13 +266,13 @@ def test_from_any_state_the_plan_leads_to_what_is_wanted(world: World, pace: flo
 
 @given(worlds())
 @settings(max_examples=100)
-def test_the_same_look_always_gives_the_same_plan(world: World):
+def test_plan_is_deterministic(world: World):
     assert plan(world.now) == plan(world.now)
 
 
 @given(worlds(), st.integers(0, 5))
 @settings(max_examples=120)
-def test_changing_the_number_of_replicas_in_the_middle_still_leads_to_what_is_wanted(world, other):
+def test_plan_reaches_the_desired_state_after_scaling_midway(world, other):
     for _ in range(7):
         world.take_pass()
         world.pass_time(4.0)

@@ -41,7 +41,7 @@ def verdicts(status: StatefulClusterStatus) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in status.conditions}
 
 
-def test_all_is_well():
+def test_healthy_cluster_has_the_expected_status():
     status = said(seen(A, B, C))
     counts = (status.replicas, status.ready_replicas, status.available_replicas, status.updated_replicas)
     assert counts == (3, 3, 3, 3)
@@ -72,16 +72,16 @@ READY = {
 
 
 @pytest.mark.parametrize("row", READY)
-def test_ready(row):
+def test_ready_condition_has_the_expected_reason(row):
     observed, *want = READY[row]
     assert verdicts(said(observed))["Ready"] == tuple(want)
 
 
-def test_a_name_that_is_drawn_is_listed_at_once():
+def test_recorded_replica_name_is_listed_at_once():
     assert said(seen(A, B)).replica_names == ("web-a", "web-b", "web-drawn")
 
 
-def test_during_an_update_the_name_is_listed_once():
+def test_replica_name_is_listed_once_during_an_update():
     assert said(seen(A, B, leaving("c"), draws=(Draw("web-c", "c"),))).replica_names == (
         "web-a",
         "web-b",
@@ -89,7 +89,7 @@ def test_during_an_update_the_name_is_listed_once():
     )
 
 
-def test_the_current_revision_stays_until_the_update_is_complete():
+def test_current_revision_is_kept_until_the_update_completes():
     old = a_pod("a", revision=OLD)
     during = said(seen(old, B, C, current_revision=OLD))
     assert (during.current_revision, during.update_revision) == (OLD, NEW)
@@ -98,7 +98,7 @@ def test_the_current_revision_stays_until_the_update_is_complete():
     assert (done.current_revision, done.current_replicas) == (NEW, 3)
 
 
-def test_degraded_says_what_to_do():
+def test_degraded_condition_names_the_next_step():
     status = said(seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_timestamp(NOW)),)))
     degraded = find_condition(status.conditions, "Degraded")
     assert degraded is not None
@@ -107,14 +107,14 @@ def test_degraded_says_what_to_do():
     assert "correct spec.template" in degraded.message
 
 
-def test_a_stuck_pod_blocks_and_the_step_that_unblocks_is_named():
+def test_stuck_pod_blocks_and_names_the_next_step():
     blocked = find_condition(said(seen(A, B, leaving("c", -99))).conditions, "Blocked")
     assert blocked is not None
     assert (blocked.status, blocked.reason) == ("True", "PodStuck")
     assert "kubectl delete pod web-c -n shop --force" in blocked.message
 
 
-def test_a_budget_in_the_way_is_blocked_and_not_degraded():
+def test_disruption_budget_is_blocked_and_not_degraded():
     status = said(
         seen(A, B, C, replicas=2), trouble=ActionFailure("DisruptionBudget", "keep-three", blocked=True)
     )
@@ -123,12 +123,12 @@ def test_a_budget_in_the_way_is_blocked_and_not_degraded():
     assert verdicts(status)["Progressing"] == ("False", "DisruptionBudget")
 
 
-def test_a_refusal_is_degraded():
+def test_refused_action_is_degraded():
     status = said(seen(A, B), trouble=ActionFailure("Refused", "no"))
     assert verdicts(status)["Degraded"] == ("True", "Refused")
 
 
-def test_foreign_pods_are_in_the_plan():
+def test_foreign_pods_are_listed_in_the_plan():
     status = said(seen(A, B, C, foreign=(a_pod("stranger"),)))
     assert [(step.action, step.target) for step in status.plan] == [
         ("Nothing", ""),
@@ -147,14 +147,14 @@ LEDGER = {
 
 
 @pytest.mark.parametrize("row", LEDGER)
-def test_the_ledger(row):
+def test_claim_entry_has_the_expected_state_and_next_step(row):
     claim, want_state, want_text = LEDGER[row]
     (line,) = said(seen(A, replicas=1, claims=[claim])).claims
     assert line.state is want_state
     assert want_text in line.next_step
 
 
-def test_the_ledger_remembers_the_last_replica_and_since_when():
+def test_claim_entry_keeps_last_replica_and_time():
     known = Claim("data-web-z", ClaimState.FREE, replica="web-z", since=format_timestamp(NOW - 500))
     (line,) = said(seen(claims=[a_claim("z")], replicas=0), a_web((known,))).claims
     assert (line.replica, line.since) == ("web-z", format_timestamp(NOW - 500))
@@ -163,7 +163,7 @@ def test_the_ledger_remembers_the_last_replica_and_since_when():
     assert (line.replica, line.since) == ("web-z", format_timestamp(NOW))
 
 
-def test_the_ledger_says_why_a_claim_cannot_grow():
+def test_claim_entry_reports_why_it_cannot_grow():
     observed = seen(A, replicas=1, claims=[a_claim("a", requested="1Gi")], want={"sizes": {"data": "2Gi"}},
                     refused={"data-web-a": ExpansionRefusal("the class does not allow it", NOW + 1)})  # fmt: skip
     (line,) = said(observed).claims
@@ -173,7 +173,7 @@ def test_the_ledger_says_why_a_claim_cannot_grow():
     assert line.next_step == "in use by its replica", "somebody else let it grow"
 
 
-def test_the_ledger_says_that_retired_claims_go():
+def test_claim_entry_reports_retired_claims():
     observed = seen(A, leaving("z"), replicas=1, retiring=("z",), want={"delete_when_scaled": True})
     lines = {line.name: line for line in said(observed).claims}
     assert lines["data-web-z"].state is ClaimState.IN_USE
@@ -182,14 +182,14 @@ def test_the_ledger_says_that_retired_claims_go():
     assert lines["data-web-z"].next_step == "deleted next, because whenScaled is Delete"
 
 
-def test_the_same_look_is_said_in_the_same_words():
+def test_status_is_deterministic():
     observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_timestamp(NOW)),))
     later = dataclasses.replace(observed, now=NOW + 60)
     assert said(observed).plan == said(later).plan
     assert said(observed).conditions == said(later).conditions
 
 
-def test_plan_only_is_the_reason_why_nothing_goes_on():
+def test_plan_only_sets_progressing_false():
     cluster = a_web()
     paused = msgspec.structs.replace(
         cluster, metadata=msgspec.structs.replace(cluster.metadata, annotations={"enge.me/plan-only": "true"})
@@ -199,7 +199,7 @@ def test_plan_only_is_the_reason_why_nothing_goes_on():
     assert status.plan[0].action == "CreateReplica"
 
 
-def test_a_pod_that_stays_pending_is_named_with_its_cause_and_a_next_step():
+def test_pod_pending_for_long_is_reported_with_cause_and_next_step():
     why = "container main: ErrImagePull: not found"
     blocked = find_condition(
         said(seen(A, B, pending("c", created=NOW - 61, why_pending=why))).conditions, "Blocked"
@@ -210,7 +210,7 @@ def test_a_pod_that_stays_pending_is_named_with_its_cause_and_a_next_step():
         assert part in blocked.message
 
 
-def test_what_a_pod_waits_for_in_its_first_seconds_is_no_news():
+def test_pending_reason_is_not_reported_in_the_first_seconds():
     young, old = (said(seen(A, B, pending("c", created=NOW - age, why_pending="x"))) for age in (2, 11))
     assert young.plan[0].message == "pod web-c is pending"
     assert old.plan[0].message == "pod web-c is pending: x"

@@ -27,13 +27,13 @@ def read(cluster):
     return msgspec.json.decode(json.dumps(cluster), type=StatefulCluster)
 
 
-def test_the_templates_pass_through_as_they_were_written():
+def test_templates_are_kept_unchanged():
     spec = read(a_cluster()).spec
     assert spec.template == WEB["template"]
     assert list(spec.volume_claim_templates) == WEB["volumeClaimTemplates"]
 
 
-def test_what_was_left_out_is_as_a_statefulset_has_it():
+def test_defaults_equal_those_of_a_statefulset():
     spec = read(a_cluster(replicas=None, serviceName=None, minReadySeconds=None)).spec
     assert spec.replicas == 1
     assert spec.revision_history_limit == 10
@@ -59,32 +59,32 @@ def test_what_was_left_out_is_as_a_statefulset_has_it():
         ({"enge.me/unhealthy-grace-seconds": "999999"}, (True, False, 86400)),
     ],
 )
-def test_annotations_that_make_no_sense_do_no_harm(annotations, want):
+def test_invalid_annotations_are_ignored(annotations, want):
     cluster = read(a_cluster(annotations=annotations))
     assert (cluster.adopts_claims, cluster.plan_only, cluster.unhealthy_grace) == want
 
 
-def test_counts_are_written_when_they_are_zero_so_that_columns_are_never_empty():
+def test_zero_counts_are_encoded():
     assert msgspec.to_builtins(StatefulClusterStatus())["availableReplicas"] == 0
 
 
-def test_every_name_that_is_made_fits_its_limit():
+def test_generated_names_fit_their_limits():
     longest = "x" * LONGEST_NAME
     assert len(f"{longest}-{'r' * 10}") <= 63, "a revision is a label"
     assert len(f"{longest}-{'d' * SUFFIX_LENGTH}") <= 63, "a replica is a host name and a label"
     assert len(f"{'t' * 63}-{longest}-{'d' * SUFFIX_LENGTH}") <= 253, "a claim is the name of an object"
 
 
-def test_the_schema_of_the_status_says_everything():
+def test_status_schema_describes_every_field():
     assert [found for found in problems(object_schema(STATEFULCLUSTER)) if found.startswith("status")] == []
 
 
-def test_every_field_of_the_spec_is_described():
+def test_every_spec_field_has_a_description():
     fields = object_schema(STATEFULCLUSTER)["properties"]["spec"]["properties"]
     assert [name for name, schema in fields.items() if "description" not in schema] == []
 
 
-def test_every_typed_field_has_the_type_that_kubernetes_gives_it():
+def test_typed_fields_have_the_kubernetes_types():
     plain = definition(dataclasses.replace(STATEFULCLUSTER, spec_from=""))
     ours = plain["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     theirs = object_schema(STATEFULCLUSTER)["properties"]["spec"]
@@ -102,5 +102,5 @@ def differences(ours, theirs, path):
         yield from differences(field, theirs["properties"][name], f"{path}.{name}")
 
 
-def test_the_definition_is_small_enough_for_kubectl_apply():
+def test_crd_fits_into_the_last_applied_annotation():
     assert len(as_yaml(definition(STATEFULCLUSTER)).encode()) < MOST_BYTES

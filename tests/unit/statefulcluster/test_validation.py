@@ -22,7 +22,7 @@ def warnings(cluster):
     return list(found.warnings)
 
 
-def test_the_one_of_the_kubernetes_documentation_is_accepted_without_a_word():
+def test_example_of_the_kubernetes_documentation_is_accepted_without_warnings():
     assert judge(a_cluster()) == ((), ())
 
 
@@ -130,11 +130,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("cluster", "want"), REFUSED.values(), ids=REFUSED)
-def test_it_is_refused(cluster, want):
+def test_invalid_spec_is_refused(cluster, want):
     assert refusals(cluster) == [want]
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_errors_are_reported_at_once():
     cluster = a_cluster(serviceName="_", selector={}, volumeClaimTemplates=[{}])
     assert len(refusals(cluster)) == 6
 
@@ -177,7 +177,7 @@ WARNED = {
 
 
 @pytest.mark.parametrize(("cluster", "want"), WARNED.values(), ids=WARNED)
-def test_it_is_warned_of(cluster, want):
+def test_suspicious_spec_gives_a_warning(cluster, want):
     assert warnings(cluster) == [want]
 
 
@@ -209,7 +209,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("cluster", ACCEPTED.values(), ids=ACCEPTED)
-def test_it_is_accepted_in_silence(cluster):
+def test_valid_spec_gives_no_warning(cluster):
     assert judge(cluster) == ((), ())
 
 
@@ -244,7 +244,7 @@ def test_nothing_else_of_a_claim_template_may_change(path, value):
     ]
 
 
-def test_a_claim_template_cannot_come_or_go_later():
+def test_claim_templates_cannot_be_added_or_removed():
     more = a_cluster(volumeClaimTemplates=[CLAIM, CLAIM | {"metadata": {"name": "log"}}])
     want = (
         "spec.volumeClaimTemplates: Immutable: must not be changed (the replicas that there are would lack a claim; make "
@@ -254,7 +254,7 @@ def test_a_claim_template_cannot_come_or_go_later():
     assert want in refusals(a_cluster(), more)
 
 
-def test_what_kubectl_adds_to_a_claim_template_is_no_change():
+def test_server_defaults_in_a_claim_template_are_no_change():
     shown = copy.deepcopy(CLAIM) | {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

@@ -21,19 +21,19 @@ def a_pod(status=None, spec=None, **metadata) -> Pod:
     return views.pod(msgspec.json.decode(msgspec.json.encode(body), type=views.PodView))
 
 
-def test_a_pod_that_the_server_just_took_in_is_pending():
+def test_pod_without_status_is_pending():
     pod = a_pod()
     assert (pod.phase, pod.ready, pod.leaving, pod.created) == ("Pending", False, False, parse_timestamp(T0))
 
 
-def test_readiness_and_since_when():
+def test_pod_has_readiness_and_its_transition_time():
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": T1}
     pod = a_pod({"phase": "Running", "conditions": [condition]})
     assert (pod.ready, pod.ready_since) == (True, parse_timestamp(T1))
 
 
 @pytest.mark.parametrize(("started", "want"), [(True, True), (None, True), (False, False)])
-def test_a_pod_has_started_unless_a_startup_probe_still_runs(started, want):
+def test_pod_has_started_unless_a_startup_probe_is_running(started, want):
     container = {"name": "main", "state": {"running": {"startedAt": T2}}}
     if started is not None:
         container["started"] = started
@@ -42,30 +42,30 @@ def test_a_pod_has_started_unless_a_startup_probe_still_runs(started, want):
 
 
 @pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
-def test_a_crash_loop_is_seen_in_any_container(kind):
+def test_crash_loop_of_any_container_is_found(kind):
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
     pod = a_pod({"phase": "Running", kind: [{"name": "main", "restartCount": 4, "state": waiting}]})
     assert pod.crash == "container main crashes repeatedly (4 restarts)"
 
 
-def test_why_a_pod_is_pending_comes_from_the_scheduler():
+def test_pending_reason_comes_from_the_scheduler():
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
     pod = a_pod({"phase": "Pending", "conditions": [condition]})
     assert (pod.unscheduled, pod.why_pending) == (True, "Unschedulable: no room")
 
 
-def test_why_a_pod_is_pending_comes_from_its_node():
+def test_pending_reason_comes_from_the_node():
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
     pod = a_pod({"phase": "Pending", "containerStatuses": [{"name": "main", "state": waiting}]})
     assert (pod.unscheduled, pod.why_pending) == (False, "container main: ErrImagePull: not found")
 
 
-def test_a_pod_that_is_being_made_has_nothing_to_say():
+def test_pod_being_created_has_no_pending_reason():
     waiting = {"waiting": {"reason": "ContainerCreating"}}
     assert a_pod({"containerStatuses": [{"name": "main", "state": waiting}]}).why_pending == ""
 
 
-def test_who_controls_a_pod():
+def test_controller_of_a_pod_is_found():
     ours = {"apiVersion": "enge.me/v1alpha1", "kind": "StatefulCluster", "name": "web", "uid": "o"}
     theirs = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "s"}
     assert a_pod().owner_uid == ""
@@ -77,11 +77,11 @@ def test_who_controls_a_pod():
 
 
 @pytest.mark.parametrize(("text", "want"), [("", 0), ("-7", -7), ("100", 100), ("cheap", 0)])
-def test_the_deletion_cost(text, want):
+def test_deletion_cost_is_read_from_the_annotation(text, want):
     assert a_pod(annotations={"controller.kubernetes.io/pod-deletion-cost": text}).cost == want
 
 
-def test_the_claims_that_a_pod_mounts():
+def test_mounted_claims_are_listed():
     volumes = [
         {"name": "a", "emptyDir": {}},
         {"name": "b", "persistentVolumeClaim": {"claimName": "b-web-1"}},
@@ -89,7 +89,7 @@ def test_the_claims_that_a_pod_mounts():
     assert a_pod(spec={"volumes": volumes}).claims == ("b-web-1",)
 
 
-def test_a_claim():
+def test_claim_is_reduced_to_its_cached_fields():
     body = {
         "metadata": {
             "name": "data-web-g", "namespace": "shop", "uid": "u", "resourceVersion": "9",

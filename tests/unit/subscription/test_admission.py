@@ -40,15 +40,15 @@ def patch(asked):
     return json.loads(base64.b64decode(response.get("patch", "W10=")))
 
 
-def test_a_new_one_is_held_from_the_first_moment():
+def test_new_subscription_gets_the_finalizer():
     assert patch(a_review()) == [{"op": "add", "path": "/metadata/finalizers", "value": [FINALIZER]}]
 
 
-def test_a_finalizer_that_was_taken_away_does_not_come_back():
+def test_removed_finalizer_is_not_added_again():
     assert patch(a_review("UPDATE")) == []
 
 
-def test_all_mistakes_are_refused_at_once_with_their_fields():
+def test_all_errors_are_refused_at_once_with_their_fields():
     response = validated(a_review(source="", types=["order"], sink="http://orders.bank.svc.cluster.local"))
     assert (response["allowed"], response["status"]["code"]) == (False, 422)
     causes = {cause["field"]: cause["message"] for cause in response["status"]["details"]["causes"]}
@@ -56,7 +56,7 @@ def test_all_mistakes_are_refused_at_once_with_their_fields():
     assert "must have the same namespace as the subscriber, which is 'shop'" in causes["spec.sink"]
 
 
-def test_what_came_past_the_webhooks_can_still_be_labelled():
+def test_subscription_that_bypassed_the_webhooks_can_be_labelled():
     asked = a_review("UPDATE", source="")
     asked["request"]["oldObject"] = copy.deepcopy(asked["request"]["object"])
     asked["request"]["object"]["metadata"]["labels"] = {"a": "b"}

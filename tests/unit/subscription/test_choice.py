@@ -49,7 +49,7 @@ def a_subscription(wanted="", in_use=""):
         ),
     ],
 )
-def test_a_backend_is_chosen(wanted, in_use, backends, want):
+def test_backend_is_chosen(wanted, in_use, backends, want):
     found = chosen(a_subscription(wanted, in_use), backends)
     assert isinstance(found, EventingBackend), found
     assert found.metadata.name == want
@@ -67,7 +67,7 @@ def test_a_backend_is_chosen(wanted, in_use, backends, want):
         ),
     ],
 )  # fmt: skip
-def test_no_backend_is_chosen_and_the_reason_says_what_to_do(wanted, backends, want_reason, want_words):
+def test_missing_backend_gives_a_reason_with_next_step(wanted, backends, want_reason, want_words):
     found = chosen(a_subscription(wanted), backends)
     assert isinstance(found, NoBackend), found
     assert found.reason == want_reason

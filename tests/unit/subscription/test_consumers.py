@@ -48,7 +48,7 @@ def as_kept(config: ConsumerConfig, **other) -> ConsumerConfig:
 WANTED = wanted(a_subscription(), BACKEND, CONFIG)
 
 
-def test_a_consumer_follows_subscription_and_backend():
+def test_consumer_config_follows_subscription_and_backend():
     assert WANTED.filter_subjects == ("kyma.commerce.a.b",)
     assert WANTED.max_ack_pending == 20
     assert WANTED.deliver_policy == "all"
@@ -56,11 +56,11 @@ def test_a_consumer_follows_subscription_and_backend():
 
 
 @pytest.mark.parametrize("written", [5, "5"])
-def test_what_a_subscription_says_beats_its_backend(written):
+def test_subscription_settings_override_backend_settings(written):
     assert wanted(a_subscription(written), BACKEND, CONFIG).max_ack_pending == 5
 
 
-def test_one_that_is_as_wanted_is_left_alone():
+def test_up_to_date_consumer_is_not_changed():
     assert correction(as_kept(WANTED), WANTED) is None
 
 
@@ -75,14 +75,14 @@ def test_one_that_is_as_wanted_is_left_alone():
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_one_that_differs_is_put_right(other):
+def test_different_consumer_is_corrected(other):
     mended = correction(msgspec.structs.replace(as_kept(WANTED), **other), WANTED)
     assert mended is not None
     for name in other:
         assert getattr(mended, name) == getattr(WANTED, name)
 
 
-def test_where_a_consumer_began_cannot_be_changed_and_is_not():
+def test_deliver_policy_of_a_consumer_is_not_changed():
     found = as_kept(WANTED, deliver_policy="new")
     assert correction(found, WANTED) is None
     mended = correction(msgspec.structs.replace(found, max_ack_pending=1), WANTED)
@@ -90,7 +90,7 @@ def test_where_a_consumer_began_cannot_be_changed_and_is_not():
     assert mended.deliver_policy == "new"
 
 
-def test_only_consumers_of_this_backend_without_a_subscription_are_orphans():
+def test_consumers_of_the_backend_without_subscription_are_orphans():
     ours = ConsumerInfo(name=WANTED.durable_name, config=as_kept(WANTED))
     lost = ConsumerInfo(name="lost", config=as_kept(WANTED))
     of_other = ConsumerInfo(
@@ -112,7 +112,7 @@ def test_only_consumers_of_this_backend_without_a_subscription_are_orphans():
     ],
     ids=["nobody", "somebody asks", "somebody asked before", "somebody has its hands full"],
 )
-def test_whether_somebody_pulls(info, want):
+def test_pulling_dispatcher_is_detected(info, want):
     assert somebody_pulls(info) is want
 
 
@@ -137,12 +137,12 @@ def with_status(in_use, wanted_backend="", consumer=True):
         pytest.param(with_status("other", "absent"), False, id="a third one is wanted"),
     ],
 )
-def test_a_consumer_is_given_up_only_when_another_backend_has_one(subscription, want):
+def test_consumer_is_needed_until_another_backend_has_one(subscription, want):
     other = msgspec.structs.replace(
         BACKEND, metadata=msgspec.structs.replace(BACKEND.metadata, name="other", uid="b2")
     )
     assert needs(subscription, BACKEND, [BACKEND, other]) is want
 
 
-def test_a_dispatcher_always_asks_for_more_than_it_may_have_up_to_a_bound():
+def test_pull_size_exceeds_max_in_flight_up_to_a_limit():
     assert [pulled(allowed) for allowed in (1, 10, 10_000)] == [4, 22, MOST_PULLED]

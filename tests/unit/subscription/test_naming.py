@@ -30,12 +30,12 @@ def a_subscription(*types, source="commerce", matching=TypeMatching.STANDARD):
         ("shop", "sap.kyma.customer.order.v1", "kyma.shop.sap.kyma.customer.order.v1"),
     ],
 )
-def test_an_event_has_one_subject(source, event_type, want):
+def test_event_has_one_subject(source, event_type, want):
     assert event_subject(PREFIX, COMPLETE, source, event_type) == want
 
 
 @given(source=st.text(max_size=40), event_type=st.text(max_size=60))
-def test_a_valid_subscription_listens_where_its_events_are_published(source, event_type):
+def test_valid_subscription_filters_the_subjects_of_its_events(source, event_type):
     subscription = a_subscription(event_type, source=source)
     if judge(msgspec.to_builtins(subscription)):
         return
@@ -44,7 +44,7 @@ def test_a_valid_subscription_listens_where_its_events_are_published(source, eve
 
 
 @pytest.mark.parametrize("matching", TypeMatching)
-def test_each_subject_stands_for_its_type(matching):
+def test_subject_is_converted_back_to_its_type(matching):
     subscription = a_subscription("order.created.v1", "sap.kyma.custom.shop.order.v1", matching=matching)
     assert subjects_of(subscription, PREFIX, COMPLETE) == {
         "kyma.commerce.order.created.v1": "order.created.v1",
@@ -52,7 +52,7 @@ def test_each_subject_stands_for_its_type(matching):
     }
 
 
-def test_consumers_of_different_subscriptions_differ():
+def test_consumers_of_different_subscriptions_have_different_names():
     metadata = ObjectMeta(name="orders", namespace="shop", uid="1")
     others = [
         msgspec.structs.replace(metadata, name="other"),
@@ -64,6 +64,6 @@ def test_consumers_of_different_subscriptions_differ():
     assert {len(name) for name in names} == {CONSUMER_LENGTH}
 
 
-def test_the_name_of_a_consumer_never_changes_between_releases():
+def test_consumer_name_is_stable_between_releases():
     metadata = ObjectMeta(name="orders", namespace="shop", uid="0f1e2d3c")
     assert consumer_name(metadata) == "2839e38557865c8c2f289829194180cb"

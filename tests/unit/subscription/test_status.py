@@ -48,7 +48,7 @@ def a_backend(type_="nats", *, ready=True, observed=1, conditions=()):
     )
 
 
-def test_one_that_delivers_is_ready_and_says_by_what():
+def test_delivering_subscription_is_ready_and_names_its_backend():
     status = status_of(a_subscription(), Observation(a_backend(), "c0ffee"))
     assert status.ready is True
     assert status.observed_generation == 3
@@ -61,7 +61,7 @@ def test_one_that_delivers_is_ready_and_says_by_what():
     ]
 
 
-def test_the_clean_types_are_shown_also_when_nothing_works():
+def test_clean_types_are_shown_even_if_nothing_works():
     status = status_of(
         a_subscription(), Observation(trouble=DeliveryProblem(Reason.BACKEND_NOT_FOUND, "there is none"))
     )
@@ -69,7 +69,7 @@ def test_the_clean_types_are_shown_also_when_nothing_works():
     assert status.types == CLEAN
 
 
-def test_a_mistake_is_said_in_the_words_of_the_webhooks():
+def test_invalid_spec_is_reported_with_the_text_of_the_webhook():
     broken = a_subscription(sink="ftp://x")
     errors = judge(msgspec.to_builtins(broken))
     condition = status_of(broken, invalid_spec(errors)).conditions[0]
@@ -77,54 +77,54 @@ def test_a_mistake_is_said_in_the_words_of_the_webhooks():
     assert "must have URL scheme 'http' or 'https'" in condition.message
 
 
-def test_a_mistake_does_not_make_us_forget_where_the_consumer_is():
+def test_invalid_spec_keeps_the_known_consumer():
     in_use = BackendInUse("main", "nats", (Consumer("order.paid.v1", "c0ffee"),))
     known = msgspec.structs.replace(a_subscription(sink=""), status=SubscriptionStatus(backend=in_use))
     assert status_of(known, invalid_spec(())).backend == in_use
 
 
-def test_the_consumer_stays_named_while_its_server_is_away():
+def test_consumer_is_kept_while_its_server_is_unreachable():
     in_use = BackendInUse("main", "nats", (Consumer("order.paid.v1", "c0ffee"),))
     known = msgspec.structs.replace(a_subscription(), status=SubscriptionStatus(backend=in_use))
     found = Observation(a_backend(), "", DeliveryProblem(Reason.BACKEND_NOT_READY, "away"))
     assert status_of(known, found).backend == in_use
 
 
-def test_a_backend_that_is_ready_is_no_trouble():
+def test_ready_backend_is_no_problem():
     assert backend_problem(a_backend()) is None
 
 
-def test_readiness_of_an_old_generation_does_not_count():
+def test_readiness_of_an_older_generation_does_not_count():
     trouble = backend_problem(a_backend(observed=0))
     assert trouble is not None
     assert trouble.reason is Reason.BACKEND_NOT_READY
 
 
-def test_the_reason_of_the_backend_is_passed_on():
+def test_reason_of_the_backend_is_reported():
     known = (Condition("Ready", "False", "BackendNotReady", "Backend Ready: no answer from nats:4222"),)
     trouble = backend_problem(a_backend(ready=False, conditions=known))
     assert trouble is not None
     assert "no answer from nats:4222" in trouble.message
 
 
-def test_with_event_mesh_the_delivery_is_set_up_elsewhere():
+def test_event_mesh_backend_reports_external_delivery():
     trouble = backend_problem(a_backend("beb"))
     assert trouble is not None
     assert trouble.reason == "DeliveryByEventMesh"
 
 
-def test_one_that_cannot_go_yet_says_what_it_waits_for():
+def test_waiting_deletion_reports_what_it_waits_for():
     condition = deleting_status(a_subscription(), "EventingBackend 'main' has no connection").conditions[0]
     assert (condition.status, condition.reason) == ("False", "ConsumerNotRemoved")
     assert "'main' has no connection" in condition.message
 
 
-def test_a_very_long_message_still_fits():
+def test_long_message_is_cut():
     found = Observation(trouble=DeliveryProblem(Reason.INVALID_SPEC, "x" * 100_000))
     assert len(status_of(a_subscription(), found).conditions[0].message) == 4096
 
 
-def test_how_long_it_has_been_as_it_is():
+def test_age_is_the_time_since_the_last_transition():
     since = Condition("Ready", "False", "DispatcherNotPulling", "", "2030-01-01T00:00:00Z")
     known = msgspec.structs.replace(a_subscription(), status=SubscriptionStatus(conditions=(since,)))
     assert age(known, datetime(2030, 1, 1, 0, 1, tzinfo=UTC)) == 60.0

@@ -43,7 +43,7 @@ def said(**spec):
     ],
     ids=str,
 )
-def test_a_right_subscription_passes(spec):
+def test_valid_subscription_passes(spec):
     assert said(**spec) == []
 
 
@@ -87,11 +87,11 @@ def test_a_right_subscription_passes(spec):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_mistake_is_named_with_its_field(spec, want):
+def test_error_names_its_field(spec, want):
     assert said(**spec) == [want]
 
 
-def test_all_mistakes_are_named_at_once():
+def test_all_errors_are_reported_at_once():
     found = judge({"metadata": {"namespace": "shop"}, "spec": {"typeMatching": "x"}})
     assert [str(error.path) for error in found] == [
         "spec.source",
@@ -101,7 +101,7 @@ def test_all_mistakes_are_named_at_once():
     ]
 
 
-def test_a_host_cannot_be_smuggled_in_before_the_suffix():
+def test_host_before_the_service_suffix_is_refused():
     for sink in (
         "http://evil.example.com#.shop.svc.cluster.local",
         "http://evil.example.com/.shop.svc.cluster.local",
@@ -112,13 +112,13 @@ def test_a_host_cannot_be_smuggled_in_before_the_suffix():
         assert len(said(sink=sink)) == 1, sink
 
 
-def test_sources_and_types_lose_what_a_subject_cannot_hold():
+def test_sources_and_types_are_cleaned_for_subjects():
     assert clean_source("my.shop /a\\*>") == "myshopa"
     assert clean_type("order created.v1/*>\\") == "ordercreated.v1"
     assert subject("kyma", "my.shop", "order.created*") == "kyma.myshop.order.created"
 
 
-def test_types_are_cleaned_unless_they_are_meant_exactly():
+def test_types_are_cleaned_unless_matching_is_exact():
     spec = msgspec.convert(a_subscription(types=["a b.c"]), Subscription).spec
     assert event_types(spec) == (EventType("a b.c", "ab.c"),)
     exact = msgspec.convert(a_subscription(types=["a.b"], typeMatching="exact"), Subscription).spec
@@ -128,15 +128,15 @@ def test_types_are_cleaned_unless_they_are_meant_exactly():
 @pytest.mark.parametrize(
     ("config", "want"), [({}, None), ({"maxInFlightMessages": 7}, 7), ({"maxInFlightMessages": "7"}, 7)]
 )
-def test_events_under_way_are_a_number_however_they_were_written(config, want):
+def test_max_in_flight_is_a_number_in_every_spelling(config, want):
     assert msgspec.convert(a_subscription(config=config), Subscription).spec.max_in_flight == want
 
 
-def test_the_definition_keeps_the_api_conventions():
+def test_crd_follows_the_api_conventions():
     assert problems(object_schema(SUBSCRIPTION)) == []
 
 
-def test_the_definition_checks_events_under_way_as_validation_does():
+def test_crd_validates_max_in_flight_like_validation():
     config = object_schema(SUBSCRIPTION)["properties"]["spec"]["properties"]["config"]
     number = config["properties"]["maxInFlightMessages"]
     assert number["x-kubernetes-int-or-string"] is True

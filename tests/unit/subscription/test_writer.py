@@ -40,5 +40,5 @@ def a_backend(config, *, deleting=True):
         pytest.param(a_backend(OWN, deleting=False), False, id="it stays"),
     ],
 )
-def test_consumers_go_with_a_backend_only_if_its_server_does(backend, want):
+def test_deleted_backend_removes_its_consumers_only_with_its_own_server(backend, want):
     assert removes_consumers(backend) is want

@@ -28,7 +28,7 @@ def a_quintet(*, image="q:1", failed_image="", generation=1, observed=1):
     )
 
 
-def test_it_is_complete_when_every_pod_is_new_and_serves():
+def test_rollout_with_all_pods_updated_and_available_is_complete():
     assert a_rollout().complete
     assert not a_rollout().moving
 
@@ -42,23 +42,23 @@ def test_it_is_complete_when_every_pod_is_new_and_serves():
         pytest.param(Rollout(), id="there is none"),
     ],
 )
-def test_it_moves_until_then(rollout):
+def test_incomplete_rollout_is_moving(rollout):
     assert rollout.moving
     assert not rollout.complete
     assert not rollout.failed
 
 
-def test_it_has_failed_when_kubernetes_says_that_its_time_is_over():
+def test_rollout_with_exceeded_progress_deadline_has_failed():
     rollout = a_rollout(available=1, failed=True)
     assert rollout.failed
     assert not rollout.moving
 
 
-def test_an_old_failure_says_nothing_about_what_is_asked_for_now():
+def test_failure_of_an_older_generation_is_ignored():
     assert not a_rollout(available=1, failed=True, generation=2).failed
 
 
-def test_pods_that_came_up_late_are_no_failure():
+def test_rollout_that_completes_late_has_not_failed():
     assert not a_rollout(failed=True).failed
 
 
@@ -66,11 +66,11 @@ FAILED = {"quintet-checkup": a_rollout(available=1, failed=True)}
 BACK = {"quintet-checkup": a_rollout("q:1")}
 
 
-def test_an_image_that_does_not_come_up_gives_way_to_the_last_that_did():
+def test_failed_image_falls_back_to_the_last_working_image():
     assert fallbacks(a_quintet(), [a_part()], FAILED) == {"checkup": "q:1"}
 
 
-def test_it_stays_so_once_the_old_image_is_back():
+def test_fallback_is_kept_after_the_old_image_is_back():
     assert fallbacks(a_quintet(failed_image="q:2"), [a_part()], BACK) == {"checkup": "q:1"}
 
 
@@ -84,5 +84,5 @@ def test_it_stays_so_once_the_old_image_is_back():
         pytest.param(a_quintet(failed_image="q:2"), a_part("q:3"), BACK, id="another image is wanted"),
     ],
 )
-def test_there_is_nothing_to_go_back_to(quintet, part, rollouts):
+def test_first_installation_has_no_fallback(quintet, part, rollouts):
     assert fallbacks(quintet, [part], rollouts) == {}

@@ -36,7 +36,7 @@ def with_field(**schema):
     return a_definition(properties={"a": {"type": "string", **schema}})
 
 
-def test_nothing_is_unsafe_about_no_change():
+def test_unchanged_crd_is_safe():
     for kind in (*CUSTOM_RESOURCES, LIBRARY):
         assert unsafe_changes(definition(kind), definition(kind)) == []
 
@@ -86,7 +86,7 @@ def test_nothing_is_unsafe_about_no_change():
         ),
     ],
 )  # fmt: skip
-def test_a_change_that_could_break_an_object_is_named_with_its_place(old, new, want):
+def test_breaking_change_is_reported_with_its_path(old, new, want):
     assert unsafe_changes(old, new) == [want]
 
 
@@ -116,7 +116,7 @@ def test_a_change_that_could_break_an_object_is_named_with_its_place(old, new, w
         ),
     ],
 )
-def test_a_change_that_only_loosens_is_safe(old, new):
+def test_loosening_change_is_safe(old, new):
     assert unsafe_changes(old, new) == []
 
 
@@ -173,7 +173,7 @@ HOOK = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
         ),
     ],
 )
-def test_what_surrounds_the_schema_must_stay(change, want):
+def test_changed_names_scope_or_group_are_unsafe(change, want):
     assert changed(change) == [want]
 
 
@@ -198,17 +198,17 @@ def test_what_surrounds_the_schema_must_stay(change, want):
         "a conversion for versions to come",
     ],
 )  # fmt: skip
-def test_what_no_object_and_no_address_depends_on_may_change(change):
+def test_cosmetic_changes_are_safe(change):
     assert changed(change) == []
 
 
-def test_short_names_that_are_gone_harm_no_object():
+def test_removed_short_names_are_safe():
     old = with_field()
     old["spec"]["names"]["shortNames"] = ["th"]
     assert unsafe_changes(old, with_field()) == []
 
 
-def test_a_field_that_is_scaled_must_stay_the_one():
+def test_changed_scale_paths_are_unsafe():
     old, new = with_field(), with_field()
     old["spec"]["versions"][0]["subresources"]["scale"] = SCALE
     new["spec"]["versions"][0]["subresources"]["scale"] = {**SCALE, "specReplicasPath": ".spec.size"}
@@ -216,19 +216,19 @@ def test_a_field_that_is_scaled_must_stay_the_one():
     assert unsafe_changes(old, new) == [f"{place}: changes from .spec.replicas to .spec.size"]
 
 
-def test_objects_of_an_old_definition_that_kept_everything_would_be_pruned():
+def test_no_longer_preserving_unknown_fields_is_unsafe():
     old = with_field()
     old["spec"]["preserveUnknownFields"] = True
     want = ["spec.preserveUnknownFields: unknown fields are no longer preserved"]
     assert unsafe_changes(old, with_field()) == want
 
 
-def test_a_version_beside_the_old_one_is_safe():
+def test_added_version_with_equal_schema_is_safe():
     add = lambda spec: spec["versions"].append({**spec["versions"][0], "name": "v2", "storage": False})  # noqa: E731
     assert changed(add) == []
 
 
-def test_a_new_version_without_a_conversion_must_take_what_is_stored():
+def test_added_version_without_conversion_must_accept_stored_objects():
     def add(spec):
         narrower = with_field(maxLength=5)["spec"]["versions"][0]
         spec["versions"].append({**narrower, "name": "v2", "storage": False})
@@ -240,22 +240,22 @@ def test_a_new_version_without_a_conversion_must_take_what_is_stored():
     assert changed(lambda spec: (add(spec), spec.update(conversion=HOOK))) == []
 
 
-def test_a_version_that_nobody_uses_may_go():
+def test_unused_version_can_be_removed():
     assert changed(drop("v2"), two_versions(served=False)) == []
 
 
-def test_a_version_in_which_objects_may_be_stored_must_stay():
+def test_stored_version_cannot_be_removed():
     old = two_versions(served=False)
     old["status"]["storedVersions"].append("v2")
     want = "versions[v2]: is removed, and status.storedVersions says that objects may be stored in it"
     assert changed(drop("v2"), old) == [want]
 
 
-def test_a_version_that_is_served_must_stay_even_if_nothing_is_stored_in_it():
+def test_served_version_cannot_be_removed():
     assert changed(drop("v2"), two_versions()) == ["versions[v2]: is removed"]
 
 
-def test_another_version_may_become_the_one_that_objects_are_stored_in():
+def test_storage_version_can_change():
     def switch(spec):
         for each in spec["versions"]:
             each["storage"] = not each["storage"]
@@ -263,7 +263,7 @@ def test_another_version_may_become_the_one_that_objects_are_stored_in():
     assert changed(switch, two_versions()) == []
 
 
-def test_a_conversion_between_versions_must_stay():
+def test_conversion_cannot_be_removed():
     old = two_versions()
     old["spec"]["conversion"] = HOOK
     want = ["spec.conversion: objects are no longer converted between versions"]

@@ -109,7 +109,7 @@ def changes(old, new):
         pytest.param(text(), text(**{"x-kubernetes-of-tomorrow": 1}), [": x-kubernetes-of-tomorrow changes, and it is unknown whether that is safe"], id="a keyword of a later Kubernetes"),
     ],
 )  # fmt: skip
-def test_a_tighter_schema_is_named_with_its_place(old, new, want):
+def test_tighter_schema_is_reported_with_its_path(old, new, want):
     assert changes(old, new) == [f".spec{each}" for each in want]
 
 
@@ -148,18 +148,18 @@ def test_a_tighter_schema_is_named_with_its_place(old, new, want):
         pytest.param(text(title="a", description="b", example="c"), text(title="d"), id="other words"),
     ],
 )  # fmt: skip
-def test_a_looser_schema_is_safe(old, new):
+def test_looser_schema_is_safe(old, new):
     assert changes(old, new) == []
 
 
-def test_the_name_of_an_object_is_a_field_like_any_other():
+def test_metadata_name_is_compared_like_any_field():
     bounded = {"metadata": {"type": "object", "properties": {"name": text(maxLength=52)}}}
     found = list(incompatible_changes(obj(), obj(**bounded), "schema"))
     assert found == ["schema.metadata.name: maxLength is tightened from nothing to 52"]
     assert list(incompatible_changes(obj(**bounded), obj(), "schema")) == []
 
 
-def test_what_every_object_has_need_not_be_named():
+def test_standard_fields_need_not_be_named():
     named = obj(apiVersion=text(), kind=text(), metadata={"type": "object"})
     assert list(incompatible_changes(named, obj(), "")) == []
     assert list(incompatible_changes(obj(), named, "")) == []

@@ -187,7 +187,7 @@ def findings(old, new):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(st.data())
-def test_an_object_that_was_right_stays_right_and_whole_under_a_change_that_is_called_safe(data):
+def test_valid_object_stays_valid_under_a_safe_change(data):
     old = data.draw(schemas())
     new = data.draw(changed(old))
     assume(not findings(old, new))
@@ -202,7 +202,7 @@ def test_an_object_that_was_right_stays_right_and_whole_under_a_change_that_is_c
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_a_schema_that_only_says_less_is_never_refused(data):
+def test_schema_with_fewer_constraints_is_safe(data):
     old = data.draw(schemas())
     new = data.draw(loosened(old))
     assert findings(old, new) == []
@@ -210,5 +210,5 @@ def test_a_schema_that_only_says_less_is_never_refused(data):
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas())
-def test_no_change_is_safe(schema):
+def test_unchanged_schema_is_safe(schema):
     assert findings(schema, copy.deepcopy(schema)) == []

@@ -24,7 +24,7 @@ def conditions(status):
     return {each.type: (each.status, each.reason) for each in status.conditions}
 
 
-def test_all_is_well():
+def test_healthy_installation_has_the_expected_status():
     status = said(InstallationState({PART: a_rollout()}))
     assert conditions(status) == {
         "Available": ("True", "AllControllersServe"),
@@ -35,7 +35,7 @@ def test_all_is_well():
     assert status.components == (ComponentStatus(name="checkup", ready=True, version="2", image="q:2"),)
 
 
-def test_a_controller_that_is_rolled_out_serves_while_it_progresses():
+def test_rolling_out_controller_is_available_and_progressing():
     status = said(
         InstallationState({PART: a_rollout(available=1)}),
         before=(ComponentStatus(name="checkup", image="q:1"),),
@@ -48,13 +48,13 @@ def test_a_controller_that_is_rolled_out_serves_while_it_progresses():
     assert component.message == "rolling out: 2 of 2 pods are updated, 1 are available"
 
 
-def test_a_controller_that_has_not_started_does_not_serve():
+def test_controller_that_has_not_started_is_not_available():
     status = said(InstallationState())
     assert conditions(status)["Available"] == ("False", "ControllersNotServing")
     assert status.components[0].message == "not started yet"
 
 
-def test_a_controller_whose_webhooks_nobody_asks_yet_does_not_serve():
+def test_controller_without_registered_webhooks_is_not_available():
     status = said(InstallationState({PART: a_rollout()}, unregistered=frozenset({PART})))
     assert conditions(status)["Available"] == ("False", "ControllersNotServing")
     assert conditions(status)["Progressing"] == ("True", "WaitingForWebhooks")
@@ -62,14 +62,14 @@ def test_a_controller_whose_webhooks_nobody_asks_yet_does_not_serve():
     assert (component.ready, component.message) == (False, "its webhooks are not registered yet")
 
 
-def test_a_controller_of_the_old_version_waits_for_its_turn():
+def test_controller_of_the_old_version_waits_to_roll_out():
     status = said(InstallationState({PART: a_rollout("q:1")}))
     assert status.components[0].message == "waiting to roll out q:2"
     assert conditions(status)["Progressing"] == ("True", "RollingOut")
     assert status.ready == "0/1"
 
 
-def test_going_back_is_told_with_both_images():
+def test_fallback_is_reported_with_both_images():
     seen = InstallationState(
         {PART: a_rollout("q:1")}, fallbacks={"checkup": "q:1"}, wanted={"checkup": "q:2"}
     )
@@ -81,7 +81,7 @@ def test_going_back_is_told_with_both_images():
     assert component.message.startswith("q:2 failed to roll out, so it was rolled back to q:1")
 
 
-def test_a_first_installation_that_does_not_come_up_has_nothing_to_go_back_to():
+def test_failed_first_installation_has_no_fallback():
     status = said(InstallationState({PART: a_rollout(available=0, updated=1, failed=True)}))
     assert conditions(status)["Degraded"] == ("True", "NotComingUp")
     assert conditions(status)["Progressing"][0] == "False"
@@ -98,11 +98,11 @@ def test_a_first_installation_that_does_not_come_up_has_nothing_to_go_back_to():
         (InstallationState({PART: a_rollout()}, removing=("Deployment x/y",)), ("True", "Removing")),
     ],
 )
-def test_what_is_waited_for_is_progress(seen, want):
+def test_waiting_sets_progressing(seen, want):
     assert conditions(said(seen))["Progressing"] == want
 
 
-def test_a_problem_is_no_progress_and_says_what_it_is():
+def test_problem_sets_degraded_and_not_progressing():
     problem = Problem(Reason.UNSAFE_DEFINITION, "the definition is not changed")
     status = said(InstallationState({PART: a_rollout("q:1")}, problems=(problem,)))
     assert conditions(status)["Progressing"][0] == "False"
@@ -110,12 +110,12 @@ def test_a_problem_is_no_progress_and_says_what_it_is():
     assert status.conditions[2].message == "the definition is not changed"
 
 
-def test_a_long_list_of_problems_is_cut():
+def test_long_list_of_problems_is_cut():
     problems = tuple(Problem(Reason.APPLY_FAILED, "x" * 400) for _ in range(9))
     assert len(said(InstallationState({PART: Rollout()}, problems=problems)).conditions[2].message) == 1001
 
 
-def test_a_controller_that_this_version_does_not_have_is_named():
+def test_unknown_controller_is_reported():
     status = said(InstallationState({PART: a_rollout()}), unknown=("casconfig",))
     assert status.ready == "1/2"
     assert conditions(status)["Degraded"] == ("True", "UnknownController")
@@ -131,5 +131,5 @@ def test_a_controller_that_this_version_does_not_have_is_named():
         ("quintet", ""),
     ],
 )
-def test_the_version_is_what_the_image_says(image, want):
+def test_version_is_taken_from_the_image(image, want):
     assert version_of(image) == want

@@ -9,23 +9,23 @@ from quintet.components import COMPONENTS
 from quintet.manifests.crd import definition, object_schema
 
 
-def test_every_field_is_described_and_bounded():
+def test_every_field_has_a_description_and_limits():
     assert problems(object_schema(QUINTET)) == []
 
 
-def test_there_is_one_object_and_it_belongs_to_no_namespace():
+def test_quintet_is_a_cluster_scoped_singleton():
     spec = definition(QUINTET)["spec"]
     assert spec["scope"] == "Cluster"
     (rule,) = object_schema(QUINTET)["x-kubernetes-validations"]
     assert rule["rule"] == "self.metadata.name == 'quintet'"
 
 
-def test_every_controller_that_there_is_can_be_chosen_and_set():
+def test_every_controller_can_be_selected_and_configured():
     assert set(COMPONENTS) <= {str(name) for name in CONTROLLERS}
     assert set(Settings.__struct_fields__) == {str(name) for name in CONTROLLERS}
 
 
-def test_an_empty_object_asks_for_everything_apart():
+def test_empty_spec_installs_everything_separately():
     quintet = msgspec.convert({"metadata": {"name": "quintet"}}, Quintet)
     assert quintet.spec == QuintetSpec()
     assert (quintet.spec.topology, quintet.spec.replicas) == ("Separate", 2)
@@ -43,6 +43,6 @@ def test_an_empty_object_asks_for_everything_apart():
     ],
     ids=str,
 )
-def test_what_makes_no_sense_does_not_decode(spec):
+def test_invalid_spec_does_not_decode(spec):
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(spec, QuintetSpec)
