@@ -63,7 +63,7 @@ async def test_kind_is_gone_after_being_absent_for_a_while(server: Server):
     kinds, looks = Kinds(None, clock), []
     server.served = ()
     for _ in range(int(ABSENT_SECONDS // RETRY_SECONDS) + 1):
-        looks.append(await kinds.gone(TEXT))
+        looks.append(await kinds.is_gone(TEXT))
         await clock.advance(RETRY_SECONDS)
     assert (looks[:-1], looks[-1]) == ([False] * (len(looks) - 1), True)
 
@@ -73,22 +73,22 @@ async def test_kind_that_is_absent_for_a_moment_is_not_gone(server: Server):
     kinds = Kinds(None, clock)
     for served in ((), (NEW,), ()):
         server.served = served
-        assert not await kinds.gone(TEXT)
+        assert not await kinds.is_gone(TEXT)
         await clock.advance(ABSENT_SECONDS)
 
 
 async def test_invalidate_refreshes_types_once_per_interval(server: Server):
     clock = VirtualClock()
     kinds = Kinds(None, clock)
-    assert await kinds.noted(TEXT) == OLD
+    assert await kinds.find_recorded(TEXT) == OLD
     await clock.advance(RETRY_SECONDS)
     server.served = (NEW,)
-    assert (await kinds.noted(TEXT), server.asked) == (OLD, 1)
+    assert (await kinds.find_recorded(TEXT), server.asked) == (OLD, 1)
     assert kinds.invalidate()
-    assert (await kinds.noted(TEXT), server.asked) == (NEW, 2)
+    assert (await kinds.find_recorded(TEXT), server.asked) == (NEW, 2)
     assert not kinds.invalidate()
     await clock.advance(CACHE_SECONDS - 1)
-    assert (await kinds.noted(TEXT), server.asked) == (NEW, 2)
+    assert (await kinds.find_recorded(TEXT), server.asked) == (NEW, 2)
 
 
 async def test_type_without_schema_is_awaited_once_and_looked_up_again_later(server: Server):

@@ -116,7 +116,7 @@ def test_controlled_object_is_skipped_only_if_its_kind_is_named():
     owner = [{"kind": "Shop", "name": "s", "controller": True}]
     step = plan.decide_step(a_wish(), found(a_deployment(ownerReferences=owner)))
     assert (step.state, step.reason) == (TargetState.SKIPPED, "Controlled")
-    assert not step.matched
+    assert not step.is_target
     wide = a_wish(include={"names": ["*"]})
     assert plan.decide_step(wide, found(a_deployment(ownerReferences=owner))) is None
 

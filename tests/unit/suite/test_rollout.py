@@ -45,21 +45,21 @@ def test_rollout_with_all_pods_updated_and_available_is_complete():
 def test_incomplete_rollout_is_moving(rollout):
     assert rollout.moving
     assert not rollout.complete
-    assert not rollout.failed
+    assert not rollout.has_failed
 
 
 def test_rollout_with_exceeded_progress_deadline_has_failed():
     rollout = a_rollout(available=1, failed=True)
-    assert rollout.failed
+    assert rollout.has_failed
     assert not rollout.moving
 
 
 def test_failure_of_an_older_generation_is_ignored():
-    assert not a_rollout(available=1, failed=True, generation=2).failed
+    assert not a_rollout(available=1, failed=True, generation=2).has_failed
 
 
 def test_rollout_that_completes_late_has_not_failed():
-    assert not a_rollout(failed=True).failed
+    assert not a_rollout(failed=True).has_failed
 
 
 FAILED = {"quintet-checkup": a_rollout(available=1, failed=True)}

@@ -13,6 +13,7 @@ from msgspec import field
 from quintet.apis.checkup.contract import KEY_FAILURE_REASON, KEY_RESULT, KEY_SUCCEEDED
 from quintet.apis.checkup.types import MAX_RESULT_BYTES
 from quintet.apis.meta import Struct
+from quintet.apis.text import truncate
 
 MOST_RESULTS = 4096
 LONGEST_REASON = 4096
@@ -81,7 +82,7 @@ def _judged(
         problem = f"results: succeeded field is illegal: {written!r} is neither 'true' nor 'false'"
     elif flaw is None and succeeded is False and KEY_FAILURE_REASON not in data:
         flaw, problem = Flaw.NO_FAILURE_REASON, "results: failureReason field is missing"
-    return Results(succeeded, _cut(reason), values, flaw, problem)
+    return Results(succeeded, truncate(reason, LONGEST_REASON), values, flaw, problem)
 
 
 def _oversize(values: dict[str, str]) -> str | None:
@@ -103,7 +104,3 @@ def _stored_size(text: str) -> int:
     """Bytes of a text once it stands, quoted and escaped as the API server does it, in the stored object."""
     quoted = len(json.dumps(text, ensure_ascii=False).encode(errors="replace"))
     return quoted + sum((6 - len(letter.encode())) * text.count(letter) for letter in _SIX_BYTES)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"

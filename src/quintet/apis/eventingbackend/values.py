@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from quintet.apis import quantity
 from quintet.apis.eventingbackend.catalog import LARGEST_NUMBER, DataType, Key, Value
+from quintet.apis.text import truncate
 
 LONGEST_VALUE: Final = 256
 NOT_SHOWN: Final = "(not shown)"
@@ -92,7 +93,7 @@ def text_of(value: Any) -> str:
         except (ValueError, RecursionError):  # a number of thousands of digits, or nested without end
             return "(too large to be shown)"
     text = _LOGIN.sub(r"\1***@", text).encode("utf-8", "replace").decode("utf-8")
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+    return truncate(text, LONGEST_VALUE)
 
 
 def _sounds_secret(name: str) -> bool:

@@ -8,7 +8,7 @@ unknown, so the whole config is undone.
 Undoing objects that are no longer targets comes last, each on its own.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from quintet.apis.casconfig import TargetState
@@ -18,14 +18,11 @@ from quintet.controllers.casconfig.decide import plan
 from quintet.controllers.casconfig.decide.plan import FoundObject, ResolvedConfig, Step, Target
 from quintet.controllers.casconfig.decide.status import as_failed, as_rolled_back, as_waiting
 from quintet.controllers.casconfig.survey import reach_of
-from quintet.controllers.casconfig.writer import Failure, Outcome, TargetWriter, Task
-
-Mark = Callable[[tuple[Reach, ...], bool], Awaitable[None]]
-"""Records where changes are about to be made, and whether there are several."""
+from quintet.controllers.casconfig.writer import Failure, TargetWriter, Task, WriteResult
 
 
 @dataclass(slots=True)
-class Result:
+class BatchResult:
     """State of every object after a batch, and the failure if there was one."""
 
     steps: dict[Target, Step]
@@ -40,13 +37,13 @@ class Batch:
     """The changes of one config."""
 
     def __init__(
-        self, hands: TargetWriter, wish: ResolvedConfig, tasks: Iterable[Task], *, inherited: bool
+        self, writer: TargetWriter, wish: ResolvedConfig, tasks: Iterable[Task], *, inherited: bool
     ) -> None:
-        self._writer = hands
+        self._writer = writer
         self._wish = wish
         self._tasks = {task.step.target: task for task in tasks}
         self._inherited = inherited
-        self.result = Result({target: task.step for target, task in self._tasks.items()})
+        self.result = BatchResult({target: task.step for target, task in self._tasks.items()})
 
     @property
     def reach(self) -> tuple[Reach, ...]:
@@ -63,29 +60,34 @@ class Batch:
         """Objects that are no longer targets and still have changes."""
         return [task for task in self._tasks.values() if task.step.patch and not task.step.policies]
 
-    async def run(self, mark: Mark, failing: frozenset[Target]) -> Result:
+    @property
+    def writes(self) -> bool:
+        """Whether `run` will change objects; `reach` has to be recorded before that."""
+        return not self._broken and any(task.step.patch for task in self._tasks.values())
+
+    @property
+    def _broken(self) -> list[Step]:
+        return [step for step in self.result.steps.values() if step.state is TargetState.FAILED]
+
+    async def run(self, failing: frozenset[Target] = frozenset()) -> BatchResult:
         """Apply the changes; `failing` targets go first, so that a repeated failure rolls back nothing."""
-        broken = [step for step in self.result.steps.values() if step.state is TargetState.FAILED]
-        if broken:
+        if broken := self._broken:
             self._fail(broken[0], broken[0].message, {step.target for step in broken})
-            self._others_wait()
+            self._mark_waiting()
             if self._inherited:
                 await self._undo_all()
             return self.result
-        changes = self.changes
-        if changes or self.undos:
-            await mark(self.reach, len(changes) > 1)
-        outcome = await self._writer.apply_all(changes, self._again, first=failing)
+        outcome = await self._writer.apply_all(self.changes, self._decide, first=failing)
         self._drop(outcome.gone)
         if outcome.failures:
             await self._roll_back(outcome)
             return self.result
         for task in outcome.taken:
-            self._stands(task.step)
+            self._record_applied(task.step)
         await self._undo(self.undos)
         return self.result
 
-    def _again(self, found: FoundObject) -> Step | None:
+    def _decide(self, found: FoundObject) -> Step | None:
         return plan.decide_step(self._wish, found)
 
     def _undoing(self, found: FoundObject) -> Step | None:
@@ -93,7 +95,7 @@ class Batch:
             return None
         return plan.undo_step(found, self._wish.config)
 
-    async def _roll_back(self, outcome: Outcome) -> None:
+    async def _roll_back(self, outcome: WriteResult) -> None:
         first = outcome.failures[0]
         self._fail(
             first.task.step,
@@ -102,24 +104,24 @@ class Batch:
         )
         for failure in outcome.failures:
             self._note(failure)
-        self._others_wait()
+        self._mark_waiting()
         if self._inherited:
             await self._undo_all()
             return
         before = {task.step.target: task.step.before for task in outcome.taken}
-        back = [self._reversal(task) for task in reversed(outcome.taken)]
+        back = [self._rollback_task(task) for task in reversed(outcome.taken)]
 
         def again(found: FoundObject) -> Step | None:
             return plan.rollback_step(found, self._wish.config, before[found.resource, found.key])
 
-        undone = await self._writer.each([task for task in back if task is not None], again)
+        undone = await self._writer.apply_each([task for task in back if task is not None], again)
         for task in outcome.taken:
             self.result.steps[task.step.target] = as_rolled_back(
                 task.step, f"rolled back, because {first.task.step} failed"
             )
         self._after_undo(undone)
 
-    def _reversal(self, task: Task) -> Task | None:
+    def _rollback_task(self, task: Task) -> Task | None:
         found = self._writer.found(task)
         if found is None:
             return None
@@ -133,7 +135,7 @@ class Batch:
             found = self._writer.found(task)
             if found is not None and (step := self._undoing(found)) is not None:
                 tasks.append(Task(task.place, task.pod, step))
-        undone = await self._writer.each(tasks, self._undoing)
+        undone = await self._writer.apply_each(tasks, self._undoing)
         for task in undone.taken:
             if task.step.target not in self.result.failing:
                 step = self._tasks[task.step.target].step
@@ -142,7 +144,7 @@ class Batch:
                 )
         self._after_undo(undone)
 
-    def _after_undo(self, undone: Outcome) -> None:
+    def _after_undo(self, undone: WriteResult) -> None:
         self._drop(undone.gone)
         for failure in undone.failures:
             self._note(failure)
@@ -150,17 +152,17 @@ class Batch:
 
     async def _undo(self, tasks: list[Task]) -> None:
         """Undo the changes of objects that are no longer targets; failures do not affect each other."""
-        undone = await self._writer.each(tasks, self._undoing)
+        undone = await self._writer.apply_each(tasks, self._undoing)
         self._drop(undone.gone)
         for task in undone.taken:
-            self._stands(task.step)
+            self._record_applied(task.step)
         for failure in undone.failures:
             self._note(failure)
         if undone.failures:
             first = undone.failures[0]
             self._fail(first.task.step, f"cannot be undone: {first.reason}: {first.message}", set())
 
-    def _stands(self, step: Step) -> None:
+    def _record_applied(self, step: Step) -> None:
         self.result.steps[step.target] = step
         self.result.changed.append(step)
 
@@ -172,7 +174,7 @@ class Batch:
         self.result.failure = f"{step}: {why}"
         self.result.failing = frozenset(failing)
 
-    def _others_wait(self) -> None:
+    def _mark_waiting(self) -> None:
         for task in self.changes:
             if task.step.target not in self.result.failing:
                 self.result.steps[task.step.target] = as_waiting(task.step)

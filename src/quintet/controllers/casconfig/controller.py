@@ -24,8 +24,7 @@ from quintet.apis.casconfig.types import MOST_PLANNED, Reach
 from quintet.apis.casconfig.validation import spec_errors
 from quintet.apis.meta import Object, ObjectKey, Resource, find_condition
 from quintet.clock import Clock
-from quintet.controllers.casconfig.batch import Batch
-from quintet.controllers.casconfig.batch import Result as Done
+from quintet.controllers.casconfig.batch import Batch, BatchResult
 from quintet.controllers.casconfig.contests import Contests, entries, entry_key
 from quintet.controllers.casconfig.decide import plan
 from quintet.controllers.casconfig.decide.managers import last_manager
@@ -94,7 +93,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         self._events = EventReporter(recorder)
         self._failures = FailureHistory()
         self._previews: dict[ObjectKey, _Preview] = {}
-        self._settled = DecisionCache()
+        self._decisions = DecisionCache()
         self._survey_started_at: dict[ObjectKey, float] = {}
 
     async def reconcile(self, config: CASConfig, context: Context[CASConfig]) -> Outcome:
@@ -133,7 +132,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
                 tasks.append(Task(place, found.pod, plan.undo_step(found, config.key)))
         wish = ResolvedConfig(config.key, config.spec, {}, self._operator)
         batch = Batch(self._writer, wish, tasks, inherited=False)
-        done = await batch.run(lambda reach, several: self._nothing(), frozenset())
+        done = await batch.run()
         self._events.targets(config, done)
         if not done.failure or await self._namespace_ends(config):
             return None
@@ -143,7 +142,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
     async def forget(self, key: ObjectKey) -> None:
         self._surveyor.forget(key)
         self._contests.forget(key)
-        self._settled.forget(key)
+        self._decisions.forget(key)
         self._failures.forget(key)
         self._previews.pop(key, None)
         self._survey_started_at.pop(key, None)
@@ -153,7 +152,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
 
     async def _inject(self, config: CASConfig, survey: Survey, context: Context[CASConfig]) -> Outcome:
         wish = ResolvedConfig(config.key, config.spec, survey.sources.values, self._operator)
-        tasks = await self._decided(config, wish, survey)
+        tasks = await self._decide_all(config, wish, survey)
         if (found := plan.blocking_reason(config.spec, [task.step for task in tasks])) is not None:
             return Outcome(blocked_status(config, *found))
         if config.spec.mode is Mode.PREVIEW:
@@ -161,23 +160,24 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         self._previews.pop(config.key, None)
         batch = Batch(self._writer, wish, tasks, inherited=config.status.unfinished)
 
-        async def mark(reach: tuple[Reach, ...], several: bool) -> None:
-            """Record where changes are about to be made, before they are made."""
-            status: CASConfigStatus = context.status
+        if batch.writes:
+            before: CASConfigStatus = context.status
+            several = len(batch.changes) > 1
             marked = msgspec.structs.replace(
-                status, reach=_united(status.reach, reach), unfinished=status.unfinished or several
+                before,
+                reach=_union(before.reach, batch.reach),
+                unfinished=before.unfinished or several,
             )
             await context.write_status(marked, observed=False)
-
         failing = _failing(config, tasks) | self._failures.targets(config.key)
-        done = await batch.run(mark, failing)
+        done = await batch.run(failing)
         self._events.targets(config, done)
         return Outcome(self._status(config, tasks, done, survey), self._retry_after(config, done))
 
-    async def _decided(self, config: CASConfig, wish: ResolvedConfig, survey: Survey) -> list[Task]:
+    async def _decide_all(self, config: CASConfig, wish: ResolvedConfig, survey: Survey) -> list[Task]:
         """Return the objects that the config concerns, each with its next step."""
         known, tasks = entries(config), dict[Target, Task]()
-        settled, looked_at = self._settled.decisions_for(config, wish), set[Target]()
+        settled, looked_at = self._decisions.decisions_for(config, wish), set[Target]()
         for count, (place, seen) in enumerate(survey.objects(), 1):
             if count % _AT_A_TIME == 0:
                 await self._clock.sleep(0)
@@ -191,18 +191,18 @@ class CASConfigController(ObjectReconciler[CASConfig]):
             before = known.get(entry_key(step))
             step = self._contests.apply_limit(config, step, before)
             again = before is not None and before.state is TargetState.CONTESTED
-            tasks[step.target] = await self._named(Task(place, pod, step), again)
+            tasks[step.target] = await self._name_rival(Task(place, pod, step), again)
         settled.keep(looked_at)
         self._contests.tidy(config.key)
         return list(tasks.values())
 
-    async def _named(self, task: Task, known: bool) -> Task:
+    async def _name_rival(self, task: Task, known: bool) -> Task:
         """Add the name of the other writer to the step of a contested target."""
         step = task.step
         if step.state is not TargetState.CONTESTED or known:
             return task
         try:
-            live = await self._writer.live(task)
+            live = await self._writer.get_live(task)
         except KubeError:
             return task
         name = last_manager(live, step.retaken, task.pod, self._client.field_manager)
@@ -219,7 +219,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         ]
         if held:
             batch = Batch(self._writer, wish, held, inherited=False)
-            done = await batch.run(lambda reach, several: self._nothing(), frozenset())
+            done = await batch.run()
             self._events.targets(config, done)
             if done.failure:
                 status = blocked_status(config, Reason.UNDO_FAILED, done.failure)
@@ -229,18 +229,18 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         signature = (config.metadata.generation, tuple((str(t.step), t.step.patch) for t in changes))
         now, known = self._clock.monotonic(), self._previews.get(config.key)
         if known is None or known.signature != signature or known.until <= now:
-            report = await self._tried(wish, tasks, changes)
+            report = await self._dry_run(wish, tasks, changes)
             failing = frozenset(each.target for each in report.steps if each.state is TargetState.FAILED)
             wait = self._retry(config, report.failure, failing)
             known = self._previews[config.key] = _Preview(signature, report, now + wait)
         report = replace(known.report, reach=tuple(survey.unserved))
         return Outcome(status_of(config, report), known.until - now if known.report.failure else None)
 
-    async def _tried(self, wish: ResolvedConfig, tasks: list[Task], changes: list[Task]) -> Report:
+    async def _dry_run(self, wish: ResolvedConfig, tasks: list[Task], changes: list[Task]) -> Report:
         """Send the changes to the server as dry runs and return its responses."""
         steps = {
             task.step.target: replace(task.step, state=TargetState.PLANNED)
-            if task.step.matched
+            if task.step.is_target
             else task.step
             for task in tasks
         }
@@ -255,9 +255,6 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         failure = f"{failed}: {failed.reason}: {failed.message}" if failed is not None else ""
         return Report(tuple(steps.values()), failure=failure, preview=True, plan=tuple(shown))
 
-    async def _nothing(self) -> None:
-        """Record nothing: the places to undo are in the status already."""
-
     def _survey_is_late(self, key: ObjectKey) -> bool:
         now = self._clock.monotonic()
         return now - self._survey_started_at.setdefault(key, now) >= _SURVEY_SECONDS
@@ -270,7 +267,9 @@ class CASConfigController(ObjectReconciler[CASConfig]):
             return True
         return found.metadata.deleting
 
-    def _status(self, config: CASConfig, tasks: list[Task], done: Done, survey: Survey) -> CASConfigStatus:
+    def _status(
+        self, config: CASConfig, tasks: list[Task], done: BatchResult, survey: Survey
+    ) -> CASConfigStatus:
         steps, rolled_back = done.steps, done.rolled_back
         before = find_condition(config.status.conditions, ConditionType.ROLLED_BACK)
         if done.failure and rolled_back is None and before is not None and before.status == "True":
@@ -278,12 +277,12 @@ class CASConfigController(ObjectReconciler[CASConfig]):
             rolled_back = True if before.observed_generation == config.metadata.generation else None
         places = {task.step.target: task.place for task in tasks}
         if done.failure:
-            reach = _united(config.status.reach, reach_of(places[target] for target in steps))
+            reach = _union(config.status.reach, reach_of(places[target] for target in steps))
         else:
             reach = reach_of(places[target] for target, step in steps.items() if step.paths)
-            reach = _united(survey.unserved, reach)
+            reach = _union(survey.unserved, reach)
         report = Report(
-            _carried(config, steps.values()),
+            _shown_steps(config, steps.values()),
             failure=done.failure,
             rolled_back=rolled_back,
             reach=reach,
@@ -291,7 +290,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         )
         return status_of(config, report)
 
-    def _retry_after(self, config: CASConfig, done: Done) -> float | None:
+    def _retry_after(self, config: CASConfig, done: BatchResult) -> float | None:
         wait = self._retry(config, done.failure, done.failing)
         return wait if done.failure else None
 
@@ -314,7 +313,7 @@ def _failing(config: CASConfig, tasks: Iterable[Task]) -> frozenset[Target]:
     )
 
 
-def _carried(config: CASConfig, steps: Iterable[Step]) -> list[Step]:
+def _shown_steps(config: CASConfig, steps: Iterable[Step]) -> list[Step]:
     """Return the steps for the status; a rollback is shown until something else is tried."""
     known, shown = entries(config), []
     current = config.status.observed_generation == config.metadata.generation
@@ -331,7 +330,7 @@ def _carried(config: CASConfig, steps: Iterable[Step]) -> list[Step]:
     return shown
 
 
-def _united(one: Iterable[Reach], other: Iterable[Reach]) -> tuple[Reach, ...]:
+def _union(one: Iterable[Reach], other: Iterable[Reach]) -> tuple[Reach, ...]:
     found: dict[str, set[str]] = {}
     for each in (*one, *other):
         found.setdefault(each.kind, set()).update(each.namespaces)

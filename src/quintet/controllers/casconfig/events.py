@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from quintet.apis.casconfig import CASConfig, CASConfigStatus, ConditionType, TargetState
 from quintet.apis.meta import find_condition
-from quintet.controllers.casconfig.batch import Result
+from quintet.controllers.casconfig.batch import BatchResult
 from quintet.controllers.casconfig.contests import entries, entry_key
 from quintet.controllers.casconfig.decide.plan import Reason, Step
 from quintet.runtime.events import NORMAL, WARNING, Event, Recorder
@@ -30,18 +30,18 @@ class EventReporter:
     def __init__(self, events: Recorder) -> None:
         self._events = events
 
-    def targets(self, config: CASConfig, done: Result) -> None:
+    def targets(self, config: CASConfig, done: BatchResult) -> None:
         """Record Events for targets that were changed or that failed."""
         known = entries(config)
         for step in done.changed[:MAX_EVENTS] if len(done.changed) <= MAX_EVENTS else ():
-            self._changed(config, step)
+            self._report_change(config, step)
         told = 0
         for step in done.steps.values():
             before = known.get(entry_key(step))
             if told < MAX_EVENTS and (before is None or before.state != step.state):
                 told += self._on_error(config, step)
 
-    def _changed(self, config: CASConfig, step: Step) -> None:
+    def _report_change(self, config: CASConfig, step: Step) -> None:
         if step.policies:
             note = f"CASConfig {config.key} set {', '.join(step.paths)}"
             self._record(step, NORMAL, "Injected", note)

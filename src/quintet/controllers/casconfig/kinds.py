@@ -42,11 +42,11 @@ class Kinds:
         found = resolved(text, await self._current(CACHE_SECONDS))
         return found if found.resource is not None else resolved(text, await self._current(RETRY_SECONDS))
 
-    async def noted(self, text: str) -> Resource | None:
+    async def find_recorded(self, text: str) -> Resource | None:
         """Return the resource of a kind recorded in the status; None if it is not served now."""
         return noted(text, await self._current(CACHE_SECONDS))
 
-    async def gone(self, text: str) -> bool:
+    async def is_gone(self, text: str) -> bool:
         """Return whether a kind, and with it all of its objects, is gone.
 
         It must be absent for a while: a starting API server, or one without its aggregated APIs, omits types.

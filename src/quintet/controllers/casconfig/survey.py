@@ -98,7 +98,7 @@ class Surveyor:
 
     async def _find_hidden_kind(self, survey: Survey) -> SurveyProblem | None:
         """Return the problem of a former target kind that is unserved but not known to be deleted."""
-        hidden = [each.kind for each in survey.unserved if not await self._kinds.gone(each.kind)]
+        hidden = [each.kind for each in survey.unserved if not await self._kinds.is_gone(each.kind)]
         if not hidden:
             return None
         message = f"the API server has no kind '{hidden[0]}' at the moment"
@@ -179,7 +179,7 @@ class Surveyor:
         places = set[WatchScope]()
         for each in reach:
             # Use the version that is watched anyway.
-            resource = noted(each.kind, list(survey.pods)) or await self._kinds.noted(each.kind)
+            resource = noted(each.kind, list(survey.pods)) or await self._kinds.find_recorded(each.kind)
             if resource is None:
                 survey.unserved.append(each)
                 survey.retry_after = CACHE_SECONDS

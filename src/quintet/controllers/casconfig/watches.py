@@ -156,7 +156,7 @@ class Watches:
     def _begin(self, place: WatchScope) -> ActiveWatch:
         store: Store[CachedObject] = Store()
         sight = self._sights[place] = ActiveWatch(store, self._clock.monotonic())
-        store.subscribe(lambda old, new, initial: self._changed(sight, old, new, initial))
+        store.subscribe(lambda old, new, initial: self._on_change(sight, old, new, initial))
         store.call_when_passed(1, lambda: self._on_recovery(sight))
         selection = Selection(
             place.resource,
@@ -182,7 +182,7 @@ class Watches:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._crashed.put_nowait(error)
 
-    def _changed(
+    def _on_change(
         self, sight: ActiveWatch, old: CachedObject | None, new: CachedObject | None, initial: bool
     ) -> None:
         if old is not None and new is not None and (old.body, old.uid) == (new.body, new.uid):
@@ -218,7 +218,7 @@ class Watches:
 def _decoder(place: WatchScope) -> Callable[[msgspec.Raw], CachedObject]:
     decode: Callable[[Any], JsonObject] = _decode
 
-    def taken(raw: msgspec.Raw) -> CachedObject:
+    def decode_cached(raw: msgspec.Raw) -> CachedObject:
         return to_cached_object(place, decode(raw))
 
-    return taken
+    return decode_cached

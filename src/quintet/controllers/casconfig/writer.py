@@ -26,7 +26,7 @@ from quintet.kube.errors import (
     WriteFenced,
 )
 
-Again = Callable[[FoundObject], Step | None]
+Decide = Callable[[FoundObject], Step | None]
 """Decides a step again, on the current object."""
 ATTEMPTS = 6
 AT_ONCE = 8
@@ -54,7 +54,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Outcome:
+class WriteResult:
     """Result of applying several steps."""
 
     taken: list[Task] = field(default_factory=list)
@@ -73,10 +73,10 @@ class TargetWriter:
         self._clock = clock
 
     async def apply_all(
-        self, tasks: Iterable[Task], again: Again, *, first: frozenset[Target] = frozenset()
-    ) -> Outcome:
+        self, tasks: Iterable[Task], again: Decide, *, first: frozenset[Target] = frozenset()
+    ) -> WriteResult:
         """Apply steps until one fails; the `first` ones go one by one before all others."""
-        outcome = Outcome()
+        outcome = WriteResult()
         waiting = sorted(tasks, key=lambda task: task.step.target not in first)
         while waiting and waiting[0].step.target in first and not outcome.failures:
             await self._take(waiting.pop(0), again, outcome)
@@ -89,9 +89,9 @@ class TargetWriter:
         await _run_workers(work, min(AT_ONCE, len(waiting)))
         return outcome
 
-    async def each(self, tasks: Iterable[Task], again: Again) -> Outcome:
+    async def apply_each(self, tasks: Iterable[Task], again: Decide) -> WriteResult:
         """Apply independent steps; a failure does not stop the others."""
-        outcome, waiting = Outcome(), list(tasks)
+        outcome, waiting = WriteResult(), list(tasks)
         waiting.reverse()
 
         async def work() -> None:
@@ -106,13 +106,13 @@ class TargetWriter:
         seen = self._watches.known(task.place, task.step.key)
         return FoundObject(task.place.resource, task.pod, seen.decode()) if seen is not None else None
 
-    async def live(self, task: Task) -> JsonObject:
+    async def get_live(self, task: Task) -> JsonObject:
         """Get the object of a task from the API server, with its managedFields."""
         return await self._client.acting_as(task.place.account).get(
             task.step.resource, task.step.key, JsonObject
         )
 
-    async def dry_run(self, task: Task, again: Again) -> tuple[JsonObject, JsonObject] | Failure | None:
+    async def dry_run(self, task: Task, again: Decide) -> tuple[JsonObject, JsonObject] | Failure | None:
         """Return the object before and after a dry run of the patch; None if nothing would change.
 
         Decides on the object of the API server, because the cache may be behind and no event would correct
@@ -139,9 +139,9 @@ class TargetWriter:
                 return before, after
         return problem
 
-    async def _take(self, task: Task, again: Again, outcome: Outcome) -> None:
+    async def _take(self, task: Task, again: Decide, outcome: WriteResult) -> None:
         try:
-            step = await self._sent(task, again, outcome)
+            step = await self._send(task, again, outcome)
         except WriteFenced:
             raise
         except KubeError as error:
@@ -153,7 +153,7 @@ class TargetWriter:
         else:
             outcome.taken.append(Task(task.place, task.pod, step))
 
-    async def _sent(self, task: Task, again: Again, outcome: Outcome) -> Step | None:
+    async def _send(self, task: Task, again: Decide, outcome: WriteResult) -> Step | None:
         """Send the patch, with retries; return the step as applied, or None if the object is gone."""
         step: Step | None = self._current(task, again)
         client, problem = self._client.acting_as(task.place.account), KubeError("not tried")
@@ -173,22 +173,22 @@ class TargetWriter:
                 return None
             except (Conflict, Invalid) as error:
                 problem = error
-                step = await self._anew(client, task, step, again, error)
+                step = await self._decide_again(client, task, step, again, error)
             except PASSING as error:
                 problem = error
                 # The write may have succeeded without a response: the next attempt finds out.
                 await self._clock.sleep(min(error.retry_after or 0.1 * 2**attempt, 5.0))
         raise problem
 
-    def _current(self, task: Task, again: Again) -> Step | None:
+    def _current(self, task: Task, again: Decide) -> Step | None:
         """Return the step for the cached object, which may have changed since the batch started."""
         seen = self._watches.known(task.place, task.step.key)
         if seen is None or str(seen.version) == _decided_version(task.step):
             return task.step
         return _keep_history(task.step, again(FoundObject(task.place.resource, task.pod, seen.decode())))
 
-    async def _anew(
-        self, client: Client, task: Task, step: Step, again: Again, error: Conflict | Invalid
+    async def _decide_again(
+        self, client: Client, task: Task, step: Step, again: Decide, error: Conflict | Invalid
     ) -> Step | None:
         """Decide again on the current object; raise the error if the object is unchanged."""
         try:

@@ -79,7 +79,7 @@ class CheckupCaches:
             SERVICE_ACCOUNTS, Object, lambda found: Account(found.key, found.version), self._waiting_for
         )
 
-    def pods_of(self, checkup: Checkup, run: int) -> list[CheckupPod]:
+    def pods_of_run(self, checkup: Checkup, run: int) -> list[CheckupPod]:
         """Return the pods whose labels name a run of a Checkup."""
         named = self._pods.by_index(_BY_CHECKUP, checkup.metadata.uid)
         here = checkup.metadata.namespace

@@ -186,7 +186,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         if pod is None or since is None:
             return await self._wait(run, pod, await self._obstacle(run, pod))
         # No container is older than its Job: a node whose clock is behind must not shorten the deadline.
-        began = max(since, self._since(run))
+        began = max(since, self._waiting_since(run))
         deadline = timing.run_deadline(began, run.checkup.spec.seconds, self._limits)
         if run.now >= deadline:
             if pod.has_ended:
@@ -205,7 +205,7 @@ class CheckupController(ObjectReconciler[Checkup]):
 
     async def _wait(self, run: Run, pod: CheckupPod | None, found: Obstacle | None) -> Outcome:
         """Report why the checkup does not run yet, and give up at the deadline."""
-        deadline = timing.start_deadline(self._since(run), run.checkup.spec.seconds, self._limits)
+        deadline = timing.start_deadline(self._waiting_since(run), run.checkup.spec.seconds, self._limits)
         if found is not None and found.lasting:
             return await self._end(run, verdict.ending_of_obstacle(found), pod)
         if run.now >= deadline:
@@ -224,7 +224,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             return obstacle(pod)
         uid = run.status.job_uid
         known = run.status.reason == ObstacleReason.NO_POD.value
-        age = (run.now - self._since(run)).total_seconds()
+        age = (run.now - self._waiting_since(run)).total_seconds()
         if age < self._read_events_at.get(uid, self._limits.no_pod):
             return Obstacle(ObstacleReason.NO_POD, run.status.message) if known else None
         self._read_events_at[uid] = 2 * age
@@ -301,7 +301,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         job = self._sources.jobs.get(key) if status.job_uid else None
         if job is None or job.uid != status.job_uid or job.deleting:
             return
-        pods = [pod for pod in self._sources.pods_of(checkup, status.run) if pod.made_by(job.uid)]
+        pods = [pod for pod in self._sources.pods_of_run(checkup, status.run) if pod.made_by(job.uid)]
         if pods and all(pod.has_ended for pod in pods):
             return  # the Job ends by itself, with its own result
         if job.state.succeeded is None and job.state.deadline != timing.STOPPED:
@@ -329,7 +329,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         if not await self._children.remove(checkup, desired.JOBS, name):
             return False
         job = ObjectKey(checkup.metadata.namespace, name)
-        if self._sources.pods_of(checkup, number) and self._worth_waiting(job):
+        if self._sources.pods_of_run(checkup, number) and self._worth_waiting(job):
             return False
         kinds = (desired.ROLE_BINDINGS, desired.ROLES, desired.CONFIG_MAPS)
         removed = all([await self._children.remove(checkup, kind, name) for kind in kinds])
@@ -337,7 +337,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             self._teardown_started_at.pop(job, None)
         return removed
 
-    def _since(self, run: Run) -> datetime:
+    def _waiting_since(self, run: Run) -> datetime:
         """Return when the wait for the pod began: the creation of the Job, else the start of the run."""
         job = self._sources.jobs.get(run.job_key)
         return (job.state.created if job is not None else None) or run.started
@@ -349,7 +349,7 @@ class CheckupController(ObjectReconciler[Checkup]):
 
     def _pod(self, run: Run) -> CheckupPod | None:
         uid = run.status.job_uid
-        pods = self._sources.pods_of(run.checkup, run.status.run)
+        pods = self._sources.pods_of_run(run.checkup, run.status.run)
         made = [pod for pod in pods if pod.made_by(uid)]
         return max(made, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
 

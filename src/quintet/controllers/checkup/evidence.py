@@ -18,6 +18,7 @@ from quintet.apis.checkup.evidence import (
     Log,
 )
 from quintet.apis.meta import Object, Resource, Struct
+from quintet.apis.text import truncate
 from quintet.controllers.checkup.decide.observed import CheckupPod
 from quintet.kube.client import Client
 from quintet.kube.errors import ApiError, TooManyRequests
@@ -58,7 +59,7 @@ async def gather(client: Client, namespace: str, job_uid: str, pod: CheckupPod |
     if pod is None:
         return Evidence(events=_last(await events(client, namespace, job_uid) if job_uid else []))
     containers = pod.containers[:MOST_CONTAINERS]
-    names = [container.name for container in containers if container.started]
+    names = [container.name for container in containers if container.has_started]
     logs = await asyncio.gather(*(_log(client, pod, name) for name in names))
     found = await asyncio.gather(
         *(events(client, namespace, uid) for uid in (job_uid, pod.metadata.uid) if uid)
@@ -94,7 +95,7 @@ async def _log(client: Client, pod: CheckupPod, container: str) -> Log:
     except TooManyRequests:
         raise
     except ApiError as error:
-        return Log(container, note=f"the log could not be read: {error.message}"[:1024])
+        return Log(container, note=truncate(f"the log could not be read: {error.message}", 1024))
     except TimeoutError:
         return Log(container, note=f"the log could not be read: no response in {_PATIENCE:g} s")
     return Log(container, tail(text).replace("\0", ""))

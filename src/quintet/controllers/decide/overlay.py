@@ -29,20 +29,20 @@ def overlay(base: JsonObject, patch: JsonObject) -> JsonObject:
         if value is None:
             result.pop(name, None)
         else:
-            result[name] = _merged(name, result.get(name), value)
+            result[name] = _merge(name, result.get(name), value)
     return result
 
 
-def _merged(name: str, base: Any, patch: Any) -> Any:
+def _merge(name: str, base: Any, patch: Any) -> Any:
     if isinstance(base, dict) and isinstance(patch, dict):
         return overlay(base, patch)
     key = _KEYS.get(name)
     if key is not None and isinstance(base, list) and isinstance(patch, list):
-        return _merged_items(key, base, patch)
+        return _merge_items(key, base, patch)
     return patch
 
 
-def _merged_items(key: str, base: list[JsonObject], patch: list[JsonObject]) -> list[JsonObject]:
+def _merge_items(key: str, base: list[JsonObject], patch: list[JsonObject]) -> list[JsonObject]:
     changes = {item.get(key): item for item in patch}
     kept = [overlay(item, changes.pop(item.get(key), {})) for item in base]
     return [*kept, *changes.values()]

@@ -179,7 +179,7 @@ def watch(builder: Builder[EventingBackend]) -> BackendCaches:
 def _requeue_rivals(builder: Builder[EventingBackend]) -> None:
     """Requeue the backends that desire a stream when another backend takes or releases it."""
 
-    def changed(old: EventingBackend | None, new: EventingBackend | None, initial: bool) -> None:
+    def on_change(old: EventingBackend | None, new: EventingBackend | None, initial: bool) -> None:
         before, after = _claim_state(old), _claim_state(new)
         if initial or before == after:
             return
@@ -189,7 +189,7 @@ def _requeue_rivals(builder: Builder[EventingBackend]) -> None:
                     for other in builder.primary.by_index(BY_CLAIM, claim.place):
                         builder.queue.add(other.key)
 
-    builder.primary.subscribe(changed)
+    builder.primary.subscribe(on_change)
 
 
 def _claim_state(backend: EventingBackend | None) -> tuple[StreamClaim | bool | None, ...]:

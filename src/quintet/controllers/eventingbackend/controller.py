@@ -73,7 +73,7 @@ _decode_subscription = msgspec.json.Decoder(Subscription).decode
 
 
 @dataclass(slots=True)
-class Scope:
+class Attempt:
     """One reconcile of one backend."""
 
     backend: EventingBackend
@@ -123,7 +123,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
 
     async def reconcile(self, backend: EventingBackend, context: Context[EventingBackend]) -> Outcome:
         writer = self._writer(backend)
-        scope = Scope(backend, context, plan_of(backend), writer)
+        scope = Attempt(backend, context, plan_of(backend), writer)
         await self._choose_config(scope)
         await self._serve(scope)
         # Subscriptions must not become not ready because of an error that the next retry fixes.
@@ -165,7 +165,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
     def _writer(self, backend: EventingBackend) -> ChildWriter:
         return ChildWriter(backend, self._children, self._sources, self._options.system_namespace)
 
-    async def _choose_config(self, scope: Scope) -> None:
+    async def _choose_config(self, scope: Attempt) -> None:
         """Find out whether the backend of the spec is ready, and which configuration is to be used."""
         candidate, wanted, serving = scope.plan.candidate, scope.plan.wanted, scope.plan.serving
         if candidate is None:
@@ -174,13 +174,13 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         proven = scope.probe_result.ready or (wanted is not None and plan.proven_already(serving, wanted))
         scope.in_use = wanted if wanted is not None and proven else serving
 
-    async def _probe(self, scope: Scope, candidate: Effective) -> ProbeResult:
+    async def _probe(self, scope: Attempt, candidate: Effective) -> ProbeResult:
         backend = scope.backend
         claim = plan.claim_of(backend)
         if claim is not None:
             rivals = self._backends.by_index(BY_CLAIM, claim.place)
             if (elder := plan.find_older_owner(backend, rivals)) is not None:
-                return _claimed(claim.stream, elder)
+                return _claimed_result(claim.stream, elder)
         running = WorkloadState()
         if runs_server(candidate):
             made = await scope.writer.server(candidate, self._options.nats_image)
@@ -204,7 +204,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             return result
         return ProbeResult(reason=Reason.SERVER_STARTING, message=f"{running.progress}; {result.message}")
 
-    async def _serve(self, scope: Scope) -> None:
+    async def _serve(self, scope: Attempt) -> None:
         """Bring the pods to the configuration in use."""
         config, writer = scope.in_use, scope.writer
         if config is None:
@@ -251,7 +251,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         if there is not None and not any(each and there.same_stream(each) for each in (old, new)):
             self._migrations.abandon(writer.key, there)
 
-    async def _unheard(self, scope: Scope, config: Effective, new: StreamLocation) -> int:
+    async def _unheard(self, scope: Attempt, config: Effective, new: StreamLocation) -> int:
         """Count the Subscriptions without a consumer in the new stream; they would miss events."""
         backend = scope.backend
         here, known = self._around(backend)
@@ -260,7 +260,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         if missing or (there is not None and there.same(new)):
             return missing
         # The cache may be behind, and publishers are about to move.
-        listed = plan.subscriptions_using(backend, here, await self._listed(backend.metadata.namespace))
+        listed = plan.subscriptions_using(backend, here, await self._list_live(backend.metadata.namespace))
         return await self._missing(backend, config, new, listed)
 
     async def _missing(
@@ -274,7 +274,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         ]
         return await self._migrations.missing(backend.key, new, wanted) if wanted else 0
 
-    async def _left(self, scope: Scope, old: StreamLocation, new: StreamLocation | None) -> int | None:
+    async def _left(self, scope: Attempt, old: StreamLocation, new: StreamLocation | None) -> int | None:
         """Count the events that wait in the old stream; None if unknown, or if more may come."""
         if scope.publisher.status != "True":
             return None
@@ -283,7 +283,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             0 if new is not None and old.same_stream(new) else await self._migrations.left(scope.backend, old)
         )
 
-    async def _clear_away(self, scope: Scope, config: Effective) -> None:
+    async def _clear_away(self, scope: Attempt, config: Effective) -> None:
         """Delete what only an earlier configuration needed, once the current one is in use."""
         if not plan.same(config, scope.plan.wanted) or scope.dispatcher.status != "True":
             return
@@ -294,7 +294,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         urls = [server_url(scope.backend.key, config)] if config.backend.key("url") is not None else []
         await self._sessions.keep_only(scope.backend.key, urls)
 
-    def _secret_version(self, scope: Scope) -> str:
+    def _secret_version(self, scope: Attempt) -> str:
         """Return the version of the Secret for the pods: the one that the probe accepted, else theirs."""
         if scope.probe_result.ready and plan.same(scope.in_use, scope.plan.candidate):
             return scope.probe_result.secret_version
@@ -319,7 +319,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         here, known = self._around(backend)
         if used_by := plan.subscriptions_using(backend, here, known):
             return used_by
-        return plan.subscriptions_using(backend, here, await self._listed(backend.metadata.namespace))
+        return plan.subscriptions_using(backend, here, await self._list_live(backend.metadata.namespace))
 
     def _around(self, backend: EventingBackend) -> tuple[list[EventingBackend], list[Subscription]]:
         """Return the backends and Subscriptions of its namespace from the caches."""
@@ -327,7 +327,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         here = self._backends.by_index(BY_NAMESPACE, namespace)
         return here, self._sources.subscriptions.by_index(BY_NAMESPACE, namespace)
 
-    async def _listed(self, namespace: str) -> list[Subscription]:
+    async def _list_live(self, namespace: str) -> list[Subscription]:
         """List the Subscriptions of a namespace on the server."""
         found: list[Subscription] = []
         async for page in self._client.pages(SUBSCRIPTIONS, namespace=namespace):
@@ -336,7 +336,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
                     found.append(_decode_subscription(raw))
         return found
 
-    def _status(self, scope: Scope) -> EventingBackendStatus:
+    def _status(self, scope: Attempt) -> EventingBackendStatus:
         in_use, backend = scope.in_use, scope.backend
         return status_of(
             backend_type=in_use.backend.name if in_use is not None else backend.spec.type,
@@ -367,7 +367,7 @@ def _new_place(plane: DataPlane, own: bool) -> StreamLocation | None:
     return location_for(plane.dispatcher, plane.secret, own=own)
 
 
-def _claimed(stream: str, elder: EventingBackend) -> ProbeResult:
+def _claimed_result(stream: str, elder: EventingBackend) -> ProbeResult:
     text = f"EventingBackend {elder.key} already uses stream {stream} with other settings"
     return ProbeResult(
         reason=Reason.CLAIMED, message=f"{text}: choose another streamName, or the same settings"

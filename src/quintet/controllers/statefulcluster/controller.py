@@ -358,7 +358,7 @@ def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
         indexes={NAMESPACE: lambda cluster: (cluster.metadata.namespace,)},
     )
 
-    def concerned(pod: Pod) -> Iterable[ObjectKey]:
+    def clusters_of(pod: Pod) -> Iterable[ObjectKey]:
         if pod.owner_name:
             return (ObjectKey(pod.key.namespace, pod.owner_name),)
         clusters = builder.primary.by_index(NAMESPACE, pod.key.namespace)
@@ -368,7 +368,7 @@ def build(manager: Manager, *, workers: int = 8) -> StatefulClusterController:
         desired.PODS,
         views.PodView,
         views.pod,
-        concerned,
+        clusters_of,
         indexes={OWNER: owner_index_keys, UNOWNED: unowned_index_keys},
     )
     claims = builder.watches_reduced(

@@ -205,21 +205,21 @@ class SubscriptionController(ObjectReconciler[Subscription]):
     async def _remove_orphans(self, place: BackendStream) -> None:
         namespace = place.backend.metadata.namespace
         here = self._subscriptions.by_index(_BY_NAMESPACE, namespace)
-        left = await self._writer.orphans(place, self._needed(place.backend, here))
+        left = await self._writer.orphans(place, self._needed_consumers(place.backend, here))
         if not left:
             return
         # Deleting a consumer deletes its events and the cache may be behind, so the server decides: a
         # Subscription that is gone after its consumer was listed never returns with the same uid.
         alive = await self._list_subscriptions(namespace)
         moved = {naming.consumer_name(each.metadata): each for each in alive}
-        for name in set(left) - self._needed(place.backend, alive):
+        for name in set(left) - self._needed_consumers(place.backend, alive):
             waiting = await self._writer.remove_from_former(place, name)
             if isinstance(owner := moved.get(name), Subscription):
                 self._report_undelivered(
                     owner, waiting, place.backend.metadata.name, owner.status.backend.name
                 )
 
-    def _needed(self, backend: EventingBackend, found: Iterable[Object]) -> set[str]:
+    def _needed_consumers(self, backend: EventingBackend, found: Iterable[Object]) -> set[str]:
         """Return the names of the consumers that Subscriptions may need in a backend."""
         here = self._backends.by_index(_BY_NAMESPACE, backend.metadata.namespace)
         return {

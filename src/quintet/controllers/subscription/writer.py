@@ -60,10 +60,10 @@ class ConsumerWriter:
             found = await place.jetstream.consumer_info(place.stream, want.durable_name)
         except ConsumerNotFound:
             return await place.jetstream.create_or_update_consumer(place.stream, want)
-        mended = consumers.correction(found.config, want) if found.config is not None else want
-        if mended is None:
+        corrected = consumers.correction(found.config, want) if found.config is not None else want
+        if corrected is None:
             return found
-        return await place.jetstream.create_or_update_consumer(place.stream, mended)
+        return await place.jetstream.create_or_update_consumer(place.stream, corrected)
 
     async def remove(self, subscription: Subscription, place: BackendStream) -> None:
         """Delete the consumer of a Subscription if it exists; raises `NatsError`."""

@@ -229,13 +229,13 @@ class SuiteController(ObjectReconciler[Quintet]):
             tuple(scope.problems),
             tuple(scope.waiting),
             tuple(scope.removing),
-            self._unregistered(scope.made),
+            self._unregistered_parts(scope.made),
             scope.back,
             scope.failed_images,
         )
         return status_of(scope.quintet, scope.made, seen, self._version)
 
-    def _unregistered(self, made: Installation) -> frozenset[str]:
+    def _unregistered_parts(self, made: Installation) -> frozenset[str]:
         store = self._stores[VALIDATING]
         awaited = ((part.name, store.get(part.webhooks)) for part in made.parts if part.webhooks)
         return frozenset(name for name, child in awaited if child is None or not child.state)

@@ -114,7 +114,7 @@ class Step:
         return self.resource, self.key
 
     @property
-    def matched(self) -> bool:
+    def is_target(self) -> bool:
         """Whether the object is a target."""
         return bool(self.policies) and self.state is not TargetState.SKIPPED
 
@@ -129,7 +129,7 @@ def decide_step(wish: ResolvedConfig, found: FoundObject) -> Step | None:
         candidate = matching.Candidate(found.resource, layers.original(found.object), found.pod)
         match = matching.match(wish.spec, wish.config, candidate, wish.operator)
         if match.policies:
-            return _changed(wish, found, match, held)
+            return _injection_step(wish, found, match, held)
         if _terminating(match):
             return _skipped_step(found, match.misses[0]) if held else None
         if held:
@@ -199,7 +199,7 @@ def contested_step(step: Step, rounds: int, manager: str = "") -> Step:
 
 def blocking_reason(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason, str] | None:
     """Return why no step may be applied, or None."""
-    matched = sum(step.matched for step in steps)
+    matched = sum(step.is_target for step in steps)
     if matched > spec.max_targets:
         return Reason.TOO_MANY, (
             f"{matched} objects match and spec.maxTargets is {spec.max_targets}: nothing is changed. Narrow "
@@ -208,7 +208,7 @@ def blocking_reason(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason,
     return None
 
 
-def _changed(wish: ResolvedConfig, found: FoundObject, match: matching.Match, held: bool) -> Step:
+def _injection_step(wish: ResolvedConfig, found: FoundObject, match: matching.Match, held: bool) -> Step:
     place = place_to_inject(found.pod)
     beneath = layers.beneath(found.object, wish.config)
     injection = wanted(match.policies, beneath, wish.values, place)

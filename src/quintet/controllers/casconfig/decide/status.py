@@ -18,6 +18,7 @@ from quintet.apis.casconfig.ledger import PREFIX
 from quintet.apis.casconfig.types import MOST_LISTED, MOST_PATHS, MOST_PLANNED, Reach
 from quintet.apis.jsonpatch import diff
 from quintet.apis.meta import Condition, JsonObject
+from quintet.apis.text import truncate
 from quintet.controllers.casconfig.decide.plan import Reason, Step, kind_name
 
 _LONGEST_DIFF = 8192
@@ -48,7 +49,7 @@ def status_of(config: CASConfig, report: Report) -> CASConfigStatus:
     targets = [_target(step) for step in report.steps]
     # The list may be cut: targets with problems come first.
     targets.sort(key=lambda each: (each.state not in _TROUBLED, each.kind, each.namespace, each.name))
-    matched = [step for step in report.steps if step.matched]
+    matched = [step for step in report.steps if step.is_target]
     applied = sum(step.state is TargetState.APPLIED for step in matched)
     ready = _ready_condition(report, len(matched), applied)
     return CASConfigStatus(
@@ -94,7 +95,7 @@ def _target(step: Step) -> Target:
         policy=",".join(step.policies),
         state=step.state,
         reason="" if step.reason == Reason.APPLIED else step.reason[:64],
-        message=_cut(step.message),
+        message=truncate(step.message, _LONGEST_MESSAGE),
         paths=tuple(path[:512] for path in (step.paths or step.left)[:MOST_PATHS]),
         rounds=step.rounds,
     )
@@ -179,10 +180,6 @@ def _count(report: Report, state: TargetState) -> int:
 
 def _objects(count: int) -> str:
     return "1 object" if count == 1 else f"{count} objects"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"
 
 
 def _shown(obj: JsonObject) -> JsonObject:

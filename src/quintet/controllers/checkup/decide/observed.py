@@ -7,6 +7,7 @@ from enum import StrEnum
 from quintet.apis.checkup.contract import CONTAINER, RUN_LABEL, UID_LABEL
 from quintet.apis.checkup.evidence import ContainerState
 from quintet.apis.meta import Object, Struct
+from quintet.apis.text import truncate
 from quintet.controllers.checkup.decide.timing import parse_timestamp
 
 
@@ -81,14 +82,14 @@ class ContainerStatus(Struct, frozen=True):
     state: _State = _State()
 
     @property
-    def started(self) -> bool:
+    def has_started(self) -> bool:
         """Whether the container has a log."""
         return self.state.running is not None or self.state.terminated is not None
 
     @property
     def description(self) -> ContainerState:
         """The state as a text for the status."""
-        return ContainerState(self.name, _describe_state(self.state)[:1024])
+        return ContainerState(self.name, truncate(_describe_state(self.state), 1024))
 
 
 class PodCondition(Struct, frozen=True):

@@ -8,6 +8,7 @@ from quintet.apis.checkup.evidence import Evidence
 from quintet.apis.checkup.results import Results
 from quintet.apis.checkup.types import CANCEL, LONGEST_RERUN, MOST_RUNS, RERUN
 from quintet.apis.meta import Condition
+from quintet.apis.text import truncate
 from quintet.controllers.checkup.decide.observed import Obstacle
 from quintet.controllers.checkup.decide.timing import duration, parse_timestamp
 from quintet.controllers.checkup.decide.verdict import Ending
@@ -62,7 +63,9 @@ def started_status(checkup: Checkup, now: str) -> CheckupStatus:
 def _history(old: CheckupStatus) -> tuple[Run, ...]:
     if old.verdict is None or old.run == 0:
         return old.history
-    last = Run(old.run, old.verdict, old.reason, _cut(old.message, 1024), old.start_time, old.completion_time)
+    last = Run(
+        old.run, old.verdict, old.reason, truncate(old.message, 1024), old.start_time, old.completion_time
+    )
     return (last, *old.history)[:MOST_RUNS]
 
 
@@ -96,7 +99,7 @@ def final_status(
     over = _phase_status(checkup, status, Phase.FINISHED, ending.reason, ending.message, results, "False")
     start, end = parse_timestamp(status.start_time), parse_timestamp(at)
     passed = ending.verdict is Verdict.PASSED
-    message = _cut(ending.message, _LONGEST)
+    message = truncate(ending.message, _LONGEST)
     verdicts = (
         Condition(SUCCEEDED, "True" if passed else "False", ending.reason, message),
         Condition(FAILED, "False" if passed else "True", ending.reason, message),
@@ -122,7 +125,7 @@ def _phase_status(
     results: Results,
     runs: str,
 ) -> CheckupStatus:
-    message = _cut(message, _LONGEST)
+    message = truncate(message, _LONGEST)
     return msgspec.structs.replace(
         status,
         observed_generation=checkup.metadata.generation,
@@ -138,7 +141,3 @@ def _phase_status(
             Condition(RUNNING, runs, reason, message),
         ),
     )
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -192,12 +192,12 @@ class NatsDriver(Driver):
         changed = streams.differences(wanted, found.config)
         if not changed:
             return None
-        if (problem := self._claimed(backend, wanted, found)) is not None:
+        if (problem := self._ownership_problem(backend, wanted, found)) is not None:
             return problem
         await jetstream.update_stream(streams.put_right(wanted, found.config))
         return None
 
-    def _claimed(
+    def _ownership_problem(
         self, backend: EventingBackend, wanted: StreamConfig, found: StreamInfo
     ) -> ProbeResult | None:
         """Return why a stream that differs must not be changed by this backend."""

@@ -20,7 +20,7 @@ class ClaimGroup:
     claims: tuple[Claim, ...] = ()
 
     @property
-    def created(self) -> float:
+    def created_at(self) -> float:
         """Creation time of the oldest claim."""
         return min((claim.created for claim in self.claims), default=0.0)
 
@@ -86,7 +86,7 @@ def free_groups(observed: Observed) -> list[ClaimGroup]:
         found,
         key=lambda group: (
             len(group.missing(templates)),
-            -observed.freed.get(group.name, group.created),
+            -observed.freed.get(group.name, group.created_at),
             group.name,
         ),
     )

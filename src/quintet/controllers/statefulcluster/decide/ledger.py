@@ -2,6 +2,7 @@
 
 from quintet.apis.statefulcluster import Claim as Line
 from quintet.apis.statefulcluster import ClaimState, StatefulCluster
+from quintet.apis.text import truncate
 from quintet.controllers.statefulcluster.decide import claims
 from quintet.controllers.statefulcluster.decide.actions import Records
 from quintet.controllers.statefulcluster.decide.observed import LOST, Claim, Observed, format_timestamp
@@ -28,7 +29,7 @@ def ledger(cluster: StatefulCluster, observed: Observed, records: Records) -> tu
                 since=known.since
                 if known is not None and known.state is state
                 else format_timestamp(observed.now),
-                next_step=_next_step(observed, records, claim, state)[:_LONGEST_STEP],
+                next_step=truncate(_next_step(observed, records, claim, state), _LONGEST_STEP),
             )
         )
     return tuple(sorted(lines, key=lambda line: (line.state is not ClaimState.IN_USE, line.name)))

@@ -12,6 +12,7 @@ from quintet.apis.statefulcluster import (
     StatefulClusterStatus,
 )
 from quintet.apis.statefulcluster import ConditionType as Type
+from quintet.apis.text import truncate
 from quintet.controllers.statefulcluster.decide import health, plan
 from quintet.controllers.statefulcluster.decide.actions import Act, Action, Records
 from quintet.controllers.statefulcluster.decide.ledger import ledger
@@ -78,7 +79,9 @@ def status_of(
 
 def plan_entries(observed: Observed, action: Action) -> tuple[PlannedAction, ...]:
     """Return the next action, and the foreign pods that are ignored."""
-    first = PlannedAction(action.act, action.target, action.reason, action.message[:_LONGEST_MESSAGE])
+    first = PlannedAction(
+        action.act, action.target, action.reason, truncate(action.message, _LONGEST_MESSAGE)
+    )
     ignored = [
         PlannedAction(IGNORE, pod.name, "ForeignPod", foreign_text(pod.name))
         for pod in observed.foreign[: _MOST_PLANNED - 1]
@@ -131,33 +134,36 @@ def _ready_condition(observed: Observed) -> Condition:
 
 def _paused_condition(action: Action) -> Condition:
     text = f"the annotation enge.me/plan-only is set, so nothing is changed; next action: {action.message}"
-    return Condition(Type.PROGRESSING, "False", "PlanOnly", _short(text))
+    return Condition(Type.PROGRESSING, "False", "PlanOnly", truncate(text, _LONGEST_MESSAGE))
 
 
 def _progressing_condition(observed: Observed, action: Action, trouble: ActionFailure | None) -> Condition:
     if trouble is not None:
-        return Condition(Type.PROGRESSING, "False", trouble.reason, _short(trouble.message))
+        return Condition(
+            Type.PROGRESSING, "False", trouble.reason, truncate(trouble.message, _LONGEST_MESSAGE)
+        )
     if action.act is Act.NOTHING:
         return Condition(Type.PROGRESSING, "False", action.reason, action.message)
     stuck = action.blocked or health.abandoned_message(observed)
-    return Condition(Type.PROGRESSING, "False" if stuck else "True", action.reason, _short(action.message))
+    return Condition(
+        Type.PROGRESSING,
+        "False" if stuck else "True",
+        action.reason,
+        truncate(action.message, _LONGEST_MESSAGE),
+    )
 
 
 def _degraded_condition(observed: Observed, trouble: ActionFailure | None) -> Condition:
     if text := health.abandoned_message(observed):
-        return Condition(Type.DEGRADED, "True", "GaveUp", _short(text))
+        return Condition(Type.DEGRADED, "True", "GaveUp", truncate(text, _LONGEST_MESSAGE))
     if trouble is not None and not trouble.blocked:
-        return Condition(Type.DEGRADED, "True", trouble.reason, _short(trouble.message))
+        return Condition(Type.DEGRADED, "True", trouble.reason, truncate(trouble.message, _LONGEST_MESSAGE))
     return Condition(Type.DEGRADED, "False", "AsExpected", "no replica has been given up")
 
 
 def _blocked_condition(action: Action, trouble: ActionFailure | None) -> Condition:
     if trouble is not None and trouble.blocked:
-        return Condition(Type.BLOCKED, "True", trouble.reason, _short(trouble.message))
+        return Condition(Type.BLOCKED, "True", trouble.reason, truncate(trouble.message, _LONGEST_MESSAGE))
     if action.blocked:
-        return Condition(Type.BLOCKED, "True", action.reason, _short(action.message))
+        return Condition(Type.BLOCKED, "True", action.reason, truncate(action.message, _LONGEST_MESSAGE))
     return Condition(Type.BLOCKED, "False", "NotBlocked", "nothing is blocked")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"

@@ -13,6 +13,7 @@ from quintet.apis.statefulcluster import (
     TEMPLATE_LABEL,
     UNUSABLE,
 )
+from quintet.apis.text import truncate
 from quintet.controllers.statefulcluster.decide.desired import digest
 from quintet.controllers.statefulcluster.decide.observed import PENDING, Claim, Pod, Revision, parse_timestamp
 
@@ -204,12 +205,12 @@ def _crash(containers: tuple[_Container, ...]) -> str:
 def _why_pending(status: _PodStatus, scheduled: _PodCondition) -> str:
     """Return why a pod is pending, as its scheduler or node reports it."""
     if scheduled.status == "False":
-        return f"{scheduled.reason}: {scheduled.message}"[:512]
+        return truncate(f"{scheduled.reason}: {scheduled.message}", 512)
     for each in (*status.init_container_statuses, *status.container_statuses):
         waiting = each.state.waiting
         if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
             text = f": {waiting.message}" if waiting.message else ""
-            return f"container {each.name}: {waiting.reason}{text}"[:512]
+            return truncate(f"container {each.name}: {waiting.reason}{text}", 512)
     return ""
 
 

@@ -17,6 +17,7 @@ from quintet.apis.subscription import (
     event_types,
 )
 from quintet.apis.subscription.types import READY, SINK_LEAVES
+from quintet.apis.text import truncate
 
 _LONGEST = 4096
 
@@ -120,7 +121,7 @@ def deleting_status(subscription: Subscription, waits_for: str) -> SubscriptionS
         observed_generation=old.observed_generation,
         types=old.types,
         backend=old.backend,
-        conditions=(Condition(READY, "False", Reason.DELETING, _cut(message)),),
+        conditions=(Condition(READY, "False", Reason.DELETING, truncate(message, _LONGEST)),),
     )
 
 
@@ -137,13 +138,9 @@ def _in_use(subscription: Subscription, found: Observation, types: Sequence[Even
 
 def _ready(subscription: Subscription, found: Observation) -> Condition:
     if found.trouble is not None:
-        return Condition(READY, "False", found.trouble.reason, _cut(found.trouble.message))
+        return Condition(READY, "False", found.trouble.reason, truncate(found.trouble.message, _LONGEST))
     count = len(subscription.spec.types)
     types = f"{count} types" if count > 1 else "1 type"
     return Condition(
         READY, "True", Reason.DELIVERING, f"events of {types} are delivered to {subscription.spec.sink}"
     )
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

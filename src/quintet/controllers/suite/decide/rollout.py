@@ -42,7 +42,7 @@ class Rollout:
         return self.current and seen == (self.replicas,) * 3
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the progress deadline is exceeded."""
         progressing = find_condition(self.status.conditions, "Progressing")
         exceeded = progressing is not None and progressing.reason == _EXCEEDED
@@ -51,7 +51,7 @@ class Rollout:
     @property
     def moving(self) -> bool:
         """Whether the rollout is in progress, so that no other one may start."""
-        return not (self.complete or self.failed)
+        return not (self.complete or self.has_failed)
 
     @property
     def serving(self) -> bool:
@@ -80,7 +80,7 @@ def fallbacks(quintet: Quintet, parts: Iterable[Part], rollouts: Rollouts) -> di
         rollout = rollouts.get(part.name, Rollout())
         for name in part.controllers:
             known = component(quintet, name)
-            now = rollout.failed and rollout.image == part.image
+            now = rollout.has_failed and rollout.image == part.image
             before = same and known.failed_image == part.image
             if (now or before) and known.image and known.image != part.image:
                 found[name] = known.image

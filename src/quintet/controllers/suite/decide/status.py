@@ -6,11 +6,12 @@ from enum import StrEnum
 
 from quintet.apis.meta import Condition
 from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
+from quintet.apis.text import truncate
 from quintet.controllers.suite.decide.installation import Images, Installation, Part
 from quintet.controllers.suite.decide.rollout import Rollout, Rollouts, component
 
 AVAILABLE, PROGRESSING, DEGRADED = "Available", "Progressing", "Degraded"
-_LONGEST = 1000
+_LONGEST = 1001
 
 
 class Reason(StrEnum):
@@ -101,7 +102,7 @@ def _component_message(name: str, part: Part, rollout: Rollout, seen: Installati
         )
     if rollout.generation == 0:
         return "not started yet"
-    if rollout.failed:
+    if rollout.has_failed:
         return f"{rollout.image} fails to roll out: {_counts(rollout)}; check the pods of {part.name}"
     if rollout.image != part.image:
         return f"waiting to roll out {part.image}"
@@ -155,8 +156,7 @@ def _degraded_condition(made: Installation, seen: InstallationState) -> Conditio
     if not problems:
         return Condition(DEGRADED, "False", Reason.AS_WANTED, "everything matches the spec")
     text = "; ".join(problem.text for problem in problems)
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    return Condition(DEGRADED, "True", problems[0].reason, shown)
+    return Condition(DEGRADED, "True", problems[0].reason, truncate(text, _LONGEST))
 
 
 def _rollout_problems(made: Installation, seen: InstallationState) -> Sequence[Problem]:
@@ -171,7 +171,7 @@ def _rollout_problems(made: Installation, seen: InstallationState) -> Sequence[P
             found.append(
                 Problem(Reason.WENT_BACK, f"{part.name}: {_component_message(back[0], part, rollout, seen)}")
             )
-        elif rollout.failed:
+        elif rollout.has_failed:
             text = f"{part.name}: {_component_message(part.controllers[0], part, rollout, seen)}"
             found.append(Problem(Reason.NOT_COMING_UP, text))
     return found
