@@ -157,7 +157,7 @@ async def test_forbidden_watch_is_reported_and_starts_after_role_binding(stage: 
     place = stage.place(CONFIG_MAPS)
     sight = stage.watches.set_scopes(ONE, [place])[place]
     assert await stage.woken() == ONE
-    assert isinstance(sight.trouble, Forbidden)
+    assert isinstance(sight.error, Forbidden)
     assert not sight.ready
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
     await bind(api, namespace, rule)
@@ -174,7 +174,7 @@ async def test_watch_of_type_that_is_not_served_is_reported(stage: Stage, api, n
     await stage.woken()
 
     def assert_failed() -> None:
-        assert isinstance(sight.trouble, NotFound), sight.trouble
+        assert isinstance(sight.error, NotFound), sight.error
 
     await eventually(assert_failed)
 

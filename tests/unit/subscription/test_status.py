@@ -63,7 +63,7 @@ def test_delivering_subscription_is_ready_and_names_its_backend():
 
 def test_clean_types_are_shown_even_if_nothing_works():
     status = status_of(
-        a_subscription(), Observation(trouble=DeliveryProblem(Reason.BACKEND_NOT_FOUND, "there is none"))
+        a_subscription(), Observation(problem=DeliveryProblem(Reason.BACKEND_NOT_FOUND, "there is none"))
     )
     assert status.ready is False
     assert status.types == CLEAN
@@ -120,7 +120,7 @@ def test_waiting_deletion_reports_what_it_waits_for():
 
 
 def test_long_message_is_cut():
-    found = Observation(trouble=DeliveryProblem(Reason.INVALID_SPEC, "x" * 100_000))
+    found = Observation(problem=DeliveryProblem(Reason.INVALID_SPEC, "x" * 100_000))
     assert len(status_of(a_subscription(), found).conditions[0].message) == 4096
 
 

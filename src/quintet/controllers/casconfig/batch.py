@@ -37,10 +37,10 @@ class Batch:
     """The changes of one config."""
 
     def __init__(
-        self, writer: TargetWriter, wish: ResolvedConfig, tasks: Iterable[Task], *, inherited: bool
+        self, writer: TargetWriter, resolved: ResolvedConfig, tasks: Iterable[Task], *, inherited: bool
     ) -> None:
         self._writer = writer
-        self._wish = wish
+        self._wish = resolved
         self._tasks = {task.step.target: task for task in tasks}
         self._inherited = inherited
         self.result = BatchResult({target: task.step for target, task in self._tasks.items()})
@@ -48,7 +48,7 @@ class Batch:
     @property
     def reach(self) -> tuple[Reach, ...]:
         """Kinds and namespaces that hold, or are about to hold, changes of the config."""
-        return reach_of(task.place for task in self._tasks.values() if task.step.held or task.step.patch)
+        return reach_of(task.scope for task in self._tasks.values() if task.step.held or task.step.patch)
 
     @property
     def changes(self) -> list[Task]:
@@ -126,7 +126,7 @@ class Batch:
         if found is None:
             return None
         step = plan.rollback_step(found, self._wish.config, task.step.before)
-        return Task(task.place, task.pod, step)
+        return Task(task.scope, task.pod, step)
 
     async def _undo_all(self) -> None:
         """Undo all changes of the config."""
@@ -134,7 +134,7 @@ class Batch:
         for task in self._tasks.values():
             found = self._writer.found(task)
             if found is not None and (step := self._undoing(found)) is not None:
-                tasks.append(Task(task.place, task.pod, step))
+                tasks.append(Task(task.scope, task.pod, step))
         undone = await self._writer.apply_each(tasks, self._undoing)
         for task in undone.taken:
             if task.step.target not in self.result.failing:

@@ -126,12 +126,12 @@ class CASConfigController(ObjectReconciler[CASConfig]):
             return Outcome(blocked_status(config, Reason.UNDOING, text), _UNDO_RETRY_SECONDS)
         self._survey_started_at.pop(config.key, None)
         tasks = []
-        for place, seen in survey.objects():
-            found = FoundObject(place.resource, survey.pods.get(place.resource), seen.decode())
+        for scope, seen in survey.objects():
+            found = FoundObject(scope.resource, survey.pods.get(scope.resource), seen.decode())
             if has_ledger(found.object, config.key) and not seen.deleting:
-                tasks.append(Task(place, found.pod, plan.undo_step(found, config.key)))
-        wish = ResolvedConfig(config.key, config.spec, {}, self._operator)
-        batch = Batch(self._writer, wish, tasks, inherited=False)
+                tasks.append(Task(scope, found.pod, plan.undo_step(found, config.key)))
+        resolved = ResolvedConfig(config.key, config.spec, {}, self._operator)
+        batch = Batch(self._writer, resolved, tasks, inherited=False)
         done = await batch.run()
         self._events.targets(config, done)
         if not done.failure or await self._namespace_ends(config):
@@ -151,14 +151,14 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         return config_events(before, after)
 
     async def _inject(self, config: CASConfig, survey: Survey, context: Context[CASConfig]) -> Outcome:
-        wish = ResolvedConfig(config.key, config.spec, survey.sources.values, self._operator)
-        tasks = await self._decide_all(config, wish, survey)
+        resolved = ResolvedConfig(config.key, config.spec, survey.sources.values, self._operator)
+        tasks = await self._decide_all(config, resolved, survey)
         if (found := plan.blocking_reason(config.spec, [task.step for task in tasks])) is not None:
             return Outcome(blocked_status(config, *found))
         if config.spec.mode is Mode.PREVIEW:
-            return await self._preview(config, wish, tasks, survey)
+            return await self._preview(config, resolved, tasks, survey)
         self._previews.pop(config.key, None)
-        batch = Batch(self._writer, wish, tasks, inherited=config.status.unfinished)
+        batch = Batch(self._writer, resolved, tasks, inherited=config.status.unfinished)
 
         if batch.writes:
             before: CASConfigStatus = context.status
@@ -174,24 +174,24 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         self._events.targets(config, done)
         return Outcome(self._status(config, tasks, done, survey), self._retry_after(config, done))
 
-    async def _decide_all(self, config: CASConfig, wish: ResolvedConfig, survey: Survey) -> list[Task]:
+    async def _decide_all(self, config: CASConfig, resolved: ResolvedConfig, survey: Survey) -> list[Task]:
         """Return the objects that the config concerns, each with its next step."""
         known, tasks = entries(config), dict[Target, Task]()
-        settled, looked_at = self._decisions.decisions_for(config, wish), set[Target]()
-        for count, (place, seen) in enumerate(survey.objects(), 1):
+        settled, looked_at = self._decisions.decisions_for(config, resolved), set[Target]()
+        for count, (scope, seen) in enumerate(survey.objects(), 1):
             if count % _AT_A_TIME == 0:
                 await self._clock.sleep(0)
-            looked_at.add((place.resource, seen.key))
-            if (place.resource, seen.key) in tasks and not place.whole:
+            looked_at.add((scope.resource, seen.key))
+            if (scope.resource, seen.key) in tasks and not scope.whole:
                 continue
-            pod = survey.pods.get(place.resource)
-            step = settled.step(place, pod, seen)
+            pod = survey.pods.get(scope.resource)
+            step = settled.step(scope, pod, seen)
             if step is None:
                 continue
             before = known.get(entry_key(step))
             step = self._contests.apply_limit(config, step, before)
             again = before is not None and before.state is TargetState.CONTESTED
-            tasks[step.target] = await self._name_rival(Task(place, pod, step), again)
+            tasks[step.target] = await self._name_rival(Task(scope, pod, step), again)
         settled.keep(looked_at)
         self._contests.tidy(config.key)
         return list(tasks.values())
@@ -209,16 +209,16 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         return replace(task, step=plan.contested_step(step, step.rounds, name))
 
     async def _preview(
-        self, config: CASConfig, wish: ResolvedConfig, tasks: list[Task], survey: Survey
+        self, config: CASConfig, resolved: ResolvedConfig, tasks: list[Task], survey: Survey
     ) -> Outcome:
         """Report what the config would change; changes from before the preview are undone first."""
         held = [
-            Task(task.place, task.pod, plan.undo_step(found, config.key))
+            Task(task.scope, task.pod, plan.undo_step(found, config.key))
             for task in tasks
             if task.step.held and (found := self._writer.found(task)) is not None
         ]
         if held:
-            batch = Batch(self._writer, wish, held, inherited=False)
+            batch = Batch(self._writer, resolved, held, inherited=False)
             done = await batch.run()
             self._events.targets(config, done)
             if done.failure:
@@ -229,14 +229,14 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         signature = (config.metadata.generation, tuple((str(t.step), t.step.patch) for t in changes))
         now, known = self._clock.monotonic(), self._previews.get(config.key)
         if known is None or known.signature != signature or known.until <= now:
-            report = await self._dry_run(wish, tasks, changes)
+            report = await self._dry_run(resolved, tasks, changes)
             failing = frozenset(each.target for each in report.steps if each.state is TargetState.FAILED)
             wait = self._retry(config, report.failure, failing)
             known = self._previews[config.key] = _Preview(signature, report, now + wait)
         report = replace(known.report, reach=tuple(survey.unserved))
         return Outcome(status_of(config, report), known.until - now if known.report.failure else None)
 
-    async def _dry_run(self, wish: ResolvedConfig, tasks: list[Task], changes: list[Task]) -> Report:
+    async def _dry_run(self, resolved: ResolvedConfig, tasks: list[Task], changes: list[Task]) -> Report:
         """Send the changes to the server as dry runs and return its responses."""
         steps = {
             task.step.target: replace(task.step, state=TargetState.PLANNED)
@@ -246,7 +246,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         }
         shown = []
         for task in changes[:MOST_PLANNED]:
-            tried = await self._writer.dry_run(task, lambda found: plan.decide_step(wish, found))
+            tried = await self._writer.dry_run(task, lambda found: plan.decide_step(resolved, found))
             if isinstance(tried, Failure):
                 steps[task.step.target] = as_failed(task.step, tried.reason, tried.message)
             elif tried is not None:
@@ -275,7 +275,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         if done.failure and rolled_back is None and before is not None and before.status == "True":
             # The retry failed without changing anything, so the rollback still holds.
             rolled_back = True if before.observed_generation == config.metadata.generation else None
-        places = {task.step.target: task.place for task in tasks}
+        places = {task.step.target: task.scope for task in tasks}
         if done.failure:
             reach = _union(config.status.reach, reach_of(places[target] for target in steps))
         else:

@@ -17,19 +17,19 @@ from quintet.controllers.casconfig.watches import CachedObject, WatchScope
 class ConfigDecisions:
     """Decisions for one state of one config."""
 
-    def __init__(self, generation: int, wish: ResolvedConfig) -> None:
+    def __init__(self, generation: int, resolved: ResolvedConfig) -> None:
         self.generation = generation
-        self.wish = wish
+        self.resolved = resolved
         self._known: dict[Target, tuple[int, str, bool, Step | None]] = {}
 
-    def step(self, place: WatchScope, pod: Path | None, seen: CachedObject) -> Step | None:
+    def step(self, scope: WatchScope, pod: Path | None, seen: CachedObject) -> Step | None:
         """Return the step for an object, or None if the config does not concern it."""
-        target = place.resource, seen.key
-        mark = seen.version, seen.uid, place.whole
+        target = scope.resource, seen.key
+        mark = seen.version, seen.uid, scope.whole
         known = self._known.get(target)
         if known is not None and known[:3] == mark:
             return known[3]
-        step = plan.decide_step(self.wish, FoundObject(place.resource, pod, seen.decode()))
+        step = plan.decide_step(self.resolved, FoundObject(scope.resource, pod, seen.decode()))
         if step is None or not (step.patch or step.retaken):
             self._known[target] = (*mark, step)
         return step
@@ -49,12 +49,12 @@ class DecisionCache:
     def __init__(self) -> None:
         self._decisions: dict[ObjectKey, ConfigDecisions] = {}
 
-    def decisions_for(self, config: CASConfig, wish: ResolvedConfig) -> ConfigDecisions:
+    def decisions_for(self, config: CASConfig, resolved: ResolvedConfig) -> ConfigDecisions:
         """Return the decisions that are valid for a config now."""
         known = self._decisions.get(config.key)
         generation = config.metadata.generation
-        if known is None or known.generation != generation or known.wish != wish:
-            known = self._decisions[config.key] = ConfigDecisions(generation, wish)
+        if known is None or known.generation != generation or known.resolved != resolved:
+            known = self._decisions[config.key] = ConfigDecisions(generation, resolved)
         return known
 
     def forget(self, config: ObjectKey) -> None:

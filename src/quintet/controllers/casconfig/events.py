@@ -35,11 +35,11 @@ class EventReporter:
         known = entries(config)
         for step in done.changed[:MAX_EVENTS] if len(done.changed) <= MAX_EVENTS else ():
             self._report_change(config, step)
-        told = 0
+        reported = 0
         for step in done.steps.values():
             before = known.get(entry_key(step))
-            if told < MAX_EVENTS and (before is None or before.state != step.state):
-                told += self._on_error(config, step)
+            if reported < MAX_EVENTS and (before is None or before.state != step.state):
+                reported += self._on_error(config, step)
 
     def _report_change(self, config: CASConfig, step: Step) -> None:
         if step.policies:

@@ -46,10 +46,10 @@ class Survey:
 
     def objects(self) -> Iterator[tuple[WatchScope, CachedObject]]:
         """Yield the objects that may be targets, or may have changes of the config."""
-        for place, sight in self.watches.items():
-            if not place.name and sight.store.synced.is_set():
-                for obj in list(sight.store):
-                    yield place, obj
+        for scope, active in self.watches.items():
+            if not scope.name and active.store.synced.is_set():
+                for obj in list(active.store):
+                    yield scope, obj
 
 
 class Surveyor:
@@ -212,19 +212,19 @@ class Surveyor:
     ) -> SurveyProblem | None:
         user = f"ServiceAccount {survey.account}"
         waiting = False
-        for place in needed:
-            sight = survey.watches[place]
-            if isinstance(sight.trouble, NotFound):
-                return self._not_served(place.resource)
-            if sight.trouble is not None:
-                return _watch_problem(user, place, sight)
-            waiting = waiting or not sight.store.synced.is_set()
-        if waiting or any(not _has_result(survey.watches[place]) for place in optional):
+        for scope in needed:
+            active = survey.watches[scope]
+            if isinstance(active.error, NotFound):
+                return self._not_served(scope.resource)
+            if active.error is not None:
+                return _watch_problem(user, scope, active)
+            waiting = waiting or not active.store.synced.is_set()
+        if waiting or any(not _has_result(survey.watches[scope]) for scope in optional):
             return SurveyProblem(Reason.LOOKING, "looking for targets")
-        if optional and not needed and all(survey.watches[place].trouble for place in optional):
-            for place in optional:
-                if not survey.watches[place].is_refused:
-                    return _watch_problem(user, place, survey.watches[place])
+        if optional and not needed and all(survey.watches[scope].error for scope in optional):
+            for scope in optional:
+                if not survey.watches[scope].is_refused:
+                    return _watch_problem(user, scope, survey.watches[scope])
             return SurveyProblem(
                 Reason.FORBIDDEN, f"{user} has no permission to list and watch any kind with a pod template"
             )
@@ -240,8 +240,8 @@ class Surveyor:
         self, config: CASConfig, survey: Survey, sources: dict[FromOperation, WatchScope]
     ) -> Resolved:
         def object_of(source: FromOperation) -> JsonObject | None:
-            sight = survey.watches.get(sources[source]) if source in sources else None
-            found = next(iter(sight.store), None) if sight is not None else None
+            active = survey.watches.get(sources[source]) if source in sources else None
+            found = next(iter(active.store), None) if active is not None else None
             return found.decode() if found is not None and not found.deleting else None
 
         return resolved(config.spec.sources(), config.key.namespace, object_of)
@@ -250,8 +250,8 @@ class Surveyor:
 def reach_of(places: Iterable[WatchScope]) -> tuple[Reach, ...]:
     """Return scopes as `status.reach` records them."""
     found: dict[str, set[str]] = {}
-    for place in places:
-        found.setdefault(as_text(place.resource), set()).add(place.namespace or EVERYWHERE)
+    for scope in places:
+        found.setdefault(as_text(scope.resource), set()).add(scope.namespace or EVERYWHERE)
     return tuple(
         Reach(kind, (EVERYWHERE,) if EVERYWHERE in where else tuple(sorted(where)))
         for kind, where in sorted(found.items())
@@ -262,21 +262,21 @@ def _account(config: CASConfig) -> ObjectKey:
     return ObjectKey(config.key.namespace, SERVICE_ACCOUNT)
 
 
-def _watch_problem(user: str, place: WatchScope, sight: ActiveWatch) -> SurveyProblem:
-    where = f"in namespace {place.namespace}" if place.namespace else "in the whole cluster"
-    what = f"{place.resource.qualified} {where}"
-    if not sight.is_refused:
-        message = f"the API server cannot list {what}: {_error_text(sight.trouble)}; the request is retried"
+def _watch_problem(user: str, scope: WatchScope, active: ActiveWatch) -> SurveyProblem:
+    where = f"in namespace {scope.namespace}" if scope.namespace else "in the whole cluster"
+    what = f"{scope.resource.qualified} {where}"
+    if not active.is_refused:
+        message = f"the API server cannot list {what}: {_error_text(active.error)}; the request is retried"
         return SurveyProblem(Reason.NOT_SHOWN, message)
     message = (
         f"{user} cannot list and watch {what}: "
-        f"{_error_text(sight.trouble)}. Bind it to a role that allows get, list, watch and patch there"
+        f"{_error_text(active.error)}. Bind it to a role that allows get, list, watch and patch there"
     )
     return SurveyProblem(Reason.FORBIDDEN, message)
 
 
-def _has_result(sight: ActiveWatch) -> bool:
-    return sight.store.synced.is_set() or sight.trouble is not None
+def _has_result(active: ActiveWatch) -> bool:
+    return active.store.synced.is_set() or active.error is not None
 
 
 def _error_text(error: Exception | None) -> str:

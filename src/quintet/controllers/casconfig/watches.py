@@ -57,12 +57,12 @@ class CachedObject(Struct, frozen=True):
         return obj
 
 
-def to_cached_object(place: WatchScope, obj: JsonObject) -> CachedObject:
+def to_cached_object(scope: WatchScope, obj: JsonObject) -> CachedObject:
     """Return the relevant part of an object; sources are kept whole, as values may come from any field."""
-    whole, resource = obj["metadata"], place.resource
+    whole, resource = obj["metadata"], scope.resource
     metadata = {name: value for name, value in whole.items() if name not in _DROPPED_METADATA}
-    kept = {name: value for name, value in obj.items() if name != "status" or place.name}
-    if not place.whole:
+    kept = {name: value for name, value in obj.items() if name != "status" or scope.name}
+    if not scope.whole:
         kept = {}
     # List items have no apiVersion and kind, and metadata-only objects have other ones.
     kept |= {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
@@ -82,18 +82,18 @@ class ActiveWatch:
     store: Store[CachedObject]
     begun: float
     task: asyncio.Task[None] | None = None
-    trouble: Exception | None = None
+    error: Exception | None = None
     users: set[ObjectKey] = field(default_factory=set)
 
     @property
     def is_refused(self) -> bool:
         """Whether the API server refuses the watch, as opposed to failing."""
-        return isinstance(self.trouble, _REFUSALS)
+        return isinstance(self.error, _REFUSALS)
 
     @property
     def ready(self) -> bool:
         """Whether the cache is complete and current."""
-        return self.store.synced.is_set() and self.trouble is None
+        return self.store.synced.is_set() and self.error is None
 
 
 class Watches:
@@ -118,107 +118,107 @@ class Watches:
         try:
             raise await self._crashed.get()
         finally:
-            for sight in self._sights.values():
-                if sight.task is not None:
-                    sight.task.cancel()
+            for active in self._sights.values():
+                if active.task is not None:
+                    active.task.cancel()
 
     def set_scopes(self, config: ObjectKey, places: Iterable[WatchScope]) -> dict[WatchScope, ActiveWatch]:
         """Watch exactly these scopes for a config; watches that no config needs are stopped."""
         wanted = frozenset(places)
-        for place in self._scopes_for.get(config, frozenset()) - wanted:
-            sight = self._sights[place]
-            sight.users.discard(config)
-            if not sight.users:
-                del self._sights[place]
-                if sight.task is not None:
-                    sight.task.cancel()
+        for scope in self._scopes_for.get(config, frozenset()) - wanted:
+            active = self._sights[scope]
+            active.users.discard(config)
+            if not active.users:
+                del self._sights[scope]
+                if active.task is not None:
+                    active.task.cancel()
         if wanted:
             self._scopes_for[config] = wanted
         else:
             self._scopes_for.pop(config, None)
-        watches = {place: self._sights.get(place) or self._begin(place) for place in wanted}
-        for sight in watches.values():
-            sight.users.add(config)
+        watches = {scope: self._sights.get(scope) or self._begin(scope) for scope in wanted}
+        for active in watches.values():
+            active.users.add(config)
         return watches
 
-    def record_write(self, place: WatchScope, answer: JsonObject) -> None:
+    def record_write(self, scope: WatchScope, answer: JsonObject) -> None:
         """Store the response of a write, so that the next decision is not based on older data."""
-        sight = self._sights.get(place)
+        active = self._sights.get(scope)
         # A store at a later version has seen this write already, and possibly the object's deletion.
-        if sight is not None and int(answer["metadata"]["resourceVersion"]) > sight.store.version:
-            sight.store.put(to_cached_object(place, answer))
+        if active is not None and int(answer["metadata"]["resourceVersion"]) > active.store.version:
+            active.store.put(to_cached_object(scope, answer))
 
-    def known(self, place: WatchScope, key: ObjectKey) -> CachedObject | None:
+    def known(self, scope: WatchScope, key: ObjectKey) -> CachedObject | None:
         """Return an object from the cache."""
-        sight = self._sights.get(place)
-        return sight.store.get(key) if sight is not None else None
+        active = self._sights.get(scope)
+        return active.store.get(key) if active is not None else None
 
-    def _begin(self, place: WatchScope) -> ActiveWatch:
+    def _begin(self, scope: WatchScope) -> ActiveWatch:
         store: Store[CachedObject] = Store()
-        sight = self._sights[place] = ActiveWatch(store, self._clock.monotonic())
-        store.subscribe(lambda old, new, initial: self._on_change(sight, old, new, initial))
-        store.call_when_passed(1, lambda: self._on_recovery(sight))
+        active = self._sights[scope] = ActiveWatch(store, self._clock.monotonic())
+        store.subscribe(lambda old, new, initial: self._on_change(active, old, new, initial))
+        store.call_when_passed(1, lambda: self._on_recovery(active))
         selection = Selection(
-            place.resource,
-            _decoder(place),
-            place.namespace,
-            fields=f"metadata.name={place.name}" if place.name else "",
-            metadata_only=not place.whole,
+            scope.resource,
+            _decoder(scope),
+            scope.namespace,
+            fields=f"metadata.name={scope.name}" if scope.name else "",
+            metadata_only=not scope.whole,
         )
         watch = Watch(
-            self._client.acting_as(place.account),
+            self._client.acting_as(scope.account),
             selection,
             store,
             self._clock,
             self._timeouts,
-            lambda error: self._on_error(sight, error),
+            lambda error: self._on_error(active, error),
         )
-        name = f"watch {watch.name} as {place.account}"
-        sight.task = asyncio.create_task(watch.run(), name=name)
-        sight.task.add_done_callback(self._on_task_done)
-        return sight
+        name = f"watch {watch.name} as {scope.account}"
+        active.task = asyncio.create_task(watch.run(), name=name)
+        active.task.add_done_callback(self._on_task_done)
+        return active
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._crashed.put_nowait(error)
 
     def _on_change(
-        self, sight: ActiveWatch, old: CachedObject | None, new: CachedObject | None, initial: bool
+        self, active: ActiveWatch, old: CachedObject | None, new: CachedObject | None, initial: bool
     ) -> None:
         if old is not None and new is not None and (old.body, old.uid) == (new.body, new.uid):
             return
         # The first list wakes the configs once, when it is complete.
-        if sight.store.synced.is_set():
-            self._wake(sight, INITIAL if initial else LIVE)
+        if active.store.synced.is_set():
+            self._wake(active, INITIAL if initial else LIVE)
 
-    def _on_error(self, sight: ActiveWatch, error: Exception) -> None:
+    def _on_error(self, active: ActiveWatch, error: Exception) -> None:
         # Interruptions recover by themselves and are not reported; refusals are.
         refused = isinstance(error, _REFUSALS)
-        if str(error) == str(sight.trouble) or not (refused or self._is_first_list_late(sight)):
+        if str(error) == str(active.error) or not (refused or self._is_first_list_late(active)):
             return
-        sight.trouble = error
-        store = sight.store
-        store.call_when_passed(store.version + 1, lambda: self._on_recovery(sight))
-        self._wake(sight, LIVE)
+        active.error = error
+        store = active.store
+        store.call_when_passed(store.version + 1, lambda: self._on_recovery(active))
+        self._wake(active, LIVE)
 
-    def _is_first_list_late(self, sight: ActiveWatch) -> bool:
+    def _is_first_list_late(self, active: ActiveWatch) -> bool:
         """Return whether to report that the first list is late; only the first such error is reported."""
-        late = self._clock.monotonic() - sight.begun >= FIRST_LIST_SECONDS
-        return late and not sight.store.synced.is_set() and (sight.trouble is None or sight.is_refused)
+        late = self._clock.monotonic() - active.begun >= FIRST_LIST_SECONDS
+        return late and not active.store.synced.is_set() and (active.error is None or active.is_refused)
 
-    def _on_recovery(self, sight: ActiveWatch) -> None:
-        sight.trouble = None
-        self._wake(sight, LIVE)
+    def _on_recovery(self, active: ActiveWatch) -> None:
+        active.error = None
+        self._wake(active, LIVE)
 
-    def _wake(self, sight: ActiveWatch, priority: int) -> None:
-        for config in sight.users:
+    def _wake(self, active: ActiveWatch, priority: int) -> None:
+        for config in active.users:
             self._queue.add(config, priority)
 
 
-def _decoder(place: WatchScope) -> Callable[[msgspec.Raw], CachedObject]:
+def _decoder(scope: WatchScope) -> Callable[[msgspec.Raw], CachedObject]:
     decode: Callable[[Any], JsonObject] = _decode
 
     def decode_cached(raw: msgspec.Raw) -> CachedObject:
-        return to_cached_object(place, decode(raw))
+        return to_cached_object(scope, decode(raw))
 
     return decode_cached

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 class Task:
     """A step, and the watch that found its object."""
 
-    place: WatchScope
+    scope: WatchScope
     pod: Path | None
     step: Step
 
@@ -103,12 +103,12 @@ class TargetWriter:
 
     def found(self, task: Task) -> FoundObject | None:
         """Return the cached object of a task."""
-        seen = self._watches.known(task.place, task.step.key)
-        return FoundObject(task.place.resource, task.pod, seen.decode()) if seen is not None else None
+        seen = self._watches.known(task.scope, task.step.key)
+        return FoundObject(task.scope.resource, task.pod, seen.decode()) if seen is not None else None
 
     async def get_live(self, task: Task) -> JsonObject:
         """Get the object of a task from the API server, with its managedFields."""
-        return await self._client.acting_as(task.place.account).get(
+        return await self._client.acting_as(task.scope.account).get(
             task.step.resource, task.step.key, JsonObject
         )
 
@@ -118,12 +118,12 @@ class TargetWriter:
         Decides on the object of the API server, because the cache may be behind and no event would correct
         that.
         """
-        step, client = task.step, self._client.acting_as(task.place.account)
+        step, client = task.step, self._client.acting_as(task.scope.account)
         problem = Failure(task, "Conflict", "not tried")
         for _ in range(ATTEMPTS):
             try:
                 before = await client.get(step.resource, step.key, JsonObject)
-                now = again(object_from_response(task.place, task.pod, before))
+                now = again(object_from_response(task.scope, task.pod, before))
                 if now is None or not now.patch:
                     return None
                 after = await client.patch(
@@ -151,12 +151,12 @@ class TargetWriter:
         if step is None:
             outcome.gone.add(task.step.target)
         else:
-            outcome.taken.append(Task(task.place, task.pod, step))
+            outcome.taken.append(Task(task.scope, task.pod, step))
 
     async def _send(self, task: Task, again: Decide, outcome: WriteResult) -> Step | None:
         """Send the patch, with retries; return the step as applied, or None if the object is gone."""
         step: Step | None = self._current(task, again)
-        client, problem = self._client.acting_as(task.place.account), KubeError("not tried")
+        client, problem = self._client.acting_as(task.scope.account), KubeError("not tried")
         for attempt in range(ATTEMPTS):
             if step is None or not step.patch:
                 return step
@@ -165,7 +165,7 @@ class TargetWriter:
                     step.resource, step.key, list(step.patch), JsonObject, content_type=JSON
                 )
                 outcome.written += 1
-                self._watches.record_write(task.place, answer)
+                self._watches.record_write(task.scope, answer)
                 return step
             except NotFound as error:
                 if not _gone(step, error):
@@ -182,10 +182,10 @@ class TargetWriter:
 
     def _current(self, task: Task, again: Decide) -> Step | None:
         """Return the step for the cached object, which may have changed since the batch started."""
-        seen = self._watches.known(task.place, task.step.key)
+        seen = self._watches.known(task.scope, task.step.key)
         if seen is None or str(seen.version) == _decided_version(task.step):
             return task.step
-        return _keep_history(task.step, again(FoundObject(task.place.resource, task.pod, seen.decode())))
+        return _keep_history(task.step, again(FoundObject(task.scope.resource, task.pod, seen.decode())))
 
     async def _decide_again(
         self, client: Client, task: Task, step: Step, again: Decide, error: Conflict | Invalid
@@ -200,8 +200,8 @@ class TargetWriter:
         version = live["metadata"]["resourceVersion"]
         if isinstance(error, Invalid) and version == _decided_version(step):
             raise error
-        self._watches.record_write(task.place, live)
-        return _keep_history(task.step, again(object_from_response(task.place, task.pod, live)))
+        self._watches.record_write(task.scope, live)
+        return _keep_history(task.step, again(object_from_response(task.scope, task.pod, live)))
 
 
 async def _run_workers(work: Callable[[], Coroutine[Any, Any, None]], count: int) -> None:
@@ -215,12 +215,12 @@ async def _run_workers(work: Callable[[], Coroutine[Any, Any, None]], count: int
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def object_from_response(place: WatchScope, pod: Path | None, obj: JsonObject) -> FoundObject:
+def object_from_response(scope: WatchScope, pod: Path | None, obj: JsonObject) -> FoundObject:
     """Return the object of a response in the form that decisions use."""
-    if place.whole:
-        return FoundObject(place.resource, pod, obj)
-    metadata = {"apiVersion": place.resource.api_version, "kind": place.resource.kind}
-    return FoundObject(place.resource, pod, {**metadata, "metadata": obj["metadata"]})
+    if scope.whole:
+        return FoundObject(scope.resource, pod, obj)
+    metadata = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind}
+    return FoundObject(scope.resource, pod, {**metadata, "metadata": obj["metadata"]})
 
 
 def _keep_history(first: Step, now: Step | None) -> Step | None:

@@ -142,7 +142,7 @@ def workload_state(view: WorkloadView) -> WorkloadState:
 
 def claims(backend: EventingBackend) -> Iterable[str]:
     """Index a backend by the streams that it uses or desires."""
-    return {claim.place for claim in (claim_of(backend), held_claim(backend)) if claim is not None}
+    return {claim.location for claim in (claim_of(backend), held_claim(backend)) if claim is not None}
 
 
 def namespaces(obj: Object) -> Iterable[str]:
@@ -186,7 +186,7 @@ def _requeue_rivals(builder: Builder[EventingBackend]) -> None:
         for state in (before, after):
             for claim in state:
                 if isinstance(claim, StreamClaim):
-                    for other in builder.primary.by_index(BY_CLAIM, claim.place):
+                    for other in builder.primary.by_index(BY_CLAIM, claim.location):
                         builder.queue.add(other.key)
 
     builder.primary.subscribe(on_change)

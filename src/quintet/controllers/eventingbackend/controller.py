@@ -178,7 +178,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         backend = scope.backend
         claim = plan.claim_of(backend)
         if claim is not None:
-            rivals = self._backends.by_index(BY_CLAIM, claim.place)
+            rivals = self._backends.by_index(BY_CLAIM, claim.location)
             if (elder := plan.find_older_owner(backend, rivals)) is not None:
                 return _claimed_result(claim.stream, elder)
         running = WorkloadState()
@@ -348,8 +348,10 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             subscriptions=scope.dispatcher,
         )
 
-    async def _connect(self, key: ObjectKey, place: StreamLocation) -> tuple[NatsClient, str] | ProbeResult:
-        return await self._nats.connect(key, place.url, place.secret, own=place.own)
+    async def _connect(
+        self, key: ObjectKey, location: StreamLocation
+    ) -> tuple[NatsClient, str] | ProbeResult:
+        return await self._nats.connect(key, location.url, location.secret, own=location.own)
 
     def _connection_changed(self, key: ObjectKey) -> None:
         if self._sessions.lost(key):

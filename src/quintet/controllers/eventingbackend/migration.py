@@ -44,9 +44,9 @@ class StreamLocation:
         return self.same_stream(other) and self.prefixes == other.prefixes
 
 
-def location_for(told: DispatcherSettings, secret: str, *, own: bool) -> StreamLocation:
+def location_for(decoded: DispatcherSettings, secret: str, *, own: bool) -> StreamLocation:
     """Return the location that dispatcher settings name."""
-    return _place(told.nats, told.event_type_prefix, secret, own=own)
+    return _place(decoded.nats, decoded.event_type_prefix, secret, own=own)
 
 
 _Wait = tuple[str, str, str, tuple[str, str]]
@@ -62,12 +62,12 @@ def location_of(
 ) -> StreamLocation | None:
     """Return the location that encoded settings name; None if they name no stream."""
     try:
-        told = msgspec.json.decode(settings, type=kind)
+        decoded = msgspec.json.decode(settings, type=kind)
     except (*DECODE_ERRORS, ValueError):
         return None
-    if told.nats is None:
+    if decoded.nats is None:
         return None
-    return _place(told.nats, told.event_type_prefix, secret, own=told.nats.url == own_url)
+    return _place(decoded.nats, decoded.event_type_prefix, secret, own=decoded.nats.url == own_url)
 
 
 class Migrations:
@@ -81,55 +81,55 @@ class Migrations:
         self._left: dict[ObjectKey, dict[StreamLocation, str]] = {}
 
     async def missing(
-        self, backend: ObjectKey, place: StreamLocation, wanted: Iterable[ConsumerConfig]
+        self, backend: ObjectKey, location: StreamLocation, wanted: Iterable[ConsumerConfig]
     ) -> int:
         """Return how many consumers are missing at the new stream; 0 also after the maximum wait."""
-        found = {each.name: each.config for each in await self._consumers(backend, place) or ()}
+        found = {each.name: each.config for each in await self._consumers(backend, location) or ()}
         absent = sum(not _as_wanted(found.get(each.durable_name), each) for each in wanted)
-        return absent if absent and self._patient(backend, "wait", place, self._timing.longest_wait) else 0
+        return absent if absent and self._patient(backend, "wait", location, self._timing.longest_wait) else 0
 
-    async def left(self, backend: EventingBackend, place: StreamLocation) -> int | None:
+    async def left(self, backend: EventingBackend, location: StreamLocation) -> int | None:
         """Return how many events remain; None if unknown, 0 also after the maximum wait."""
-        if not self._patient(backend.key, "drain", place, self._timing.longest_drain):
-            note = f"events in stream {place.stream} were not delivered in time and stay there"
-            self._leave(backend.key, place, note)
+        if not self._patient(backend.key, "drain", location, self._timing.longest_drain):
+            note = f"events in stream {location.stream} were not delivered in time and stay there"
+            self._leave(backend.key, location, note)
             return 0
-        found = await self._consumers(backend.key, place)
+        found = await self._consumers(backend.key, location)
         if found is None:
             return None
         ours = [each for each in found if owner(each) == backend.metadata.uid]
         return sum(each.num_pending + each.num_ack_pending for each in ours)
 
-    def abandon(self, backend: ObjectKey, place: StreamLocation) -> None:
+    def abandon(self, backend: ObjectKey, location: StreamLocation) -> None:
         """Note that publishers leave a stream again before dispatchers used it."""
         note = (
-            f"publishers left stream {place.stream} before dispatchers used it: events that were "
+            f"publishers left stream {location.stream} before dispatchers used it: events that were "
             "published there were not delivered and stay there"
         )
-        self._leave(backend, place, note)
+        self._leave(backend, location, note)
 
     def end(self, backend: ObjectKey, now: StreamLocation | None) -> list[str]:
         """End the migrations and return messages about events that may remain in old streams."""
         self._since.pop(backend, None)
         left = self._left.pop(backend, {})
-        return [note for place, note in left.items() if now is None or not place.same_stream(now)]
+        return [note for location, note in left.items() if now is None or not location.same_stream(now)]
 
-    async def _consumers(self, backend: ObjectKey, place: StreamLocation) -> list[ConsumerInfo] | None:
+    async def _consumers(self, backend: ObjectKey, location: StreamLocation) -> list[ConsumerInfo] | None:
         try:
-            connected = await self._connect(backend, place)
+            connected = await self._connect(backend, location)
             if isinstance(connected, ProbeResult):
                 return None
-            return await JetStream(connected[0]).consumers(place.stream)
+            return await JetStream(connected[0]).consumers(location.stream)
         except NatsError:
             return None
 
-    def _leave(self, backend: ObjectKey, place: StreamLocation, note: str) -> None:
-        self._left.setdefault(backend, {})[place] = note
+    def _leave(self, backend: ObjectKey, location: StreamLocation, note: str) -> None:
+        self._left.setdefault(backend, {})[location] = note
 
-    def _patient(self, backend: ObjectKey, part: str, place: StreamLocation, longest: float) -> bool:
+    def _patient(self, backend: ObjectKey, part: str, location: StreamLocation, longest: float) -> bool:
         now = self._clock.monotonic()
         # A changed target has its own time limit.
-        wait = (part, place.url, place.stream, place.prefixes)
+        wait = (part, location.url, location.stream, location.prefixes)
         return now - self._since.setdefault(backend, {}).setdefault(wait, now) < longest
 
 

@@ -31,7 +31,7 @@ class Timing:
 @dataclass(frozen=True, slots=True)
 class _Known:
     question: object
-    finding: ProbeResult
+    result: ProbeResult
     due: float
     failures: int
 
@@ -51,15 +51,15 @@ class Probes:
         known = self._known.get(key)
         asked_before = known is not None and known.question == question
         if known is not None and asked_before and self._clock.monotonic() < known.due:
-            return known.finding
+            return known.result
         # Dropped first: a connection lost during the probe must invalidate its result.
         token = self._known[key] = _Known(question, ProbeResult(), 0.0, known.failures if known else 0)
-        finding = await probe()
-        failures = 0 if finding.ready else (token.failures if asked_before else 0) + 1
+        result = await probe()
+        failures = 0 if result.ready else (token.failures if asked_before else 0) + 1
         if self._known.get(key) is token:
             due = self._clock.monotonic() + self._pause(failures)
-            self._known[key] = _Known(question, finding, due, failures)
-        return finding
+            self._known[key] = _Known(question, result, due, failures)
+        return result
 
     def due_in(self, key: ObjectKey) -> float:
         """Return the seconds until the next probe."""

@@ -18,7 +18,7 @@ class Memory:
     """What the process remembers about a cluster. It can be lost: everything can be observed again."""
 
     generation: int = 0
-    trouble: tuple[str, ActionFailure] | None = None
+    failure: tuple[str, ActionFailure] | None = None
     """Concern and cause of the last failed action."""
     refused: dict[str, ExpansionRefusal] = field(default_factory=dict)
     volumes_looked_at: dict[str, float] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Memory:
     """Hash of the status that was written last. A different status means that another process acted."""
     leaving: dict[str, float] = field(default_factory=dict)
     """Uids of pods whose deletion was requested, with the time: a cache may not show it yet."""
-    doubt: bool = False
+    uncertain: bool = False
     """Whether a deletion got no response and may have happened."""
 
 
@@ -54,7 +54,7 @@ class ReconcileContext:
     @property
     def is_recorded(self) -> bool:
         """Return whether the status names the pod to create already; that pod then requeues the key."""
-        making = self.action.act is Act.MAKE and self.memory.trouble is None and not self.cluster.plan_only
+        making = self.action.act is Act.MAKE and self.memory.failure is None and not self.cluster.plan_only
         same = self.cluster.status.observed_generation == self.cluster.metadata.generation
         return making and same and self.records.draws == self.cluster.status.draws
 
@@ -65,18 +65,18 @@ class ReconcileContext:
             # A replica that the status names but the cache does not is gone, or not seen yet.
             seen = {pod.name for pod in self.observed.pods} | {draw.replica for draw in self.observed.draws}
             return not seen.issuperset(self.cluster.status.replica_names)
-        unsure = self.memory.doubt or not self.trusted or self.action.act is Act.DELETE_CLAIM
+        unsure = self.memory.uncertain or not self.trusted or self.action.act is Act.DELETE_CLAIM
         return self.action.destroys and unsure
 
     async def report(self, failure: ActionFailure) -> None:
         """Report in the status why the action fails, for as long as the controller retries it."""
-        self.memory.trouble = (self.action.concern, failure)
+        self.memory.failure = (self.action.concern, failure)
         await self.write_status()
 
     async def write_status(self) -> None:
         """Write the status for the observed state and the next action."""
-        concern, trouble = self.memory.trouble or ("", None)
-        notes = Notes(self.collisions, trouble if concern == self.action.concern else None)
+        concern, failure = self.memory.failure or ("", None)
+        notes = Notes(self.collisions, failure if concern == self.action.concern else None)
         status = status_of(self.cluster, self.observed, self.action, self.records, notes)
         if await self.context.write_status(status):
             self.memory.written = digest(self.context.status) if self.trusted else ""

@@ -106,121 +106,121 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         revision, collisions = await self._revision(cluster)
         observed = self._observe(cluster, revision, memory)
         action = plan.plan(observed)
-        now = ReconcileContext(cluster, context, observed, action, memory)
-        if now.needs_live_state:
+        ctx = ReconcileContext(cluster, context, observed, action, memory)
+        if ctx.needs_live_state:
             observed = await self._observe_live(cluster, revision, memory, observed)
             action = plan.plan(observed)
-            now = ReconcileContext(cluster, context, observed, action, memory)
-            now.trusted = True
-        now.collisions = collisions
+            ctx = ReconcileContext(cluster, context, observed, action, memory)
+            ctx.trusted = True
+        ctx.collisions = collisions
         if not cluster.plan_only:
-            now.records = records_after(
+            ctx.records = records_after(
                 observed, action, lambda: draw_suffix(observed), cluster.metadata.name
             )
-        if not now.is_recorded:
-            await now.write_status()
+        if not ctx.is_recorded:
+            await ctx.write_status()
         if cluster.plan_only:
             return Outcome(requeue_after=action.after)
-        outcome = await self._try(now)
-        await self._delete_old_revisions(now)
+        outcome = await self._try(ctx)
+        await self._delete_old_revisions(ctx)
         return outcome
 
-    async def _try(self, now: ReconcileContext) -> Outcome:
+    async def _try(self, ctx: ReconcileContext) -> Outcome:
         """Act, and report a refusal in the status."""
-        memory, action = now.memory, now.action
+        memory, action = ctx.memory, ctx.action
         try:
-            outcome = await self._act(now)
+            outcome = await self._act(ctx)
         except (ForeignObject, ClaimNotUsable) as taken:
-            return await self._draw_anew(now, taken)
+            return await self._draw_anew(ctx, taken)
         except (TooManyRequests, ServerFault) as refusal:
-            trouble = await self._budget_trouble(now, refusal)
-            if trouble is None:
+            failure = await self._budget_trouble(ctx, refusal)
+            if failure is None:
                 raise
-            await now.report(trouble)
+            await ctx.report(failure)
             return Outcome(requeue_after=_BLOCKED_SECONDS)
         except _REFUSALS as refusal:
             text = f"{action.message}, but the API server refused it: {refusal.message}"
-            await now.report(ActionFailure("Refused", text))
+            await ctx.report(ActionFailure("Refused", text))
             raise
-        if memory.trouble is not None:
-            memory.trouble = None
-            await now.write_status()
+        if memory.failure is not None:
+            memory.failure = None
+            await ctx.write_status()
         return outcome
 
-    async def _act(self, now: ReconcileContext) -> Outcome:
-        cluster, action = now.cluster, now.action
+    async def _act(self, ctx: ReconcileContext) -> Outcome:
+        cluster, action = ctx.cluster, ctx.action
         pod, claim = action.pod, action.claim
         match action.act:
             case Act.CREATE:
-                draw = now.records.draws[-1]
-                await self._make(now, draw)
+                draw = ctx.records.draws[-1]
+                await self._make(ctx, draw)
                 action = dataclasses.replace(action, message=f"replica {draw.replica}: {action.message}")
             case Act.MAKE if action.draw is not None:
-                await self._make(now, action.draw)
+                await self._make(ctx, action.draw)
             case Act.UPDATE | Act.REMOVE | Act.REPLACE if pod is not None:
-                await self._remove(now, pod)
+                await self._remove(ctx, pod)
             case Act.ADOPT if pod is not None:
                 await self._writer.own(cluster, desired.PODS, pod.key, pod.uid)
             case Act.REPAIR_CLAIMS:
                 await self._writer.make_claims(cluster, action.group)
             case Act.SET_ASIDE:
-                await self._set_aside(now, action.message)
+                await self._set_aside(ctx, action.message)
             case Act.INVESTIGATE:
-                return await self._investigate(now)
+                return await self._investigate(ctx)
             case Act.OWN_CLAIM | Act.DISOWN_CLAIM if claim is not None:
                 owned = action.act is Act.OWN_CLAIM
                 await self._writer.own(cluster, desired.CLAIMS, claim.key, claim.uid, owned=owned)
             case Act.DELETE_CLAIM if claim is not None:
                 await self._writer.delete(desired.CLAIMS, claim)
             case Act.EXPAND_CLAIM if claim is not None:
-                if not await self._expand(now, claim):
+                if not await self._expand(ctx, claim):
                     return Outcome(requeue_after=0.0)
             case _:
                 # Only the records changed, which are written already; or the controller waits.
                 again = action.act in (Act.FORGET, Act.REGROUP)
                 return Outcome(requeue_after=0.0 if again else action.after)
-        now.announce(action)
+        ctx.announce(action)
         # Most actions change an object, which requeues the key; the expansion of a claim may not.
         return Outcome(requeue_after=0.0 if action.act is Act.EXPAND_CLAIM else None)
 
-    async def _remove(self, now: ReconcileContext, pod: Pod) -> None:
-        now.memory.doubt = True  # until the server has responded
-        await self._writer.remove_pod(pod, voluntary=now.action.voluntary)
-        now.memory.doubt = False
-        now.memory.leaving[pod.uid] = self._clock.monotonic()
+    async def _remove(self, ctx: ReconcileContext, pod: Pod) -> None:
+        ctx.memory.uncertain = True  # until the server has responded
+        await self._writer.remove_pod(pod, voluntary=ctx.action.voluntary)
+        ctx.memory.uncertain = False
+        ctx.memory.leaving[pod.uid] = self._clock.monotonic()
 
-    async def _make(self, now: ReconcileContext, draw: Draw) -> None:
+    async def _make(self, ctx: ReconcileContext, draw: Draw) -> None:
         """Create the claims, then the pod: a pod must never start with an incomplete group of claims."""
-        cluster = now.cluster
+        cluster = ctx.cluster
         if draw.group:
             await self._writer.make_claims(cluster, draw.group)
-        revision = plan.revision_for(now.observed, draw.replica)
+        revision = plan.revision_for(ctx.observed, draw.replica)
         template = desired.template(cluster)
-        if revision != now.observed.update_revision:
+        if revision != ctx.observed.update_revision:
             template = await self._writer.template_of(cluster, revision)
         await self._writer.make_pod(cluster, draw, revision, template)
 
-    async def _draw_anew(self, now: ReconcileContext, taken: Exception) -> Outcome:
+    async def _draw_anew(self, ctx: ReconcileContext, taken: Exception) -> Outcome:
         """Draw another name: a foreign object has this one, or its claims are being deleted."""
-        draw = now.action.draw or (now.records.draws[-1] if now.records.draws else None)
-        if draw is None or now.action.act not in (Act.CREATE, Act.MAKE):
-            await now.report(ActionFailure("NameTaken", str(taken), blocked=True))
+        draw = ctx.action.draw or (ctx.records.draws[-1] if ctx.records.draws else None)
+        if draw is None or ctx.action.act not in (Act.CREATE, Act.MAKE):
+            await ctx.report(ActionFailure("NameTaken", str(taken), blocked=True))
             return Outcome(requeue_after=_BLOCKED_SECONDS)
-        others = tuple(each for each in now.records.draws if each != draw)
+        others = tuple(each for each in ctx.records.draws if each != draw)
         if not (isinstance(taken, ForeignObject) and taken.resource == desired.PODS):
-            others = (*others, Draw(draw.replica, draw_suffix(now.observed)))
-        now.records = Records(others, now.records.retiring, now.records.setbacks)
-        await now.write_status()
+            others = (*others, Draw(draw.replica, draw_suffix(ctx.observed)))
+        ctx.records = Records(others, ctx.records.retiring, ctx.records.setbacks)
+        await ctx.write_status()
         return Outcome(requeue_after=0.0)
 
-    async def _set_aside(self, now: ReconcileContext, why: str) -> None:
-        claims = [claim for claim in now.observed.claims if claim.group == now.action.group]
-        await self._writer.set_aside(now.cluster, claims, why[:1024])
+    async def _set_aside(self, ctx: ReconcileContext, why: str) -> None:
+        claims = [claim for claim in ctx.observed.claims if claim.group == ctx.action.group]
+        await self._writer.set_aside(ctx.cluster, claims, why[:1024])
 
-    async def _investigate(self, now: ReconcileContext) -> Outcome:
+    async def _investigate(self, ctx: ReconcileContext) -> Outcome:
         """Set the claims of an unschedulable pod aside if its volumes are the cause."""
-        pod, looked, clock = now.action.pod, now.memory.volumes_looked_at, self._clock
-        again = now.action.after or 0.0
+        pod, looked, clock = ctx.action.pod, ctx.memory.volumes_looked_at, self._clock
+        again = ctx.action.after or 0.0
         if pod is None:
             return Outcome(requeue_after=again)
         wait = looked.get(pod.uid, -again) + again - clock.monotonic()
@@ -228,35 +228,35 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             return Outcome(requeue_after=wait)
         looked.clear()
         looked[pod.uid] = clock.monotonic()
-        claims = [claim for claim in now.observed.claims if claim.group == now.action.group]
-        if now.action.reason == plan.UNBOUND:
+        claims = [claim for claim in ctx.observed.claims if claim.group == ctx.action.group]
+        if ctx.action.reason == plan.UNBOUND:
             why = await self._reader.never_bound(claims)
         else:
-            why = await self._reader.lost_volume(claims, now.observed.now)
+            why = await self._reader.lost_volume(claims, ctx.observed.now)
         if not why:
             return Outcome(requeue_after=again)
-        await self._set_aside(now, why)
-        now.announce(dataclasses.replace(now.action, act=Act.SET_ASIDE, message=why))
+        await self._set_aside(ctx, why)
+        ctx.announce(dataclasses.replace(ctx.action, act=Act.SET_ASIDE, message=why))
         return Outcome()
 
-    async def _expand(self, now: ReconcileContext, claim: Claim) -> bool:
-        size = now.observed.wanted.sizes[claim.template]
+    async def _expand(self, ctx: ReconcileContext, claim: Claim) -> bool:
+        size = ctx.observed.wanted.sizes[claim.template]
         try:
-            await self._writer.expand(now.cluster, claim, size)
+            await self._writer.expand(ctx.cluster, claim, size)
         except (Forbidden, Invalid) as refusal:
             again = self._clock.now().timestamp() + plan.REFUSED_FOR
-            now.memory.refused[claim.name] = ExpansionRefusal(refusal.message, again)
+            ctx.memory.refused[claim.name] = ExpansionRefusal(refusal.message, again)
             return False
-        now.memory.refused.pop(claim.name, None)
+        ctx.memory.refused.pop(claim.name, None)
         return True
 
     async def _budget_trouble(
-        self, now: ReconcileContext, refusal: TooManyRequests | ServerFault
+        self, ctx: ReconcileContext, refusal: TooManyRequests | ServerFault
     ) -> ActionFailure | None:
         """Return which disruption budget refuses an eviction; None if the cause is another."""
-        pod = now.action.pod
+        pod = ctx.action.pod
         held = any(cause.reason == _BUDGET_CAUSE for cause in refusal.causes)
-        if pod is None or not now.action.voluntary or (isinstance(refusal, TooManyRequests) and not held):
+        if pod is None or not ctx.action.voluntary or (isinstance(refusal, TooManyRequests) and not held):
             return None
         names = await self._reader.budgets(pod)
         if isinstance(refusal, ServerFault) and len(names) < 2:
@@ -267,7 +267,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             if held
             else "a pod may be covered by only one budget: change the selector of one of them"
         )
-        text = f"{now.action.message}; {budgets} prevents the eviction of pod {pod.name}: {step}"
+        text = f"{ctx.action.message}; {budgets} prevents the eviction of pod {pod.name}: {step}"
         return ActionFailure("DisruptionBudget", text, blocked=True)
 
     def _memory(self, cluster: StatefulCluster) -> Memory:
@@ -286,7 +286,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
                 del memory.leaving[uid]
             elif self._clock.monotonic() > since + _LONGEST_LAG:
                 del memory.leaving[uid]
-                memory.doubt = True
+                memory.uncertain = True
             else:
                 leaves_by = self._clock.now().timestamp()
                 own[uid] = msgspec.structs.replace(pod, leaves_by=leaves_by)
@@ -299,7 +299,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         """Return the state as the server has it now."""
         own = await self._reader.pods(cluster, known.pods)
         claims = await self._reader.claims(cluster) if known.wanted.templates or known.claims else ()
-        memory.doubt = False
+        memory.uncertain = False
         own = [pod for pod in own if pod.owner_uid == cluster.metadata.uid]
         return self._observed(cluster, revision, memory, own, claims)
 
@@ -339,12 +339,12 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
                 return made.name, attempt
         raise ForeignObject(desired.REVISIONS, ObjectKey(cluster.metadata.namespace, name))
 
-    async def _delete_old_revisions(self, now: ReconcileContext) -> None:
-        cluster = now.cluster
+    async def _delete_old_revisions(self, ctx: ReconcileContext) -> None:
+        cluster = ctx.cluster
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
-        kept = (now.observed.update_revision, now.context.status.current_revision)
+        kept = (ctx.observed.update_revision, ctx.context.status.current_revision)
         limit = cluster.spec.revision_history_limit
-        for revision in revisions.to_forget(known, now.observed.pods, kept, limit):
+        for revision in revisions.to_forget(known, ctx.observed.pods, kept, limit):
             await self._writer.delete(desired.REVISIONS, revision)
 
 

@@ -146,16 +146,16 @@ class SubscriptionController(ObjectReconciler[Subscription]):
             return said.invalid_spec(errors), None
         backend = chosen(subscription, self._backends_of(subscription))
         if isinstance(backend, NoBackend):
-            return Observation(trouble=DeliveryProblem(Reason(backend.reason), backend.message)), None
-        place, sink = self._writer.locate(backend), sink_problem(subscription, self._services)
+            return Observation(problem=DeliveryProblem(Reason(backend.reason), backend.message)), None
+        location, sink = self._writer.locate(backend), sink_problem(subscription, self._services)
         # Dispatchers read this reason, so it takes precedence over all others.
         leaves = sink if sink is not None and sink.reason is Reason.SINK_LEAVES else None
-        if not isinstance(place, BackendStream):
+        if not isinstance(location, BackendStream):
             # A change of its connection or its status requeues the key.
-            trouble = leaves or said.backend_problem(backend) or place
-            return Observation(backend, "", trouble), POLL_SECONDS
+            problem = leaves or said.backend_problem(backend) or location
+            return Observation(backend, "", problem), POLL_SECONDS
         try:
-            info = await self._writer.ensure(subscription, place)
+            info = await self._writer.ensure(subscription, location)
             await self._remove_from_previous(subscription, backend)
         except NatsError as error:
             failed = said.consumer_problem(backend, str(error))
@@ -174,27 +174,29 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         if not before or before == backend.metadata.name:
             return
         old = self._backends.get(ObjectKey(subscription.metadata.namespace, before))
-        place = self._writer.locate(old) if old is not None else None
-        if not isinstance(place, BackendStream):
+        location = self._writer.locate(old) if old is not None else None
+        if not isinstance(location, BackendStream):
             return
         try:
             waiting = await self._writer.remove_from_former(
-                place, naming.consumer_name(subscription.metadata)
+                location, naming.consumer_name(subscription.metadata)
             )
         except NatsError as error:
             # The previous server may be unreachable; a later sweep removes the consumer.
-            log.info("Consumer not removed", extra={"backend": str(place.backend.key), "error": str(error)})
+            log.info(
+                "Consumer not removed", extra={"backend": str(location.backend.key), "error": str(error)}
+            )
             return
         self._report_undelivered(subscription, waiting, before, backend.metadata.name)
 
     async def _sweep(self, namespace: str) -> None:
         """Remove consumers without a Subscription from the backends of a namespace."""
         for backend in self._backends.by_index(_BY_NAMESPACE, namespace):
-            place = self._writer.locate(backend)
-            if not isinstance(place, BackendStream) or not self._writer.is_sweep_due(place):
+            location = self._writer.locate(backend)
+            if not isinstance(location, BackendStream) or not self._writer.is_sweep_due(location):
                 continue
             try:
-                await self._remove_orphans(place)
+                await self._remove_orphans(location)
             except NatsError as error:
                 log.info("Consumers not swept", extra={"backend": str(backend.key), "error": str(error)})
             except KubeError:
@@ -202,21 +204,21 @@ class SubscriptionController(ObjectReconciler[Subscription]):
                 self._writer.reset_sweep(backend.key)
                 raise
 
-    async def _remove_orphans(self, place: BackendStream) -> None:
-        namespace = place.backend.metadata.namespace
+    async def _remove_orphans(self, location: BackendStream) -> None:
+        namespace = location.backend.metadata.namespace
         here = self._subscriptions.by_index(_BY_NAMESPACE, namespace)
-        left = await self._writer.orphans(place, self._needed_consumers(place.backend, here))
+        left = await self._writer.orphans(location, self._needed_consumers(location.backend, here))
         if not left:
             return
         # Deleting a consumer deletes its events and the cache may be behind, so the server decides: a
         # Subscription that is gone after its consumer was listed never returns with the same uid.
         alive = await self._list_subscriptions(namespace)
         moved = {naming.consumer_name(each.metadata): each for each in alive}
-        for name in set(left) - self._needed_consumers(place.backend, alive):
-            waiting = await self._writer.remove_from_former(place, name)
+        for name in set(left) - self._needed_consumers(location.backend, alive):
+            waiting = await self._writer.remove_from_former(location, name)
             if isinstance(owner := moved.get(name), Subscription):
                 self._report_undelivered(
-                    owner, waiting, place.backend.metadata.name, owner.status.backend.name
+                    owner, waiting, location.backend.metadata.name, owner.status.backend.name
                 )
 
     def _needed_consumers(self, backend: EventingBackend, found: Iterable[Object]) -> set[str]:
@@ -251,11 +253,15 @@ class SubscriptionController(ObjectReconciler[Subscription]):
 
     async def _remove_consumer(self, subscription: Subscription, backend: EventingBackend) -> str:
         """Remove the consumer; return why that is not possible yet, or an empty text."""
-        place = self._writer.locate(backend)
-        if not isinstance(place, BackendStream):
-            return "" if place.reason is Reason.BY_EVENT_MESH or removes_consumers(backend) else place.message
+        location = self._writer.locate(backend)
+        if not isinstance(location, BackendStream):
+            return (
+                ""
+                if location.reason is Reason.BY_EVENT_MESH or removes_consumers(backend)
+                else location.message
+            )
         try:
-            await self._writer.remove(subscription, place)
+            await self._writer.remove(subscription, location)
         except NatsError as error:
             return said.consumer_problem(backend, str(error)).message
         return ""

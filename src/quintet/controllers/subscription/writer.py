@@ -53,39 +53,39 @@ class ConsumerWriter:
             return _no_connection(backend)
         return BackendStream(backend, config, JetStream(client))
 
-    async def ensure(self, subscription: Subscription, place: BackendStream) -> ConsumerInfo:
+    async def ensure(self, subscription: Subscription, location: BackendStream) -> ConsumerInfo:
         """Create or correct the consumer of a Subscription; raises `NatsError`."""
-        want = consumers.wanted(subscription, place.backend, place.config)
+        want = consumers.wanted(subscription, location.backend, location.config)
         try:
-            found = await place.jetstream.consumer_info(place.stream, want.durable_name)
+            found = await location.jetstream.consumer_info(location.stream, want.durable_name)
         except ConsumerNotFound:
-            return await place.jetstream.create_or_update_consumer(place.stream, want)
+            return await location.jetstream.create_or_update_consumer(location.stream, want)
         corrected = consumers.correction(found.config, want) if found.config is not None else want
         if corrected is None:
             return found
-        return await place.jetstream.create_or_update_consumer(place.stream, corrected)
+        return await location.jetstream.create_or_update_consumer(location.stream, corrected)
 
-    async def remove(self, subscription: Subscription, place: BackendStream) -> None:
+    async def remove(self, subscription: Subscription, location: BackendStream) -> None:
         """Delete the consumer of a Subscription if it exists; raises `NatsError`."""
-        await self._remove(place, naming.consumer_name(subscription.metadata))
+        await self._remove(location, naming.consumer_name(subscription.metadata))
 
-    async def remove_from_former(self, place: BackendStream, name: str) -> int:
+    async def remove_from_former(self, location: BackendStream, name: str) -> int:
         """Delete the consumer from a backend that is no longer used; return the number of undelivered events.
 
         If two backends share a stream, the consumer already belongs to the new one.
         """
         try:
-            info = await place.jetstream.consumer_info(place.stream, name)
+            info = await location.jetstream.consumer_info(location.stream, name)
         except (ConsumerNotFound, StreamNotFound):
             return 0
-        if consumers.owner(info) != place.backend.metadata.uid:
+        if consumers.owner(info) != location.backend.metadata.uid:
             return 0
-        await self._remove(place, name)
+        await self._remove(location, name)
         return info.num_pending + info.num_ack_pending
 
-    def is_sweep_due(self, place: BackendStream) -> bool:
+    def is_sweep_due(self, location: BackendStream) -> bool:
         """Return whether to look for orphaned consumers now; True at most once per interval."""
-        key, now = place.backend.key, self._clock.monotonic()
+        key, now = location.backend.key, self._clock.monotonic()
         if key in self._swept and now - self._swept[key] < SWEEP_SECONDS:
             return False
         self._swept[key] = now
@@ -95,14 +95,14 @@ class ConsumerWriter:
         """Make the next sweep due now."""
         self._swept.pop(backend, None)
 
-    async def orphans(self, place: BackendStream, known: Collection[str]) -> list[str]:
+    async def orphans(self, location: BackendStream, known: Collection[str]) -> list[str]:
         """Return the consumers of a backend that may be orphaned; raises `NatsError`."""
-        found = await place.jetstream.consumers(place.stream)
-        return consumers.orphans(found, place.backend.metadata.uid, known)
+        found = await location.jetstream.consumers(location.stream)
+        return consumers.orphans(found, location.backend.metadata.uid, known)
 
-    async def _remove(self, place: BackendStream, name: str) -> None:
+    async def _remove(self, location: BackendStream, name: str) -> None:
         try:
-            await place.jetstream.delete_consumer(place.stream, name)
+            await location.jetstream.delete_consumer(location.stream, name)
         except (ConsumerNotFound, StreamNotFound):
             return
 

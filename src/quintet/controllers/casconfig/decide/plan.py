@@ -122,19 +122,19 @@ class Step:
         return f"{self.resource.kind} {self.key}"
 
 
-def decide_step(wish: ResolvedConfig, found: FoundObject) -> Step | None:
+def decide_step(resolved: ResolvedConfig, found: FoundObject) -> Step | None:
     """Return the step for an object, or None if the config does not concern it."""
-    held = has_ledger(found.object, wish.config)
+    held = has_ledger(found.object, resolved.config)
     try:
         candidate = matching.Candidate(found.resource, layers.original(found.object), found.pod)
-        match = matching.match(wish.spec, wish.config, candidate, wish.operator)
+        match = matching.match(resolved.spec, resolved.config, candidate, resolved.operator)
         if match.policies:
-            return _injection_step(wish, found, match, held)
+            return _injection_step(resolved, found, match, held)
         if _terminating(match):
             return _skipped_step(found, match.misses[0]) if held else None
         if held:
-            return undo_step(found, wish.config)
-        return _skipped_for_its_owner(wish, found, candidate, match)
+            return undo_step(found, resolved.config)
+        return _skipped_for_its_owner(resolved, found, candidate, match)
     except LedgerError as error:
         return _unreadable(found, held, str(error)) if held else None
 
@@ -208,19 +208,19 @@ def blocking_reason(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason,
     return None
 
 
-def _injection_step(wish: ResolvedConfig, found: FoundObject, match: matching.Match, held: bool) -> Step:
+def _injection_step(resolved: ResolvedConfig, found: FoundObject, match: matching.Match, held: bool) -> Step:
     place = place_to_inject(found.pod)
-    beneath = layers.beneath(found.object, wish.config)
-    injection = wanted(match.policies, beneath, wish.values, place)
+    beneath = layers.beneath(found.object, resolved.config)
+    injection = wanted(match.policies, beneath, resolved.values, place)
     try:
-        rewrite = layers.patched(found.object, wish.config, injection.settings, place)
+        rewrite = layers.patched(found.object, resolved.config, injection.settings, place)
     except LedgerTooLargeError as error:
         return _failed_step(found, match, Reason.LEDGER_TOO_LARGE, str(error), held)
-    return _build_step(wish, found, match, injection, rewrite, held)
+    return _build_step(resolved, found, match, injection, rewrite, held)
 
 
 def _build_step(
-    wish: ResolvedConfig,
+    resolved: ResolvedConfig,
     found: FoundObject,
     match: matching.Match,
     injection: Injection,
@@ -246,7 +246,7 @@ def _build_step(
         skipped=injection.skipped,
         reason=reason,
         message=message,
-        before=layers.recorded(found.object, wish.config) if held else (),
+        before=layers.recorded(found.object, resolved.config) if held else (),
         held=held,
     )
 
@@ -268,7 +268,7 @@ def _skipped_step(found: FoundObject, miss: matching.Miss, policies: tuple[str, 
 
 
 def _skipped_for_its_owner(
-    wish: ResolvedConfig, found: FoundObject, candidate: matching.Candidate, match: matching.Match
+    resolved: ResolvedConfig, found: FoundObject, candidate: matching.Candidate, match: matching.Match
 ) -> Step | None:
     """Return a skipped step for an object that a policy names by kind but its owner controls."""
     controlled = next((miss for miss in match.misses if miss.reason == "Controlled"), None)
@@ -276,7 +276,7 @@ def _skipped_for_its_owner(
         return None
     policies = tuple(
         policy.name
-        for policy in wish.spec.policies
+        for policy in resolved.spec.policies
         if policy.include.kinds and matching.miss(policy, candidate) is None
     )
     return _skipped_step(found, controlled, policies) if policies else None

@@ -214,16 +214,16 @@ def obstacle(pod: CheckupPod) -> Obstacle | None:
         waiting = container.state.waiting
         if waiting is None or waiting.reason in _ON_THE_WAY:
             continue
-        said = f"container {container.name}: {waiting.reason}"
-        said = f"{said}: {waiting.message}" if waiting.message else said
+        detail = f"container {container.name}: {waiting.reason}"
+        detail = f"{detail}: {waiting.message}" if waiting.message else detail
         if waiting.reason in _IMAGE_REASONS:
-            return Obstacle(ObstacleReason.IMAGE, said, lasting=waiting.reason == "InvalidImageName")
-        return Obstacle(ObstacleReason.CONTAINER, said)
+            return Obstacle(ObstacleReason.IMAGE, detail, lasting=waiting.reason == "InvalidImageName")
+        return Obstacle(ObstacleReason.CONTAINER, detail)
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            said = condition.message or condition.reason
+            detail = condition.message or condition.reason
             return Obstacle(
-                ObstacleReason.UNSCHEDULABLE, f"pod {pod.metadata.name} cannot be scheduled: {said}"
+                ObstacleReason.UNSCHEDULABLE, f"pod {pod.metadata.name} cannot be scheduled: {detail}"
             )
     return None
 

@@ -123,8 +123,8 @@ def _ending_by_results(results: Results) -> Ending:
         return Ending(Verdict.FAILED, results.flaw, text, results.failure_reason)
     if results.succeeded:
         return Ending(Verdict.PASSED, Reason.SUCCEEDED, SUCCEEDED)
-    said = results.failure_reason or "the checkup gave no reason"
-    return Ending(Verdict.FAILED, Reason.FAILED, said, results.failure_reason)
+    detail = results.failure_reason or "the checkup gave no reason"
+    return Ending(Verdict.FAILED, Reason.FAILED, detail, results.failure_reason)
 
 
 def _late_ending(pod: CheckupPod | None, results: Results, how: str) -> Ending:
@@ -145,8 +145,8 @@ def _disruption(pod: CheckupPod) -> Ending | None:
         condition.type == "DisruptionTarget" and condition.status == "True" for condition in status.conditions
     )
     if targeted or status.reason in _DISRUPTIONS:
-        said = ": ".join(part for part in (status.reason, status.message) if part) or "it was disrupted"
-        text = f"pod {pod.metadata.name} was terminated by the cluster: {said}; next: rerun"
+        detail = ": ".join(part for part in (status.reason, status.message) if part) or "it was disrupted"
+        text = f"pod {pod.metadata.name} was terminated by the cluster: {detail}; next: rerun"
         return Ending(Verdict.INFRA_ERROR, Reason.DISRUPTED, text)
     ended = pod.checkup.state.terminated if pod.checkup is not None else None
     if ended is not None and ended.reason in _NO_START:

@@ -104,7 +104,7 @@ class StreamClaim:
     settings: tuple[object, ...]
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Key of the stream; only one backend can configure it."""
         return f"{self.server}/{self.stream}"
 
@@ -136,7 +136,7 @@ def find_older_owner(backend: EventingBackend, others: Iterable[EventingBackend]
         if _age(other) >= _age(backend):
             return None
         claim = held_claim(other)
-        if claim is not None and claim.place == own.place:
+        if claim is not None and claim.location == own.location:
             return other if claim.settings != own.settings else None
     return None
 

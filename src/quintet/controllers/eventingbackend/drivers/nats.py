@@ -103,7 +103,7 @@ class NatsDriver(Driver):
         url = server_url(backend.key, config)
         here = old is not None and old.same_stream(StreamLocation(url, config.text("streamName")))
         kept = old.prefixes[0] if old is not None and here else ""
-        place = f"{endpoint(url).host}:{endpoint(url).port}"
+        address = f"{endpoint(url).host}:{endpoint(url).port}"
         try:
             secret, own = config.text("credentialsSecretRef"), runs_server(config)
             connected = await self.connect(backend.key, url, secret, own=own)
@@ -112,10 +112,10 @@ class NatsDriver(Driver):
             client, version = connected
             problem = await self._ensure_streams(JetStream(client), backend, config, kept)
         except errors.NatsError as error:
-            return result_of_error(error, place)
+            return result_of_error(error, address)
         if problem is not None:
             return problem
-        return ProbeResult(message=f"stream {config.text('streamName')} on {place}", secret_version=version)
+        return ProbeResult(message=f"stream {config.text('streamName')} on {address}", secret_version=version)
 
     async def release(self, backend: EventingBackend) -> None:
         """Remove the owner mark from the streams, if the server is reachable; then disconnect."""
@@ -223,10 +223,10 @@ class NatsDriver(Driver):
         )
 
 
-def result_of_error(error: errors.NatsError, place: str) -> ProbeResult:
+def result_of_error(error: errors.NatsError, address: str) -> ProbeResult:
     """Return the probe result for an error."""
     reason, text = next((reason, text) for kind, reason, text in _MEANINGS if isinstance(error, kind))
-    return ProbeResult(reason=reason, message=f"{place}: {text}")
+    return ProbeResult(reason=reason, message=f"{address}: {text}")
 
 
 def _refusal(stream: str, error: errors.ApiError) -> str:

@@ -39,7 +39,7 @@ class Notes:
     """Facts for the status that are not part of the observed state."""
 
     collisions: int = 0
-    trouble: ActionFailure | None = None
+    failure: ActionFailure | None = None
 
 
 def status_of(
@@ -73,7 +73,7 @@ def status_of(
         draws=records.draws,
         retiring=records.retiring,
         setbacks=records.setbacks,
-        conditions=_conditions(cluster, observed, action, notes.trouble),
+        conditions=_conditions(cluster, observed, action, notes.failure),
     )
 
 
@@ -104,13 +104,13 @@ def selector_text(selector: Selector) -> str:
 
 
 def _conditions(
-    cluster: StatefulCluster, observed: Observed, action: Action, trouble: ActionFailure | None
+    cluster: StatefulCluster, observed: Observed, action: Action, failure: ActionFailure | None
 ) -> tuple[Condition, ...]:
     return (
         _ready_condition(observed),
-        _paused_condition(action) if cluster.plan_only else _progressing_condition(observed, action, trouble),
-        _degraded_condition(observed, trouble),
-        _blocked_condition(action, trouble),
+        _paused_condition(action) if cluster.plan_only else _progressing_condition(observed, action, failure),
+        _degraded_condition(observed, failure),
+        _blocked_condition(action, failure),
     )
 
 
@@ -137,10 +137,10 @@ def _paused_condition(action: Action) -> Condition:
     return Condition(Type.PROGRESSING, "False", "PlanOnly", truncate(text, _LONGEST_MESSAGE))
 
 
-def _progressing_condition(observed: Observed, action: Action, trouble: ActionFailure | None) -> Condition:
-    if trouble is not None:
+def _progressing_condition(observed: Observed, action: Action, failure: ActionFailure | None) -> Condition:
+    if failure is not None:
         return Condition(
-            Type.PROGRESSING, "False", trouble.reason, truncate(trouble.message, _LONGEST_MESSAGE)
+            Type.PROGRESSING, "False", failure.reason, truncate(failure.message, _LONGEST_MESSAGE)
         )
     if action.act is Act.NOTHING:
         return Condition(Type.PROGRESSING, "False", action.reason, action.message)
@@ -153,17 +153,17 @@ def _progressing_condition(observed: Observed, action: Action, trouble: ActionFa
     )
 
 
-def _degraded_condition(observed: Observed, trouble: ActionFailure | None) -> Condition:
+def _degraded_condition(observed: Observed, failure: ActionFailure | None) -> Condition:
     if text := health.abandoned_message(observed):
         return Condition(Type.DEGRADED, "True", "GaveUp", truncate(text, _LONGEST_MESSAGE))
-    if trouble is not None and not trouble.blocked:
-        return Condition(Type.DEGRADED, "True", trouble.reason, truncate(trouble.message, _LONGEST_MESSAGE))
+    if failure is not None and not failure.blocked:
+        return Condition(Type.DEGRADED, "True", failure.reason, truncate(failure.message, _LONGEST_MESSAGE))
     return Condition(Type.DEGRADED, "False", "AsExpected", "no replica has been given up")
 
 
-def _blocked_condition(action: Action, trouble: ActionFailure | None) -> Condition:
-    if trouble is not None and trouble.blocked:
-        return Condition(Type.BLOCKED, "True", trouble.reason, truncate(trouble.message, _LONGEST_MESSAGE))
+def _blocked_condition(action: Action, failure: ActionFailure | None) -> Condition:
+    if failure is not None and failure.blocked:
+        return Condition(Type.BLOCKED, "True", failure.reason, truncate(failure.message, _LONGEST_MESSAGE))
     if action.blocked:
         return Condition(Type.BLOCKED, "True", action.reason, truncate(action.message, _LONGEST_MESSAGE))
     return Condition(Type.BLOCKED, "False", "NotBlocked", "nothing is blocked")

@@ -51,12 +51,12 @@ class Observation(NamedTuple):
     backend: EventingBackend | None = None
     consumer: str = ""
     """Name of the consumer, once it has the desired configuration."""
-    trouble: DeliveryProblem | None = None
+    problem: DeliveryProblem | None = None
 
 
 def invalid_spec(errors: Sequence[FieldError]) -> Observation:
     """Return the observation for an invalid spec. Events stay in the stream."""
-    return Observation(trouble=DeliveryProblem(Reason.INVALID_SPEC, "; ".join(map(str, errors))))
+    return Observation(problem=DeliveryProblem(Reason.INVALID_SPEC, "; ".join(map(str, errors))))
 
 
 def backend_problem(backend: EventingBackend) -> DeliveryProblem | None:
@@ -69,8 +69,8 @@ def backend_problem(backend: EventingBackend) -> DeliveryProblem | None:
         )
     if ready_now(backend.status, backend.metadata.generation):
         return None
-    said = find_condition(backend.status.conditions, READY)
-    why = said.message if said is not None and said.message else "it has no status yet"
+    ready = find_condition(backend.status.conditions, READY)
+    why = ready.message if ready is not None and ready.message else "it has no status yet"
     return DeliveryProblem(
         Reason.BACKEND_NOT_READY, f"EventingBackend '{backend.metadata.name}' is not ready: {why}"
     )
@@ -96,7 +96,7 @@ def status_of(subscription: Subscription, found: Observation) -> SubscriptionSta
     """Return the status, without the transition times of its conditions. It always lists the event types."""
     types = event_types(subscription.spec)
     return SubscriptionStatus(
-        ready=found.trouble is None,
+        ready=found.problem is None,
         observed_generation=subscription.metadata.generation,
         types=types,
         backend=_in_use(subscription, found, types),
@@ -137,8 +137,8 @@ def _in_use(subscription: Subscription, found: Observation, types: Sequence[Even
 
 
 def _ready(subscription: Subscription, found: Observation) -> Condition:
-    if found.trouble is not None:
-        return Condition(READY, "False", found.trouble.reason, truncate(found.trouble.message, _LONGEST))
+    if found.problem is not None:
+        return Condition(READY, "False", found.problem.reason, truncate(found.problem.message, _LONGEST))
     count = len(subscription.spec.types)
     types = f"{count} types" if count > 1 else "1 type"
     return Condition(
