@@ -11,7 +11,7 @@ from unit.eventingbackend.samples import a_backend
 def a_rollout(*, generation=2, wanted=2, observed=2, replicas=2, updated=2, available=2, conditions=()):
     return WorkloadState(
         generation=generation,
-        wanted=wanted,
+        replicas=wanted,
         status=WorkloadStatus(
             observed_generation=observed,
             replicas=replicas,

@@ -71,7 +71,7 @@ def test_controller_of_the_old_version_waits_to_roll_out():
 
 def test_fallback_is_reported_with_both_images():
     seen = InstallationState(
-        {PART: a_rollout("q:1")}, fallbacks={"checkup": "q:1"}, wanted={"checkup": "q:2"}
+        {PART: a_rollout("q:1")}, fallbacks={"checkup": "q:1"}, failed_images={"checkup": "q:2"}
     )
     status = said(seen, part=a_part("q:1"))
     assert conditions(status)["Degraded"] == ("True", "WentBack")

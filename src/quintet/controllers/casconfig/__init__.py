@@ -1,1 +1,1 @@
-"""Applies CASConfigs to their targets, and takes them back again."""
+"""Controller of CASConfigs: applies them to their targets and undoes them."""

@@ -1,1 +1,1 @@
-"""Runs checkups, judges them, and keeps what they found."""
+"""Controller of Checkups: runs them as Jobs and reports their verdict."""

@@ -1,1 +1,1 @@
-"""The EventingBackend controller: `controller` acts; `plan`, `desired`, `server` and `status` decide."""
+"""Controller of EventingBackends: probes them and runs publishers and dispatchers."""

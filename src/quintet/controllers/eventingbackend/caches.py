@@ -129,7 +129,7 @@ def workload_state(view: WorkloadView) -> WorkloadState:
     sizes = (claim.spec.resources.requests or {} for claim in spec.volume_claim_templates)
     return WorkloadState(
         generation=view.metadata.generation,
-        wanted=spec.replicas,
+        replicas=spec.replicas,
         status=view.status,
         secret=next(secrets, ""),
         secret_version=spec.template.metadata.annotations.get(desired.SECRET_VERSION, ""),

@@ -1,1 +1,1 @@
-"""The JsonServer controller: `controller` acts, `desired` and `status` decide."""
+"""Controller of JsonServers: serves JSON data from a Deployment."""

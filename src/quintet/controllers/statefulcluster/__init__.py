@@ -1,1 +1,1 @@
-"""The StatefulCluster controller: `controller` acts; `plan`, `desired`, `claims`, `status` decide."""
+"""Controller of StatefulClusters: replicas with random names and adoptable claims."""

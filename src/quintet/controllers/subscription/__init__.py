@@ -1,1 +1,1 @@
-"""The Subscription controller: `controller` acts by `hands`, `status` and `sinks` decide."""
+"""Controller of Subscriptions: keeps their JetStream consumers."""

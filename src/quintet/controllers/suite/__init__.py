@@ -1,1 +1,1 @@
-"""The suite operator: installs the controllers, keeps them up to date, and says how they are."""
+"""Suite operator: installs and updates the controllers, and reports their status."""

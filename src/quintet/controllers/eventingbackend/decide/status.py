@@ -39,7 +39,7 @@ class WorkloadState:
     """The observed state of a Deployment or StatefulSet."""
 
     generation: int = 0
-    wanted: int = 0
+    replicas: int = 0
     """Replicas of its spec."""
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
     secret: str = ""
@@ -59,7 +59,7 @@ class WorkloadState:
         status = self.status
         current = self.generation > 0 and status.observed_generation >= self.generation
         counts = {status.replicas, status.updated_replicas, status.available_replicas}
-        return current and counts == {self.wanted}
+        return current and counts == {self.replicas}
 
     @property
     def progress(self) -> str:
@@ -67,7 +67,7 @@ class WorkloadState:
         status = self.status
         current = status.observed_generation >= self.generation
         done = min(status.updated_replicas, status.available_replicas) if current else 0
-        text = f"{done} of {self.wanted} pods are ready with the current settings"
+        text = f"{done} of {self.replicas} pods are ready with the current settings"
         trouble = [
             each.message
             for each in status.conditions
@@ -82,7 +82,7 @@ def standing_of(rollout: WorkloadState | None) -> Standing:
         return WAITS
     if rollout.complete:
         # A part that is scaled to zero delivers nothing.
-        return Standing("True" if rollout.wanted else "False", message=rollout.progress)
+        return Standing("True" if rollout.replicas else "False", message=rollout.progress)
     return Standing("False", message=rollout.progress)
 
 

@@ -244,5 +244,5 @@ async def _unmark(jetstream: JetStream, backend: EventingBackend, stream: str) -
         if streams.owner_of(found) == (backend.key, backend.metadata.uid):
             await jetstream.update_stream(streams.without_mark(found))
     except errors.NatsError:
-        # Whoever finds a remaining mark is told what to do about it.
+        # A backend that meets a remaining mark reports how to remove it.
         return

@@ -55,7 +55,7 @@ class InstallationState:
     """Parts whose webhooks are not registered yet: writes are not validated."""
     fallbacks: Images = field(default_factory=dict)
     """Images that controllers fell back to."""
-    wanted: Images = field(default_factory=dict)
+    failed_images: Images = field(default_factory=dict)
     """Images that failed to roll out, by controller."""
 
 
@@ -89,7 +89,7 @@ def _components(
                 ready=complete,
                 version=version_of(rollout.image) if rollout.serving else "",
                 image=rollout.image if rollout.complete else before.image,
-                failed_image=seen.wanted.get(name, ""),
+                failed_image=seen.failed_images.get(name, ""),
                 message=_component_message(name, part, rollout, seen),
             )
 
@@ -97,8 +97,8 @@ def _components(
 def _component_message(name: str, part: Part, rollout: Rollout, seen: InstallationState) -> str:
     if name in seen.fallbacks:
         return (
-            f"{seen.wanted[name]} failed to roll out, so it was rolled back to {seen.fallbacks[name]}; "
-            "change spec.image, or any other field of the spec to try again"
+            f"{seen.failed_images[name]} failed to roll out, so it was rolled back to "
+            f"{seen.fallbacks[name]}; change spec.image, or any other field of the spec to try again"
         )
     if rollout.generation == 0:
         return "not started yet"
