@@ -19,7 +19,7 @@ from quintet.apis.meta import ObjectKey, ObjectMeta
 from quintet.clock import SystemClock
 from quintet.controllers.jsonserver.controller import DeploymentView
 from quintet.controllers.jsonserver.decide import desired
-from quintet.controllers.jsonserver.decide.status import DeploymentStatus
+from quintet.controllers.jsonserver.decide.status import ReplicaCounts
 from quintet.runtime.ownership import is_unchanged, project, with_ownership
 from quintet.runtime.queue import WorkQueue
 
@@ -68,7 +68,7 @@ def paths() -> dict[str, Callable[[], object]]:
     }
 
 
-def _status(view: DeploymentView) -> DeploymentStatus:
+def _status(view: DeploymentView) -> ReplicaCounts:
     return view.status
 
 

@@ -16,7 +16,7 @@ import msgspec
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
 from quintet.apis.meta import JsonObject, ObjectMeta, Resource
 from quintet.controllers.jsonserver.decide import desired
-from quintet.controllers.jsonserver.decide.status import Rollout, status_of
+from quintet.controllers.jsonserver.decide.status import DeploymentState, status_of
 from quintet.kube.client import MERGE
 from quintet.runtime import conditions
 
@@ -107,7 +107,7 @@ def _post(resource: Resource, server: JsonServer, body: JsonObject) -> Planned:
 
 
 def _status_patch(server: JsonServer) -> Planned:
-    wanted = status_of(server, None, Rollout(), None, [])
+    wanted = status_of(server, None, DeploymentState(), None, [])
     now = datetime.datetime.fromtimestamp(0, datetime.UTC)
     merged = conditions.merge((), wanted.conditions, server.metadata.generation, now)
     status = msgspec.to_builtins(msgspec.structs.replace(wanted, conditions=merged))

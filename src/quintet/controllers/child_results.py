@@ -8,7 +8,7 @@ from quintet.kube.errors import PASSING, Conflict, Forbidden, KubeError, NotFoun
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.ownership import Child
 
-# With the queue's delays these are some seconds.
+# Failures in a row before an error is reported: a few seconds with the queue's backoff.
 _LASTING = 10
 
 

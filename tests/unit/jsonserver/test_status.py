@@ -9,9 +9,9 @@ from quintet.apis.meta import Condition, ObjectMeta
 from quintet.clock import timestamp
 from quintet.controllers.jsonserver.decide.desired import config_hash
 from quintet.controllers.jsonserver.decide.status import (
-    DeploymentStatus,
+    DeploymentState,
     Reason,
-    Rollout,
+    ReplicaCounts,
     SyncProblem,
     Verification,
     needs_verification,
@@ -19,11 +19,11 @@ from quintet.controllers.jsonserver.decide.status import (
     verification_delay,
 )
 
-NOWHERE = Rollout()
-DONE = Rollout(2, DeploymentStatus(2, 3, 3, 3, 3))
-HALF = Rollout(2, DeploymentStatus(2, 4, 2, 3, 3))
-OUTDATED = Rollout(3, DeploymentStatus(2, 3, 3, 3, 3))
-NONE_UP = Rollout(2, DeploymentStatus(2, 3, 3, 0, 0))
+NOWHERE = DeploymentState()
+DONE = DeploymentState(2, ReplicaCounts(2, 3, 3, 3, 3))
+HALF = DeploymentState(2, ReplicaCounts(2, 4, 2, 3, 3))
+OUTDATED = DeploymentState(3, ReplicaCounts(2, 3, 3, 3, 3))
+NONE_UP = DeploymentState(2, ReplicaCounts(2, 3, 3, 0, 0))
 
 
 def a_server(replicas: int = 3, status: JsonServerStatus | None = None) -> JsonServer:
@@ -64,7 +64,7 @@ def test_problem_sets_error_and_keeps_the_config_hash():
         pytest.param(OUTDATED, 3, ("False", "RollingOut", "3 of 3 replicas serve the data"), id="not seen yet"),
         pytest.param(NOWHERE, 3, ("False", "RollingOut", "0 of 3 replicas serve the data"), id="none yet"),
         pytest.param(
-            Rollout(1, DeploymentStatus(1)), 0,
+            DeploymentState(1, ReplicaCounts(1)), 0,
             ("True", "ScaledToZero", "scaled to zero: there are no replicas"), id="none wanted",
         ),
     ],
@@ -106,7 +106,7 @@ def _verified(generation: int, status: str = "True") -> JsonServerStatus:
         pytest.param(a_server(status=_verified(5, "Unknown")), None, DONE, True, id="could not be reached"),
         pytest.param(a_server(status=_verified(5, "False")), None, DONE, True, id="was not the same"),
         pytest.param(a_server(), None, HALF, False, id="not rolled out"),
-        pytest.param(a_server(0), None, Rollout(1, DeploymentStatus(1)), False, id="no pods"),
+        pytest.param(a_server(0), None, DeploymentState(1, ReplicaCounts(1)), False, id="no pods"),
         pytest.param(a_server(), SyncProblem(Reason.APPLY_FAILED, "x"), DONE, False, id="not synced"),
     ],
 )

@@ -63,15 +63,15 @@ class Batch:
     @property
     def writes(self) -> bool:
         """Whether `run` will change objects; `reach` has to be recorded before that."""
-        return not self._broken and any(task.step.patch for task in self._tasks.values())
+        return not self._broken_steps and any(task.step.patch for task in self._tasks.values())
 
     @property
-    def _broken(self) -> list[Step]:
+    def _broken_steps(self) -> list[Step]:
         return [step for step in self.result.steps.values() if step.state is TargetState.FAILED]
 
     async def run(self, failing: frozenset[Target] = frozenset()) -> BatchResult:
         """Apply the changes; `failing` targets go first, so that a repeated failure rolls back nothing."""
-        if broken := self._broken:
+        if broken := self._broken_steps:
             self._fail(broken[0], broken[0].message, {step.target for step in broken})
             self._mark_waiting()
             if self._inherited:

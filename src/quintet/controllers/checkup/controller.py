@@ -43,7 +43,7 @@ from quintet.runtime.reconciler import Context, ObjectReconciler
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunContext:
     """The run of a Checkup in one reconcile."""
 
     checkup: Checkup
@@ -58,7 +58,7 @@ class Run:
         return ObjectKey(self.checkup.metadata.namespace, name_of(self.checkup, self.status.run))
 
     @property
-    def started(self) -> datetime:
+    def started_at(self) -> datetime:
         """Return when it started."""
         return timing.parse_timestamp(self.status.start_time) or self.now
 
@@ -127,7 +127,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         now = self._clock.now()
         begins = again or checkup.status.start_time is None
         status = said.started_status(checkup, timestamp(now)) if begins else checkup.status
-        run = self._with_job(Run(checkup, context, status, now))
+        run = self._with_job(RunContext(checkup, context, status, now))
         if begins and (errors := spec_errors(msgspec.to_builtins(checkup.spec))):
             return await self._refuse(run, "; ".join(map(str, errors)))
         if said.is_cancel_requested(checkup):
@@ -136,14 +136,14 @@ class CheckupController(ObjectReconciler[Checkup]):
             return await self._set_up(run)
         return await self._observe(run)
 
-    def _with_job(self, run: Run) -> Run:
+    def _with_job(self, run: RunContext) -> RunContext:
         """Return the run with its Job; a process that crashed may have created one without recording it."""
         job = self._sources.jobs.get(run.job_key)
         if run.status.job_uid or job is None or job.owner_uid != run.checkup.metadata.uid:
             return run
         return replace(run, status=said.with_job(run.status, run.job_key.name, job.uid))
 
-    async def _refuse(self, run: Run, problem: str) -> Outcome:
+    async def _refuse(self, run: RunContext, problem: str) -> Outcome:
         """Report an invalid spec; the run has not started, so the spec may still be corrected."""
         never = msgspec.structs.replace(run.status, start_time=None, run=0, config_map="")
         return Outcome(
@@ -152,7 +152,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             )
         )
 
-    async def _set_up(self, run: Run) -> Outcome:
+    async def _set_up(self, run: RunContext) -> Outcome:
         """Create the children of a run, the Job last."""
         name = run.job_key.name
         try:
@@ -165,7 +165,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         status = said.with_job(run.status, name, made.uid)
         return Outcome(said.waiting_status(run.checkup, status, None), self._limits.no_pod)
 
-    async def _observe(self, run: Run) -> Outcome:
+    async def _observe(self, run: RunContext) -> Outcome:
         """Observe the Job and its pod."""
         job = self._sources.jobs.get(run.job_key)
         if job is None or job.uid != run.status.job_uid:
@@ -195,7 +195,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             return await self._give_up(run, pod, None)
         return await self._show_progress(run, deadline)
 
-    async def _lose(self, run: Run, pod: CheckupPod) -> Outcome:
+    async def _lose(self, run: RunContext, pod: CheckupPod) -> Outcome:
         """End a run whose pod somebody deleted, now: when its Job fails, the log may be gone."""
         # Deleting a Job deletes its pod, and the watch on pods may be ahead of the one on Jobs.
         job = await self._sources.live_job(run.job_key)
@@ -203,7 +203,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             return await self._end(run, verdict.job_deleted_ending(run.job_key.name), pod)
         return await self._end(run, verdict.pod_deleted_ending(pod), pod)
 
-    async def _wait(self, run: Run, pod: CheckupPod | None, found: Obstacle | None) -> Outcome:
+    async def _wait(self, run: RunContext, pod: CheckupPod | None, found: Obstacle | None) -> Outcome:
         """Report why the checkup does not run yet, and give up at the deadline."""
         deadline = timing.start_deadline(self._waiting_since(run), run.checkup.spec.seconds, self._limits)
         if found is not None and found.lasting:
@@ -215,7 +215,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             delay = min(delay, self._limits.look_again if found is not None else self._limits.no_pod)
         return Outcome(said.waiting_status(run.checkup, run.status, found), max(delay, 0.05))
 
-    async def _obstacle(self, run: Run, pod: CheckupPod | None) -> Obstacle | None:
+    async def _obstacle(self, run: RunContext, pod: CheckupPod | None) -> Obstacle | None:
         """Return what keeps the pod from running.
 
         Only Events explain why there is no pod; the controller reads them less and less often.
@@ -230,14 +230,14 @@ class CheckupController(ObjectReconciler[Checkup]):
         self._read_events_at[uid] = 2 * age
         return await self._why_no_pod(run)
 
-    async def _why_no_pod(self, run: Run) -> Obstacle | None:
+    async def _why_no_pod(self, run: RunContext) -> Obstacle | None:
         notes = await evidence.events(self._client, run.checkup.metadata.namespace, run.status.job_uid)
         failed = [note.message for note in notes if note.reason == "FailedCreate"]
         if not failed:
             return None
         return Obstacle(ObstacleReason.NO_POD, f"Job {run.status.job} cannot create its pod: {failed[-1]}")
 
-    async def _show_progress(self, run: Run, deadline: datetime) -> Outcome:
+    async def _show_progress(self, run: RunContext, deadline: datetime) -> Outcome:
         """Write the results so far to the status, but not as often as the checkup writes them."""
         child = self._sources.results.get(run.job_key)
         results = child.state if child is not None else Results()
@@ -250,7 +250,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             self._progress_written_at[uid] = moment
         return Outcome(requeue_after=max(left, 0.05))
 
-    async def _judge(self, run: Run, job: JobState) -> Outcome:
+    async def _judge(self, run: RunContext, job: JobState) -> Outcome:
         """Return the verdict of a Job that has ended."""
         pod = self._pod(run)
         if not job.succeeded and (pod is None or not pod.has_ended):
@@ -260,7 +260,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             run, verdict.ending_of_job(job, pod, results), pod, results, job.ended or run.now
         )
 
-    async def _give_up(self, run: Run, pod: CheckupPod | None, found: Obstacle | None) -> Outcome:
+    async def _give_up(self, run: RunContext, pod: CheckupPod | None, found: Obstacle | None) -> Outcome:
         """End a run at its deadline."""
         if pod is None and found is None and run.status.job_uid:
             found = await self._why_no_pod(run)
@@ -270,7 +270,7 @@ class CheckupController(ObjectReconciler[Checkup]):
 
     async def _end(
         self,
-        run: Run,
+        run: RunContext,
         ending: Ending,
         pod: CheckupPod | None,
         results: Results | None = None,
@@ -337,27 +337,27 @@ class CheckupController(ObjectReconciler[Checkup]):
             self._teardown_started_at.pop(job, None)
         return removed
 
-    def _waiting_since(self, run: Run) -> datetime:
+    def _waiting_since(self, run: RunContext) -> datetime:
         """Return when the wait for the pod began: the creation of the Job, else the start of the run."""
         job = self._sources.jobs.get(run.job_key)
-        return (job.state.created if job is not None else None) or run.started
+        return (job.state.created if job is not None else None) or run.started_at
 
     def _worth_waiting(self, job: ObjectKey) -> bool:
         """Return whether pods may still end: a node that is gone never confirms the end of its pods."""
         now = self._clock.monotonic()
         return now - self._teardown_started_at.setdefault(job, now) < self._limits.teardown
 
-    def _pod(self, run: Run) -> CheckupPod | None:
+    def _pod(self, run: RunContext) -> CheckupPod | None:
         uid = run.status.job_uid
         pods = self._sources.pods_of_run(run.checkup, run.status.run)
         made = [pod for pod in pods if pod.made_by(uid)]
         return max(made, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
 
-    async def _live_pod(self, run: Run, known: CheckupPod | None) -> CheckupPod | None:
+    async def _live_pod(self, run: RunContext, known: CheckupPod | None) -> CheckupPod | None:
         live = await self._sources.live_pods(run.checkup)
         return next((pod for pod in live if pod.made_by(run.status.job_uid)), known)
 
-    async def _unseen_job(self, run: Run) -> JobState | None:
+    async def _unseen_job(self, run: RunContext) -> JobState | None:
         """Return the state of a Job that is missing in the cache, and restore labels that it has lost."""
         live, labels = await self._sources.live_job(run.job_key), desired.child_labels(run.checkup)
         if live is None or live.metadata.uid != run.status.job_uid:
@@ -369,7 +369,7 @@ class CheckupController(ObjectReconciler[Checkup]):
                 await self._client.patch(desired.JOBS, run.job_key, body, Object)
         return live.state
 
-    async def _results(self, run: Run) -> Results:
+    async def _results(self, run: RunContext) -> Results:
         """Read the results from the server: the watch on Jobs may be ahead of the one on ConfigMaps."""
         return await self._sources.live_results(run.job_key, run.checkup)
 

@@ -15,9 +15,9 @@ from quintet.controllers.child_results import gather_children, is_blocked_by_oth
 from quintet.controllers.jsonserver.decide import desired
 from quintet.controllers.jsonserver.decide.status import (
     NOT_A_JSON_OBJECT,
-    DeploymentStatus,
+    DeploymentState,
     Reason,
-    Rollout,
+    ReplicaCounts,
     SyncProblem,
     Verification,
     needs_verification,
@@ -41,7 +41,7 @@ _POLL_SECONDS = 10.0
 class DeploymentView(View, frozen=True):
     """The fields of a Deployment that the controller reads."""
 
-    status: DeploymentStatus = DeploymentStatus()
+    status: ReplicaCounts = ReplicaCounts()
 
 
 class JsonServerController(ObjectReconciler[JsonServer]):
@@ -57,7 +57,7 @@ class JsonServerController(ObjectReconciler[JsonServer]):
 
     async def reconcile(self, server: JsonServer, context: Context[JsonServer]) -> Outcome:
         problem, failures = _config_problem(server) or _template_problem(server), list[Exception]()
-        rollout = Rollout()
+        rollout = DeploymentState()
         if problem is None:
             problem, rollout, failures = await self._apply(server, context.failures)
         verification = None
@@ -89,7 +89,7 @@ class JsonServerController(ObjectReconciler[JsonServer]):
 
     async def _apply(
         self, server: JsonServer, failures: int
-    ) -> tuple[SyncProblem | None, Rollout, list[Exception]]:
+    ) -> tuple[SyncProblem | None, DeploymentState, list[Exception]]:
         # The ConfigMap first: pods that start before it is updated would serve the previous data.
         results = await gather_children(self._ensure(server, desired.CONFIG_MAPS, desired.config_map(server)))
         if not isinstance(results[0], Exception):
@@ -99,7 +99,7 @@ class JsonServerController(ObjectReconciler[JsonServer]):
             )
         errors = [result for result in results if isinstance(result, Exception)]
         children = [result for result in results if isinstance(result, Child)]
-        rollout = children[-1].state if len(children) == 3 else Rollout()
+        rollout = children[-1].state if len(children) == 3 else DeploymentState()
         reported = [error for error in errors if not is_transient(error, failures)]
         if errors and not reported:
             raise ExceptionGroup(f"JsonServer {server.key}", errors)
@@ -158,7 +158,7 @@ def _problem(errors: list[Exception], children: list[Child[Any]]) -> SyncProblem
     return None
 
 
-def _has_no_serving_pod(server: JsonServer, problem: SyncProblem | None, rollout: Rollout) -> bool:
+def _has_no_serving_pod(server: JsonServer, problem: SyncProblem | None, rollout: DeploymentState) -> bool:
     """Return whether there are pods, but none is available."""
     desires_pods = problem is None and server.spec.replicas > 0
     return desires_pods and rollout.status.replicas > 0 and rollout.status.available_replicas == 0
@@ -179,7 +179,7 @@ def build(manager: Manager, *, image: str, read_back: ReadData, workers: int = 8
     builder.owns(
         desired.DEPLOYMENTS,
         DeploymentView,
-        state=lambda view: Rollout(view.metadata.generation, view.status),
+        state=lambda view: DeploymentState(view.metadata.generation, view.status),
         labels=desired.SELECTOR,
     )
     controller = JsonServerController(builder.children, builder.clock, image, read_back)

@@ -291,7 +291,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
                 leaves_by = self._clock.now().timestamp()
                 own[uid] = msgspec.structs.replace(pod, leaves_by=leaves_by)
         claims = self._claims.by_index(OWNER, str(cluster.key))
-        return self._observed(cluster, revision, memory, own.values(), claims)
+        return self._build_observed(cluster, revision, memory, own.values(), claims)
 
     async def _observe_live(
         self, cluster: StatefulCluster, revision: str, memory: Memory, known: Observed
@@ -301,9 +301,9 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         claims = await self._reader.claims(cluster) if known.wanted.templates or known.claims else ()
         memory.uncertain = False
         own = [pod for pod in own if pod.owner_uid == cluster.metadata.uid]
-        return self._observed(cluster, revision, memory, own, claims)
+        return self._build_observed(cluster, revision, memory, own, claims)
 
-    def _observed(
+    def _build_observed(
         self,
         cluster: StatefulCluster,
         revision: str,

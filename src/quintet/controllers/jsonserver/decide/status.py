@@ -35,7 +35,7 @@ class Reason(StrEnum):
     NOT_READY = "NotReady"
 
 
-class DeploymentStatus(Struct, frozen=True):
+class ReplicaCounts(Struct, frozen=True):
     """The fields that are read of a Deployment's status."""
 
     observed_generation: int = 0
@@ -46,11 +46,11 @@ class DeploymentStatus(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class DeploymentState:
     """The observed Deployment; generation 0 if there is none."""
 
     generation: int = 0
-    status: DeploymentStatus = field(default_factory=DeploymentStatus)
+    status: ReplicaCounts = field(default_factory=ReplicaCounts)
 
     def complete(self, replicas: int) -> bool:
         """Return whether all replicas are updated and available, and no old one is left."""
@@ -85,7 +85,7 @@ class Verification:
 def status_of(
     server: JsonServer,
     problem: SyncProblem | None,
-    rollout: Rollout,
+    rollout: DeploymentState,
     verification: Verification | None,
     doubts: Sequence[str],
 ) -> JsonServerStatus:
@@ -111,7 +111,7 @@ def _synced_condition(problem: SyncProblem | None) -> Condition:
 
 
 def _ready_condition(
-    server: JsonServer, problem: SyncProblem | None, rollout: Rollout, doubts: Sequence[str]
+    server: JsonServer, problem: SyncProblem | None, rollout: DeploymentState, doubts: Sequence[str]
 ) -> Condition:
     replicas, status = server.spec.replicas, rollout.status
     if problem is not None:
@@ -141,7 +141,7 @@ def _verified_condition(server: JsonServer, ready: Condition, verification: Veri
     return known or Condition(VERIFIED, "Unknown", Reason.NOT_READY, "not verified yet")
 
 
-def needs_verification(server: JsonServer, problem: SyncProblem | None, rollout: Rollout) -> bool:
+def needs_verification(server: JsonServer, problem: SyncProblem | None, rollout: DeploymentState) -> bool:
     """Return whether to read the served data now: pods are ready and the data is not verified yet."""
     if problem is not None or server.spec.replicas == 0 or not rollout.complete(server.spec.replicas):
         return False
