@@ -47,8 +47,8 @@ def test_documented_names_and_limits_match_the_code():
     assert f"{READING.per_second:,.0f} reads and {ASKING.per_second:.0f} what-ifs a second" in GUIDE
 
 
-def test_documented_warnings_match_the_example():
-    answer = CliRunner().invoke(quintet, ["validate", "-f", str(EXAMPLE / "mistakes.yaml")])
+def test_the_warnings_that_are_shown_are_those_of_the_example():
+    answer = CliRunner().invoke(quintet, ["validate", "-f", str(EXAMPLE / "invalid.yaml")])
     assert answer.exit_code == 1
     shown = re.findall(r"^Warning: (.*)$", GUIDE, re.MULTILINE)
     assert [line.partition("default/any: ")[2] for line in answer.stdout.splitlines()] == shown
