@@ -6,7 +6,7 @@ from e2e.checkups import a_checkup, hanging
 from quintet.local.images import catalog
 
 NOWHERE = "quintet.local/nowhere:1"
-REASON = "check: nobody answered; see whether the cave is still there"
+REASON = "check: no response from the gateway; check that it runs"
 # Good for a pod, but not in a namespace of the strictest kind; and good for no pod at all.
 HOST_NETWORK = {"spec": {"hostNetwork": True}}
 CONTRADICTION = {"spec": {"containers": [{"name": "checkup", "securityContext": {"privileged": True}}]}}
