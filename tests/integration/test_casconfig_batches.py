@@ -33,7 +33,7 @@ from kit.kinds.casconfigs import casconfig_operator as operator
 from quintet.apis.casconfig import TargetState
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.kube.client import Client
-from quintet.web import listening
+from quintet.web.server import stop_listening
 
 JOBS = Resource("batch", "v1", "Job", "jobs")
 NAMES = ("a", "b", "c")
@@ -155,7 +155,7 @@ async def a_webhook(api: Api, namespace: str, refused: str, scratch: Path) -> As
     finally:
         await api.delete(f"{path}/{namespace}")
         await eventually(lambda: _assert_changeable(api, namespace, refused))
-        await listening.close(listener)
+        await stop_listening(listener)
         await runner.cleanup()
 
 

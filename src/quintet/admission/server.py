@@ -24,7 +24,7 @@ from quintet.admission.sources import Serving
 from quintet.clock import Clock
 from quintet.observe import metrics
 from quintet.web.messages import JSON
-from quintet.web.server import Limits, Request, Response, Server
+from quintet.web.server import Request, Response, Server, ServerLimits
 
 LARGEST_BODY = 4 * 1024 * 1024
 # The API server gives up after 5 seconds: an answer has to come before that.
@@ -35,7 +35,9 @@ THREADS = 8
 KEEP_ALIVE = 120.0
 GRACE = 5.0
 # Of a review that is too large only the beginning is kept: it says who asks.
-LIMITS = Limits(body_bytes=LARGEST_BODY, excerpt_bytes=4096, body_seconds=TIME_LIMIT, idle_seconds=KEEP_ALIVE)
+LIMITS = ServerLimits(
+    body_bytes=LARGEST_BODY, excerpt_bytes=4096, body_seconds=TIME_LIMIT, idle_seconds=KEEP_ALIVE
+)
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 Judge = Callable[[Admission, bytes], bytes]
@@ -54,7 +56,7 @@ class AdmissionServer:
         host: str = "0.0.0.0",
         port: int = 9443,
         time_limit: float = TIME_LIMIT,
-        limits: Limits = LIMITS,
+        limits: ServerLimits = LIMITS,
     ) -> None:
         self._routes: dict[str, tuple[Admission, Judge]] = {
             f"/{verb}/{admission.path}": (admission, judge)

@@ -15,9 +15,9 @@ from quintet.apis.eventingbackend.discovery import MAX_BODY_BYTES, Asked, Reply,
 from quintet.clock import Clock
 from quintet.observe import metrics
 from quintet.web.messages import JSON, Request, Response
-from quintet.web.server import Limits, Server
+from quintet.web.server import Server, ServerLimits
 
-LIMITS: Final = Limits(
+LIMITS: Final = ServerLimits(
     header_bytes=8 << 10,
     headers=64,
     body_bytes=MAX_BODY_BYTES,

@@ -11,9 +11,9 @@ from urllib.parse import quote
 import msgspec
 
 from quintet.apis.decoding import DECODE_ERRORS
-from quintet.eventing.calls import Caller, CallError
 from quintet.eventing.decide.eventmesh import GRANT_TYPE, EventMesh
 from quintet.eventing.tokens import Token, TokenError
+from quintet.web.http_client import HttpClient, HttpError
 
 _SHORTEST: Final = 1.0
 _DEFAULT_SECONDS: Final = 300.0
@@ -28,7 +28,7 @@ class _Answer(msgspec.Struct):
 _answer = msgspec.json.Decoder(_Answer, strict=False)
 
 
-async def fetch(mesh: EventMesh, caller: Caller) -> Token:
+async def fetch(mesh: EventMesh, caller: HttpClient) -> Token:
     """Log in and get a token; raises `TokenError`. The caller is one for `mesh.token_url`."""
     pair = f"{quote(mesh.client_id, safe='')}:{quote(mesh.client_secret, safe='')}"
     headers = {
@@ -38,7 +38,7 @@ async def fetch(mesh: EventMesh, caller: Caller) -> Token:
     }
     try:
         called = await caller.post(headers, f"grant_type={GRANT_TYPE}&response_type=token".encode())
-    except CallError as error:
+    except HttpError as error:
         raise TokenError(f"no token: {error}") from error
     if called.status in (400, 401, 403):
         raise TokenError(f"no token: {caller.host} refused the login (answer {called.status})")

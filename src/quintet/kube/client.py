@@ -114,12 +114,12 @@ class Client:
         user = f"system:serviceaccount:{account.namespace}:{account.name}"
         return Client(self._transport, field_manager=self.field_manager, fence=self._fence, user=user)
 
-    def apart(self, *, timeout: float) -> "Client":
+    def separate(self, *, timeout: float) -> "Client":
         """The same server and identity over connections of its own, which `close` ends.
 
         For requests that must not wait behind those of others, and be given up after a time of their own.
         """
-        own = self._transport.apart(timeout=timeout)
+        own = self._transport.separate(timeout=timeout)
         return Client(own, field_manager=self.field_manager, fence=self._fence, user=self._user)
 
     async def close(self) -> None:

@@ -1,8 +1,7 @@
-"""HTTP to one API server: TLS, credentials, deadlines, bounded concurrency, one error tree.
+"""HTTP requests to one API server: TLS, credentials, timeouts, bounded concurrency, typed errors.
 
-Called by `client`; the bytes are `connection`'s. A request is answered, or raises one of
-`errors`. Nothing is repeated except once after renewing refused credentials: whether a
-request may be sent again is for the caller to know.
+A request returns its response or raises one of `kube.errors`. The transport retries only once, after a 401
+and with renewed credentials; other retries are the caller's decision.
 """
 
 import asyncio
@@ -21,6 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from prometheus_client import Counter, Histogram
 
 from quintet import __version__
+from quintet.clock import SystemClock
 from quintet.kube.config import ClusterConfig
 from quintet.kube.errors import (
     DeadlineExceeded,
@@ -31,21 +31,23 @@ from quintet.kube.errors import (
     error_for,
 )
 from quintet.observe import metrics
-from quintet.web.connection import Connection, Target, dial, proxy_header
+from quintet.web.connection import Connection, Target, connect, proxy_authorization
+from quintet.web.pool import ConnectionPool
 
 Fence = Callable[[], bool]
-"""Whether this process may still write."""
+"""Returns whether this process may still write, because it is the leader."""
 
 JSON = "application/json"
-# Compression costs both sides more than it saves between neighbours.
+# Within a cluster, compression costs more time than it saves.
 _HEADERS = f"User-Agent: quintet/{__version__}\r\nAccept-Encoding: identity\r\nAccept: "
 _PATH = "/:@!$&'()*+,;=~-._"
-_KEEP_SECONDS = 60.0
+_IDLE_SECONDS = 60.0
+_ORIGIN = "api-server"  # the pool has connections to one server only
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One request, as it may have to be sent twice."""
+    """One request; kept because it may be sent twice."""
 
     method: str
     path: str
@@ -54,7 +56,7 @@ class _Call:
     accept: str = JSON
     content_type: str = JSON
     fence: Fence | None = None
-    patience: float = 0.0
+    timeout: float = 0.0
     stream: bool = False
     acting_as: str = ""
 
@@ -63,7 +65,7 @@ class _Call:
 
 
 class Transport:
-    """Connections to one API server. Use as an async context manager."""
+    """Sends requests to one API server. Use it as an async context manager."""
 
     def __init__(
         self,
@@ -78,22 +80,21 @@ class Transport:
         self._host = url.netloc.rpartition("@")[2]
         tls = config.ssl_context() if url.scheme == "https" else None
         self._target = Target(config.server, tls, config.tls_server_name, config.proxy_url)
-        # What stands in front of every path, and in every head.
+        # The prefix of every path, and the constant part of every request head.
         self._base = url.path.rstrip("/")
         self._constant = f" HTTP/1.1\r\nHost: {self._host}\r\n"
-        if self._target.forwarded:
+        if self._target.is_forwarded:
             self._base = f"http://{self._host}{self._base}"
-            self._constant += proxy_header(config.proxy_url or "")
+            self._constant += proxy_authorization(config.proxy_url or "")
         self._constant += _HEADERS
         self._timeout = timeout
         self._connect_timeout = connect_timeout
-        # Watches stay open for minutes, so only short requests count against the bound.
+        # Watches stay open for minutes, so only short requests count against the limit.
         self._slots = asyncio.Semaphore(max_requests)
-        self._idle: list[Connection] = []
-        self._in_use: set[Connection] = set()
+        self._pool = ConnectionPool(SystemClock(), idle_seconds=_IDLE_SECONDS, max_idle=max_requests)
 
-    def apart(self, *, timeout: float) -> "Transport":
-        """Connections of their own to the same server, with the same credentials."""
+    def separate(self, *, timeout: float) -> "Transport":
+        """Return a transport with separate connections to the same server, with the same credentials."""
         return Transport(self.config, timeout=timeout, connect_timeout=timeout)
 
     async def __aenter__(self) -> Self:
@@ -105,10 +106,8 @@ class Transport:
         await self.close()
 
     async def close(self) -> None:
-        """End all connections."""
-        for connection in (*self._idle, *self._in_use):
-            connection.close()
-        self._idle.clear()
+        """Close all connections."""
+        self._pool.close()
 
     async def request(
         self,
@@ -122,19 +121,19 @@ class Transport:
         fence: Fence | None = None,
         acting_as: str = "",
     ) -> bytes:
-        """Send one request, on our own behalf or as somebody else; return the body of its answer."""
+        """Send one request, optionally as another user, and return the response body."""
         call = _Call(
             method, path, params, body, accept, content_type, fence, self._timeout, acting_as=acting_as
         )
-        await self._take_slot(call)
+        await self._acquire_slot(call)
         try:
-            _, answer = await self._send(call)
+            _, body_bytes = await self._send(call)
         finally:
             self._slots.release()
-        return answer
+        return body_bytes
 
-    async def _take_slot(self, call: _Call) -> None:
-        """Wait for one of the slots, but not for ever: those who have them may hang."""
+    async def _acquire_slot(self, call: _Call) -> None:
+        """Wait for a slot, but no longer than the timeout: the requests that hold the slots may hang."""
         if not self._slots.locked():
             await self._slots.acquire()
             return
@@ -143,7 +142,7 @@ class Transport:
                 await self._slots.acquire()
         except TimeoutError as error:
             raise DeadlineExceeded(
-                f"{call}: not sent, because too many requests to {self._host} are waiting for their answers"
+                f"{call}: not sent, because too many requests to {self._host} are waiting for a response"
             ) from error
 
     @contextlib.asynccontextmanager
@@ -156,86 +155,66 @@ class Transport:
         accept: str = JSON,
         acting_as: str = "",
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """Open a long answer; iterate over batches of whole lines as they arrive.
+        """Open a streaming response; iterate over batches of complete lines as they arrive.
 
-        A connection that stays silent for `idle_timeout` counts as dead: a peer that
-        vanished without a word would otherwise never be missed.
+        A connection without data for `idle_timeout` counts as dead: otherwise a server that
+        vanished without closing it would never be noticed.
         """
         call = _Call(
-            "GET", path, params, accept=accept, patience=idle_timeout, stream=True, acting_as=acting_as
+            "GET", path, params, accept=accept, timeout=idle_timeout, stream=True, acting_as=acting_as
         )
         connection, _ = await self._send(call)
         try:
             yield self._lines(call, connection.pieces(idle_timeout))
         finally:
-            self._give_back(connection)
+            self._pool.release(_ORIGIN, connection)
 
     async def _send(self, call: _Call) -> tuple[Connection, bytes]:
-        """A good answer; whole, unless it is a stream. Refused credentials are renewed once."""
+        """Return a successful response, complete unless it is a stream; renew rejected credentials once."""
         credentials = self.config.credentials
         header = await credentials.header()
         try:
-            return await self._once(call, header)
+            return await self._send_once(call, header)
         except Unauthorized as error:
             if not await credentials.renew(header):
                 error.expiry = self.config.expiry_problem()
                 raise
-        return await self._once(call, await credentials.header())
+        return await self._send_once(call, await credentials.header())
 
-    async def _once(self, call: _Call, header: str | None) -> tuple[Connection, bytes]:
+    async def _send_once(self, call: _Call, header: str | None) -> tuple[Connection, bytes]:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        connection, code, kept, answer = None, "error", False, b""
+        connection, code, streaming, body = None, "error", False, b""
         try:
-            with self._translated(call):
-                async with asyncio.timeout(call.patience):
-                    connection = await self._connection()
-                    request = self._request(call, header)
-                    # Between this look and the socket nothing can hold us up: a process that was
-                    # frozen before, and wakes up after its lease ran out, sends nothing at all.
+            with self._translate_errors(call):
+                async with asyncio.timeout(call.timeout):
+                    connection = await self._pool.acquire(_ORIGIN, self._connect)
+                    request = self._encode(call, header)
+                    # Nothing can pause the process between this check and the socket: a process that was
+                    # frozen before, and wakes up after its lease has expired, sends nothing.
                     if call.fence is not None and not call.fence():
                         raise WriteFenced(f"{call}: leadership ended before the write was sent")
                     connection.send(request)
-                    kept = call.stream and await connection.head() < 300
-                    if not kept:
-                        answer = await connection.body()
+                    streaming = call.stream and await connection.head() < 300
+                    if not streaming:
+                        body = await connection.body()
             code = str(connection.status)
             if connection.status < 300:
-                return connection, answer
-            raise error_for(str(call), connection.status, answer, connection.retry_after)
+                return connection, body
+            raise error_for(str(call), connection.status, body, connection.retry_after)
         finally:
-            if connection is not None and not kept:
-                self._give_back(connection)
-            counted, timed = _series(code, call.method, self._host)
-            counted.inc()
-            timed.observe(loop.time() - started)
+            if connection is not None and not streaming:
+                self._pool.release(_ORIGIN, connection)
+            requests, duration = _metrics(code, call.method, self._host)
+            requests.inc()
+            duration.observe(loop.time() - started)
 
-    async def _connection(self) -> Connection:
-        """The one that was used last, or a new one: those that are not needed grow old and end."""
-        while self._idle:
-            connection = self._idle.pop()
-            if (
-                not connection.lost
-                and asyncio.get_running_loop().time() - connection.idle_since < _KEEP_SECONDS
-            ):
-                break
-            connection.close()
-        else:
-            async with asyncio.timeout(self._connect_timeout):
-                connection = await dial(self._target)
-        self._in_use.add(connection)
-        return connection
+    async def _connect(self) -> Connection:
+        async with asyncio.timeout(self._connect_timeout):
+            return await connect(self._target)
 
-    def _give_back(self, connection: Connection) -> None:
-        self._in_use.discard(connection)
-        if connection.reusable:
-            connection.idle_since = asyncio.get_running_loop().time()
-            self._idle.append(connection)
-        else:
-            connection.close()
-
-    def _request(self, call: _Call, header: str | None) -> bytes:
-        """All bytes of a request."""
+    def _encode(self, call: _Call, header: str | None) -> bytes:
+        """Return the bytes of a request."""
         query = f"?{urlencode(call.params)}" if call.params else ""
         lines = [
             f"{call.method} {self._base}{quote(call.path, safe=_PATH)}{query}{self._constant}{call.accept}"
@@ -250,10 +229,10 @@ class Transport:
         return "\r\n".join(lines).encode("latin-1") + call.body
 
     async def _lines(self, call: _Call, pieces: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-        """Whole lines, in batches as the network delivers them; linear however long a line is."""
+        """Yield complete lines, in batches as they arrive; takes linear time for a line of any length."""
         partial: list[bytes] = []
         while True:
-            with self._translated(call):
+            with self._translate_errors(call):
                 chunk = await anext(pieces, b"")
             if not chunk:
                 return
@@ -266,36 +245,37 @@ class Transport:
                 partial.append(rest)
 
     @contextlib.contextmanager
-    def _translated(self, call: _Call) -> Iterator[None]:
-        """Every failure of the layers below as one of our tree."""
+    def _translate_errors(self, call: _Call) -> Iterator[None]:
+        """Raise failures of the connection as errors of `kube.errors`."""
         try:
             yield
         except TimeoutError as error:
-            raise DeadlineExceeded(f"{call}: no answer from {self._host} in time") from error
+            raise DeadlineExceeded(f"{call}: {self._host} did not respond in time") from error
         except ssl.SSLCertVerificationError as error:
             raise UntrustedServer(f"{self._host}: {error.verify_message or error}") from error
         except OSError as error:
-            raise Unreachable(f"{call}: {self._host}: {_in_words(error)}") from error
+            raise Unreachable(f"{call}: {self._host}: {_describe(error)}") from error
 
 
 @functools.cache
-def _series(code: str, method: str, host: str) -> tuple[Counter, Histogram]:
-    """Finding a series by its labels takes longer than to count in it."""
+def _metrics(code: str, method: str, host: str) -> tuple[Counter, Histogram]:
+    """Return the metrics of a request; cached, because looking them up by label is slow."""
     return (
         metrics.client_requests.labels(code, method, host),
         metrics.client_seconds.labels(method, host),
     )
 
 
-def _in_words(error: OSError) -> str:
+def _describe(error: OSError) -> str:
+    """Return a short reason, such as `connection refused`."""
     match error:
-        case ssl.SSLError(reason=str(words)):
-            return words.lower().replace("_", " ")
-        case socket.gaierror(strerror=str(words)):
-            return words.lower()
+        case ssl.SSLError(reason=str(reason)):
+            return reason.lower().replace("_", " ")
+        case socket.gaierror(strerror=str(reason)):
+            return reason.lower()
         case OSError(errno=int(number)):
             return os.strerror(number).lower()
-    # A name with several addresses, none of which answers: asyncio tells all in one text.
+    # If all addresses of a host fail, asyncio raises one error whose text lists them.
     if found := re.search(r"\[Errno (\d+)\]", str(error)):
         return os.strerror(int(found[1])).lower()
     return str(error) or type(error).__name__

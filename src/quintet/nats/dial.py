@@ -29,7 +29,7 @@ from quintet.nats.errors import (
 from quintet.nats.options import Options
 from quintet.nats.protocol import ServerInfo
 from quintet.nats.wire import Wire
-from quintet.web.racing import first_of
+from quintet.web.happy_eyeballs import connect_first
 
 # X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED
 _OUT_OF_DATE = (9, 10)
@@ -48,7 +48,7 @@ async def dial(options: Options) -> Wire:
         raise Unreachable(f"there is no address to reach {options.place} at")
     random.shuffle(addresses)
     attempts = [partial(_attempt, options, address) for address in addresses]
-    return await first_of(attempts, Unreachable, Wire.abort)
+    return await connect_first(attempts, Unreachable, Wire.abort)
 
 
 async def _attempt(options: Options, address: str) -> Wire:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from quintet.clock import Clock
-from quintet.web.server import Limits, Request, Response, Server
+from quintet.web.server import Request, Response, Server, ServerLimits
 
 Check = Callable[[], str | None]
 """None if all is well, else what is wrong."""
 
 # Those who ask are few and send no body.
-_LIMITS = Limits(body_bytes=0, connections=100)
+_LIMITS = ServerLimits(body_bytes=0, connections=100)
 _GRACE_SECONDS = 2.0
 
 

@@ -48,7 +48,7 @@ class Manager:
         self._leader: Leader | None = None
         if lease is not None:
             terms = terms or Terms()
-            self._lease_client = client.apart(timeout=terms.timeout)
+            self._lease_client = client.separate(timeout=terms.timeout)
             self._leader = Leader(self._lease_client, lease, identity, clock, terms)
         self.client = client.fenced(self._leader.holds) if self._leader else client
         self.namespace = namespace

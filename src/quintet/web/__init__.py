@@ -1,1 +1,1 @@
-"""HTTP/1.1 on llhttp: the connection that sends requests, the server that answers them."""
+"""HTTP/1.1: a server with limits, client connections, and a connection pool."""

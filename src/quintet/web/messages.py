@@ -1,4 +1,4 @@
-"""What an HTTP server is asked and answers. Made and sent by `server`."""
+"""HTTP requests and responses of the server, and how a response is encoded."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -12,18 +12,19 @@ import httptools
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 
-NAMES: Final[dict[bytes, str]] = {}
-"""Names of headers as they were sent, and in lower case. Clients send the same few again and again."""
-_MOST_NAMES: Final = 256
+HEADER_NAMES: Final[dict[bytes, str]] = {}
+"""Cache of header names: as received, and in lower case. Clients send the same few names in every request."""
+_MAX_CACHED_NAMES: Final = 256
+_MAX_CACHED_LENGTH: Final = 64
 
-_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
-# Answers that never have a body, and must not announce the length of one.
-_BARE: Final = frozenset({204, 304})
+_STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+# Responses with these statuses have no body and must not have a Content-Length (RFC 9110).
+_NO_BODY: Final = frozenset({204, 304})
 
 
 @dataclass(slots=True)
 class Request:
-    """A request, whole. The names of headers are in lower case; of several with one name all values."""
+    """A complete request. Header names are in lower case; values of a repeated header are joined."""
 
     method: str
     path: str
@@ -32,12 +33,12 @@ class Request:
     body: bytes = b""
     keep_alive: bool = True
     truncated: bool = False
-    """Whether the body is only the beginning of one that was too large (`Limits.excerpt_bytes`)."""
+    """Whether the body was too large and only its beginning was kept (`ServerLimits.excerpt_bytes`)."""
 
 
 @dataclass(slots=True)
 class Response:
-    """An answer. The header `Connection: close` ends the connection after it."""
+    """A response. The header `Connection: close` closes the connection after it."""
 
     status: int = 200
     body: bytes = b""
@@ -45,59 +46,59 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Later:
-    """An answer that comes later: like a future, without a turn of the event loop in between."""
+class DeferredResponse:
+    """A response that is set later; like a future, but its callback runs without an event loop iteration."""
 
-    __slots__ = ("_response", "_tell")
+    __slots__ = ("_callback", "_response")
 
     def __init__(self) -> None:
         self._response: Response | None = None
-        self._tell: Callable[[Response], None] | None = None
+        self._callback: Callable[[Response], None] | None = None
 
-    def give(self, response: Response) -> None:
-        """Answer. Only the first answer counts."""
+    def set(self, response: Response) -> None:
+        """Set the response; a second call is ignored."""
         if self._response is None:
             self._response = response
-            if self._tell is not None:
-                self._tell(response)
+            if self._callback is not None:
+                self._callback(response)
 
-    def tell(self, callback: Callable[[Response], None]) -> None:
-        """Call back with the answer, at once if it is there."""
-        self._tell = callback
+    def on_set(self, callback: Callable[[Response], None]) -> None:
+        """Call back with the response, immediately if it is set."""
+        self._callback = callback
         if self._response is not None:
             callback(self._response)
 
 
-def encoded(response: Response, *, bodiless: bool, close: bool) -> bytes:
-    """Return an answer as it is sent; `bodiless`: to a HEAD request."""
+def encode_response(response: Response, *, head_only: bool, close: bool) -> bytes:
+    """Return the bytes of a response; `head_only` omits the body, for HEAD requests."""
     status = response.status
-    if status in _BARE and not response.headers:
-        return _bare(status, close)
-    lines = [_LINES.get(status) or f"HTTP/1.1 {status} Unknown\r\n"]
+    if status in _NO_BODY and not response.headers:
+        return _encode_bare(status, close)
+    lines = [_STATUS_LINES.get(status) or f"HTTP/1.1 {status} Unknown\r\n"]
     for name, value in response.headers.items():
         if "\r" in value or "\n" in value:
-            raise ValueError(f"the header {name} of an answer contains a line break")
+            raise ValueError(f"response header {name} contains a line break")
         if name != "Connection":
             lines.append(f"{name}: {value}\r\n")
-    if status not in _BARE:
+    if status not in _NO_BODY:
         if response.content_type:
             lines.append(f"Content-Type: {response.content_type}\r\n")
         lines.append(f"Content-Length: {len(response.body)}\r\n")
     lines.append("Connection: close\r\n\r\n" if close else "\r\n")
     head = "".join(lines).encode("latin-1")
-    return head if bodiless or status in _BARE else head + response.body
+    return head if head_only or status in _NO_BODY else head + response.body
 
 
 @functools.cache
-def _bare(status: int, close: bool) -> bytes:
-    """An answer of nothing but its status: all of them are alike."""
-    return (_LINES[status] + ("Connection: close\r\n\r\n" if close else "\r\n")).encode()
+def _encode_bare(status: int, close: bool) -> bytes:
+    """Return a response that consists of its status line only."""
+    return (_STATUS_LINES[status] + ("Connection: close\r\n\r\n" if close else "\r\n")).encode()
 
 
-# Clients ask for the same few targets again and again.
+# Clients request the same few targets again and again.
 @functools.lru_cache(maxsize=256)
 def split_target(url: bytes) -> tuple[str, str]:
-    """Return path and query of the target of a request."""
+    """Return path and query of a request target."""
     if not url.startswith(b"/") and url != b"*":
         parsed = httptools.parse_url(url)
         path, query = parsed.path or b"/", parsed.query or b""
@@ -107,9 +108,9 @@ def split_target(url: bytes) -> tuple[str, str]:
     return unquote(text) if "%" in text else text, query.decode("latin-1")
 
 
-def name_of(name: bytes) -> str:
-    """Return the name of a header in lower case, kept for the next time as long as they are few."""
+def lower_header_name(name: bytes) -> str:
+    """Return a header name in lower case, and cache it while the cache is not full."""
     text = name.decode("latin-1").lower()
-    if len(NAMES) < _MOST_NAMES and len(text) < 64:
-        NAMES[name] = text
+    if len(HEADER_NAMES) < _MAX_CACHED_NAMES and len(text) < _MAX_CACHED_LENGTH:
+        HEADER_NAMES[name] = text
     return text

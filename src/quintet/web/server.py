@@ -1,8 +1,7 @@
-"""A small HTTP/1.1 server: health, discovery and the publisher proxy answer through it.
+"""A small HTTP/1.1 server for health checks, metrics, admission webhooks, discovery and the publisher proxy.
 
-The parsing is llhttp's (`httptools`); what a client may cost is bounded by `Limits`. A handler
-returns a `Response`, or `Later`, a future or a coroutine of one; only a coroutine costs a task.
-`conversation` is one client's part of it. Plain HTTP, or TLS if a context is given.
+A handler returns a `Response`, a `DeferredResponse`, a future or a coroutine; only a coroutine costs a task.
+`ServerLimits` bounds what clients can use. Plain HTTP, or TLS if a context is given.
 """
 
 import asyncio
@@ -13,133 +12,153 @@ from dataclasses import dataclass
 from math import inf
 
 from quintet.clock import Clock, Timer
-from quintet.web import listening
-from quintet.web.conversation import WORKING, Conversation
-from quintet.web.messages import Later, Request, Response
+from quintet.web.messages import DeferredResponse, Request, Response
+from quintet.web.server_connection import BUSY, ServerConnection
 
-__all__ = ["Handler", "Later", "Limits", "Request", "Response", "Server"]
+__all__ = ["DeferredResponse", "Handler", "Request", "Response", "Server", "ServerLimits"]
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[Request], Response | Later | Awaitable[Response]]
+Handler = Callable[[Request], Response | DeferredResponse | Awaitable[Response]]
 
-_LOOK_SECONDS = 1.0
+_MIN_TIMEOUT_CHECK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What clients may cost."""
+class ServerLimits:
+    """Limits on size, number and duration of requests and connections."""
 
     header_bytes: int = 16 << 10
     headers: int = 100
     body_bytes: int = 1 << 20
     excerpt_bytes: int = 0
-    """Of a larger body keep so much and let the handler refuse the request; 0: refuse it at once."""
+    """Keep this much of a larger body and let the handler reject the request; 0: reject it immediately."""
     buffered_bytes: int = 64 << 20
-    """Bodies of all clients together, until they are answered."""
+    """Bodies of all clients together, until the response is sent."""
     connections: int = 1000
-    """One more takes the place of the one that has been idle longest; it is refused if all are worked for."""
+    """One more evicts the connection that has been idle longest; it is rejected if all are busy."""
     head_seconds: float = 10.0
-    """From the connection, or the first byte of a later request, to the end of its headers."""
+    """From the connection, or from the first byte of a later request, to the end of the headers."""
     body_seconds: float = 30.0
     """From the end of the headers to the end of the body."""
     idle_seconds: float = 75.0
     """Between two requests."""
     send_seconds: float = 30.0
-    """For a client that does not fetch its answer."""
+    """For a client to read its response."""
     linger_seconds: float = 2.0
-    """For a client to read why it was refused, before the connection is cut."""
+    """For a client to read an error response before the connection is aborted."""
     pipelined: int = 16
-    """Requests of one client that may wait while another of it is worked on."""
+    """Requests of one client that are queued while another one is handled."""
 
 
 class Server:
-    """Listens on an address until it is stopped."""
+    """Serves a handler on one address."""
 
-    def __init__(self, handler: Handler, limits: Limits, clock: Clock) -> None:
+    def __init__(self, handler: Handler, limits: ServerLimits, clock: Clock) -> None:
         self.handler = handler
         self.limits = limits
         self.clock = clock
-        self.conversations: set[Conversation] = set()
+        self.connections: set[ServerConnection] = set()
         self.stopping = False
         self.draining = False
         self.buffered = 0
         self._listener: asyncio.Server | None = None
         self._timer: Timer | None = None
-        self._due = inf
-        self._empty = asyncio.Event()
+        self._next_timeout = inf
+        self._all_closed = asyncio.Event()
 
     async def start(self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None) -> int:
-        """Begin to listen; returns the port, which matters when any free one was asked for."""
+        """Listen, and return the port; port 0 chooses a free one."""
         loop = asyncio.get_running_loop()
-        patience = self.limits.head_seconds if tls else None
+        handshake_timeout = self.limits.head_seconds if tls else None
         self._listener = await loop.create_server(
-            lambda: Conversation(self),
+            lambda: ServerConnection(self),
             host or None,
             port,
             ssl=tls,
-            ssl_handshake_timeout=patience,
+            ssl_handshake_timeout=handshake_timeout,
             backlog=1024,
         )
         return int(self._listener.sockets[0].getsockname()[1])
 
     def drain(self) -> None:
-        """Serve on, but let each client go with its next answer: others answer it from then on."""
+        """Close each connection after its next response, so that clients reconnect elsewhere."""
         self.draining = True
 
     async def stop(self, grace: float = 10.0) -> None:
-        """Take nothing new, finish what was begun, then close; after the grace period close anyhow."""
+        """Stop listening, finish the requests in progress, then close; abort them after the grace period."""
         listener, self._listener = self._listener, None
         if listener is None:
             return
         self.stopping = self.draining = True
-        await listening.close(listener)
-        for conversation in list(self.conversations):
-            conversation.wind_up()
-        if self.conversations:
-            timer = self.clock.call_later(grace, self._empty.set)
-            self._empty.clear()
-            await self._empty.wait()
+        await stop_listening(listener)
+        for connection in list(self.connections):
+            connection.finish()
+        if self.connections:
+            timer = self.clock.call_later(grace, self._all_closed.set)
+            self._all_closed.clear()
+            await self._all_closed.wait()
             timer.cancel()
-        for conversation in list(self.conversations):
-            conversation.abort()
+        for connection in list(self.connections):
+            connection.abort()
         if self._timer is not None:
             self._timer.cancel()
 
-    def joined(self, conversation: Conversation) -> bool:
-        """Somebody has connected; False if there is no room.
+    def add_connection(self, connection: ServerConnection) -> bool:
+        """Register a new connection; return False if the server is full.
 
-        Where it is full, whoever has kept us waiting longest must go: connections that are only held open
-        must not keep others out, least of all the kubelet.
+        A full server evicts the connection that has been idle longest: clients that only hold connections
+        open must not lock out others, least of all the kubelet.
         """
-        if len(self.conversations) >= self.limits.connections:
-            longest = min(self.conversations, key=Conversation.by_patience, default=None)
-            if longest is None or longest.by_patience() == WORKING:
+        if len(self.connections) >= self.limits.connections:
+            oldest = min(self.connections, key=ServerConnection.eviction_order, default=None)
+            if oldest is None or oldest.eviction_order() == BUSY:
                 return False
-            self.conversations.discard(longest)
-            longest.abort()
-        self.conversations.add(conversation)
+            self.connections.discard(oldest)
+            oldest.abort()
+        self.connections.add(connection)
         return True
 
-    def left(self, conversation: Conversation) -> None:
-        """Somebody is gone."""
-        self.conversations.discard(conversation)
-        if self.stopping and not self.conversations:
-            self._empty.set()
+    def remove_connection(self, connection: ServerConnection) -> None:
+        """Forget a closed connection."""
+        self.connections.discard(connection)
+        if self.stopping and not self.connections:
+            self._all_closed.set()
 
-    def look_by(self, deadline: float) -> None:
-        """See that a deadline is noticed: one timer serves all, and none runs while nobody is there."""
-        if deadline < self._due:
-            self._due = deadline
+    def schedule_timeout(self, deadline: float) -> None:
+        """Schedule the timeout check; one timer serves all connections, and none runs without connections."""
+        if deadline < self._next_timeout:
+            self._next_timeout = deadline
             if self._timer is not None:
                 self._timer.cancel()
-            wait = max(deadline - self.clock.monotonic(), _LOOK_SECONDS)
-            self._timer = self.clock.call_later(wait, self._look)
+            wait = max(deadline - self.clock.monotonic(), _MIN_TIMEOUT_CHECK_SECONDS)
+            self._timer = self.clock.call_later(wait, self._check_timeouts)
 
-    def _look(self) -> None:
+    def _check_timeouts(self) -> None:
         now = self.clock.monotonic()
-        self._timer, self._due = None, inf
-        for conversation in list(self.conversations):
-            if conversation.deadline <= now:
-                conversation.late()
-        self.look_by(min((each.deadline for each in self.conversations), default=inf))
+        self._timer, self._next_timeout = None, inf
+        for connection in list(self.connections):
+            if connection.deadline <= now:
+                connection.handle_timeout()
+        self.schedule_timeout(min((each.deadline for each in self.connections), default=inf))
+
+
+async def stop_listening(listener: asyncio.Server) -> None:
+    """Stop listening without losing a connection that is being accepted.
+
+    When an asyncio server is closed between accepting a connection and starting its protocol, nobody
+    answers or closes that connection. uvloop starts the protocol after the server was closed.
+    """
+    loop = asyncio.get_running_loop()
+    for each in listener.sockets:
+        loop.remove_reader(each.fileno())
+    await _start_accepted(loop)
+    listener.close()
+    await _start_accepted(loop)
+
+
+async def _start_accepted(loop: asyncio.AbstractEventLoop) -> None:
+    """Wait two iterations of the event loop, in which the protocol of an accepted connection starts."""
+    iterations = loop.create_future()
+    loop.call_soon(loop.call_soon, iterations.set_result, None)
+    await iterations

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from kit.clock import VirtualClock, settle
-from quintet.web.server import Handler, Limits, Request, Response, Server
+from quintet.web.server import Handler, Request, Response, Server, ServerLimits
 
 
 @dataclass(slots=True)
@@ -92,10 +92,10 @@ class Place:
 
 
 @asynccontextmanager
-async def a_server(handler: Handler, limits: Limits | None = None) -> AsyncIterator[Place]:
+async def a_server(handler: Handler, limits: ServerLimits | None = None) -> AsyncIterator[Place]:
     """A server on a free port, with a time of its own."""
     clock = VirtualClock()
-    server = Server(handler, limits or Limits(), clock)
+    server = Server(handler, limits or ServerLimits(), clock)
     place = Place(server, clock, await server.start("127.0.0.1", 0))
     try:
         yield place

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 import httptools
 
 from kit.cli.quintet import free_port
-from quintet.web import listening
+from quintet.web.server import stop_listening
 
 _LINE = {
     200: b"OK",
@@ -67,7 +67,7 @@ class Sink:
     async def stop(self) -> None:
         """Be away: nobody is answered, and connections end."""
         if self._server is not None:
-            await listening.close(self._server)
+            await stop_listening(self._server)
             for connection in list(self.connections):
                 connection.abort()
             await self._server.wait_closed()

@@ -48,7 +48,7 @@ from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import JetStream
 from quintet.nats.options import Options as NatsOptions
 from quintet.runtime.manager import Manager
-from quintet.web import listening
+from quintet.web.server import stop_listening
 
 if TYPE_CHECKING:
     from kit.faults.proxy.call import Call
@@ -352,7 +352,7 @@ async def a_mesh() -> AsyncIterator[MeshDouble]:
     try:
         yield double
     finally:
-        await listening.close(listener)  # an operator may be about to connect
+        await stop_listening(listener)  # an operator may be about to connect
         await runner.cleanup()
 
 

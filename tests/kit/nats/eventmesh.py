@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote
 
 from quintet.clock import SystemClock
-from quintet.web.server import Limits, Request, Response, Server
+from quintet.web.server import Request, Response, Server, ServerLimits
 
 CLIENT, SECRET, NAMESPACE = "the-client", "hush:hush%", "default/shop/one"
 
@@ -88,7 +88,7 @@ class EventMeshDouble:
 async def an_event_mesh() -> AsyncIterator[EventMeshDouble]:
     """Run the fake service while inside."""
     double = EventMeshDouble()
-    server = Server(double.handle, Limits(), SystemClock())
+    server = Server(double.handle, ServerLimits(), SystemClock())
     double.port = await server.start("127.0.0.1", 0)
     try:
         yield double

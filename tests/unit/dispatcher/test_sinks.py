@@ -12,7 +12,8 @@ from quintet.apis.eventingbackend.addresses import Limits
 from quintet.eventing.dispatcher import sinks as module
 from quintet.eventing.dispatcher.decide.envelope import Outgoing
 from quintet.eventing.dispatcher.decide.policy import Answer
-from quintet.eventing.dispatcher.sinks import Sinks, sink_of
+from quintet.eventing.dispatcher.sinks import Sinks
+from quintet.web.http_client import parse_endpoint
 
 HOST = "orders.shop.svc.cluster.local"
 URL = f"http://{HOST}:8080/events?x=y"
@@ -51,10 +52,11 @@ async def test_an_event_is_posted_to_the_path_of_the_url(sinks: Sinks, sink: Sin
         ("http://a.b", ("a.b", 80, False), "POST / HTTP/1.1\r\nhost: a.b\r\n"),
         ("https://a.b/x", ("a.b", 443, True), "POST /x HTTP/1.1\r\nhost: a.b\r\n"),
         ("http://a.b:81?q", ("a.b", 81, False), "POST /?q HTTP/1.1\r\nhost: a.b:81\r\n"),
+        ("http://[::1]:81/", ("::1", 81, False), "POST / HTTP/1.1\r\nhost: [::1]:81\r\n"),
     ],
 )
 def test_a_url_is_taken_apart(url, want_origin, want_start):
-    assert sink_of(url) == (want_origin, want_start)
+    assert parse_endpoint(url) == (want_origin, want_start)
 
 
 async def test_a_connection_is_used_again(sinks: Sinks, sink: Sink):
@@ -99,13 +101,13 @@ async def test_a_sink_that_is_away_is_an_answer_and_no_exception(sinks: Sinks, s
     await sink.stop()
     answer = await sinks.post(URL, EVENT)
     assert (answer.status, answer.taken) == (0, False)
-    assert "no connection" in answer.problem
+    assert "cannot connect" in answer.problem
 
 
 async def test_a_sink_that_takes_too_long_is_given_up(sink: Sink, clock: VirtualClock):
     sink.hold = asyncio.Event()
     hasty = Sinks(clock, Limits.of(), 0.05, {HOST: ("127.0.0.1", sink.port)})
-    assert await hasty.post(URL, EVENT) == Answer(0, "no answer within 0.05 s")
+    assert await hasty.post(URL, EVENT) == Answer(0, "no response within 0.05 s")
     sink.hold.set()
 
 
@@ -130,7 +132,7 @@ async def test_a_name_that_leads_to_a_forbidden_address_is_never_called(clock: V
 
 async def test_a_name_that_does_not_resolve_is_said(clock: VirtualClock):
     answer = await Sinks(clock, Limits.of(), 10.0).post("http://nowhere.invalid/", EVENT)
-    assert "nowhere.invalid cannot be resolved" in answer.problem
+    assert "cannot resolve host nowhere.invalid" in answer.problem
 
 
 async def test_an_endless_answer_costs_its_connection_but_counts(sinks: Sinks, sink: Sink):
@@ -139,11 +141,13 @@ async def test_an_endless_answer_costs_its_connection_but_counts(sinks: Sinks, s
     assert await sinks.post(URL, EVENT) == Answer(204)
 
 
-async def test_the_connections_that_wait_are_bounded(sinks: Sinks, sink: Sink, monkeypatch):
-    monkeypatch.setattr(module, "MOST_IDLE", 2)
+async def test_idle_connections_to_a_sink_are_bounded(sink: Sink, clock: VirtualClock, monkeypatch):
+    monkeypatch.setattr(module, "MAX_IDLE", 2)
+    sinks = Sinks(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
     sink.hold = asyncio.Event()
     posting = [asyncio.create_task(sinks.post(URL, EVENT)) for _ in range(5)]
     await eventually_true(lambda: sink.under_way == 5)
     sink.hold.set()
     await asyncio.gather(*posting)
     await eventually_true(lambda: len(sink.connections) == 2)
+    sinks.close()

@@ -19,7 +19,7 @@ from quintet.eventing.publisher.stream import message_id
 from quintet.nats import errors as nats
 from quintet.nats.messages import Message
 from quintet.nats.protocol import check_subject
-from quintet.web.messages import Later, Request, Response
+from quintet.web.messages import DeferredResponse, Request, Response
 
 
 @pytest.mark.parametrize(
@@ -265,14 +265,14 @@ def test_more_events_than_are_kept_in_memory_are_sent_back_until_there_is_room()
     batch = Request("POST", "/publish", "", {"content-type": "application/cloudevents-batch+json"}, body)
     assert proxy.handle(batch).status == 503  # type: ignore[union-attr]  # it is refused at once
     backend.waiting.pop()(None)
-    assert isinstance(proxy.handle(an_event(11)), Later)
+    assert isinstance(proxy.handle(an_event(11)), DeferredResponse)
     for done in backend.waiting:
         done(None)
     assert metrics.in_flight == 0
     given: list[Response] = []
     for each in under_way:
-        assert isinstance(each, Later)
-        each.tell(given.append)
+        assert isinstance(each, DeferredResponse)
+        each.on_set(given.append)
     assert [each.status for each in given] == [204] * 10
 
 
@@ -291,7 +291,7 @@ BODIES = st.one_of(st.binary(max_size=50), st.sampled_from([b"[]", b"{}", b'[{"i
 def test_whatever_is_asked_there_is_an_answer(headers: dict[str, str], body: bytes, method: str, path: str):
     backend, metrics = Slow(), Metrics("slow")
     answer = Proxy(backend, metrics, VirtualClock()).handle(Request(method, path, "", headers, body))
-    assert isinstance(answer, Response | Later)
+    assert isinstance(answer, Response | DeferredResponse)
     for done in backend.waiting:
         done(None)
     assert metrics.in_flight == 0

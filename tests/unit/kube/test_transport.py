@@ -407,7 +407,7 @@ async def test_a_large_answer_arrives_whole():
 
 async def test_an_answer_that_is_no_http_is_told_in_plain_words():
     async with wire(b"SSH-2.0-OpenSSH_9.2\r\n\r\n") as (_, transport):
-        with pytest.raises(Unreachable, match="the answer is no HTTP"):
+        with pytest.raises(Unreachable, match="the response is not valid HTTP"):
             await transport.request("GET", "/x")
 
 
@@ -448,7 +448,7 @@ async def test_a_proxy_that_refuses_is_told_in_plain_words():
     async with listening(Wire([answer(b"", "403 Forbidden")]).handle) as proxy:
         far = ClusterConfig("https://inner.example:6443", proxy_url=proxy)
         async with Transport(far) as transport:
-            with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 answered 403"):
+            with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 responded with 403"):
                 await transport.request("GET", "/x")
 
 

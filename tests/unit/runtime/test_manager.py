@@ -107,12 +107,12 @@ async def test_request_behind_hanging_requests_times_out():
 async def test_lease_connection_closes_with_the_manager():
     server = Server(creates_config_maps)
     async with serving(server) as config, Transport(config) as transport:
-        apart = Client(transport).apart(timeout=5.0)
+        apart = Client(transport).separate(timeout=5.0)
         await apart.version()
-        assert len(apart._transport._idle) == 1
-        assert transport._idle == [], "a connection is shared"
+        assert [len(idle) for idle in apart._transport._pool._idle.values()] == [1]
+        assert transport._pool._idle == {}, "a connection is shared"
         await apart.close()
-        assert apart._transport._idle == []
+        assert apart._transport._pool._idle == {}
 
 
 async def test_unreachable_server_makes_the_process_not_ready_but_alive():

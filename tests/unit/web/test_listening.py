@@ -11,7 +11,7 @@ import uvloop
 from kit.eventually import eventually
 from kit.http.raw import echo, get
 from quintet.clock import SystemClock
-from quintet.web.server import Limits, Server
+from quintet.web.server import Server, ServerLimits
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -33,7 +33,7 @@ def run(request) -> Callable[[Awaitable[None]], None]:
 
 
 async def listening() -> tuple[Server, int]:
-    server = Server(echo, Limits(), SystemClock())
+    server = Server(echo, ServerLimits(), SystemClock())
     return server, await server.start("127.0.0.1", 0)
 
 
@@ -68,7 +68,7 @@ async def inside(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamWr
     connected = await asyncio.open_connection("127.0.0.1", await server.start("127.0.0.1", 0))
 
     def taken_in() -> None:
-        assert server.conversations, "the server has not noticed yet"
+        assert server.connections, "the server has not noticed yet"
 
     await eventually(taken_in)
     return connected
@@ -76,7 +76,7 @@ async def inside(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 
 def test_whoever_is_inside_is_answered_even_if_the_question_comes_after_the_end_of_listening(run):
     async def story() -> None:
-        server = Server(echo, Limits(), SystemClock())
+        server = Server(echo, ServerLimits(), SystemClock())
         reader, writer = await inside(server)
         stopping = asyncio.create_task(server.stop(grace=20))
         await asyncio.sleep(0)
@@ -93,7 +93,7 @@ def test_whoever_is_inside_is_answered_even_if_the_question_comes_after_the_end_
 
 def test_whoever_is_inside_and_asks_nothing_does_not_keep_a_server_from_stopping(run):
     async def story() -> None:
-        server = Server(echo, Limits(linger_seconds=0.01), SystemClock())
+        server = Server(echo, ServerLimits(linger_seconds=0.01), SystemClock())
         reader, writer = await inside(server)
         await asyncio.wait_for(server.stop(grace=600), 20)
         with contextlib.suppress(ConnectionError):

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.clock import SystemClock
-from quintet.eventing.calls import Caller
 from quintet.eventing.dispatcher import sinks as sinks_module
 from quintet.eventing.dispatcher.decide.envelope import Outgoing
 from quintet.eventing.dispatcher.sinks import Sinks
 from quintet.nats.client import Client
 from quintet.nats.errors import LoginRefused, Unreachable
 from quintet.nats.options import Options
-from quintet.web.connection import Target, dial
-from quintet.web.racing import first_of
+from quintet.web.connection import Target, connect
+from quintet.web.happy_eyeballs import connect_first
+from quintet.web.http_client import HttpClient
 
 DEAD, LIVE = "127.0.0.2", "127.0.0.1"
 
@@ -74,7 +74,7 @@ async def test_a_name_whose_first_address_is_dead_is_reached_over_http(monkeypat
         with a_dead_address(port):
             monkeypatch.setattr(loop, "getaddrinfo", resolve)
             async with asyncio.timeout(10):
-                connection = await dial(Target(f"http://api.example:{port}", None))
+                connection = await connect(Target(f"http://api.example:{port}", None))
             connection.close()
 
 
@@ -82,7 +82,7 @@ async def test_a_sink_whose_first_address_is_dead_gets_its_event(monkeypatch):
     async def resolve(host: str, port: int) -> list[str]:
         return [DEAD, LIVE]
 
-    monkeypatch.setattr(sinks_module, "_resolved", resolve)
+    monkeypatch.setattr(sinks_module, "resolve", resolve)
     monkeypatch.setattr(sinks_module, "judge", lambda *_: "")
     async with a_live_address(OK) as port:
         with a_dead_address(port):
@@ -95,7 +95,7 @@ async def test_a_sink_whose_first_address_is_dead_gets_its_event(monkeypatch):
 async def test_a_server_whose_first_address_is_dead_is_called():
     async with a_live_address(OK) as port:
         with a_dead_address(port):
-            caller = Caller(f"http://mesh.example:{port}/", SystemClock(), 5.0, (DEAD, LIVE))
+            caller = HttpClient(f"http://mesh.example:{port}/", SystemClock(), 5.0, (DEAD, LIVE))
             assert (await caller.post({}, b"{}")).status == 200
             caller.close()
 
@@ -160,7 +160,7 @@ def test_whoever_is_first_wins_and_nothing_is_left_open(fates):
 
     async def story() -> None:
         async with asyncio.timeout(0.05):
-            won = await first_of(
+            won = await connect_first(
                 [partial(attempt, n) for n in range(len(fates))], OSError, state.closed.append
             )
         assert won in state.opened

@@ -6,7 +6,7 @@ import pytest
 
 from kit.clock import settle
 from kit.http.raw import a_server, echo, get, request
-from quintet.web.server import Limits, Response
+from quintet.web.server import Response, ServerLimits
 
 
 async def test_a_request_is_answered_with_what_the_handler_says():
@@ -285,7 +285,7 @@ async def test_stopping_does_not_wait_longer_than_the_grace_period():
 
 
 async def test_a_server_answers_many_clients_at_once():
-    async with a_server(echo, Limits(connections=60)) as place:
+    async with a_server(echo, ServerLimits(connections=60)) as place:
         clients = [await place.connect() for _ in range(50)]
         answers = await asyncio.gather(*(c.ask(get(f"/{n}")) for n, c in enumerate(clients)))
 

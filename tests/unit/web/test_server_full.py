@@ -6,9 +6,9 @@ import pytest
 
 from kit.eventually import eventually_true
 from kit.http.raw import a_server, echo, get, request
-from quintet.web.server import Limits, Response
+from quintet.web.server import Response, ServerLimits
 
-SMALL = Limits(connections=3)
+SMALL = ServerLimits(connections=3)
 
 
 async def test_where_it_is_full_the_client_that_has_been_idle_longest_makes_room():
@@ -41,7 +41,7 @@ async def test_clients_that_are_held_open_keep_nobody_out(sent):
             await place.wait(0.5)
         for _ in range(5):
             assert (await (await place.connect()).ask(get("/", "Connection: close"))).status == 200
-        assert len(place.server.conversations) <= SMALL.connections
+        assert len(place.server.connections) <= SMALL.connections
 
 
 async def test_an_idle_client_makes_room_before_one_that_is_sending():

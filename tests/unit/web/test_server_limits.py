@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from kit.clock import settle
 from kit.eventually import eventually_true
 from kit.http.raw import a_server, echo, get, request
-from quintet.web.server import Limits, Response
+from quintet.web.server import Response, ServerLimits
 
-SMALL = Limits(header_bytes=1000, headers=20, body_bytes=100, connections=3, pipelined=4)
+SMALL = ServerLimits(header_bytes=1000, headers=20, body_bytes=100, connections=3, pipelined=4)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ async def test_a_client_that_sends_too_slowly_is_let_go(sent, want_seconds, want
     async with a_server(echo, SMALL) as place:
         client = await place.connect()
         client.send(sent)
-        await eventually_true(lambda: place.server.conversations)
+        await eventually_true(lambda: place.server.connections)
         await asyncio.sleep(0.01)
         seconds = await place.seconds_until_closed(client)
 
@@ -242,7 +242,7 @@ async def test_a_client_that_does_not_read_holds_up_only_itself_and_little_memor
         assert (await other.ask(get())).status == 200
 
         assert await place.seconds_until_closed(other, at_most=40) == 40
-        assert len(place.server.conversations) == 1, "its patience is over"
+        assert len(place.server.connections) == 1, "its patience is over"
 
 
 async def test_requests_in_line_are_bounded():
@@ -260,8 +260,8 @@ async def test_requests_in_line_are_bounded():
             client.send(get(f"/{n}"))
             await client.writer.drain()
             await asyncio.sleep(0.002)
-        (conversation,) = place.server.conversations
-        waiting = len(conversation._line)
+        (connection,) = place.server.connections
+        waiting = len(connection._queue)
         assert waiting <= SMALL.pipelined, f"{waiting} wait"
         gate.set()
         assert [(await client.answer()).status for _ in range(30)] == [200] * 30
@@ -323,7 +323,7 @@ async def test_bodies_of_all_clients_together_are_bounded_and_given_back():
         await gate.wait()
         return Response()
 
-    limits = Limits(body_bytes=1000, buffered_bytes=2500)
+    limits = ServerLimits(body_bytes=1000, buffered_bytes=2500)
     async with a_server(handler, limits) as place:
         clients = [await place.connect() for _ in range(5)]
         for client in clients[:2]:
@@ -351,7 +351,7 @@ async def test_a_handler_may_refuse_a_large_body_itself_by_its_beginning(chunked
         seen.append((request.body, request.truncated))
         return Response(200, b"read as far as needed")
 
-    limits = Limits(body_bytes=1000, excerpt_bytes=10)
+    limits = ServerLimits(body_bytes=1000, excerpt_bytes=10)
     body = b"0123456789" * 100_000
     async with a_server(handler, limits) as place:
         client = await place.connect()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from kit.clock import settle
 from kit.http.raw import a_server, echo, get, request
-from quintet.web.server import Limits
+from quintet.web.server import ServerLimits
 
 CHUNKED = request("POST", "/", "Transfer-Encoding: chunked")
 
@@ -24,7 +24,7 @@ CHUNKED = request("POST", "/", "Transfer-Encoding: chunked")
     ],
 )
 async def test_what_never_ends_behind_a_chunked_body_is_cut_off(start, piece, body_bytes):
-    async with a_server(echo, Limits(header_bytes=1000, body_bytes=body_bytes)) as place:
+    async with a_server(echo, ServerLimits(header_bytes=1000, body_bytes=body_bytes)) as place:
         client = await place.connect()
         client.send(CHUNKED + start)
         sent = 0
@@ -38,7 +38,7 @@ async def test_what_never_ends_behind_a_chunked_body_is_cut_off(start, piece, bo
 
 
 async def test_a_body_in_many_small_chunks_is_not_taken_for_headers():
-    limits = Limits(header_bytes=1000, body_bytes=10_000)
+    limits = ServerLimits(header_bytes=1000, body_bytes=10_000)
     async with a_server(echo, limits) as place:
         client = await place.connect()
         client.send(CHUNKED)
@@ -68,7 +68,7 @@ def test_trailers_are_refused_if_and_only_if_they_are_too_large_however_they_are
     size = sum(trailers)
 
     async def story() -> None:
-        async with a_server(echo, Limits(header_bytes=1500)) as place:
+        async with a_server(echo, ServerLimits(header_bytes=1500)) as place:
             client = await place.connect()
             start = 0
             for cut in (*sorted(cuts), len(sent)):
@@ -85,7 +85,7 @@ def test_trailers_are_refused_if_and_only_if_they_are_too_large_however_they_are
 
 
 async def test_a_pipelined_request_behind_a_large_body_is_not_taken_for_a_large_head():
-    async with a_server(echo, Limits(header_bytes=1000, body_bytes=10_000)) as place:
+    async with a_server(echo, ServerLimits(header_bytes=1000, body_bytes=10_000)) as place:
         client = await place.connect()
         sent = request("POST", "/a", body=b"x" * 5000) + get("/b")
         client.send(sent[:20])

@@ -13,7 +13,6 @@ from typing import Final
 from quintet.apis.subscription import clean_type
 from quintet.clock import Clock
 from quintet.eventing import oauth
-from quintet.eventing.calls import Called, Caller, CallError, CallTimeout
 from quintet.eventing.decide.cloudevents import Event
 from quintet.eventing.decide.eventmesh import MESSAGING, NAMESPACE, from_secret
 from quintet.eventing.decide.headers import encoded
@@ -22,6 +21,8 @@ from quintet.eventing.publisher.decide.answers import Answer, BackendError
 from quintet.eventing.publisher.decide.subjects import Subjects
 from quintet.eventing.settings import BebSettings
 from quintet.eventing.tokens import Token, TokenError, Tokens
+from quintet.web.http_client import HttpClient, HttpError, HttpTimeout
+from quintet.web.pool import HttpResponse
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +45,8 @@ class MeshBackend:
         self._clock = clock
         self._prefix = event_type_prefix
         self._subjects = Subjects(event_type_prefix, event_type_prefix)
-        self._events = Caller(self._mesh.publish_url, clock, seconds)
-        self._logins = Caller(self._mesh.token_url, clock, seconds)
+        self._events = HttpClient(self._mesh.publish_url, clock, seconds)
+        self._logins = HttpClient(self._mesh.token_url, clock, seconds)
         self._tokens = Tokens(self._fetched, clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._problem: str | None = "no token was fetched yet"
@@ -103,15 +104,15 @@ class MeshBackend:
             done(_failure(await self._called(headers, data), self.destination))
         except TokenError as error:
             done(BackendError(Answer(502, str(error), retry_after=1)))
-        except CallTimeout as error:
+        except HttpTimeout as error:
             done(BackendError(Answer(504, str(error), retry_after=1)))
-        except CallError as error:
+        except HttpError as error:
             done(BackendError(Answer(502, str(error), retry_after=1)))
         except Exception as error:
             logger.exception("handing an event over failed")
             done(error)
 
-    async def _called(self, headers: dict[str, str], data: bytes) -> Called:
+    async def _called(self, headers: dict[str, str], data: bytes) -> HttpResponse:
         called = None
         for _ in range(2):
             token = await self._tokens.current()
@@ -133,7 +134,7 @@ class MeshBackend:
         return token
 
 
-def _failure(called: Called, host: str) -> BackendError | None:
+def _failure(called: HttpResponse, host: str) -> BackendError | None:
     if 200 <= called.status < 300:
         return None
     if called.status in _PASSED_ON:

@@ -20,7 +20,7 @@ from quintet.eventing.publisher.metrics import Metrics
 from quintet.eventing.publisher.proxy import LIMITS, Proxy
 from quintet.eventing.settings import PublisherSettings
 from quintet.web.messages import Request, Response
-from quintet.web.server import Limits, Server
+from quintet.web.server import Server, ServerLimits
 
 if TYPE_CHECKING:
     from quintet.eventing.publisher.mesh import MeshBackend
@@ -50,7 +50,7 @@ async def serve(settings: PublisherSettings, options: Options, clock: Clock) -> 
     metrics = Metrics(backend.destination)
     proxy = Proxy(backend, metrics, clock)
     server = Server(proxy.handle, LIMITS, clock)
-    numbers = Server(_shown(metrics, proxy), Limits(body_bytes=1024, connections=20), clock)
+    numbers = Server(_shown(metrics, proxy), ServerLimits(body_bytes=1024, connections=20), clock)
     asked = asyncio.Event()
     # What is loaded stays, and events leave no cycles: looking for some at every few hundred
     # objects would be a few percent of the work.

@@ -25,12 +25,12 @@ from quintet.eventing.publisher.decide.answers import (
 )
 from quintet.eventing.publisher.decide.subjects import NoSubjectError
 from quintet.eventing.publisher.metrics import Metrics
-from quintet.web.messages import TEXT, Later, Request, Response
-from quintet.web.server import Limits
+from quintet.web.messages import TEXT, DeferredResponse, Request, Response
+from quintet.web.server import ServerLimits
 
 logger = logging.getLogger(__name__)
 
-LIMITS: Final = Limits(body_bytes=64 << 10, connections=1000, pipelined=1)
+LIMITS: Final = ServerLimits(body_bytes=64 << 10, connections=1000, pipelined=1)
 MOST_IN_FLIGHT: Final = 8192
 """Events that may wait for the backend at a time."""
 TRACING: Final = ("traceparent", "tracestate", "baggage", "b3")
@@ -76,7 +76,7 @@ class Proxy:
         self.leaving = True
         self._stored = Response(STORED.status, headers={"Connection": "close"})
 
-    def handle(self, request: Request) -> Response | Later:
+    def handle(self, request: Request) -> Response | DeferredResponse:
         """Answer a request, now or later."""
         if request.path == PUBLISH and request.method == "POST":
             return self._publish(request, self._clock.monotonic())
@@ -100,7 +100,7 @@ class Proxy:
             return Answer(500, problem)
         return _OK
 
-    def _publish(self, request: Request, started: float) -> Response | Later:
+    def _publish(self, request: Request, started: float) -> Response | DeferredResponse:
         try:
             found = read(request.headers, request.body)
         except NotACloudEventError as error:
@@ -114,8 +114,8 @@ class Proxy:
             return self._one(found, tracing, started)
         return self._batch(found, tracing, started)
 
-    def _one(self, event: Event, tracing: Mapping[str, str], started: float) -> Later:
-        answer = Later()
+    def _one(self, event: Event, tracing: Mapping[str, str], started: float) -> DeferredResponse:
+        answer = DeferredResponse()
         event_type, source = event.type, event.source  # the data need not wait for the answer
 
         def done(error: Exception | None) -> None:
@@ -123,20 +123,22 @@ class Proxy:
             if error is None:
                 self._count(STORED.status, event_type, source, now - started)
                 self._metrics.answered(STORED.status, "POST", PUBLISH, now - started)
-                answer.give(self._stored)
+                answer.set(self._stored)
             else:
                 told = self._failed(error, event_type, source, now - started)
-                answer.give(self._told(told, now - started))
+                answer.set(self._told(told, now - started))
 
         self._send(event, tracing, done)
         return answer
 
-    def _batch(self, events: list[Event], tracing: Mapping[str, str], started: float) -> Response | Later:
+    def _batch(
+        self, events: list[Event], tracing: Mapping[str, str], started: float
+    ) -> Response | DeferredResponse:
         errors: list[Exception | None] = [self._misfit(event) for event in events]
         if not events or any(errors):
             # Of a batch that its publisher has to mend nothing is stored.
             return self._told(of_batch(errors), self._clock.monotonic() - started)
-        answer = Later()
+        answer = DeferredResponse()
         names = [(event.type, event.source) for event in events]
         left = len(events)
 
@@ -150,7 +152,7 @@ class Proxy:
             errors[number] = error
             left -= 1
             if left == 0:
-                answer.give(self._told(of_batch(errors), seconds))
+                answer.set(self._told(of_batch(errors), seconds))
 
         for number, event in enumerate(events):
             self._send(event, tracing, functools.partial(settled, number))

@@ -26,7 +26,7 @@ from kit.faults.proxy.requests import Predicate, Request, anything, changes_stat
 from kit.faults.proxy.stream import Hold
 from kit.faults.proxy.trace import Exchange, Trace
 from kit.faults.proxy.upstream import PLACEHOLDER, Upstream
-from quintet.web import listening
+from quintet.web.server import stop_listening
 
 LARGEST_BODY = 16 * 1024 * 1024
 
@@ -93,7 +93,7 @@ class FaultProxy:
     async def __aexit__(self, *_: object) -> None:
         for stream in self._lines.streams:
             stream.put(Refuse())
-        await listening.close(self._listener)
+        await stop_listening(self._listener)
         await self._runner.cleanup()
         await asyncio.gather(*self._lines.tasks, return_exceptions=True)
         await self._lines.upstream.close()

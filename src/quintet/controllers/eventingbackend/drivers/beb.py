@@ -11,10 +11,10 @@ from quintet.controllers.eventingbackend.drivers.addresses import resolve_addres
 from quintet.controllers.eventingbackend.drivers.driver import Driver
 from quintet.controllers.eventingbackend.migration import StreamLocation
 from quintet.eventing import oauth
-from quintet.eventing.calls import Caller, CallError
 from quintet.eventing.decide.eventmesh import MALFORMED, NOT_FOUND, EventMesh, SecretError, from_secret
 from quintet.eventing.settings import CREDENTIALS, BebSettings, PublisherSettings
 from quintet.eventing.tokens import TokenError
+from quintet.web.http_client import HttpClient, HttpError
 
 _SECONDS: Final = 5.0
 
@@ -67,7 +67,7 @@ class BebDriver(Driver):
             return events
         if isinstance(tokens, ProbeResult):
             return tokens
-        caller = Caller(mesh.token_url, self._tools.clock, _SECONDS, tokens)
+        caller = HttpClient(mesh.token_url, self._tools.clock, _SECONDS, tokens)
         try:
             await oauth.fetch(mesh, caller)
         except TokenError as error:

@@ -1,7 +1,7 @@
-"""Connecting to one of several addresses of a name, of which some may be dead (RFC 8305, "happy eyeballs").
+"""Connection attempts to several addresses of one host ("happy eyeballs", RFC 8305).
 
-Used by `connection` and by `nats.dial`. The first address has a head start; if it has not answered by then,
-the next one is tried beside it. Whoever is first wins, the others are called off.
+The first address gets a head start. If it has not connected by then, the next address is tried in parallel.
+The first connection wins; the other attempts are cancelled.
 """
 
 import asyncio
@@ -11,29 +11,29 @@ from typing import TypeVar
 T = TypeVar("T")
 
 HEAD_START = 0.25
-"""Seconds, as the RFC recommends."""
+"""Seconds between two attempts, as RFC 8305 recommends."""
 
 
-async def first_of(
+async def connect_first(
     attempts: Sequence[Callable[[], Awaitable[T]]],
     failures: type[Exception],
     discard: Callable[[T], None],
 ) -> T:
     """Return the result of the first attempt that succeeds.
 
-    If none does, the error of the first that failed is raised. An error that is none of `failures` ends the
-    race at once. `discard` gets what came in second.
+    If all attempts fail, raise the error of the first failure. An error that is not one of `failures`
+    ends the race immediately. `discard` is called with the result of an attempt that succeeded too late.
     """
     if len(attempts) == 1:
         return await attempts[0]()
-    waiting, running = list(attempts), set[asyncio.Future[T]]()
+    pending, running = list(attempts), set[asyncio.Future[T]]()
     failure: Exception | None = None
     try:
-        while waiting or running:
-            if waiting:
-                running.add(asyncio.ensure_future(waiting.pop(0)()))
+        while pending or running:
+            if pending:
+                running.add(asyncio.ensure_future(pending.pop(0)()))
             done, running = await asyncio.wait(
-                running, timeout=HEAD_START if waiting else None, return_when=asyncio.FIRST_COMPLETED
+                running, timeout=HEAD_START if pending else None, return_when=asyncio.FIRST_COMPLETED
             )
             winners = [each for each in done if each.exception() is None]
             running.update(winners[1:])
@@ -42,15 +42,15 @@ async def first_of(
             for each in done:
                 error = each.exception()
                 if not isinstance(error, failures):
-                    each.result()  # raises it
+                    each.result()  # raises the error
                 else:
                     failure = failure or error
     finally:
-        await _call_off(running, discard)
-    raise failure or ValueError("there is nothing to try")
+        await _cancel(running, discard)
+    raise failure or ValueError("no address to connect to")
 
 
-async def _call_off(running: set[asyncio.Future[T]], discard: Callable[[T], None]) -> None:
+async def _cancel(running: set[asyncio.Future[T]], discard: Callable[[T], None]) -> None:
     for each in running:
         each.cancel()
     for result in await asyncio.gather(*running, return_exceptions=True):
