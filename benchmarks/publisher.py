@@ -21,7 +21,7 @@ from benchmarks.programs import Progress
 from benchmarks.running import Running, running
 from kit.nats.publishers import PREFIX, STREAM, a_stream, settings
 from kit.nats.server import a_nats_server
-from quintet.eventing.settings import VARIABLE, encoded
+from quintet.eventing.settings import VARIABLE, encode_settings
 from quintet.local.controlplane.ports import free_ports
 from quintet.nats.config import StreamConfig
 
@@ -106,7 +106,7 @@ async def _quintet(url: str, port: int, metrics_port: int) -> AsyncIterator[Prox
             str(Path(sys.executable).parent / "quintet"), "publisher-proxy", "--address", f"127.0.0.1:{port}",
             "--metrics-address", f"127.0.0.1:{metrics_port}", "--leave-seconds", "0",
         ],
-        {VARIABLE: encoded(settings(url))},
+        {VARIABLE: encode_settings(settings(url))},
     )  # fmt: skip
     async with running(launch) as process:
         await process.says("connected to NATS", within=30)

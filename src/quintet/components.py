@@ -116,7 +116,7 @@ def _admit_eventing(settings: Settings) -> tuple[Admission, ...]:
 
 
 def _serve_discovery(settings: Settings, clock: Clock) -> AbstractAsyncContextManager[int]:
-    return discovery.serving(*settings.discovery_address, clock)
+    return discovery.serve(*settings.discovery_address, clock)
 
 
 # The one list: commands, definitions, roles and policies all follow from it.

@@ -204,7 +204,7 @@ async def test_publisher_accepts_events_while_readiness_reports_shutdown(tmp_pat
 
         async def assert_leaving() -> None:
             answer = await publisher.get("/readyz")
-            assert (answer.status, answer.body) == (500, b"it is about to stop"), answer
+            assert (answer.status, answer.body) == (500, b"shutting down"), answer
 
         await eventually(assert_leaving)
         answer = await publisher.ask(binary())

@@ -219,7 +219,7 @@ async def test_webhook_process_outside_cluster_is_registered_only_while_it_runs(
 
 async def test_standby_replica_does_not_register_webhooks(widgets, namespace):
     endpoint = Endpoint(at=ByUrl("https://127.0.0.1:1"), name=f"quintet-{namespace}")
-    standby = widgets.fenced(lambda: False)
+    standby = widgets.with_fence(lambda: False)
     await Registration(standby, endpoint, (ADMISSION,)).ensure(b"bundle")
     for resource in WEBHOOK_TYPES:
         with pytest.raises(NotFound):

@@ -32,7 +32,7 @@ from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.controllers.casconfig import kinds, survey, watches
 from quintet.kube import discovery
 from quintet.kube.client import Client
-from quintet.kube.discovery import catalogue
+from quintet.kube.discovery import list_resources
 
 OLD, NEW = "v1beta1", "v1"
 
@@ -81,7 +81,7 @@ class Rollouts:
         """Wait until discovery no longer lists these resources."""
 
         async def probe() -> None:
-            assert not {*resources} & {*await catalogue(self.client)}
+            assert not {*resources} & {*await list_resources(self.client)}
 
         await eventually(probe, within=120)
 
@@ -104,7 +104,7 @@ async def to_come(casconfigs: Client, api: Api, namespace: str) -> AsyncIterator
     rule: dict[str, Any] = {"apiGroups": [made.group], "resources": ["rollouts"], "verbs": [*VERBS]}
     await bind(api, namespace, rule, name="rollouts")
     yield made
-    if made.new in await catalogue(casconfigs):
+    if made.new in await list_resources(casconfigs):
         await casconfigs.delete(CRDS, made.key)
 
 
@@ -161,14 +161,14 @@ async def test_kind_missing_from_discovery_for_a_moment_is_still_undone(
     rollouts: Rollouts, casconfigs: Client, proxy: FaultProxy, namespace, tmp_path, monkeypatch
 ):
     async def without_rollouts(client: Client) -> tuple[Resource, ...]:
-        return tuple(each for each in await catalogue(client) if each.group != rollouts.group)
+        return tuple(each for each in await list_resources(client) if each.group != rollouts.group)
 
     kubeconfig = proxy.write_kubeconfig(tmp_path)
     await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=namespace)
     async with operator(kubeconfig, namespace=namespace):
         key = await create(casconfigs, namespace, "held", a_policy_for(rollouts.new))
         await wait_until_applied(casconfigs, key, 1)
-    monkeypatch.setattr(discovery, "catalogue", without_rollouts)
+    monkeypatch.setattr(discovery, "list_resources", without_rollouts)
     async with operator(kubeconfig, namespace=namespace) as running:
         await edit(casconfigs, key, a_policy_for(DEPLOYMENTS))
         config = await wait_until_applied(casconfigs, key, 1)

@@ -14,7 +14,7 @@ from kit.eventually import eventually
 from kit.faults.proxy import Answer, DropReply, FaultProxy, Refuse, Stall, changes_state, matching
 from kit.kinds.widgets import CRD, WIDGETS
 from quintet.apis.meta import Object, ObjectKey, Resource
-from quintet.kube.client import Client, decode_watch_event, failure
+from quintet.kube.client import Client, decode_watch_event, watch_error
 from quintet.kube.config import ClusterConfig
 from quintet.kube.credentials import StaticHeader
 from quintet.kube.errors import (
@@ -155,7 +155,7 @@ async def test_watch_from_compacted_version_raises_gone(client: Client, late: Re
         event = decode_watch_event((await anext(batches))[0])
 
     assert event.type == "ERROR", event
-    assert type(failure("WATCH", event.object)) is Gone
+    assert type(watch_error("WATCH", event.object)) is Gone
 
 
 async def test_list_at_compacted_version_raises_gone(client: Client, late: Resource):
@@ -260,7 +260,7 @@ async def test_silent_watch_raises_deadline_exceeded(through: Client, proxy: Fau
 
 
 async def test_writes_of_fenced_client_never_reach_server(through, proxy, client, basket):
-    fenced = through.fenced(lambda: False)
+    fenced = through.with_fence(lambda: False)
     await fenced.get(CONFIG_MAPS, basket.key, ConfigMap)
     changed = a_config_map("basket", apples="9")
 
@@ -281,7 +281,7 @@ async def test_writes_of_fenced_client_never_reach_server(through, proxy, client
 
 async def test_fenced_client_writes_only_while_fence_is_open(through, basket):
     open_now = True
-    fenced = through.fenced(lambda: open_now)
+    fenced = through.with_fence(lambda: open_now)
     await fenced.patch(CONFIG_MAPS, basket.key, {"data": {"apples": "1"}}, ConfigMap)
     open_now = False
 

@@ -36,7 +36,7 @@ PATCH = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}
 
 
 async def test_impersonated_request_has_service_account_and_its_groups(client: Client, namespace: str):
-    user = await whoami(client.acting_as(ObjectKey(namespace, "casconfig")))
+    user = await whoami(client.impersonate(ObjectKey(namespace, "casconfig")))
     assert user.username == f"system:serviceaccount:{namespace}:casconfig"
     assert set(user.groups) >= {"system:serviceaccounts", f"system:serviceaccounts:{namespace}"}
 
@@ -45,7 +45,7 @@ async def test_impersonated_verbs_have_only_permissions_of_service_account(
     client: Client, api: Api, namespace: str
 ):
     await api.create(f"/api/v1/namespaces/{namespace}/configmaps", a_configmap("one", a="b"))
-    acting, key = client.acting_as(ObjectKey(namespace, "reader")), ObjectKey(namespace, "one")
+    acting, key = client.impersonate(ObjectKey(namespace, "reader")), ObjectKey(namespace, "one")
     with pytest.raises(Forbidden):
         await acting.get(CONFIG_MAPS, key, Object)
     await bind(api, namespace, "reader", READ)
@@ -105,12 +105,12 @@ async def test_permission_to_impersonate_one_name_does_not_cover_another(
         async with connect(proxy.write_kubeconfig(tmp_path, token=token)) as operator:
 
             async def assert_impersonates() -> None:
-                user = await whoami(operator.acting_as(ObjectKey(namespace, "casconfig")))
+                user = await whoami(operator.impersonate(ObjectKey(namespace, "casconfig")))
                 assert user.username.endswith(":casconfig")
 
             await eventually(assert_impersonates)
             with pytest.raises(Forbidden, match="impersonate"):
-                await whoami(operator.acting_as(ObjectKey(namespace, "default")))
+                await whoami(operator.impersonate(ObjectKey(namespace, "default")))
     finally:
         await api.delete(f"{RBAC}/clusterrolebindings/{name}")
         await api.delete(f"{RBAC}/clusterroles/{name}")
@@ -118,8 +118,8 @@ async def test_permission_to_impersonate_one_name_does_not_cover_another(
 
 @pytest.mark.parametrize("name", ["", "a b", "x\r\nImpersonate-Group: system:masters", "A", "é"])
 def test_invalid_service_account_name_is_never_sent_as_header(client: Client, name: str):
-    with pytest.raises(ValueError, match="no ServiceAccount"):
-        client.acting_as(ObjectKey("default", name))
+    with pytest.raises(ValueError, match="not a valid ServiceAccount name"):
+        client.impersonate(ObjectKey("default", name))
 
 
 async def test_metadata_only_list_is_paged(client: Client, api: Api, namespace: str):

@@ -10,7 +10,7 @@ from kit.cluster.objects import wait_until_gone
 from kit.eventually import eventually
 from kit.kinds.controllers import CRDS, wait_until_served
 from quintet.apis.meta import ObjectKey
-from quintet.kube.discovery import catalogue
+from quintet.kube.discovery import list_resources
 from quintet.manifests.crd import definition
 from quintet.manifests.text import as_yaml
 from unit.apis.sample_kind import LIBRARY
@@ -40,7 +40,7 @@ async def warnings(api, client, cluster):
     await wait_until_gone(client, CRDS, ObjectKey("", NAME))
 
     async def assert_unregistered() -> None:
-        assert LIBRARY.resource not in await catalogue(client)
+        assert LIBRARY.resource not in await list_resources(client)
 
     # A kubectl with a cached entry would request the kind with its category, and fail.
     await eventually(assert_unregistered)

@@ -8,7 +8,7 @@ from quintet.apis.casconfig.kinds import as_text, resolved
 from quintet.apis.casconfig.template import POD, describes, pod_place
 from quintet.apis.meta import Resource
 from quintet.kube.client import Client
-from quintet.kube.discovery import catalogue, document
+from quintet.kube.discovery import list_resources, read_openapi
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
 PODS = Resource("", "v1", "Pod", "pods")
@@ -18,7 +18,7 @@ TEMPLATE = ("spec", "template", "spec")
 
 @pytest.fixture(scope="module")
 async def served(widgets: Client) -> tuple[Resource, ...]:
-    return await catalogue(widgets)
+    return await list_resources(widgets)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ async def test_qualified_kind_name_resolves_to_its_resource(served):
 )
 async def test_pod_template_path_is_found_in_openapi_document(widgets, resource, want):
     async def assert_published() -> None:
-        found = await document(widgets, resource)
+        found = await read_openapi(widgets, resource)
         assert describes(found, resource)
         assert pod_place(found, resource) == want
 

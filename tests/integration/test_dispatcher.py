@@ -33,8 +33,8 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.subscription import controller
 from quintet.eventing.decide import consumers
 from quintet.eventing.decide.naming import consumer_name
-from quintet.eventing.dispatcher import courier, deadletters
-from quintet.eventing.dispatcher.decide.policy import Patience
+from quintet.eventing.dispatcher import dead_letters, delivery
+from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
 from quintet.nats.config import SECOND
@@ -133,8 +133,8 @@ async def test_undeliverable_event_becomes_dead_letter_and_is_reported(
 
         async def assert_reported() -> None:
             assert await dead_letter_events(client, scene.namespace) == [
-                f"an event could not be delivered to {scene.sink} in 3 tries (last: answer 500); "
-                f"kept on the subject {DEAD_LETTERS}"
+                f"an event could not be delivered to {scene.sink} in 3 attempts (last: status 500); "
+                f"stored on the subject {DEAD_LETTERS}"
             ]
 
         await eventually(assert_reported)
@@ -144,7 +144,7 @@ async def test_undeliverable_event_becomes_dead_letter_and_is_reported(
     head = kept.head.decode()
     for line in (
         "ce-id: 1", f"Quintet-Subscription: {scene.namespace}/orders", f"Quintet-Subject: {SUBJECT}",
-        "Quintet-Tries: 3", "Quintet-Answer: answer 500",
+        "Quintet-Tries: 3", "Quintet-Answer: status 500",
     ):  # fmt: skip
         assert line in head, head
 
@@ -162,7 +162,7 @@ async def dead_letter_events(client: Client, namespace: str) -> list[str]:
 async def test_repeated_dead_letters_are_reported_as_one_event_series(
     scene: Scene, sink: Sink, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(deadletters, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(dead_letters, "EVENT_INTERVAL", 0.0)
     sink.answer = lambda request: 500
     async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()
@@ -289,9 +289,9 @@ async def test_no_event_is_lost_when_nats_server_is_killed(
 ):
     monkeypatch.setattr(consumers, "ACK_SECONDS", 5)
     # Until it is killed the server gets progress acknowledgements for all ten.
-    monkeypatch.setattr(courier, "SIGN_OF_LIFE_SECONDS", 0.5)
+    monkeypatch.setattr(delivery, "PROGRESS_SECONDS", 0.5)
     sink.hold = asyncio.Event()
-    async with a_dispatcher(scene, sink_addresses(scene, sink), Patience(first_retry=0.1)):
+    async with a_dispatcher(scene, sink_addresses(scene, sink), RetryPolicy(min_backoff=0.1)):
         subscription = await scene.subscribe()
         await scene.wait_for_reason("orders", "Delivering")
         await scene.publish(*range(10))
@@ -317,7 +317,7 @@ async def test_stopping_dispatcher_finishes_deliveries_in_flight(scene: Scene, s
         await scene.publish(*range(5))
         await eventually(lambda: _assert_in_flight(sink, 5))
         dispatcher.stop()
-        assert dispatcher.finding() == "shutting down"
+        assert dispatcher.check_ready() == "shutting down"
         sink.hold.set()
     await wait_until_acknowledged(scene, subscription)
     assert sorted(map(int, sink.ids)) == list(range(5))
@@ -360,7 +360,7 @@ async def test_deleted_subscription_stops_delivery_and_leaves_no_consumer(
         async def assert_gone():
             names = [each.name for each in await scene.jetstream.consumers(STREAM)]
             assert len(names) == 1, names
-            assert dispatcher.finding() is None, dispatcher.finding()
+            assert dispatcher.check_ready() is None, dispatcher.check_ready()
 
         await eventually(assert_gone)
         await scene.publish(1)
@@ -372,7 +372,7 @@ async def test_slow_sink_gets_event_once_although_ack_wait_passes(
 ):
     # Tolerates a machine that stalls for seconds.
     monkeypatch.setattr(consumers, "ACK_SECONDS", 6)
-    monkeypatch.setattr(courier, "SIGN_OF_LIFE_SECONDS", 0.5)
+    monkeypatch.setattr(delivery, "PROGRESS_SECONDS", 0.5)
     sink.hold = asyncio.Event()
     async with (
         a_dispatcher(scene, sink_addresses(scene, sink)),
@@ -441,7 +441,7 @@ async def test_invalid_subscription_is_not_delivered_until_corrected(scene: Scen
         await scene.change("orders", sink="http://elsewhere.example.com")
         await scene.wait_for_reason("orders", "InvalidSpec")
         await scene.publish(1)
-        assert dispatcher.finding() is None, "other subscriptions are affected"
+        assert dispatcher.check_ready() is None, "other subscriptions are affected"
         await scene.change("orders", sink=scene.sink)
         await wait_until_acknowledged(scene, subscription)
     assert sink.ids == ["1"]

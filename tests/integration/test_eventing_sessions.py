@@ -9,9 +9,9 @@ from kit.nats.server import NatsServer, a_nats_server
 from quintet.apis.meta import ObjectKey
 from quintet.clock import SystemClock
 from quintet.eventing.sessions import Sessions
-from quintet.nats.credentials import Credentials
-from quintet.nats.errors import LoginRefused, Unreachable
-from quintet.nats.options import Options
+from quintet.nats.credentials import NatsCredentials
+from quintet.nats.errors import LoginRefused, ServerUnreachable
+from quintet.nats.options import NatsOptions
 
 BUS = ObjectKey("shop", "bus")
 USERS = {"authorization": {"users": [{"user": "a", "password": "1"}, {"user": "b", "password": "2"}]}}
@@ -30,9 +30,9 @@ async def sessions() -> AsyncIterator[Sessions]:
     await made.close()
 
 
-def options_for_user(nats: NatsServer, user: str, password: str) -> Options:
-    credentials = Credentials(user, password)
-    return Options(nats.url, credentials=credentials, max_reconnects=0, connect_seconds=60.0)
+def options_for_user(nats: NatsServer, user: str, password: str) -> NatsOptions:
+    credentials = NatsCredentials(user, password)
+    return NatsOptions(nats.url, credentials=credentials, max_reconnects=0, connect_seconds=60.0)
 
 
 async def test_session_is_reused_while_nothing_changes(nats, sessions: Sessions):
@@ -60,16 +60,16 @@ async def test_lost_connection_is_reported_and_not_reused(nats, sessions: Sessio
 
     def assert_lost() -> None:
         assert told == [BUS]
-        assert sessions.lost(BUS)
+        assert sessions.has_lost(BUS)
 
     await eventually(assert_lost, within=90)
     assert sessions.current(BUS, nats.url) is None
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerUnreachable):
         await sessions.open(BUS, options_for_user(nats, "a", "1"), "v1")
     await nats.start()
     again = await sessions.open(BUS, options_for_user(nats, "a", "1"), "v1")
     assert sessions.current(BUS, nats.url) is again
-    assert not sessions.lost(BUS)
+    assert not sessions.has_lost(BUS)
 
 
 async def test_unneeded_session_is_closed_silently(nats, sessions: Sessions):

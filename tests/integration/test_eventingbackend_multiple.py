@@ -148,7 +148,9 @@ async def test_move_to_other_server_loses_no_event(
     where = await create_subscription(backends, namespace, "orders", "any")
     subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
     # The test acts as Subscription controller and dispatcher.
-    consumer = consumers.wanted(subscription, await get(backends, key), effective(NATS, {"url": nats.url}))
+    consumer = consumers.desired_consumer(
+        subscription, await get(backends, key), effective(NATS, {"url": nats.url})
+    )
 
     async def told(part: str) -> str:
         found = (await children(backends, namespace))["Deployment", f"any-{part}"]
@@ -204,7 +206,7 @@ async def test_new_subject_prefix_is_published_only_after_subscriptions_listen(
         await eventually(assert_both, within=90)
         found = (await children(backends, namespace))["Deployment", "any-publisher-proxy"]
         assert '"subjectPrefix":"old"' in str(found["spec"]["template"]["spec"]["containers"][0]["env"])
-        wanted = consumers.wanted(subscription, await get(backends, key), effective(NATS, values))
+        wanted = consumers.desired_consumer(subscription, await get(backends, key), effective(NATS, values))
         await jetstream.create_or_update_consumer("sap", wanted)
         await wait_until_ready(backends, key)
 

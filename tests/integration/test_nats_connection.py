@@ -9,7 +9,7 @@ from kit.clock import VirtualClock
 from kit.eventually import eventually, eventually_true
 from kit.nats.server import NatsServer, a_nats_server
 from quintet.clock import SystemClock
-from quintet.nats.client import Client
+from quintet.nats.client import NatsClient
 from quintet.nats.errors import (
     Closed,
     Disconnected,
@@ -19,13 +19,13 @@ from quintet.nats.errors import (
     ProtocolError,
     RequestTimeout,
 )
-from quintet.nats.messages import encoded_headers
-from quintet.nats.options import Options
+from quintet.nats.messages import encode_headers
+from quintet.nats.options import NatsOptions
 
 
-def a_client(server: NatsServer, **options) -> Client:
+def a_client(server: NatsServer, **options) -> NatsClient:
     settings = {"connect_seconds": 20.0, "reconnect_seconds": 0.3, **options}
-    return Client(Options(server.url, **settings), SystemClock())
+    return NatsClient(NatsOptions(server.url, **settings), SystemClock())
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ async def test_server_accepts_largest_message_that_client_allows(server):
     async with a_client(server) as client:
         seen = []
         client.subscribe("long.>", lambda message: seen.append(len(message.payload)))
-        most = client.info.max_payload - len(encoded_headers({"A": "b"}))
+        most = client.info.max_payload - len(encode_headers({"A": "b"}))
         client.publish(f"long.{'a' * 3900}", b"x" * most, {"A": "b"}, reply="r" * 10)
         await client.flush(60)
 
@@ -146,7 +146,7 @@ async def test_lost_server_is_noticed_at_once_and_subscriptions_resume(server, h
         with pytest.raises(Disconnected, match="lost"):
             await asyncio.wait_for(waiting, 60)
         assert not client.connected
-        with pytest.raises(Disconnected, match="no connection"):
+        with pytest.raises(Disconnected, match="not connected"):
             client.publish("a", b"into the void")
         await eventually_true(lambda: "Unreachable" in type(client.failure).__name__)
         await server.start()
@@ -172,7 +172,7 @@ async def test_ten_restarts_leave_one_subscription_each(server):
         assert seen == [str(n).encode() for n in range(10)]
 
 
-async def _publish(client: Client, payload: bytes) -> None:
+async def _publish(client: NatsClient, payload: bytes) -> None:
     client.publish("a", payload)
     await client.flush(20)
 
@@ -190,8 +190,8 @@ async def test_client_with_limited_reconnects_gives_up_and_closes(server):
 async def test_reconnect_pauses_grow_to_configured_maximum(server):
     clock = VirtualClock()
     # With addresses no resolver thread is needed, which would use real time.
-    options = Options(server.url, addresses=(server.host,), connect_seconds=20.0, reconnect_seconds=3.0)
-    async with Client(options, clock) as client:
+    options = NatsOptions(server.url, addresses=(server.host,), connect_seconds=20.0, reconnect_seconds=3.0)
+    async with NatsClient(options, clock) as client:
         await server.kill()
         await eventually_true(lambda: not client.connected)
         pauses, last = [], clock.elapsed
@@ -210,8 +210,8 @@ async def test_reconnect_pauses_grow_to_configured_maximum(server):
 
 async def test_frozen_server_is_dropped_after_two_pings_and_reconnected(server):
     clock = VirtualClock()
-    options = Options(server.url, connect_seconds=20.0, ping_seconds=20.0, reconnect_seconds=1.0)
-    async with Client(options, clock) as client:
+    options = NatsOptions(server.url, connect_seconds=20.0, ping_seconds=20.0, reconnect_seconds=1.0)
+    async with NatsClient(options, clock) as client:
         for _ in range(5):
             await clock.advance(20)
             await client.flush()
@@ -222,7 +222,7 @@ async def test_frozen_server_is_dropped_after_two_pings_and_reconnected(server):
             assert client.connected
             await clock.advance(20)
             await eventually_true(lambda: not client.connected)
-            assert "has not answered for 40 s" in str(client.failure)
+            assert "did not respond for 40 s" in str(client.failure)
         finally:
             server.thaw()
 
@@ -243,16 +243,16 @@ async def test_client_leaves_server_in_lame_duck_mode(tmp_path):
     await one.start()
     await two.start()
     try:
-        options = Options(
+        options = NatsOptions(
             one.url, addresses=(one.host, two.host), connect_seconds=20.0, reconnect_seconds=0.2
         )
-        async with Client(options, SystemClock()) as client:
+        async with NatsClient(options, SystemClock()) as client:
             first, changes, seen = client.info.server_id, [], []
             client.on_change.append(changes.append)
             client.subscribe("a", lambda message: seen.append(message.payload))
             await client.flush(20)
             # It connects to either of the two.
-            peer = client._wire.transport.get_extra_info("peername")[0]
+            peer = client._connection.transport.get_extra_info("peername")[0]
             (one if peer == one.host else two).signal(signal.SIGUSR2)
             await eventually_true(lambda: client.info.server_id not in ("", first), within=60)
 
@@ -266,7 +266,7 @@ async def test_client_leaves_server_in_lame_duck_mode(tmp_path):
 
 
 async def test_pending_data_is_bounded_when_server_does_not_read(server):
-    async with a_client(server, most_waiting=1 << 20) as client:
+    async with a_client(server, max_pending_bytes=1 << 20) as client:
         await server.freeze()
         try:
             sent = 0

@@ -8,11 +8,11 @@ from kit.eventually import eventually, eventually_true
 from kit.nats.server import NatsServer, a_nats_server
 from quintet.clock import SystemClock
 from quintet.nats import jetstream
-from quintet.nats.client import Client
+from quintet.nats.client import NatsClient
 from quintet.nats.errors import (
-    ApiError,
     ConsumerNotFound,
     Disconnected,
+    JetStreamError,
     MessageNotFound,
     NameInUse,
     NatsError,
@@ -23,7 +23,7 @@ from quintet.nats.errors import (
     SubjectsInUse,
 )
 from quintet.nats.jetstream import ConsumerConfig, JetStream, StreamConfig
-from quintet.nats.options import Options
+from quintet.nats.options import NatsOptions
 
 PATIENCE = 30.0
 
@@ -37,8 +37,8 @@ async def server(tmp_path):
 @pytest.fixture
 async def stream(server: NatsServer):
     """JetStream with a stream `events` on the subjects `kyma.>`."""
-    options = Options(server.url, connect_seconds=20.0, reconnect_seconds=0.3)
-    async with Client(options, SystemClock()) as client:
+    options = NatsOptions(server.url, connect_seconds=20.0, reconnect_seconds=0.3)
+    async with NatsClient(options, SystemClock()) as client:
         made = JetStream(client, timeout=PATIENCE)
         await made.create_stream(StreamConfig(name="events", subjects=("kyma.>",)))
         yield made
@@ -68,7 +68,7 @@ async def test_publish_to_subject_without_stream_fails_at_once(stream):
 
 
 async def test_publish_with_wrong_expected_stream_is_rejected(stream):
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(JetStreamError) as caught:
         await stream.publish("kyma.a", b"", {jetstream.EXPECTED_STREAM: "other"}, PATIENCE)
     assert caught.value.err_code == 10060
 

@@ -10,7 +10,7 @@ from kit.nats.nkeys import Key, Operator
 from kit.nats.server import a_nats_server
 from quintet.clock import SystemClock
 from quintet.local.controlplane.certificates import Authority
-from quintet.nats.client import Client
+from quintet.nats.client import NatsClient
 from quintet.nats.credentials import from_secret
 from quintet.nats.errors import (
     CertificateExpired,
@@ -19,17 +19,17 @@ from quintet.nats.errors import (
     LoginRefused,
     NotPermitted,
     ProtocolError,
+    ServerUnreachable,
     TlsFailed,
-    Unreachable,
     Unresolved,
 )
 from quintet.nats.jetstream import JetStream
-from quintet.nats.options import Options
+from quintet.nats.options import NatsOptions
 
 
-def a_client(url: str, secret: dict[str, bytes] | None = None, **options) -> Client:
+def a_client(url: str, secret: dict[str, bytes] | None = None, **options) -> NatsClient:
     credentials = from_secret(secret) if secret else None
-    return Client(Options(url, credentials, **{"connect_seconds": 20.0, **options}), SystemClock())
+    return NatsClient(NatsOptions(url, credentials, **{"connect_seconds": 20.0, **options}), SystemClock())
 
 
 async def can_echo(url: str, secret: dict[str, bytes] | None = None, **options) -> bool:
@@ -56,7 +56,7 @@ async def test_correct_login_is_accepted_and_wrong_login_is_refused(config, righ
     async with a_nats_server(tmp_path, config) as server:
         assert await can_echo(server.url, right)
         for secret in (wrong, None):
-            with pytest.raises(LoginRefused, match=r"refused the login"):
+            with pytest.raises(LoginRefused, match=r"rejected the login"):
                 await can_echo(server.url, secret)
 
 
@@ -103,7 +103,7 @@ async def test_account_without_jetstream_raises_unavailable(tmp_path):
             assert (await JetStream(client).account_info()).streams == 0
 
 
-# Unreachable and wrong servers.
+# ServerUnreachable and wrong servers.
 
 
 async def test_unknown_host_raises_unresolved():
@@ -114,14 +114,14 @@ async def test_unknown_host_raises_unresolved():
 async def test_closed_port_raises_unreachable():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
+    with pytest.raises(ServerUnreachable, match=f"127.0.0.1:{port}"):
         await can_echo(f"nats://127.0.0.1:{port}")
 
 
 async def test_silent_server_times_out():
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
-        pytest.raises(Unreachable, match=r"did not answer within 0\.2 s"),
+        pytest.raises(ServerUnreachable, match=r"did not respond within 0\.2 s"),
     ):
         await can_echo(f"nats://127.0.0.1:{listener.getsockname()[1]}", connect_seconds=0.2)
 
@@ -140,7 +140,7 @@ async def test_server_with_other_protocol_raises_protocol_error():
 
 @pytest.mark.parametrize("url", ["http://a:1", "nats://", "nats://a:notaport", "nats://[::1"])
 async def test_invalid_url_is_rejected_without_connecting(url):
-    with pytest.raises(Unreachable, match="url"):
+    with pytest.raises(ServerUnreachable, match="URL"):
         await can_echo(url)
 
 
@@ -149,7 +149,7 @@ async def test_client_connects_only_to_given_addresses(tmp_path):
         name = f"nats://never.resolved.invalid:{server.port}"
         assert await can_echo(name, addresses=("127.0.0.1",))
         assert await can_echo(name, addresses=("127.99.99.99", "127.0.0.1"))
-        with pytest.raises(Unreachable):
+        with pytest.raises(ServerUnreachable):
             await can_echo(server.url, addresses=("127.99.99.99",))
 
 
@@ -199,7 +199,7 @@ async def test_expired_server_certificate_is_reported(authority, tmp_path):
 
 async def test_certificate_of_unknown_authority_is_not_trusted(authority, tmp_path):
     async with a_nats_server(tmp_path, tls_config(authority)) as server:
-        with pytest.raises(TlsFailed, match="not accepted"):
+        with pytest.raises(TlsFailed, match="not trusted"):
             await can_echo(server.tls_url)
 
 
@@ -215,7 +215,7 @@ async def test_server_that_requires_client_certificate_accepts_only_ours(authori
     mine = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
     async with a_nats_server(tmp_path, tls_config(authority, verify=True)) as server:
         assert await can_echo(server.tls_url, trust_secret(authority, **mine))
-        with pytest.raises((TlsFailed, Unreachable)):
+        with pytest.raises((TlsFailed, ServerUnreachable)):
             await can_echo(server.tls_url, trust_secret(authority))
 
 
@@ -223,7 +223,7 @@ async def test_expired_client_certificate_is_reported(authority, tmp_path):
     certificate, key = authority.issue("old", "somebody", not_after=datetime.now(UTC) - timedelta(days=1))
     mine = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
     async with a_nats_server(tmp_path, tls_config(authority, verify=True)) as server:
-        with pytest.raises((TlsFailed, Unreachable)):
+        with pytest.raises((TlsFailed, ServerUnreachable)):
             await can_echo(server.tls_url, trust_secret(authority, **mine))
 
 

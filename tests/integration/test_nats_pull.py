@@ -8,11 +8,11 @@ from kit.clock import VirtualClock
 from kit.eventually import eventually, eventually_true
 from kit.nats.server import NatsServer, a_nats_server
 from quintet.clock import SystemClock
-from quintet.nats.client import Client
+from quintet.nats.client import NatsClient
 from quintet.nats.config import SECOND
 from quintet.nats.errors import ConsumerNotFound, NatsError
 from quintet.nats.jetstream import ConsumerConfig, Delivery, JetStream, StreamConfig
-from quintet.nats.options import Options
+from quintet.nats.options import NatsOptions
 
 PATIENCE = 30.0
 
@@ -23,9 +23,9 @@ async def server(tmp_path):
         yield running
 
 
-def a_client(server: NatsServer, clock=None) -> Client:
-    options = Options(server.url, connect_seconds=20.0, reconnect_seconds=0.3, ping_seconds=1000)
-    return Client(options, clock or SystemClock())
+def a_client(server: NatsServer, clock=None) -> NatsClient:
+    options = NatsOptions(server.url, connect_seconds=20.0, reconnect_seconds=0.3, ping_seconds=1000)
+    return NatsClient(options, clock or SystemClock())
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_unacknowledged_messages_never_exceed_limit(stream):
     pull = stream.pull("events", "c", 7, sink)
     for settled in range(100):
         await eventually_true(lambda settled=settled: len(sink.deliveries) > settled)
-        assert pull.in_hand <= 7
+        assert pull.in_flight <= 7
         sink.settle(sink.deliveries[settled])
 
     assert sink.most <= 7
@@ -108,7 +108,7 @@ async def test_two_pulls_on_one_consumer_share_messages(stream, server):
     async with a_client(server) as other:
         sinks = Sink(), Sink()
         pulls = stream.pull("events", "c", 5, sinks[0]), JetStream(other).pull("events", "c", 5, sinks[1])
-        await eventually_true(lambda: all(pull.holds for pull in pulls))
+        await eventually_true(lambda: all(pull.is_active for pull in pulls))
         await publish(stream, 500)
 
         await eventually_true(lambda: len(sinks[0].numbers) + len(sinks[1].numbers) >= 500)
@@ -139,7 +139,7 @@ async def test_rejected_message_is_redelivered_and_terminated_message_is_not(str
     await eventually_true(lambda: len(seen) >= 6)
     await eventually(lambda: _assert_acknowledged(stream, 3))
     assert sorted(seen) == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)]
-    assert pull.in_hand == 0
+    assert pull.in_flight == 0
     pull.stop()
 
 
@@ -168,7 +168,7 @@ async def test_confirmed_acknowledgement_reaches_server(stream):
     await kept[0].ack_confirmed(PATIENCE)
 
     assert (await stream.consumer_info("events", "c")).ack_floor.stream_seq == 1
-    assert kept[0].settled
+    assert kept[0].is_acknowledged
     pull.stop()
 
 
@@ -179,7 +179,7 @@ async def test_delivery_resumes_after_server_was_killed(stream, server):
         await publish(stream, 50, first=50 * round_)
         await eventually_true(lambda n=50 * (round_ + 1): len(set(sink.numbers)) >= n, within=60)
         await server.restart()
-        await eventually_true(lambda: stream.client.connected and pull.holds, within=60)
+        await eventually_true(lambda: stream.client.connected and pull.is_active, within=60)
     await publish(stream, 50, first=150)
 
     await eventually_true(lambda: set(sink.numbers) == set(range(200)), within=60)
@@ -206,7 +206,7 @@ async def test_expired_pull_requests_are_renewed(server, stream, monkeypatch):
             await publish(stream, 1, first=n)
             await eventually_true(lambda n=n: len(sink.numbers) == n + 1)
 
-        await eventually_true(lambda: pull.holds)
+        await eventually_true(lambda: pull.is_active)
         assert len(set(asked)) == 1, "it was not asked anew, only again"
         pull.stop()
 
@@ -217,7 +217,7 @@ async def test_pull_request_is_renewed_when_heartbeats_stop(server, stream):
     async with a_client(server, clock) as client:
         sink = Sink()
         pull = JetStream(client).pull("events", "c", 10, sink, expires=300, heartbeat=5)
-        await eventually_true(lambda: pull.holds)
+        await eventually_true(lambda: pull.is_active)
         address = pull._subscription.subject
         await server.freeze()
         try:
@@ -225,10 +225,10 @@ async def test_pull_request_is_renewed_when_heartbeats_stop(server, stream):
             assert pull._subscription.subject == address, "one missed heartbeat is no reason"
             await clock.advance(10)
             assert pull._subscription.subject != address
-            assert not pull.holds, "nobody has confirmed it yet"
+            assert not pull.is_active, "nobody has confirmed it yet"
         finally:
             server.thaw()
-        await eventually_true(lambda: pull.holds)
+        await eventually_true(lambda: pull.is_active)
         await publish(stream, 20)
         await eventually_true(lambda: len(sink.numbers) >= 20)
         assert sorted(sink.numbers) == list(range(20))
@@ -238,25 +238,25 @@ async def test_pull_request_is_renewed_when_heartbeats_stop(server, stream):
 async def test_deleted_consumer_is_reported_and_recreated_consumer_is_used(stream):
     troubles: list[NatsError] = []
     sink = Sink()
-    pull = stream.pull("events", "c", 10, sink, on_trouble=troubles.append)
-    await eventually_true(lambda: pull.holds)
+    pull = stream.pull("events", "c", 10, sink, on_error=troubles.append)
+    await eventually_true(lambda: pull.is_active)
     await stream.delete_consumer("events", "c")
     await eventually_true(lambda: troubles)
     assert isinstance(troubles[0], ConsumerNotFound)
-    assert not pull.holds
+    assert not pull.is_active
     await stream.create_or_update_consumer("events", consumer())
     await publish(stream, 3)
 
     await eventually_true(lambda: len(sink.numbers) == 3, within=60)
-    await eventually_true(lambda: pull.holds)  # the status of a request may follow its messages
+    await eventually_true(lambda: pull.is_active)  # the status of a request may follow its messages
     pull.stop()
 
 
 async def test_pull_on_missing_consumer_fails_without_busy_loop(stream):
     troubles: list[NatsError] = []
-    pull = stream.pull("events", "nobody", 10, Sink(), on_trouble=troubles.append)
+    pull = stream.pull("events", "nobody", 10, Sink(), on_error=troubles.append)
     await eventually_true(lambda: len(troubles) >= 2)
-    assert not pull.holds
+    assert not pull.is_active
     assert isinstance(troubles[0], ConsumerNotFound)
     pull.stop()
 

@@ -28,7 +28,7 @@ from kit.nats.publishers import (
 )
 from kit.nats.server import NatsServer, a_nats_server
 from kit.process import Program
-from quintet.eventing.settings import VARIABLE, encoded
+from quintet.eventing.settings import VARIABLE, encode_settings
 from quintet.nats.errors import StreamNotFound
 
 
@@ -194,7 +194,7 @@ async def test_batch_over_stream_limit_names_failed_event_and_can_be_resent(
         pytest.param(structured(source=""), 400, "source: MUST be a non-empty URI-reference", id="without a source"),
         pytest.param(structured(type=None), 400, "type: MUST be a non-empty string", id="without a type"),
         pytest.param(binary(specversion="0.3"), 400, "specversion: MUST be 1.0", id="unsupported specversion"),
-        pytest.param(post(b"{}"), 400, "not a CloudEvent: there is neither a header ce-specversion nor the Content-Type application/cloudevents+json", id="no CloudEvent at all"),
+        pytest.param(post(b"{}"), 400, "not a CloudEvent: no header ce-specversion, and the Content-Type is not application/cloudevents+json", id="no CloudEvent at all"),
         pytest.param(post(b"{", "Content-Type: application/cloudevents+json"), 400, "the body MUST be a JSON object: Input data was truncated", id="truncated JSON"),
         pytest.param(structured(type="order..created"), 400, "type: MUST NOT have empty segments after cleaning: order..created", id="an empty segment"),
         pytest.param(structured(type="order.>.created"), 400, "type: MUST NOT have empty segments after cleaning: order..created", id="empty after cleaning"),
@@ -202,11 +202,11 @@ async def test_batch_over_stream_limit_names_failed_event_and_can_be_resent(
         pytest.param(structured(source="/./"), 400, "source: MUST NOT be empty after cleaning: /./", id="source empty after cleaning"),
         pytest.param(structured(type="a" * 2000), 400, "source, type: MUST NOT give a subject of more than 1024 bytes", id="a trailing dot in the type"),
         pytest.param(binary(7, b"x" * 65_537), 413, "the body is larger than 65536 bytes\n", id="more than 64 KiB"),
-        pytest.param(b"GET /publish HTTP/1.1\r\nHost: x\r\n\r\n", 405, "events are taken in by POST /publish", id="GET"),
-        pytest.param(binary().replace(b"POST", b"PUT"), 405, "events are taken in by POST /publish", id="PUT"),
-        pytest.param(binary().replace(b"/publish", b"/events"), 404, "there is nothing here: events are taken in by POST /publish", id="another path"),
-        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 404, "there is nothing here: events are taken in by POST /publish", id="root path"),
-        pytest.param(b"POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405, "this is read by GET", id="POST to a health endpoint"),
+        pytest.param(b"GET /publish HTTP/1.1\r\nHost: x\r\n\r\n", 405, "publish events with POST /publish", id="GET"),
+        pytest.param(binary().replace(b"POST", b"PUT"), 405, "publish events with POST /publish", id="PUT"),
+        pytest.param(binary().replace(b"/publish", b"/events"), 404, "not found: publish events with POST /publish", id="another path"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 404, "not found: publish events with POST /publish", id="root path"),
+        pytest.param(b"POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405, "only GET is allowed", id="POST to a health endpoint"),
     ],
 )  # fmt: skip
 async def test_rejected_request_reports_reason(
@@ -239,7 +239,7 @@ async def test_pipelined_requests_are_answered_in_order(publisher: Publisher, st
 async def test_missing_stream_returns_504_until_it_exists(publisher: Publisher, stream: Stream):
     await stream.jetstream.delete_stream(STREAM)
     answer = await publisher.ask(binary())
-    assert (answer.status, answer.body) == (504, b"no stream keeps the subject of the event")
+    assert (answer.status, answer.body) == (504, b"no stream has the subject of the event")
     assert answer.headers["retry-after"] == "1"
     await stream.jetstream.create_stream(CONFIG)
     assert (await publisher.ask(binary())).status == 204
@@ -251,7 +251,7 @@ async def test_stream_with_other_name_returns_504(publisher: Publisher, stream: 
     try:
         answer = await publisher.ask(binary())
         assert answer.status == 504, answer
-        assert answer.body.startswith(b"another stream keeps the subject of the event"), answer
+        assert answer.body.startswith(b"another stream has the subject of the event"), answer
     finally:
         await stream.jetstream.delete_stream("other")
 
@@ -327,7 +327,7 @@ async def test_publisher_starts_before_nats_and_becomes_ready_with_it(tmp_path: 
 @pytest.mark.parametrize(
     ("password", "want_status", "want_words"),
     [
-        pytest.param("wrong", 500, b"refused the login", id="wrong"),
+        pytest.param("wrong", 500, b"rejected the login", id="wrong"),
         pytest.param("right", 200, b"ok", id="right"),
     ],
 )
@@ -379,7 +379,7 @@ async def test_headers_count_toward_small_server_payload_limit(tmp_path: Path):
         await publisher.ready()
         answer = await publisher.ask(binary(1, b"x" * 2000))
         assert answer.status == 413, answer
-        assert b"more than NATS takes in a message (2048)" in answer.body, answer
+        assert b"the NATS server accepts 2048" in answer.body, answer
         assert (await publisher.ask(binary(2, b"x" * 1000))).status == 204
         assert not [line for line in publisher.program.log if "lost" in line], publisher.program.log
 
@@ -387,7 +387,7 @@ async def test_headers_count_toward_small_server_payload_limit(tmp_path: Path):
 async def test_occupied_port_ends_process_with_reason(publisher: Publisher, server: NatsServer):
     second = Program(
         str(COMMAND), "publisher-proxy", "--address", f"127.0.0.1:{publisher.port}",
-        environment={VARIABLE: encoded(settings(server.url))},
+        environment={VARIABLE: encode_settings(settings(server.url))},
     )  # fmt: skip
     await second.start()
     assert await second.ended() == 1

@@ -129,10 +129,10 @@ async def test_token_is_renewed_before_expiry(mesh: EventMeshDouble, tmp_path: P
     [
         pytest.param(400, b"no such type", 400, b"no such type", id="an error that the publisher can fix"),
         pytest.param(429, b"slow down", 429, b"slow down", id="too many requests"),
-        pytest.param(507, b"", 507, b"127.0.0.1 answered 507", id="a full queue"),
-        pytest.param(404, b"secret words", 502, b"127.0.0.1 answered 404", id="a wrong address"),
-        pytest.param(302, b"", 502, b"127.0.0.1 answered 302", id="a redirect is not followed"),
-        pytest.param(500, b"a trace", 502, b"127.0.0.1 answered 500", id="a server error"),
+        pytest.param(507, b"", 507, b"127.0.0.1 responded with 507", id="a full queue"),
+        pytest.param(404, b"secret words", 502, b"127.0.0.1 responded with 404", id="a wrong address"),
+        pytest.param(302, b"", 502, b"127.0.0.1 responded with 302", id="a redirect is not followed"),
+        pytest.param(500, b"a trace", 502, b"127.0.0.1 responded with 500", id="a server error"),
     ],
 )
 async def test_eventmesh_error_is_mapped_to_publisher_response(
@@ -153,7 +153,7 @@ async def test_unreachable_eventmesh_returns_502(mesh: EventMeshDouble, tmp_path
         await publisher.ready()
         answer = await publisher.ask(binary())
         assert answer.status == 502, answer
-        assert answer.body.startswith(b"no connection to 127.0.0.1"), answer
+        assert answer.body.startswith(b"cannot connect to 127.0.0.1"), answer
 
 
 async def test_refused_login_is_reported_by_readiness_and_to_publishers(
@@ -166,11 +166,14 @@ async def test_refused_login_is_reported_by_readiness_and_to_publishers(
         async def assert_reported() -> None:
             answer = await publisher.get("/readyz")
             assert answer.status == 500, answer
-            assert answer.body == b"no token: 127.0.0.1 refused the login (answer 401)", answer
+            assert answer.body == b"no token: 127.0.0.1 rejected the credentials (status 401)", answer
 
         await eventually(assert_reported)
         answer = await publisher.ask(binary())
-        assert (answer.status, answer.body) == (502, b"no token: 127.0.0.1 refused the login (answer 401)")
+        assert (answer.status, answer.body) == (
+            502,
+            b"no token: 127.0.0.1 rejected the credentials (status 401)",
+        )
         assert not [line for line in publisher.program.log if "wrong" in line or "hush" in line]
 
 
@@ -190,5 +193,5 @@ async def test_malformed_secret_ends_process_with_reason(tmp_path: Path):
     assert await publisher.program.ended() == 1
     assert publisher.program.log[-1] == (
         "Error: The EventMesh secret data is not formatted properly. "
-        "(messaging: no entry is of broker type saprestmgw)"
+        "(messaging: no entry has the broker type saprestmgw)"
     )

@@ -13,9 +13,9 @@ from quintet.admission.sources import SECRETS, LeftBehind, SecretStore, SelfMade
 from quintet.apis.meta import JsonObject, Object, ObjectKey, OwnerReference
 from quintet.clock import SystemClock
 from quintet.kube import config
-from quintet.kube.account import own_account
 from quintet.kube.client import Client
 from quintet.kube.credentials import StaticHeader
+from quintet.kube.service_account import own_service_account
 from quintet.kube.transport import Transport
 from quintet.manifests.rbac import process_rules
 from quintet.runtime.leader import LEASES, Leader, Lease, Terms
@@ -60,11 +60,11 @@ def a_leader(client: Client, namespace: str, owner: OwnerReference | None, ident
 async def test_only_a_service_account_of_the_namespace_becomes_owner(
     robot: Client, client: Client, namespace: str
 ):
-    owner = await own_account(robot, namespace)
+    owner = await own_service_account(robot, namespace)
     assert owner is not None
     assert (owner.kind, owner.name, bool(owner.uid)) == ("ServiceAccount", NAME, True)
-    assert await own_account(robot, "elsewhere") is None, "an owner must be where its objects are"
-    assert await own_account(client, namespace) is None, "an administrator is no account"
+    assert await own_service_account(robot, "elsewhere") is None, "an owner must be where its objects are"
+    assert await own_service_account(client, namespace) is None, "an administrator is no account"
 
 
 async def test_client_that_cannot_identify_itself_creates_lease_without_owner(
@@ -72,7 +72,7 @@ async def test_client_that_cannot_identify_itself_creates_lease_without_owner(
 ):
     nobody = config.ClusterConfig(cluster.server, ca_data=cluster.ca.read_bytes())
     async with Transport(nobody) as transport:
-        assert await own_account(Client(transport), namespace) is None
+        assert await own_service_account(Client(transport), namespace) is None
     await a_leader(client, namespace, None).acquire()
     lease = await client.get(LEASES, ObjectKey(namespace, NAME), Lease)
     assert lease.metadata.owner_references == ()
@@ -81,7 +81,7 @@ async def test_client_that_cannot_identify_itself_creates_lease_without_owner(
 async def test_lease_and_certificate_secret_are_deleted_with_service_account(
     robot: Client, client: Client, api: Api, namespace: str
 ):
-    owner = await own_account(robot, namespace)
+    owner = await own_service_account(robot, namespace)
     await a_leader(robot, namespace, owner).acquire()
     await SelfMade(SecretStore(robot, ObjectKey(namespace, SECRET), owner), HOSTS).current(datetime.now(UTC))
     kept = [(LEASES, NAME), (SECRETS, SECRET)]
@@ -100,7 +100,7 @@ async def test_lease_and_certificate_secret_are_deleted_with_service_account(
 async def test_lease_keeps_owner_after_renewal_release_and_takeover(
     robot: Client, client: Client, namespace: str
 ):
-    owner = await own_account(robot, namespace)
+    owner = await own_service_account(robot, namespace)
     first, second = (a_leader(robot, namespace, owner, name) for name in ("one", "two"))
     await first.acquire()
     await first.release()
@@ -114,7 +114,7 @@ async def test_objects_of_deleted_service_account_are_awaited_and_not_taken_over
     robot: Client, client: Client, api: Api, namespace: str
 ):
     """A leader with a Lease that is about to be deleted would soon have a rival."""
-    owner = await own_account(robot, namespace)
+    owner = await own_service_account(robot, namespace)
     await a_leader(robot, namespace, owner).acquire()
     store = SecretStore(robot, ObjectKey(namespace, SECRET), owner)
     await SelfMade(store, HOSTS).current(datetime.now(UTC))

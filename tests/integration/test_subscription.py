@@ -26,14 +26,14 @@ from quintet.apis.subscription import SUBSCRIPTIONS, EventType, Subscription
 from quintet.clock import SystemClock
 from quintet.controllers.subscription import controller, writer
 from quintet.eventing.decide.choice import DEFAULT
-from quintet.eventing.decide.consumers import owner
+from quintet.eventing.decide.consumers import owner_uid
 from quintet.eventing.decide.naming import consumer_name
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
-from quintet.nats.client import Client as NatsClient
+from quintet.nats.client import NatsClient
 from quintet.nats.errors import ConsumerNotFound
 from quintet.nats.jetstream import ConsumerConfig, JetStream, StreamConfig
-from quintet.nats.options import Options
+from quintet.nats.options import NatsOptions
 from quintet.runtime.events import EVENTS
 
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
@@ -186,7 +186,7 @@ async def test_deletion_waits_for_nats_server_and_reports_it(scene: Scene, clien
 
 
 async def _reconnect(scene: Scene) -> None:
-    await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
+    await scene.sessions.open(scene.key(BACKEND), NatsOptions(scene.server.url), "1")
     assert scene.nats.connected
 
 
@@ -266,13 +266,13 @@ async def test_subscription_moved_to_other_backend_leaves_no_consumer(scene: Sce
 
     async with (
         a_nats_server(scene.server.store.parent / "second") as server,
-        NatsClient(Options(server.url), SystemClock()) as other,
+        NatsClient(NatsOptions(server.url), SystemClock()) as other,
     ):
         await JetStream(other).create_stream(StreamConfig(name=STREAM, subjects=("kyma.>",)))
         await scene.publish(1, 2)
         await client.delete(EVENTINGBACKENDS, second)
         await a_backend(client, scene.namespace, server.url, "second")
-        await scene.sessions.open(second, Options(server.url), "1")
+        await scene.sessions.open(second, NatsOptions(server.url), "1")
 
         async def assert_moved():
             now = await client.get(SUBSCRIPTIONS, found.key, Subscription)
@@ -311,14 +311,14 @@ async def test_backends_that_share_stream_share_consumer_when_subscription_moves
     name, second = consumer_name(found.metadata), scene.key("second")
     before = await scene.jetstream.consumer_info(STREAM, name)
     await a_backend(client, scene.namespace, scene.server.url, "second")
-    await scene.sessions.open(second, Options(scene.server.url), "1")
+    await scene.sessions.open(second, NatsOptions(scene.server.url), "1")
     await scene.change("orders", backend="second")
 
     async def assert_moved():
         now = await client.get(SUBSCRIPTIONS, found.key, Subscription)
         assert now.status.backend.name == "second", now.status
         info = await scene.jetstream.consumer_info(STREAM, name)
-        assert owner(info) == await _uid(client, second)
+        assert owner_uid(info) == await _uid(client, second)
         return info
 
     assert (await eventually(assert_moved)).created == before.created

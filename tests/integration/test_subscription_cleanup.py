@@ -17,13 +17,13 @@ from quintet.apis.meta import Object
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import SystemClock
 from quintet.controllers.subscription import controller, writer
-from quintet.eventing.decide.consumers import wanted
+from quintet.eventing.decide.consumers import desired_consumer
 from quintet.eventing.decide.naming import consumer_name
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
-from quintet.nats.client import Client as NatsClient
+from quintet.nats.client import NatsClient
 from quintet.nats.jetstream import JetStream, StreamConfig
-from quintet.nats.options import Options
+from quintet.nats.options import NatsOptions
 from quintet.runtime.events import EVENTS
 
 
@@ -57,11 +57,11 @@ async def test_consumer_of_subscription_missing_from_cache_is_kept(
         async with subscription_operator(proxy.write_kubeconfig(tmp_path), scene):
             unseen = await scene.subscribe("unseen")
             # As the previous leader did.
-            await scene.jetstream.create_or_update_consumer(STREAM, wanted(unseen, backend, config))
+            await scene.jetstream.create_or_update_consumer(STREAM, desired_consumer(unseen, backend, config))
             await hold.caught()
             # An orphaned consumer is removed in the same rounds, which shows that they took place.
             gone = await scene.subscribe("gone", backend="none")
-            await scene.jetstream.create_or_update_consumer(STREAM, wanted(gone, backend, config))
+            await scene.jetstream.create_or_update_consumer(STREAM, desired_consumer(gone, backend, config))
             await client.delete(SUBSCRIPTIONS, gone.key)
             await scene.subscribe("seen")
 
@@ -80,11 +80,11 @@ async def a_second_backend(scene: Scene) -> AsyncIterator[JetStream]:
     """Create a second backend with its own server and a connection."""
     async with (
         a_nats_server(scene.server.store.parent / "second") as server,
-        NatsClient(Options(server.url), SystemClock()) as nats,
+        NatsClient(NatsOptions(server.url), SystemClock()) as nats,
     ):
         await JetStream(nats).create_stream(StreamConfig(name=STREAM, subjects=("kyma.>",)))
         await a_backend(scene.client, scene.namespace, server.url, "second")
-        await scene.sessions.open(scene.key("second"), Options(server.url), "1")
+        await scene.sessions.open(scene.key("second"), NatsOptions(server.url), "1")
         yield JetStream(nats)
 
 
@@ -106,7 +106,7 @@ async def test_consumer_on_unreachable_old_backend_is_removed_when_it_returns(
         await eventually(assert_moved, within=60)
         assert [each.name for each in await second.consumers(STREAM)] == [name]
         assert await list_consumers(scene) == [name]
-        await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
+        await scene.sessions.open(scene.key(BACKEND), NatsOptions(scene.server.url), "1")
         await eventually(lambda: assert_no_consumers(scene), within=60)
         assert [each.name for each in await second.consumers(STREAM)] == [name]
         await eventually(lambda: assert_event(scene, "2 events that wait in EventingBackend 'main'"))
@@ -141,7 +141,7 @@ async def test_unresponsive_server_does_not_block_move_to_other_backend(
 
 
 async def reconnect(scene: Scene) -> None:
-    await scene.sessions.open(scene.key(BACKEND), Options(scene.server.url), "1")
+    await scene.sessions.open(scene.key(BACKEND), NatsOptions(scene.server.url), "1")
 
 
 async def test_consumer_left_by_last_subscription_is_removed_when_server_returns(

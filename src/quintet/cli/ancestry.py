@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from quintet.apis.meta import Object, ObjectKey, OwnerReference, Resource
-from quintet.kube.discovery import catalogue
+from quintet.kube.discovery import list_resources
 from quintet.kube.errors import ApiError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Ancestry:
     @classmethod
     async def of(cls, client: Client) -> Ancestry:
         """For what a cluster serves now."""
-        return cls(client, await catalogue(client))
+        return cls(client, await list_resources(client))
 
     async def line(self, one: Being) -> tuple[Being, ...]:
         """The object and all whom it belongs to."""

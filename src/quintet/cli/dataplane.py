@@ -131,7 +131,7 @@ def dispatcher(
     from quintet.eventing.dispatcher import process
 
     options = process.Options(
-        kubeconfig=kubeconfig, address=address, metrics_address=metrics_address, places=dict(places)
+        kubeconfig=kubeconfig, address=address, metrics_address=metrics_address, sink_overrides=dict(places)
     )
     if not _run(process.serve(settings, options, SystemClock())):
         raise click.ClickException("the backend was given up; the log says why")

@@ -64,7 +64,7 @@ def diff(paths: tuple[str, ...], recursive: bool, where: asking.Where, children:
 
 async def _differs(paths: tuple[str, ...], where: asking.Where, *, recursive: bool, children: bool) -> bool:
     from quintet.cli.validate import findings, judged, line, read
-    from quintet.kube.discovery import catalogue
+    from quintet.kube.discovery import list_resources
     from quintet.local.errors import LocalError
 
     async with asking.connected(where) as asked:
@@ -78,7 +78,7 @@ async def _differs(paths: tuple[str, ...], where: asking.Where, *, recursive: bo
             click.echo(line(finding), err=True)
         if any(finding["severity"] == "error" for finding in said):
             raise LocalError("the manifests have mistakes", "correct what is named above")
-        served, found = await catalogue(asked.client), list[str]()
+        served, found = await list_resources(asked.client), list[str]()
         for document in documents:
             obj = document.value
             resource = _resource(obj, served)

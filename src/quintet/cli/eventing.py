@@ -14,7 +14,7 @@ import click
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.controllers.eventingbackend.options import Options
-from quintet.kube.errors import PASSING, KubeError
+from quintet.kube.errors import TRANSIENT, KubeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,7 +91,7 @@ async def _resolved(url: str) -> set[str]:
 async def _endpoints(client: Client) -> set[str]:
     try:
         found = await client.get(_ENDPOINT_SLICES, _API_SERVERS, _EndpointSlice)
-    except PASSING:
+    except TRANSIENT:
         raise  # users must not have us connect there, so we have to know
     except KubeError as error:
         log.warning("Addresses behind the API server are not known", extra={"error": str(error)})

@@ -34,7 +34,7 @@ def _explain(error: errors.KubeError) -> tuple[str, str]:
             return f"the server cannot be reached ({error})", (
                 "check that it runs and that the kubeconfig has its address; `quintet up` starts a local one"
             )
-        case errors.UnexpectedAnswer():
+        case errors.UnexpectedResponse():
             return f"this does not look like a Kubernetes API server ({error})", (
                 "check the server's address in the kubeconfig, and any proxy on the way"
             )

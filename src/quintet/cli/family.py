@@ -15,7 +15,7 @@ import msgspec
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, ObjectMeta, Resource
 from quintet.cli.states import has_state
-from quintet.kube.discovery import catalogue
+from quintet.kube.discovery import list_resources
 from quintet.kube.errors import ApiError, Forbidden, KubeError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def family(client: Client, resource: Resource, body: JsonObject) -> Family
     """Look for all that an object owns."""
     meta = msgspec.convert(body["metadata"], ObjectMeta)
     lists = await asyncio.gather(
-        *(_list(client, each, meta.namespace) for each in candidates(await catalogue(client), resource))
+        *(_list(client, each, meta.namespace) for each in candidates(await list_resources(client), resource))
     )
     found = [(each.resource, one) for each in lists for one in each.found]
     root = assembled(Member(resource, meta, body), by_owner(found))

@@ -15,8 +15,8 @@ from quintet.clock import SystemClock
 from quintet.components import COMPONENTS
 from quintet.controllers.suite import controller as suite
 from quintet.kube import config
-from quintet.kube.account import own_account
 from quintet.kube.client import Client
+from quintet.kube.service_account import own_service_account
 from quintet.kube.transport import Transport
 from quintet.manifests.installation import FLAVOURS, QUINTET, Flavour, in_namespace, installer
 from quintet.observe.health import HealthServer
@@ -67,7 +67,7 @@ async def _run(
 
         async def ask() -> OwnerReference | None:
             await client.version()  # a wrong address or a missing right is said now, in one line
-            return await own_account(client, flavour.namespace) if config.in_pod() else None
+            return await own_service_account(client, flavour.namespace) if config.in_pod() else None
 
         health = HealthServer(*health_address, clock)
         owner = await prepare(ask, health, clock, patient=elect)

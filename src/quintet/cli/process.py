@@ -20,7 +20,7 @@ import uvloop
 from quintet.cli.addresses import Address
 from quintet.cli.options import with_options
 from quintet.kube import config
-from quintet.kube.errors import PASSING, UntrustedServer
+from quintet.kube.errors import TRANSIENT, UntrustedServer
 from quintet.observe import logging as logs
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ async def prepare(
             try:
                 done = await work()
                 break
-            except PASSING as error:
+            except TRANSIENT as error:
                 if not patient or isinstance(error, UntrustedServer):
                     await health.stop()
                     raise

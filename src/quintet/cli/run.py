@@ -22,8 +22,8 @@ from quintet.cli.process import elects, identity, prepare, process_options, run_
 from quintet.clock import Clock, SystemClock
 from quintet.components import COMPONENTS, INSTANCE, Component, Settings, webhook_service
 from quintet.kube import config
-from quintet.kube.account import own_account
 from quintet.kube.client import Client
+from quintet.kube.service_account import own_service_account
 from quintet.kube.transport import Transport
 from quintet.observe.health import HealthServer
 from quintet.runtime.leader import Terms
@@ -199,7 +199,7 @@ async def _run(options: Options) -> None:
 
         async def ask() -> tuple[OwnerReference | None, EventingOptions | None]:
             await client.version()  # a wrong address or a missing right is said now, in one line
-            owner = await own_account(client, system) if config.in_pod() else None
+            owner = await own_service_account(client, system) if config.in_pod() else None
             return owner, await _eventing(options, client, found.server, system)
 
         owner, backends = await prepare(ask, health, clock, patient=elect)

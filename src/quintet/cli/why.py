@@ -78,20 +78,20 @@ async def _asked(
     from quintet.apis.casconfig.template import pod_place
     from quintet.apis.meta import JsonObject, ObjectKey
     from quintet.kube.client import Client
-    from quintet.kube.discovery import catalogue, document
+    from quintet.kube.discovery import list_resources, read_openapi
     from quintet.kube.transport import Transport
 
     async with Transport(found) as transport:
         client = Client(transport)
         config = await client.get(CASCONFIGS, key, CASConfig)
-        meant = resolved(kind, await catalogue(client))
+        meant = resolved(kind, await list_resources(client))
         if meant.resource is None:
             raise click.UsageError(meant.problem)
         resource = meant.resource
         obj = await client.get(
             resource, where if resource.namespaced else ObjectKey("", where.name), JsonObject
         )
-        pod = pod_place(await document(client, resource), resource)
+        pod = pod_place(await read_openapi(client, resource), resource)
     try:
         candidate = Candidate(resource, layers.original(obj), pod)
     except LedgerError as error:

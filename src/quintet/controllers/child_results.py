@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from quintet.kube.errors import PASSING, Conflict, Forbidden, KubeError, NotFound, WriteFenced
+from quintet.kube.errors import TRANSIENT, Conflict, Forbidden, KubeError, NotFound, WriteFenced
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.ownership import Child
 
@@ -34,4 +34,4 @@ def is_transient(error: Exception, failures: int) -> bool:
 
     Conflicts and server errors are not the user's fault, unless they last.
     """
-    return isinstance(error, (Conflict, NotFound, *PASSING)) and failures < _LASTING
+    return isinstance(error, (Conflict, NotFound, *TRANSIENT)) and failures < _LASTING

@@ -1,1 +1,1 @@
-"""The data plane of events: what takes them in, what delivers them, and what both agree on."""
+"""The data plane of eventing: publisher proxy, dispatcher, and what both share with the controllers."""

@@ -1,4 +1,4 @@
-"""What the objects of a backend are called, and where its own server is found. Pure."""
+"""Names of the objects that a backend owns, and the URL of its NATS server. Pure."""
 
 import hashlib
 import re
@@ -12,35 +12,35 @@ PUBLISHER: Final = "publisher-proxy"
 DISPATCHER: Final = "dispatcher"
 SERVER: Final = "nats"
 NATS_PORT: Final = 4222
-# A StatefulSet adds a hash to its name and makes a label of both.
-_LONGEST: Final = 52
+# A StatefulSet appends a hash to its name and uses both as a label value.
+_MAX_LENGTH: Final = 52
 _PLAIN: Final = re.compile("[a-z][a-z0-9-]*")
 
 
 def child_name(backend: str, part: str) -> str:
-    """The name of a child. A name that no Service or label may have is shortened and made distinct."""
+    """Return the name of an owned object; shortened and hashed if it is not valid for Services and labels."""
     name = f"{backend}-{part}"
-    if len(name) <= _LONGEST and _PLAIN.fullmatch(backend):
+    if len(name) <= _MAX_LENGTH and _PLAIN.fullmatch(backend):
         return name
-    mark = hashlib.blake2b(backend.encode(), digest_size=4).hexdigest()
-    start = re.sub("[^a-z0-9-]", "-", f"evb-{backend}")[: _LONGEST - len(part) - len(mark) - 2]
-    return f"{start.rstrip('-')}-{mark}-{part}"
+    digest = hashlib.blake2b(backend.encode(), digest_size=4).hexdigest()
+    start = re.sub("[^a-z0-9-]", "-", f"evb-{backend}")[: _MAX_LENGTH - len(part) - len(digest) - 2]
+    return f"{start.rstrip('-')}-{digest}-{part}"
 
 
 def runs_server(config: Effective) -> bool:
-    """Whether the backend wants a server of its own."""
+    """Return whether the backend runs its own NATS server."""
     return config.backend.key("url") is not None and not config.text("url")
 
 
 def own_server_url(backend: ObjectKey) -> str:
-    """Where the server is that is run for a backend."""
+    """Return the URL of the NATS server that a backend runs."""
     return f"nats://{child_name(backend.name, SERVER)}.{backend.namespace}.svc:{NATS_PORT}"
 
 
 def server_url(backend: ObjectKey, config: Effective) -> str:
-    """Where the NATS server of a backend is, for every pod of the cluster.
+    """Return the URL of the NATS server of a backend, valid in all namespaces.
 
-    A name of one word means a Service in the namespace of the backend, wherever it is resolved.
+    A host name without a dot is a Service in the namespace of the backend.
     """
     if runs_server(config):
         return own_server_url(backend)

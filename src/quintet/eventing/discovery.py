@@ -1,7 +1,7 @@
-"""The discovery API over HTTP, on every replica of the operator.
+"""The HTTP server of the discovery API, on every replica of the operator.
 
-What is answered is decided in `apis.eventingbackend.discovery`; here it is bounded in size and rate,
-because anybody in the cluster may ask and the event loop is the one that reconciles. Run by `cli.run`.
+Requests are limited in size and rate: every pod in the cluster can send them, and they are handled by the
+event loop that also reconciles.
 """
 
 import contextlib
@@ -26,72 +26,72 @@ LIMITS: Final = ServerLimits(
     body_seconds=10.0,
     idle_seconds=60.0,
 )
-# What the handler adds by itself, because it depends on how an answer is sent.
-_OF_THE_SERVER: Final = frozenset({"Content-Type", "Content-Length"})
+# Headers that the HTTP server sets itself.
+_SERVER_HEADERS: Final = frozenset({"Content-Type", "Content-Length"})
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many requests a second on average, and so many at once."""
+    """A rate limit: requests per second on average, and the burst size."""
 
     per_second: float
-    at_once: float
+    burst: float
 
 
-READING: Final = Rate(2000, 2000)
-"""Documents are made once: one costs some tens of microseconds."""
-ASKING: Final = Rate(25, 50)
-"""The worst what-if takes five milliseconds, so all of them together take an eighth of a core."""
+GET_RATE: Final = Rate(2000, 2000)
+"""Documents are cached: a request takes some tens of microseconds."""
+WHAT_IF_RATE: Final = Rate(25, 50)
+"""The slowest what-if takes five milliseconds, so all of them together use an eighth of a core."""
 
 
-class Bucket:
-    """Lets requests through at a rate."""
+class TokenBucket:
+    """A rate limiter."""
 
     def __init__(self, rate: Rate, clock: Clock) -> None:
         self._rate = rate
         self._clock = clock
-        self._left = rate.at_once
-        self._looked = clock.monotonic()
+        self._tokens = rate.burst
+        self._refilled_at = clock.monotonic()
 
-    def wait(self) -> float:
-        """Take one request; 0 if it may go on, else the seconds until one may."""
+    def acquire(self) -> float:
+        """Take a token and return 0; without one, return the seconds until there is one."""
         now = self._clock.monotonic()
-        refilled = self._left + (now - self._looked) * self._rate.per_second
-        self._left, self._looked = min(self._rate.at_once, refilled), now
-        if self._left >= 1:
-            self._left -= 1
+        refilled = self._tokens + (now - self._refilled_at) * self._rate.per_second
+        self._tokens, self._refilled_at = min(self._rate.burst, refilled), now
+        if self._tokens >= 1:
+            self._tokens -= 1
             return 0.0
-        return (1 - self._left) / self._rate.per_second
+        return (1 - self._tokens) / self._rate.per_second
 
 
-class Discovery:
-    """Answers requests."""
+class DiscoveryHandler:
+    """Handles the requests of the discovery API."""
 
-    def __init__(self, clock: Clock, *, reading: Rate = READING, asking: Rate = ASKING) -> None:
-        self._reading = Bucket(reading, clock)
-        self._asking = Bucket(asking, clock)
+    def __init__(self, clock: Clock, *, get_rate: Rate = GET_RATE, what_if_rate: Rate = WHAT_IF_RATE) -> None:
+        self._get_bucket = TokenBucket(get_rate, clock)
+        self._what_if_bucket = TokenBucket(what_if_rate, clock)
 
     def handle(self, request: Request) -> Response:
-        """The answer to one request."""
-        bucket = self._asking if request.body else self._reading
-        response = _too_many(wait) if (wait := bucket.wait()) else _answer(request)
+        """Return the response to a request."""
+        bucket = self._what_if_bucket if request.body else self._get_bucket
+        response = _too_many_requests(wait) if (wait := bucket.acquire()) else _respond(request)
         metrics.discovery_requests.labels(str(response.status)).inc()
         return response
 
 
 @contextlib.asynccontextmanager
-async def serving(host: str, port: int, clock: Clock) -> AsyncIterator[int]:
-    """Answer while inside; gives the port."""
-    server = Server(Discovery(clock).handle, LIMITS, clock)
-    taken = await server.start(host, port)
+async def serve(host: str, port: int, clock: Clock) -> AsyncIterator[int]:
+    """Serve the discovery API inside the context; yields the port."""
+    server = Server(DiscoveryHandler(clock).handle, LIMITS, clock)
+    bound_port = await server.start(host, port)
     try:
-        yield taken
+        yield bound_port
     finally:
         await server.stop()
 
 
-def _answer(request: Request) -> Response:
-    # The server leaves the body out for HEAD, and needs it to tell its length.
+def _respond(request: Request) -> Response:
+    # For HEAD the server omits the body, but needs it for Content-Length.
     method = "GET" if request.method == "HEAD" else request.method
     if request.body:
         return _response(respond(Asked(method=method, path=request.path, body=request.body)))
@@ -101,16 +101,16 @@ def _answer(request: Request) -> Response:
 
 @functools.lru_cache(maxsize=64)
 def _document(asked: Asked) -> Reply:
-    """The catalog does not change while we run, and neither does what is said about it."""
+    """Return the response to a GET; cached, because the catalog does not change at run time."""
     return respond(asked)
 
 
 def _response(reply: Reply) -> Response:
-    headers = {name: value for name, value in reply.headers.items() if name not in _OF_THE_SERVER}
+    headers = {name: value for name, value in reply.headers.items() if name not in _SERVER_HEADERS}
     return Response(reply.status, reply.body, reply.headers.get("Content-Type", JSON), headers)
 
 
-def _too_many(wait: float) -> Response:
+def _too_many_requests(wait: float) -> Response:
     seconds = str(math.ceil(wait))
     body = b'{"error":"too many requests: try again later"}'
     return Response(429, body, JSON, {"Retry-After": seconds})

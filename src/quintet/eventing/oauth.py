@@ -1,7 +1,6 @@
-"""Tokens by client credentials (OAuth2): one request to the token endpoint of an EventMesh.
+"""The OAuth2 client credentials grant: one request to the token endpoint of an EventMesh.
 
-Used by the publisher proxy, through `tokens`, and by the controller to probe a login. No error
-holds what was sent or what came back.
+Errors contain neither the request nor the response.
 """
 
 import base64
@@ -15,21 +14,21 @@ from quintet.eventing.decide.eventmesh import GRANT_TYPE, EventMesh
 from quintet.eventing.tokens import Token, TokenError
 from quintet.web.http_client import HttpClient, HttpError
 
-_SHORTEST: Final = 1.0
+_MIN_SECONDS: Final = 1.0
 _DEFAULT_SECONDS: Final = 300.0
-"""For how long a token is taken as good whose endpoint does not say."""
+"""The validity of a token without `expires_in`."""
 
 
-class _Answer(msgspec.Struct):
+class _TokenResponse(msgspec.Struct):
     access_token: str
     expires_in: float | None = None
 
 
-_answer = msgspec.json.Decoder(_Answer, strict=False)
+_decoder = msgspec.json.Decoder(_TokenResponse, strict=False)
 
 
-async def fetch(mesh: EventMesh, caller: HttpClient) -> Token:
-    """Log in and get a token; raises `TokenError`. The caller is one for `mesh.token_url`."""
+async def fetch_token(mesh: EventMesh, client: HttpClient) -> Token:
+    """Return a new token; raises `TokenError`. The client must be for `mesh.token_url`."""
     pair = f"{quote(mesh.client_id, safe='')}:{quote(mesh.client_secret, safe='')}"
     headers = {
         "authorization": f"Basic {base64.b64encode(pair.encode()).decode()}",
@@ -37,18 +36,18 @@ async def fetch(mesh: EventMesh, caller: HttpClient) -> Token:
         "accept": "application/json",
     }
     try:
-        called = await caller.post(headers, f"grant_type={GRANT_TYPE}&response_type=token".encode())
+        response = await client.post(headers, f"grant_type={GRANT_TYPE}&response_type=token".encode())
     except HttpError as error:
         raise TokenError(f"no token: {error}") from error
-    if called.status in (400, 401, 403):
-        raise TokenError(f"no token: {caller.host} refused the login (answer {called.status})")
-    if called.status != 200:
-        raise TokenError(f"no token: {caller.host} answered {called.status}")
+    if response.status in (400, 401, 403):
+        raise TokenError(f"no token: {client.host} rejected the credentials (status {response.status})")
+    if response.status != 200:
+        raise TokenError(f"no token: {client.host} responded with {response.status}")
     try:
-        answer = _answer.decode(called.body)
+        token = _decoder.decode(response.body)
     except DECODE_ERRORS:
-        raise TokenError(f"no token: the answer of {caller.host} holds none") from None
-    if not answer.access_token.isascii() or not answer.access_token.isprintable():
-        raise TokenError(f"no token: that of {caller.host} cannot be sent as a header")
-    seconds = _DEFAULT_SECONDS if answer.expires_in is None else answer.expires_in
-    return Token(answer.access_token, max(_SHORTEST, seconds))
+        raise TokenError(f"no token: the response of {client.host} does not contain one") from None
+    if not token.access_token.isascii() or not token.access_token.isprintable():
+        raise TokenError(f"no token: the one of {client.host} is not valid in a header")
+    seconds = _DEFAULT_SECONDS if token.expires_in is None else token.expires_in
+    return Token(token.access_token, max(_MIN_SECONDS, seconds))

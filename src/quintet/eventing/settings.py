@@ -1,7 +1,7 @@
-"""What a pod of the data plane is told, as one JSON text in its environment.
+"""Settings of the publisher proxy and dispatcher pods, passed as JSON in an environment variable.
 
-The controller writes it and the process reads it with the same types, so they cannot disagree.
-Everything in it is public; credentials come from files of a Secret that is mounted at `CREDENTIALS`.
+The controller encodes and the process decodes the same types. Nothing in them is secret; credentials are
+files of a Secret that is mounted at `CREDENTIALS`.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ CREDENTIALS: Final = "/etc/quintet/credentials"
 
 
 class NatsSettings(Struct, frozen=True, kw_only=True):
-    """Where events are kept."""
+    """The NATS server and stream of events."""
 
     url: str
     stream: str
@@ -23,18 +23,18 @@ class NatsSettings(Struct, frozen=True, kw_only=True):
     max_reconnects: int = -1
     reconnect_seconds: float = 3.0
     credentials: str = ""
-    """The folder with the files of the Secret; empty: no login."""
+    """The directory of the mounted Secret; empty: no login."""
 
 
 class BebSettings(Struct, frozen=True, kw_only=True):
-    """An EventMesh; everything about it is in the Secret."""
+    """An EventMesh, whose address and credentials are in the Secret."""
 
     credentials: str
     qos: str = "AT_LEAST_ONCE"
 
 
 class PublisherSettings(Struct, frozen=True, kw_only=True):
-    """What a publisher proxy works with: one of the two backends."""
+    """Settings of a publisher proxy, with one of the two backends."""
 
     namespace: str
     backend: str
@@ -45,7 +45,7 @@ class PublisherSettings(Struct, frozen=True, kw_only=True):
 
 
 class DispatcherSettings(Struct, frozen=True, kw_only=True):
-    """What a dispatcher works with."""
+    """Settings of a dispatcher."""
 
     namespace: str
     backend: str
@@ -56,6 +56,6 @@ class DispatcherSettings(Struct, frozen=True, kw_only=True):
     dead_letter_subject: str
 
 
-def encoded(settings: PublisherSettings | DispatcherSettings) -> str:
-    """The value of the variable; the same settings give the same text."""
+def encode_settings(settings: PublisherSettings | DispatcherSettings) -> str:
+    """Return the value of the environment variable; deterministic for equal settings."""
     return msgspec.json.encode(settings, order="sorted").decode()

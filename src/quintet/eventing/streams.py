@@ -1,6 +1,6 @@
-"""The streams of a backend: how they must be, how they differ, and whose they are. Pure.
+"""The desired JetStream streams of a backend, their differences and their owner. Pure.
 
-Events are kept in one stream; those that could not be delivered in a second one beside it.
+A backend has one stream for events and one for dead letters.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from quintet.apis.meta import ObjectKey
 from quintet.nats.config import SECOND, StreamConfig
 
 OWNER: Final = "quintet.dev/backend"
-"""In the metadata of a stream: the backend that shapes it."""
+"""Metadata key of a stream: the backend that manages it."""
 
 _DAY: Final = 24 * 3600 * SECOND
 _DEAD_LETTER_AGE: Final = 7 * _DAY
 _DEAD_LETTER_BYTES: Final = 128 * 1024 * 1024
 _DUPLICATES: Final = 120 * SECOND
-# Whatever else a stream has is left to those who set it.
-_SHAPE: Final = (
+# Other settings of a stream are not managed.
+_MANAGED: Final = (
     "subjects",
     "retention",
     "storage",
@@ -40,32 +40,32 @@ _SHAPE: Final = (
 )
 
 
-def stream_config(backend: EventingBackend, config: Effective, kept: str = "") -> StreamConfig:
-    """The stream of a backend, as its configuration says.
+def stream_config(backend: EventingBackend, config: Effective, old_prefix: str = "") -> StreamConfig:
+    """Return the desired stream of a backend.
 
-    `kept` is a prefix of subjects that pods still publish under while they move to another one.
+    `old_prefix` is an old subject prefix that pods still publish to while they move to the new one.
     """
     per_subject = _limit(config.integer("maxMessagesPerSubject"))
-    refuses = config.text("discardPolicy") == "new"
+    rejects_new = config.text("discardPolicy") == "new"
     return StreamConfig(
         name=config.text("streamName"),
-        subjects=_subjects(config.text("streamSubjectPrefix"), kept),
+        subjects=_subjects(config.text("streamSubjectPrefix"), old_prefix),
         retention=cast(Literal["limits", "interest"], config.text("retentionPolicy")),
         storage=_storage(config),
-        discard="new" if refuses else "old",
+        discard="new" if rejects_new else "old",
         num_replicas=config.integer("streamReplicas"),
         max_msgs=_limit(config.integer("maxMessages")),
         max_bytes=_limit(int(config.measure("maxBytes"))),
         max_msgs_per_subject=per_subject,
         duplicate_window=_DUPLICATES,
-        # Else a full subject drops its oldest event, although new ones were to be refused.
-        discard_new_per_subject=True if refuses and per_subject > 0 else UNSET,
-        metadata={OWNER: owner_mark(backend)},
+        # Otherwise a full subject drops its oldest event, although the policy is to reject new ones.
+        discard_new_per_subject=True if rejects_new and per_subject > 0 else UNSET,
+        metadata={OWNER: owner_value(backend)},
     )
 
 
 def dead_letter_config(backend: EventingBackend, config: Effective) -> StreamConfig:
-    """Where events stay for a while that could not be delivered."""
+    """Return the desired dead-letter stream of a backend."""
     return StreamConfig(
         name=dead_letter_stream(config.text("streamName")),
         subjects=(config.text("deadLetterSubject"),),
@@ -74,49 +74,49 @@ def dead_letter_config(backend: EventingBackend, config: Effective) -> StreamCon
         max_bytes=_DEAD_LETTER_BYTES,
         max_age=_DEAD_LETTER_AGE,
         duplicate_window=_DUPLICATES,
-        metadata={OWNER: owner_mark(backend)},
+        metadata={OWNER: owner_value(backend)},
     )
 
 
 def dead_letter_stream(stream: str) -> str:
-    """The name of the stream beside a stream."""
+    """Return the name of the dead-letter stream of a stream."""
     return f"{stream}-dead-letter"
 
 
-def differences(wanted: StreamConfig, found: StreamConfig) -> list[str]:
-    """The settings of ours that a stream does not have."""
-    return [name for name in _SHAPE if _value(wanted, name) != _value(found, name)]
+def differences(desired: StreamConfig, found: StreamConfig) -> list[str]:
+    """Return the names of managed settings that differ."""
+    return [name for name in _MANAGED if _value(desired, name) != _value(found, name)]
 
 
-def put_right(wanted: StreamConfig, found: StreamConfig) -> StreamConfig:
-    """The stream with our settings, marked as ours; what is none of our business stays."""
-    ours: dict[str, Any] = {name: getattr(wanted, name) for name in _SHAPE}
+def merge_config(desired: StreamConfig, found: StreamConfig) -> StreamConfig:
+    """Return the existing configuration with the managed settings and the owner of the desired one."""
+    managed: dict[str, Any] = {name: getattr(desired, name) for name in _MANAGED}
     return msgspec.structs.replace(
-        found, **ours, metadata={**_metadata(found), OWNER: _metadata(wanted)[OWNER]}
+        found, **managed, metadata={**_metadata(found), OWNER: _metadata(desired)[OWNER]}
     )
 
 
-def without_mark(found: StreamConfig) -> StreamConfig:
-    """The stream as one that no backend shapes."""
+def without_owner(found: StreamConfig) -> StreamConfig:
+    """Return the configuration without its owner."""
     rest = {name: value for name, value in _metadata(found).items() if name != OWNER}
     return msgspec.structs.replace(found, metadata=rest)
 
 
-def owner_mark(backend: EventingBackend) -> str:
-    """What is written into a stream about the backend that shapes it."""
+def owner_value(backend: EventingBackend) -> str:
+    """Return the value of `OWNER` for a backend."""
     return f"{backend.metadata.namespace}/{backend.metadata.name}/{backend.metadata.uid}"
 
 
 def owner_of(found: StreamConfig) -> tuple[ObjectKey, str] | None:
-    """The backend that shapes a stream, and its uid; None if none says so."""
+    """Return key and uid of the backend that manages a stream; None if there is none."""
     namespace, _, rest = _metadata(found).get(OWNER, "").partition("/")
     name, _, uid = rest.partition("/")
     return (ObjectKey(namespace, name), uid) if namespace and name else None
 
 
-def _subjects(prefix: str, kept: str) -> tuple[str, ...]:
-    """All subjects below the prefixes; JetStream refuses one that another one includes already."""
-    prefixes = [each for each in dict.fromkeys((prefix, kept)) if each]
+def _subjects(prefix: str, old_prefix: str) -> tuple[str, ...]:
+    """Return the wildcard subjects of the prefixes; JetStream rejects overlapping ones."""
+    prefixes = [each for each in dict.fromkeys((prefix, old_prefix)) if each]
     outer = [each for each in prefixes if not any(each.startswith(f"{other}.") for other in prefixes)]
     return tuple(f"{each}.>" for each in outer)
 
@@ -135,5 +135,5 @@ def _storage(config: Effective) -> Literal["file", "memory"]:
 
 
 def _limit(number: int) -> int:
-    """NATS knows one way to say that there is no limit."""
+    """Return the limit for NATS, where -1 means unlimited."""
     return number if number > 0 else -1

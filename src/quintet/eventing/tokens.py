@@ -1,7 +1,7 @@
-"""Access tokens of OAuth2: kept while they are good, fetched once for all who wait.
+"""A cache for an OAuth2 access token: one fetch serves all waiting requests.
 
-Used by the publisher proxy for EventMesh. How a token is fetched is handed in. A token is renewed
-while the old one still serves, so nobody waits for it; a failed fetch is not repeated at once.
+A token is renewed in the background before it expires, so that requests do not wait. After a failed fetch
+there is a pause.
 """
 
 import asyncio
@@ -13,57 +13,57 @@ import msgspec
 from quintet.clock import Clock
 
 PAUSE_AFTER_FAILURE: Final = 1.0
-_LONGEST_MARGIN: Final = 60.0
+_MAX_MARGIN: Final = 60.0
 
 
 class TokenError(Exception):
-    """No token could be had; says why, without any credential."""
+    """No token could be fetched; the message contains no credentials."""
 
 
 class Token(msgspec.Struct, frozen=True):
-    """One token and for how many seconds it is good."""
+    """A token and its validity in seconds."""
 
     value: str
     seconds: float
 
     def __repr__(self) -> str:
-        return f"Token(good for {self.seconds:g} s)"
+        return f"Token(valid for {self.seconds:g} s)"
 
 
-class Tokens:
-    """The present token of one login."""
+class TokenCache:
+    """The current token of one client."""
 
     def __init__(self, fetch: Callable[[], Awaitable[Token]], clock: Clock) -> None:
         self._fetch = fetch
         self._clock = clock
         self._value = ""
-        self._renew_at = self._ends_at = 0.0
+        self._renew_at = self._expires_at = 0.0
         self._failure: TokenError | None = None
         self._failed_at = 0.0
         self._fetching: asyncio.Task[None] | None = None
 
     @property
-    def held(self) -> bool:
-        """Whether there is a token that is good now."""
-        return bool(self._value) and self._clock.monotonic() < self._ends_at
+    def is_valid(self) -> bool:
+        """Whether there is a token that has not expired."""
+        return bool(self._value) and self._clock.monotonic() < self._expires_at
 
     async def current(self) -> str:
-        """A token that is good now; raises `TokenError`."""
+        """Return a valid token; raises `TokenError`."""
         now = self._clock.monotonic()
-        if self.held:
+        if self.is_valid:
             if now >= self._renew_at:
                 self._start(now)
             return self._value
         fetching = self._start(now)
         if fetching is not None:
-            # One who gives up waiting must not take the fetch away from the others.
+            # Cancelling one waiter must not cancel the fetch for the others.
             await asyncio.shield(fetching)
         if self._failure is not None:
             raise TokenError(str(self._failure))
         return self._value
 
-    def refused(self, value: str) -> None:
-        """Say that a token was not taken; one that was fetched since stays."""
+    def invalidate(self, value: str) -> None:
+        """Discard a token that the server rejected, unless it was replaced in the meantime."""
         if value == self._value:
             self._value = ""
 
@@ -74,7 +74,7 @@ class Tokens:
             await asyncio.wait([self._fetching])
 
     def _start(self, now: float) -> asyncio.Task[None] | None:
-        """The fetch under way, or a new one; None while the last failure is too fresh."""
+        """Return the running fetch or start one; None during the pause after a failure."""
         if self._fetching is not None and not self._fetching.done():
             return self._fetching
         if self._failure is not None and now - self._failed_at < PAUSE_AFTER_FAILURE:
@@ -89,8 +89,8 @@ class Tokens:
             self._failure, self._failed_at = error, self._clock.monotonic()
             return
         now = self._clock.monotonic()
-        margin = min(_LONGEST_MARGIN, token.seconds / 4)
+        margin = min(_MAX_MARGIN, token.seconds / 4)
         self._failure = None
         self._value = token.value
-        self._ends_at = now + token.seconds - margin / 4
+        self._expires_at = now + token.seconds - margin / 4
         self._renew_at = now + token.seconds - margin

@@ -1,1 +1,1 @@
-"""How we talk to the API server: configuration, transport, typed client, errors."""
+"""The Kubernetes client: configuration, credentials, transport, typed client, errors."""

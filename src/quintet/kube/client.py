@@ -1,8 +1,7 @@
-"""The API server's verbs as typed calls. Everything above speaks to the cluster through this.
+"""A typed client for the API server: get, list, watch, create, update, apply, patch, delete.
 
-Answers are decoded into the struct that the caller names, so that a caller pays only for
-the fields that it reads. Watching as a lasting activity is `runtime.watch`; here is only
-the single stream.
+Responses are decoded into the struct that the caller passes, so that a caller pays only for the fields that
+it reads.
 """
 
 import contextlib
@@ -14,7 +13,7 @@ import msgspec
 
 from quintet.apis.decoding import CUT, DECODE_ERRORS, cut_nesting
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
-from quintet.kube.errors import BadRequest, Status, UnexpectedAnswer, error_for
+from quintet.kube.errors import BadRequest, Status, UnexpectedResponse, error_for
 from quintet.kube.transport import JSON as WHOLE
 from quintet.kube.transport import Fence, Transport
 
@@ -23,7 +22,7 @@ T = TypeVar("T")
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
-# Servers that cannot leave the rest out send everything.
+# Servers without PartialObjectMetadata send the complete objects.
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_LIST = _METADATA.replace("Metadata;", "MetadataList;")
 
@@ -32,14 +31,14 @@ PODS = Resource("", "v1", "Pod", "pods")
 
 
 class ListMeta(Struct, frozen=True):
-    """Where a list stands: its version, and how to get the next page."""
+    """The resource version of a list, and the token of its next page."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(name="continue", default="")
 
 
 class Page(Struct, frozen=True):
-    """One page of a list; the items are still bytes."""
+    """One page of a list, with undecoded items."""
 
     metadata: ListMeta = ListMeta()
     items: tuple[msgspec.Raw, ...] = ()
@@ -49,28 +48,28 @@ class Page(Struct, frozen=True):
 
 class _Listed(Struct, frozen=True):
     metadata: ListMeta = ListMeta()
-    # An empty list of metadata comes as null.
+    # The items of an empty metadata list are null.
     items: tuple[msgspec.Raw, ...] | None = None
 
 
 class WatchEvent(Struct, frozen=True):
-    """One line of a watch; the object is still bytes."""
+    """One event of a watch, with an undecoded object."""
 
     type: str
     object: msgspec.Raw
 
 
 class Version(Struct, frozen=True):
-    """What the server says of itself at `/version`."""
+    """The response of `/version`."""
 
     git_version: str = ""
     major: str = ""
     minor: str = ""
 
 
-# What would end a segment of a path, or be read as something else than it says.
+# Characters that would change the meaning of a URL path.
 _UNSAFE = frozenset("/%?#\\")
-# What may stand in a header: nothing that could begin another one.
+# Names that are safe in a header: no line breaks.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _encoder = msgspec.json.Encoder()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
@@ -95,51 +94,51 @@ class Client:
         self._user = user
 
     def with_manager(self, field_manager: str) -> "Client":
-        """The same connections, writing under another name."""
+        """Return a client with the same connections and another field manager."""
         return Client(self._transport, field_manager=field_manager, fence=self._fence, user=self._user)
 
-    def fenced(self, fence: Fence) -> "Client":
-        """The same connections, writing only while `fence` says so."""
+    def with_fence(self, fence: Fence) -> "Client":
+        """Return a client with the same connections that writes only while `fence` returns True."""
         return Client(self._transport, field_manager=self.field_manager, fence=fence, user=self._user)
 
-    def acting_as(self, account: ObjectKey) -> "Client":
-        """The same connections with the rights of a ServiceAccount; we need the right to impersonate it.
+    def impersonate(self, service_account: ObjectKey) -> "Client":
+        """Return a client with the same connections that impersonates a ServiceAccount.
 
-        No group is named: the API server adds those of a ServiceAccount by itself, so that the right
-        to impersonate that one account is all that this takes.
+        It sends no groups: the API server adds those of the ServiceAccount, so that the permission to
+        impersonate this one ServiceAccount is sufficient.
         """
-        for part in account:
+        for part in service_account:
             if not part or not _NAME.fullmatch(part):
-                raise ValueError(f"{account} is no ServiceAccount")
-        user = f"system:serviceaccount:{account.namespace}:{account.name}"
+                raise ValueError(f"{service_account} is not a valid ServiceAccount name")
+        user = f"system:serviceaccount:{service_account.namespace}:{service_account.name}"
         return Client(self._transport, field_manager=self.field_manager, fence=self._fence, user=user)
 
     def separate(self, *, timeout: float) -> "Client":
-        """The same server and identity over connections of its own, which `close` ends.
+        """Return a client with the same server and identity, but separate connections and its own timeout.
 
-        For requests that must not wait behind those of others, and be given up after a time of their own.
+        For requests that must not wait behind others. Call `close` after use.
         """
         own = self._transport.separate(timeout=timeout)
         return Client(own, field_manager=self.field_manager, fence=self._fence, user=self._user)
 
     async def close(self) -> None:
-        """End the connections, also for all who share them."""
+        """Close the connections, also for other clients that share them."""
         await self._transport.close()
 
     async def read(self, path: str, kind: type[T], *, accept: str = WHOLE) -> T:
-        """Read a document of the server that is no object: what it serves, and its schemas."""
-        answer = await self._transport.request("GET", path, accept=accept, acting_as=self._user)
-        return _decode(f"GET {path}", answer, kind)
+        """Read a document that is not an object, such as discovery and OpenAPI."""
+        response = await self._transport.request("GET", path, accept=accept, impersonate=self._user)
+        return _decode(f"GET {path}", response, kind)
 
     async def version(self) -> Version:
-        """The server's version."""
+        """Return the version of the server."""
         return _decode("GET /version", await self._transport.request("GET", "/version"), Version)
 
     async def get(self, resource: Resource, key: ObjectKey, kind: type[T]) -> T:
-        """Read one object, from the server and not from a cache."""
+        """Read one object from the server, not from a cache."""
         path = _path(resource, key.namespace, key.name)
-        answer = await self._transport.request("GET", path, acting_as=self._user)
-        return _decode(f"GET {path}", answer, kind)
+        response = await self._transport.request("GET", path, impersonate=self._user)
+        return _decode(f"GET {path}", response, kind)
 
     async def pages(
         self,
@@ -152,52 +151,52 @@ class Client:
         resource_version: str = "",
         metadata_only: bool = False,
     ) -> AsyncIterator[Page]:
-        """Read all objects page by page, so that memory is bounded by the page."""
-        params = _selection(labels, fields) | {"limit": str(page_size)}
+        """List objects page by page, so that memory is bounded by the page size."""
+        params = _selector_params(labels, fields) | {"limit": str(page_size)}
         if resource_version:
             params["resourceVersion"] = resource_version
         path, accept = _path(resource, namespace), _METADATA_LIST if metadata_only else WHOLE
         while True:
-            answer = await self._transport.request(
-                "GET", path, params=params, accept=accept, acting_as=self._user
+            response = await self._transport.request(
+                "GET", path, params=params, accept=accept, impersonate=self._user
             )
-            page = _decode_page(f"GET {path}", answer)
+            page = _decode_page(f"GET {path}", response)
             yield page
             if not page.metadata.continue_:
                 return
-            params = _selection(labels, fields) | {
+            params = _selector_params(labels, fields) | {
                 "limit": str(page_size),
                 "continue": page.metadata.continue_,
             }
 
     async def raw(self, path: str) -> bytes:
-        """Read something of the server, or of a pod behind it, that is no JSON."""
-        return await self._transport.request("GET", path, accept="*/*", acting_as=self._user)
+        """Read a path whose response is not JSON, such as metrics or a pod proxy."""
+        return await self._transport.request("GET", path, accept="*/*", impersonate=self._user)
 
     async def logs(
         self, key: ObjectKey, container: str, *, lines: int, limit: int, previous: bool = False
     ) -> bytes:
-        """The last lines of a container's log, of these at most the first `limit` bytes.
+        """Return the last lines of a container's log, cut after `limit` bytes.
 
-        `previous`: the log of the container before its last restart.
+        `previous` reads the log of the container before its last restart.
         """
         params = {"container": container, "tailLines": str(lines), "limitBytes": str(limit)}
         if previous:
             params["previous"] = "true"
         path = _path(PODS, key.namespace, key.name, "log")
-        return await self._transport.request("GET", path, params=params, acting_as=self._user)
+        return await self._transport.request("GET", path, params=params, impersonate=self._user)
 
     @contextlib.asynccontextmanager
     async def log_lines(
         self, key: ObjectKey, container: str, *, lines: int | None = None, idle_timeout: float = 14_400.0
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """Follow a container's log until it ends: batches of lines, from its start or its last `lines` on."""
+        """Follow a container's log from its start or its last `lines`; yields batches of lines."""
         params = {"container": container, "follow": "true"}
         if lines is not None:
             params["tailLines"] = str(lines)
         path = _path(PODS, key.namespace, key.name, "log")
         async with self._transport.stream(
-            path, params, idle_timeout=idle_timeout, acting_as=self._user
+            path, params, idle_timeout=idle_timeout, impersonate=self._user
         ) as batches:
             yield batches
 
@@ -215,8 +214,8 @@ class Client:
         timeout: float = 300.0,
         idle_timeout: float = 330.0,
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """Open one watch: batches of lines, each for `decode_watch_event`."""
-        params = _selection(labels, fields) | {
+        """Open one watch; yields batches of lines for `decode_watch_event`."""
+        params = _selector_params(labels, fields) | {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(timeout)),
@@ -227,18 +226,18 @@ class Client:
             params["resourceVersion"] = resource_version
         path, accept = _path(resource, namespace), _METADATA if metadata_only else WHOLE
         async with self._transport.stream(
-            path, params, idle_timeout=idle_timeout, accept=accept, acting_as=self._user
+            path, params, idle_timeout=idle_timeout, accept=accept, impersonate=self._user
         ) as lines:
             yield lines
 
     async def create(self, resource: Resource, body: Any, kind: type[T], *, namespace: str = "") -> T:
-        """Create an object; `AlreadyExists` if there is one of that name."""
+        """Create an object; raises `AlreadyExists`."""
         return await self._write("POST", _path(resource, namespace), body, kind, WHOLE)
 
     async def replace(
         self, resource: Resource, key: ObjectKey, body: Any, kind: type[T], *, subresource: str = ""
     ) -> T:
-        """Replace an object; with a resourceVersion in the body only if nobody changed it since."""
+        """Replace an object; with a resourceVersion in the body only if it has not changed since."""
         path = _path(resource, key.namespace, key.name, subresource)
         return await self._write("PUT", path, body, kind, WHOLE)
 
@@ -253,9 +252,9 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
     ) -> T:
-        """Server-side apply, or a try at it. A `uid` in the metadata makes sure that it is the one we mean.
+        """Apply an object (server-side apply). A `uid` in its metadata protects an object that was recreated.
 
-        The server says `Invalid` if another object has that name now, `Conflict` if none has.
+        With a `uid`, raises `Invalid` if another object has that name, and `Conflict` if none has.
         """
         path, params = _path(resource, key.namespace, key.name, subresource), {}
         if dry_run:
@@ -274,7 +273,7 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
     ) -> T:
-        """Change some fields (`MERGE`), or carry out a list of operations (`JSON`); or only try to."""
+        """Patch an object with a merge patch (`MERGE`) or a JSON patch (`JSON`)."""
         path, params = _path(resource, key.namespace, key.name, subresource), {}
         if dry_run:
             params["dryRun"] = "All"
@@ -290,7 +289,7 @@ class Client:
         propagation: str | None = None,
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object; with preconditions only if it is still the one that was looked at."""
+        """Delete an object; with preconditions only if it still has that uid and resourceVersion."""
         body = _delete_options(uid, resource_version, propagation, grace_seconds)
         path = _path(resource, key.namespace, key.name)
         await self._send("DELETE", path, body)
@@ -298,7 +297,7 @@ class Client:
     async def evict(
         self, key: ObjectKey, *, uid: str | None = None, grace_seconds: int | None = None
     ) -> None:
-        """Ask for a pod to leave; `TooManyRequests` while a disruption budget forbids it."""
+        """Evict a pod; raises `TooManyRequests` while a PodDisruptionBudget forbids it."""
         body = {
             "apiVersion": EVICTION.api_version,
             "kind": EVICTION.kind,
@@ -310,60 +309,62 @@ class Client:
 
     async def _send(self, method: str, path: str, body: JsonObject) -> None:
         await self._transport.request(
-            method, path, body=_encoder.encode(body), fence=self._fence, acting_as=self._user
+            method, path, body=_encoder.encode(body), fence=self._fence, impersonate=self._user
         )
 
     async def _write(
         self, method: str, path: str, body: Any, kind: type[T], content_type: str, **params: str
     ) -> T:
-        answer = await self._transport.request(
+        response = await self._transport.request(
             method,
             path,
             params={"fieldManager": self.field_manager, **params},
             body=body if isinstance(body, bytes) else _encoder.encode(body),
             content_type=content_type,
             fence=self._fence,
-            acting_as=self._user,
+            impersonate=self._user,
         )
-        return _decode(f"{method} {path}", answer, kind)
+        return _decode(f"{method} {path}", response, kind)
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    """The path of an object. Names may come from what users wrote, and must not lead elsewhere."""
+    """Return the path of an object; names from users must not lead to another path."""
     path = resource.path(namespace, name, subresource)
     for part in (namespace, name):
         if part in (".", "..") or not _UNSAFE.isdisjoint(part):
-            status = Status(f"{part!r} is not a name", "BadRequest", 400)
+            status = Status(f"{part!r} is not a valid name", "BadRequest", 400)
             raise BadRequest(f"{resource.qualified} {ObjectKey(namespace, name)}", status)
     return path
 
 
-def _decode(request: str, answer: bytes, kind: type[T]) -> T:
+def _decode(request: str, body: bytes, kind: type[T]) -> T:
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
-        decoded: T = decoder.decode(answer)
+        decoded: T = decoder.decode(body)
     except DECODE_ERRORS as error:
-        raise UnexpectedAnswer(f"{request}: the answer is no {kind.__name__} ({error})") from error
+        raise UnexpectedResponse(
+            f"{request}: the response is not a valid {kind.__name__} ({error})"
+        ) from error
     return decoded
 
 
-def _decode_page(request: str, answer: bytes) -> Page:
+def _decode_page(request: str, body: bytes) -> Page:
     try:
-        listed = _decode_list(answer)
+        listed = _decode_list(body)
     except RecursionError:
-        listed = _decode(request, cut_nesting(answer), _Listed)
+        listed = _decode(request, cut_nesting(body), _Listed)
         items = listed.items or ()
         too_deep = tuple(item for item in items if CUT in bytes(item))
         return Page(listed.metadata, tuple(item for item in items if item not in too_deep), too_deep)
     except DECODE_ERRORS as error:
-        raise UnexpectedAnswer(f"{request}: the answer is no list ({error})") from error
+        raise UnexpectedResponse(f"{request}: the response is not a valid list ({error})") from error
     return Page(listed.metadata, listed.items or ())
 
 
-def failure(request: str, line: msgspec.Raw) -> Exception:
-    """The error behind an ERROR event of a watch."""
+def watch_error(request: str, line: msgspec.Raw) -> Exception:
+    """Return the error of an ERROR event of a watch."""
     body = bytes(line)
     code = msgspec.json.decode(body, type=_Code).code
     return error_for(request, code, body)
@@ -373,7 +374,7 @@ class _Code(Struct, frozen=True):
     code: int = 0
 
 
-def _selection(labels: str, fields: str) -> dict[str, str]:
+def _selector_params(labels: str, fields: str) -> dict[str, str]:
     params = {}
     if labels:
         params["labelSelector"] = labels

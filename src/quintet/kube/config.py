@@ -1,8 +1,7 @@
-"""Which API server, trusted how, and as whom: kubeconfig files and in-cluster files.
+"""The configuration of a cluster connection: server, CA and credentials.
 
-Called by the command line and by tests; `transport` uses the result. Order of search:
-an explicit path, `$KUBECONFIG` (several files merge), the pod's own service account,
-`~/.kube/config`. The file format is `kubeconfig`, what proves who we are `credentials`.
+Search order: an explicit path, `$KUBECONFIG` (several files are merged), the ServiceAccount of the pod,
+`~/.kube/config`.
 """
 
 import base64
@@ -33,7 +32,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """One cluster and one identity."""
+    """One cluster and one user."""
 
     server: str
     credentials: Credentials = field(default_factory=Anonymous)
@@ -51,16 +50,16 @@ class ClusterConfig:
         if self.proxy_url:
             _check_url(self.proxy_url, self.source, "proxy-url", ("http", "https"))
         if bool(self.client_cert) != bool(self.client_key):
-            there, missing = ("certificate", "key") if self.client_cert else ("key", "certificate")
+            given, missing = ("certificate", "key") if self.client_cert else ("key", "certificate")
             raise ConfigError(
-                f"{self.source}: there is a client {there} but no client {missing}",
-                "fetch new credentials for this cluster",
+                f"{self.source}: there is a client {given} but no client {missing}",
+                "get new credentials for this cluster",
             )
 
     def ssl_context(self) -> ssl.SSLContext:
-        """TLS as this configuration wants it."""
-        context = self._trusting_context()
-        # On by default since Python 3.13, but the CAs of many clusters lack what it asks for.
+        """Return a TLS context with the CA and the client certificate."""
+        context = self._ca_context()
+        # Python 3.13 sets this flag, but the CAs of many clusters lack the extensions that it requires.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if self.insecure:
             context.check_hostname = False
@@ -69,34 +68,34 @@ class ClusterConfig:
             self._load_client_certificate(context, self.client_cert, self.client_key)
         return context
 
-    def _trusting_context(self) -> ssl.SSLContext:
-        # Only PEM blocks count, and they are ASCII: comments between them may be anything.
+    def _ca_context(self) -> ssl.SSLContext:
+        # PEM blocks are ASCII; comments between them may have any encoding.
         authority = self.ca_data.decode("ascii", "ignore") if self.ca_data else None
         try:
             return ssl.create_default_context(cadata=authority)
         except ssl.SSLError:
             raise ConfigError(
                 f"{self.source}: the certificate authority is not a PEM certificate",
-                "fetch the file anew from your cluster",
+                "download the kubeconfig of the cluster again",
             ) from None
 
     def _load_client_certificate(self, context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-        # The ssl module reads certificates from files only.
+        # The ssl module reads certificates only from files.
         with tempfile.NamedTemporaryFile() as file:
             file.write(certificate + b"\n" + key)
             file.flush()
             try:
-                # A password, though none, because OpenSSL would ask on the terminal for one.
+                # With an empty password, OpenSSL does not prompt for one on the terminal.
                 context.load_cert_chain(file.name, password="")
             except ssl.SSLError as error:
                 reason = (error.reason or "not PEM").lower().replace("_", " ")
                 raise ConfigError(
                     f"{self.source}: the client certificate and key cannot be used ({reason})",
-                    "fetch new credentials for this cluster",
+                    "get new credentials for this cluster",
                 ) from None
 
     def expiry_problem(self, now: datetime | None = None) -> str | None:
-        """Why the server may have refused us: the client certificate's dates, in words."""
+        """Return a message if the client certificate has expired, as a possible reason for a 401."""
         if not self.client_cert:
             return None
         from cryptography import x509
@@ -105,7 +104,7 @@ class ClusterConfig:
             end = x509.load_pem_x509_certificate(self.client_cert).not_valid_after_utc
         except ValueError:
             return f"the client certificate in {self.source} cannot be read"
-        if end < (now or datetime.now(UTC)):  # noqa: TID251 - a diagnosis for people, not a decision
+        if end < (now or datetime.now(UTC)):  # noqa: TID251 - for a message only
             return f"the client certificate in {self.source} expired on {end:%Y-%m-%d %H:%M} UTC"
         return None
 
@@ -118,7 +117,7 @@ def _check_url(text: str, source: str, what: str, schemes: tuple[str, ...]) -> N
         good = False
     if not good:
         raise ConfigError(
-            f"{source}: {what} {text!r} is no address", f"write it as `{what}: {schemes[0]}://…`"
+            f"{source}: {what} {text!r} is not a valid URL", f"write it as `{what}: {schemes[0]}://…`"
         )
 
 
@@ -128,7 +127,7 @@ def load(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
-    """The configuration a user would expect to be used."""
+    """Return the configuration of the first source in the search order."""
     if path:
         return from_kubeconfig([Path(path)], context)
     if environ.get("KUBECONFIG"):
@@ -146,12 +145,12 @@ def load(
 
 
 def in_pod(environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT) -> bool:
-    """Whether this process runs in a pod and may speak as its service account."""
+    """Return whether this process runs in a pod with a ServiceAccount token."""
     return "KUBERNETES_SERVICE_HOST" in environ and service_account.is_dir()
 
 
 def in_cluster(environ: Mapping[str, str] = os.environ, directory: Path = SERVICE_ACCOUNT) -> ClusterConfig:
-    """The service account of the pod that we run in; its token is read again as it is renewed."""
+    """Return the configuration of the pod's ServiceAccount, whose token file is renewed by the kubelet."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     if ":" in host:
         host = f"[{host}]"
@@ -160,8 +159,8 @@ def in_cluster(environ: Mapping[str, str] = os.environ, directory: Path = SERVIC
         namespace = (directory / "namespace").read_text().strip()
     except OSError as error:
         raise ConfigError(
-            f"the service account files cannot be read ({error})",
-            "set automountServiceAccountToken on the pod",
+            f"cannot read the ServiceAccount files ({error})",
+            "set automountServiceAccountToken: true on the pod",
         ) from error
     return ClusterConfig(
         server=f"https://{host}:{port}",
@@ -173,7 +172,7 @@ def in_cluster(environ: Mapping[str, str] = os.environ, directory: Path = SERVIC
 
 
 def from_kubeconfig(files: list[Path], context: str | None = None) -> ClusterConfig:
-    """One context of one or several kubeconfig files."""
+    """Return the configuration of one context; without a name, of the current context."""
     kubeconfig = Kubeconfig(files)
     source = kubeconfig.source
     chosen = kubeconfig.context(context)
@@ -183,9 +182,9 @@ def from_kubeconfig(files: list[Path], context: str | None = None) -> ClusterCon
     key = user.client_key_data, user.client_key
     config = ClusterConfig(
         server=cluster.server or "",
-        ca_data=_material("certificate-authority", *authority, source),
-        client_cert=_material("client-certificate", *certificate, source),
-        client_key=_material("client-key", *key, source),
+        ca_data=_read_pem("certificate-authority", *authority, source),
+        client_cert=_read_pem("client-certificate", *certificate, source),
+        client_key=_read_pem("client-key", *key, source),
         insecure=bool(cluster.insecure_skip_tls_verify),
         tls_server_name=cluster.tls_server_name or None,
         proxy_url=cluster.proxy_url or None,
@@ -195,27 +194,27 @@ def from_kubeconfig(files: list[Path], context: str | None = None) -> ClusterCon
     return replace(config, credentials=_credentials(user, config))
 
 
-def _material(what: str, inline: str | None, path: str | None, source: str) -> bytes | None:
-    """Certificate or key, inline (base64) or by path."""
+def _read_pem(what: str, inline: str | None, path: str | None, source: str) -> bytes | None:
+    """Return a certificate or key, given inline (base64) or as a path."""
     if inline:
         try:
             return base64.b64decode("".join(inline.split()), validate=True)
         except ValueError:
             raise ConfigError(
-                f"{source}: {what}-data is not base64", "fetch the file anew from your cluster"
+                f"{source}: {what}-data is not base64", "download the kubeconfig of the cluster again"
             ) from None
     try:
         return Path(path).read_bytes() if path else None
     except OSError as error:
         raise ConfigError(
-            f"{source}: {what} {path} cannot be read ({error.strerror})", "check the path"
+            f"{source}: cannot read {what} {path} ({error.strerror})", "check the path"
         ) from error
 
 
 def _credentials(user: UserSection, config: ClusterConfig) -> Credentials:
     source = config.source
     if user.as_:
-        # To ignore it would be to act with more rights than the user meant to use.
+        # Ignoring it would use more permissions than the user intended.
         raise ConfigError(f"{source}: impersonation (`as`) is not supported", "remove `as` from the user")
     if user.auth_provider:
         raise ConfigError(
@@ -247,13 +246,13 @@ def _plugin(section: ExecSection, config: ClusterConfig) -> Plugin:
 
 
 def _cluster_info(config: ClusterConfig) -> dict[str, Any]:
-    """What a plugin may want to know of the cluster, in the words of ExecCredential."""
+    """Return the cluster for a plugin, in the format of ExecCredential."""
     authority = base64.b64encode(config.ca_data).decode() if config.ca_data else None
-    known = {
+    cluster = {
         "server": config.server,
         "certificate-authority-data": authority,
         "insecure-skip-tls-verify": config.insecure or None,
         "tls-server-name": config.tls_server_name,
         "proxy-url": config.proxy_url,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in cluster.items() if value is not None}

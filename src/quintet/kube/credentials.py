@@ -1,8 +1,4 @@
-"""Who we are to the API server: nobody, a fixed header, a renewed token file, or a plugin.
-
-Made by `config`, asked by `transport` before each request. `renew` is called when the
-server answered 401 and says whether a second try can make sense.
-"""
+"""Credentials for the API server: none, a static header, a token file or an exec plugin."""
 
 import asyncio
 import json
@@ -23,34 +19,34 @@ from quintet.kube.errors import ConfigError
 
 EXEC_API = "client.authentication.k8s.io/v1"
 
-Seconds = Callable[[], float]
-"""Reads a clock."""
+ReadClock = Callable[[], float]
+"""Returns a time in seconds."""
 
 
 class Credentials(Protocol):
-    """Something that can say the `Authorization` header of the next request."""
+    """Provides the `Authorization` header of requests."""
 
     async def header(self) -> str | None:
-        """The header's value, or None where the TLS client certificate says who we are."""
+        """Return the value of the header; None if the request needs none, as with a client certificate."""
         ...
 
     async def renew(self, refused: str | None) -> bool:
-        """Forget a header that was refused; True if there is hope for a second try.
+        """Discard a header that the server rejected with 401; return whether a retry can succeed.
 
-        Several requests may be refused at once: the first renews, the others find that done.
+        Several requests may be rejected at the same time: only the first renews the header.
         """
         ...
 
 
 class Anonymous:
-    """No header: a client certificate speaks for us, or nothing does."""
+    """No header: a client certificate or anonymous access."""
 
     async def header(self) -> str | None:
-        """Nothing to say."""
+        """Return None."""
         return None
 
     async def renew(self, refused: str | None) -> bool:
-        """A certificate does not get better by asking again."""
+        """Return False: there is nothing to renew."""
         return False
 
 
@@ -61,60 +57,60 @@ class StaticHeader:
     value: str = field(repr=False)
 
     async def header(self) -> str | None:
-        """Always the same."""
+        """Return the fixed value."""
         return self.value
 
     async def renew(self, refused: str | None) -> bool:
-        """There is only this one."""
+        """Return False: there is nothing to renew."""
         return False
 
 
 class FileToken:
-    """A token in a file that somebody keeps fresh, as the kubelet does in every pod."""
+    """A token in a file that is renewed by someone else, as by the kubelet in every pod."""
 
-    # The kubelet renews a token when a fifth of its life is left, so a minute is early enough.
+    # The kubelet renews a token long before it expires, so one minute is early enough.
     _REREAD_AFTER = 60.0
 
-    def __init__(self, path: Path, clock: Seconds = time.monotonic) -> None:
+    def __init__(self, path: Path, clock: ReadClock = time.monotonic) -> None:
         self._path = path
         self._clock = clock
         self._value: str | None = None
         self._read_at = 0.0
 
     async def header(self) -> str | None:
-        """The token as it stood at most a minute ago."""
+        """Return the token; the file is read at most once a minute."""
         if self._value is None or self._clock() - self._read_at > self._REREAD_AFTER:
             self._read()
         return self._value
 
     async def renew(self, refused: str | None) -> bool:
-        """Read the file again; hopeful if it holds another token now."""
+        """Read the file again; return whether the token has changed."""
         self._read()
         return self._value != refused
 
     def _read(self) -> None:
-        """Take what the file holds; one that cannot be read now may be readable in a minute."""
+        """Read the token; if that fails, keep the previous one until the next read."""
         try:
             token = self._path.read_text().strip()
-            problem = "" if token else "it is empty"
+            problem = "" if token else "the file is empty"
         except (OSError, UnicodeDecodeError) as error:
             problem = getattr(error, "strerror", None) or str(error)
         if not problem:
             self._value = f"Bearer {token}"
         elif self._value is None:
-            raise ConfigError(f"token file {self._path} cannot be read ({problem})", "check the path")
+            raise ConfigError(f"cannot read token file {self._path} ({problem})", "check the path")
         self._read_at = self._clock()
 
 
-class _Issued(Struct, frozen=True):
-    """The part of an ExecCredential that the plugin fills in."""
+class _ExecCredentialStatus(Struct, frozen=True):
+    """The part of an ExecCredential that the plugin returns."""
 
     token: str
     expiration_timestamp: datetime | None = None
 
 
 class _ExecCredential(Struct, frozen=True):
-    status: _Issued
+    status: _ExecCredentialStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +121,13 @@ class Plugin:
     environ: Mapping[str, str] = field(default_factory=dict)
     api_version: str = EXEC_API
     hint: str = ""
-    """What to do if there is no such program."""
+    """What to do if the program does not exist."""
     cluster: Mapping[str, Any] | None = None
-    """The cluster to tell it about, if it asked for that."""
-    patience: float = 60.0
+    """The cluster to pass to the plugin, if `provideClusterInfo` is set."""
+    timeout: float = 60.0
 
     def request(self) -> str:
-        """What the plugin is told, in its environment."""
+        """Return the value of KUBERNETES_EXEC_INFO."""
         spec: dict[str, Any] = {"interactive": False}
         if self.cluster is not None:
             spec["cluster"] = dict(self.cluster)
@@ -139,16 +135,16 @@ class Plugin:
 
 
 class ExecPlugin:
-    """A program that prints an ExecCredential with a token, as cloud providers ship."""
+    """A program that prints an ExecCredential with a token, such as those of cloud providers."""
 
-    # Renew a little early, so that a token does not run out on its way to the server.
-    _EARLY = 30.0
+    # Renew early, so that a token does not expire on its way to the server.
+    _RENEW_EARLY_SECONDS = 30.0
 
     def __init__(
         self,
         plugin: Plugin,
-        # Compared with the issuer's clock, so it must be the time of day.
-        clock: Seconds = time.time,  # noqa: TID251 - the injected default
+        # Compared with the expiration timestamp, so it must be wall-clock time.
+        clock: ReadClock = time.time,  # noqa: TID251 - the injected default
     ) -> None:
         self._plugin = plugin
         self._clock = clock
@@ -157,28 +153,31 @@ class ExecPlugin:
         self._lock = asyncio.Lock()
 
     async def header(self) -> str | None:
-        """The plugin's token, asked for again when it is about to expire."""
+        """Return the token of the plugin; run the plugin again shortly before it expires."""
         async with self._lock:
-            if self._value is None or self._expired():
-                await self._ask()
+            if self._value is None or self._is_expired():
+                await self._fetch()
             return self._value
 
     async def renew(self, refused: str | None) -> bool:
-        """Ask the plugin again, unless somebody has in the meantime."""
+        """Discard the token, unless it was renewed in the meantime."""
         if self._value == refused:
             self._value = None
         return True
 
-    def _expired(self) -> bool:
-        return self._expires is not None and self._expires.timestamp() - self._EARLY < self._clock()
+    def _is_expired(self) -> bool:
+        return (
+            self._expires is not None
+            and self._expires.timestamp() - self._RENEW_EARLY_SECONDS < self._clock()
+        )
 
-    async def _ask(self) -> None:
+    async def _fetch(self) -> None:
         output = await self._run()
         try:
             issued = msgspec.json.decode(output, type=_ExecCredential).status
         except DECODE_ERRORS as error:
             raise ConfigError(
-                f"credential plugin {self._plugin.argv[0]} printed no token ({error})",
+                f"credential plugin {self._plugin.argv[0]} did not print a valid ExecCredential ({error})",
                 "check its version and arguments",
             ) from error
         self._value, self._expires = f"Bearer {issued.token.strip()}", issued.expiration_timestamp
@@ -197,22 +196,22 @@ class ExecPlugin:
             )
         except OSError as error:
             raise ConfigError(
-                f"credential plugin {name} cannot run ({error.strerror})", self._plugin.hint
+                f"cannot run credential plugin {name} ({error.strerror})", self._plugin.hint
             ) from error
         try:
-            output, errors = await asyncio.wait_for(process.communicate(), self._plugin.patience)
+            output, errors = await asyncio.wait_for(process.communicate(), self._plugin.timeout)
         except TimeoutError:
             raise ConfigError(
-                f"credential plugin {name} gave no answer in {self._plugin.patience:g} s",
-                "run it by hand: it may be waiting for an answer",
+                f"credential plugin {name} did not finish within {self._plugin.timeout:g} s",
+                "run it in a terminal: it may be waiting for input",
             ) from None
         finally:
-            if process.returncode is None:  # late, or nobody waits any more
+            if process.returncode is None:  # after the timeout or a cancellation
                 os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         if process.returncode:
             last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
             raise ConfigError(
-                f"credential plugin {name} failed with {process.returncode} ({last[0]})", "log in again"
+                f"credential plugin {name} exited with {process.returncode} ({last[0]})", "log in again"
             )
         return output

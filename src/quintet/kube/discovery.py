@@ -1,15 +1,13 @@
-"""Which types an API server serves, and how each is shaped, for those who work on types of any sort.
+"""API discovery: which types the server serves, and their schemas.
 
-`catalogue` asks once for everything (aggregated discovery, Kubernetes 1.30 and later). `document` reads
-the OpenAPI v3 document of one group and version: a mebibyte for some, so callers keep what they looked
-for and not the document. How long to remember is for callers to know.
+Nothing is cached here. An OpenAPI document can have a mebibyte, so callers keep only the parts they need.
 """
 
 from quintet.apis.meta import JsonObject, ObjectMeta, Resource, Struct
 from quintet.kube.client import Client
 
 _ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_NEEDED = frozenset(("get", "list", "watch", "patch"))
+_REQUIRED_VERBS = frozenset(("get", "list", "watch", "patch"))
 
 
 class _Kind(Struct, frozen=True):
@@ -39,12 +37,12 @@ class _Groups(Struct, frozen=True):
     items: tuple[_Group, ...] = ()
 
 
-async def catalogue(client: Client) -> tuple[Resource, ...]:
-    """All types that can be listed, watched and patched; of each group the preferred version first.
+async def list_resources(client: Client) -> tuple[Resource, ...]:
+    """Return all types that can be listed, watched and patched, with the preferred version of a group first.
 
-    Two requests, however many types there are.
+    Sends two requests (aggregated discovery, Kubernetes 1.30 and later).
     """
-    answers = [await client.read(path, _Groups, accept=_ACCEPT) for path in ("/api", "/apis")]
+    responses = [await client.read(path, _Groups, accept=_ACCEPT) for path in ("/api", "/apis")]
     return tuple(
         Resource(
             group.metadata.name,
@@ -53,15 +51,15 @@ async def catalogue(client: Client) -> tuple[Resource, ...]:
             each.resource,
             each.scope == "Namespaced",
         )
-        for answer in answers
-        for group in answer.items
+        for response in responses
+        for group in response.items
         for version in group.versions
         for each in version.resources
-        if each.response_kind is not None and set(each.verbs) >= _NEEDED
+        if each.response_kind is not None and set(each.verbs) >= _REQUIRED_VERBS
     )
 
 
-async def document(client: Client, resource: Resource) -> JsonObject:
-    """The OpenAPI v3 document that describes a type."""
+async def read_openapi(client: Client, resource: Resource) -> JsonObject:
+    """Return the OpenAPI v3 document of the group and version of a type."""
     path = f"apis/{resource.group}" if resource.group else "api"
     return await client.read(f"/openapi/v3/{path}/{resource.version}", JsonObject)

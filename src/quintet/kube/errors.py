@@ -1,28 +1,28 @@
-"""Everything that can go wrong between us and the API server, as one tree.
+"""Errors of the Kubernetes client, as one tree.
 
     KubeError
-    ├── ConfigError            the kubeconfig or in-cluster files cannot be used
-    ├── WriteFenced            we are no longer the leader: the write was not sent
-    ├── Unreachable            no answer: refused, reset, cut off in the middle
-    │   ├── DeadlineExceeded   no answer in time
-    │   └── UntrustedServer    its certificate does not verify
-    ├── UnexpectedAnswer       success, but not the object that was asked for
-    └── ApiError               the server answered with a failure Status
+    ├── ConfigError            the kubeconfig or the in-cluster files are invalid
+    ├── WriteFenced            not the leader any more: the write was not sent
+    ├── Unreachable            no response: connection refused, reset or lost
+    │   ├── DeadlineExceeded   no response in time
+    │   └── UntrustedServer    its certificate is not trusted
+    ├── UnexpectedResponse     success, but the body does not decode
+    └── ApiError               the server responded with a failure Status
         ├── BadRequest         400
         ├── Unauthorized       401
         ├── Forbidden          403  (.namespace_terminating)
         ├── NotFound           404
-        ├── Conflict           409  somebody changed the object, or a precondition failed
-        │   └── AlreadyExists       there is an object of that name
-        ├── Gone               410  that resource version or page is too old
-        ├── Unsupported        405, 406, 415  the server does not do that
+        ├── Conflict           409  the object has changed, or a precondition failed
+        │   └── AlreadyExists       the name is in use
+        ├── Gone               410  the resource version or continue token has expired
+        ├── Unsupported        405, 406, 415  method or media type not supported
         ├── TooLarge           413
-        ├── Invalid            422  validation refused the object (.causes)
+        ├── Invalid            422  the object failed validation (.causes)
         ├── TooManyRequests    429  (.retry_after)
         └── ServerFault        5xx  (.retry_after)
 
-The class is chosen by `error_for` from the status code and the machine-readable
-reason, never from message text. Each error knows the request that it answers.
+`error_for` chooses the class by status code and machine-readable reason, never by the
+message text. The message of each error names the request.
 """
 
 import msgspec
@@ -40,7 +40,7 @@ class Cause(Struct, frozen=True):
 
 
 class StatusDetails(Struct, frozen=True):
-    """What a failure Status says beyond its message."""
+    """The details of a failure Status."""
 
     kind: str = ""
     name: str = ""
@@ -49,7 +49,7 @@ class StatusDetails(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """The API server's answer to a request that failed."""
+    """The response body of a failed request."""
 
     message: str = ""
     reason: str = ""
@@ -58,14 +58,14 @@ class Status(Struct, frozen=True):
 
 
 class KubeError(Exception):
-    """Base of all errors of this layer."""
+    """Base class of all errors of the Kubernetes client."""
 
     retry_after: float | None = None
-    """Seconds that the server asked us to stay away, if it did."""
+    """Seconds to wait before a retry, if the server sent them."""
 
 
 class ConfigError(KubeError):
-    """The configuration cannot be used; says what to do about it."""
+    """Invalid configuration; `next_step` says what to do about it."""
 
     def __init__(self, message: str, next_step: str) -> None:
         super().__init__(f"{message}: {next_step}")
@@ -74,27 +74,27 @@ class ConfigError(KubeError):
 
 
 class WriteFenced(KubeError):
-    """A write was held back because leadership has ended."""
+    """A write was not sent because this process is not the leader any more."""
 
 
 class Unreachable(KubeError):
-    """The server gave no answer. A write may or may not have been carried out."""
+    """There was no response. The server may have carried out a write."""
 
 
 class DeadlineExceeded(Unreachable):
-    """The server gave no answer in time."""
+    """There was no response in time."""
 
 
 class UntrustedServer(Unreachable):
-    """The server's certificate does not verify against the configured authority."""
+    """The certificate of the server is not signed by the configured CA."""
 
 
-class UnexpectedAnswer(KubeError):
-    """The answer does not decode: something else than an API server, or an object of another shape."""
+class UnexpectedResponse(KubeError):
+    """The response does not decode: not an API server, or an object with other fields."""
 
 
 class ApiError(KubeError):
-    """The server answered with a failure."""
+    """The server responded with a failure."""
 
     def __init__(self, request: str, status: Status, retry_after: float | None = None) -> None:
         super().__init__(f"{request}: {status.code} {status.reason}: {status.message}")
@@ -105,12 +105,12 @@ class ApiError(KubeError):
 
     @property
     def message(self) -> str:
-        """The server's own words."""
+        """The message of the server."""
         return self.status.message
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """Field-level causes, if the server named any."""
+        """The field-level causes; empty if there are none."""
         return self._details.causes or ()
 
 
@@ -119,35 +119,35 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """The server does not know who we are."""
+    """The server does not accept our credentials."""
 
     expiry: str | None = None
-    """Why that may be: our certificate has run out."""
+    """A possible reason: the client certificate has expired."""
 
 
 class Forbidden(ApiError):
-    """We may not do that."""
+    """We do not have permission."""
 
     @property
     def namespace_terminating(self) -> bool:
-        """Whether the only obstacle is that the namespace is being deleted."""
+        """Whether the reason is that the namespace is being deleted."""
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
 
 class NotFound(ApiError):
-    """There is no such object, or no such type."""
+    """The object or its type does not exist."""
 
 
 class Conflict(ApiError):
-    """The object changed under us, or a precondition (uid, version) did not hold."""
+    """The object has changed, or a precondition (uid, resourceVersion) failed."""
 
 
 class AlreadyExists(Conflict):
-    """An object of that name is there already."""
+    """An object with that name exists."""
 
 
 class Gone(ApiError):
-    """That resource version, or that page of a list, is too old to be served."""
+    """The resource version or continue token has expired."""
 
 
 class Unsupported(ApiError):
@@ -155,23 +155,23 @@ class Unsupported(ApiError):
 
 
 class TooLarge(ApiError):
-    """The request is larger than the server takes."""
+    """The request is larger than the server accepts."""
 
 
 class Invalid(ApiError):
-    """Validation refused the object."""
+    """The object failed validation."""
 
 
 class TooManyRequests(ApiError):
-    """The server sheds load, or an eviction is held up by a disruption budget."""
+    """The server limits the rate, or a PodDisruptionBudget forbids an eviction."""
 
 
 class ServerFault(ApiError):
-    """The server itself is in trouble."""
+    """An internal error of the server."""
 
 
-PASSING = (TooManyRequests, ServerFault, Unreachable)
-"""What gets better by itself, if the server does."""
+TRANSIENT = (TooManyRequests, ServerFault, Unreachable)
+"""Errors after which a retry can succeed."""
 
 _BY_REASON: dict[str, type[ApiError]] = {
     "AlreadyExists": AlreadyExists,
@@ -198,17 +198,17 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def error_for(request: str, code: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """The error for a failed answer: its reason decides, then its code."""
+    """Return the error for a failed response, by its reason, then by its status code."""
     try:
         status = msgspec.json.decode(body, type=Status)
     except DECODE_ERRORS:
-        # A proxy in between answered, not the API server.
+        # The response of a proxy, not of the API server.
         status = Status(message=body[:200].decode(errors="replace").strip())
     if status.code == 0:
         status = msgspec.structs.replace(status, code=code)
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(code)
     if kind is None:
         kind = ServerFault if code >= 500 else ApiError
-    # The other form, a date, is for browsers: API servers send seconds.
+    # API servers send seconds, not a date.
     delay = float(retry_after) if retry_after and retry_after.isdecimal() else None
     return kind(request, status, delay)

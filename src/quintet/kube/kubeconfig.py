@@ -1,8 +1,7 @@
-"""The kubeconfig file format: what stands in the files, merged, with every mistake named.
+"""The kubeconfig file format.
 
-Called by `config`, which turns one context into a connection. What several files say is
-merged as kubectl does it: the first file to name a thing wins. Fields that make no
-difference to us are skipped.
+Several files are merged as kubectl does it: the first file that defines a cluster, user or context wins.
+Unknown fields are ignored.
 """
 
 import os
@@ -19,11 +18,11 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class _Section(msgspec.Struct, rename="kebab", omit_defaults=True, frozen=True):
-    """One mapping of a kubeconfig; `null` is as good as absent throughout."""
+    """One mapping of a kubeconfig; a `null` value counts as absent."""
 
 
 class ClusterSection(_Section, frozen=True):
-    """Where a server is and what proves that it is the right one."""
+    """The server and its CA."""
 
     server: str | None = None
     certificate_authority: str | None = None
@@ -34,7 +33,7 @@ class ClusterSection(_Section, frozen=True):
 
 
 class Variable(_Section, frozen=True):
-    """One variable of a plugin's environment."""
+    """One environment variable of a plugin."""
 
     name: str
     value: str
@@ -52,7 +51,7 @@ class ExecSection(_Section, frozen=True, rename="camel"):
 
 
 class UserSection(_Section, frozen=True):
-    """Who we are."""
+    """The credentials of a user."""
 
     client_certificate: str | None = None
     client_certificate_data: str | None = None
@@ -68,7 +67,7 @@ class UserSection(_Section, frozen=True):
 
 
 class ContextSection(_Section, frozen=True):
-    """A cluster, a user of it, and the namespace that they have in mind."""
+    """A cluster, a user and a default namespace."""
 
     cluster: str | None = None
     user: str | None = None
@@ -98,7 +97,7 @@ class _File(_Section, frozen=True):
 
 
 class Kubeconfig:
-    """What one or several files say together."""
+    """The merged content of one or several files."""
 
     def __init__(self, files: list[Path]) -> None:
         self.source = os.pathsep.join(str(path) for path in files)
@@ -112,51 +111,53 @@ class Kubeconfig:
                 f"kubeconfig {self.source} does not exist", "check the path, or KUBECONFIG if it is set"
             )
         for path, content in found:
-            self._take(content, path.parent)
+            self._merge(content, path.parent)
 
-    def _take(self, content: _File, directory: Path) -> None:
+    def _merge(self, content: _File, directory: Path) -> None:
         self._current = self._current or content.current_context or ""
         for context in content.contexts or ():
             self._contexts.setdefault(context.name, context.context or ContextSection())
         for cluster in content.clusters or ():
             section = cluster.cluster or ClusterSection()
-            self._clusters.setdefault(cluster.name, _beside(directory, section, "certificate_authority"))
+            self._clusters.setdefault(
+                cluster.name, _resolve_paths(directory, section, "certificate_authority")
+            )
         for user in content.users or ():
-            self._users.setdefault(user.name, _user_beside(directory, user.user or UserSection()))
+            self._users.setdefault(user.name, _resolve_user_paths(directory, user.user or UserSection()))
 
     def context(self, name: str | None) -> ContextSection:
-        """The named context, or the current one."""
+        """Return the context with this name; without a name, the current context."""
         chosen = name or self._current
         if not chosen:
             raise ConfigError(
                 f"{self.source}: no current context",
-                f"name one with --context; there are: {_names(self._contexts)}",
+                f"choose one with --context: {_list_names(self._contexts)}",
             )
-        return self._named(self._contexts, chosen, "context")
+        return self._find(self._contexts, chosen, "context")
 
     def cluster(self, context: ContextSection) -> ClusterSection:
-        """The cluster of a context."""
-        return self._named(self._clusters, context.cluster or "", "cluster")
+        """Return the cluster of a context."""
+        return self._find(self._clusters, context.cluster or "", "cluster")
 
     def user(self, context: ContextSection) -> UserSection:
-        """The user of a context; one without has no credentials at all."""
-        return self._named(self._users, context.user, "user") if context.user else UserSection()
+        """Return the user of a context; empty credentials if it has none."""
+        return self._find(self._users, context.user, "user") if context.user else UserSection()
 
-    def _named(self, sections: Mapping[str, T], name: str, what: str) -> T:
+    def _find(self, sections: Mapping[str, T], name: str, what: str) -> T:
         try:
             return sections[name]
         except KeyError:
             raise ConfigError(
-                f"{self.source}: there is no {what} {name!r}", f"choose one of: {_names(sections)}"
+                f"{self.source}: there is no {what} {name!r}", f"choose one of: {_list_names(sections)}"
             ) from None
 
 
-def _names(sections: Iterable[str]) -> str:
+def _list_names(sections: Iterable[str]) -> str:
     return ", ".join(sorted(sections)) or "none"
 
 
 def _read(path: Path) -> _File | None:
-    """One file; None if there is none, as `$KUBECONFIG` may name files that are yet to be written."""
+    """Return the content of a file; None if it does not exist, which `$KUBECONFIG` permits."""
     import yaml
 
     try:
@@ -165,28 +166,30 @@ def _read(path: Path) -> _File | None:
         return None
     except OSError as error:
         raise ConfigError(
-            f"kubeconfig {path} cannot be read ({error.strerror})", "check the path and its permissions"
+            f"cannot read kubeconfig {path} ({error.strerror})", "check the path and its permissions"
         ) from error
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f" at line {where.line + 1}" if where else ""
-        raise ConfigError(f"kubeconfig {path} is not YAML{line}", "mend the file or fetch it anew") from error
+        raise ConfigError(
+            f"kubeconfig {path} is not valid YAML{line}", "fix the file or download it again"
+        ) from error
     try:
         return msgspec.convert(content if content is not None else {}, type=_File)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{path} is not a kubeconfig ({error})", "mend the file or fetch it anew"
+            f"{path} is not a valid kubeconfig ({error})", "fix the file or download it again"
         ) from error
 
 
-def _beside(directory: Path, section: S, *names: str) -> S:
-    """Paths inside a kubeconfig are relative to the file that they stand in."""
+def _resolve_paths(directory: Path, section: S, *names: str) -> S:
+    """Return a section with absolute paths; paths in a kubeconfig are relative to the file."""
     paths = {name: str(directory / path) for name in names if (path := getattr(section, name))}
     return msgspec.structs.replace(section, **paths)
 
 
-def _user_beside(directory: Path, user: UserSection) -> UserSection:
-    # A bare command is looked up in $PATH, as in a shell.
+def _resolve_user_paths(directory: Path, user: UserSection) -> UserSection:
+    # A command without a slash is looked up in $PATH.
     if user.exec and os.sep in (user.exec.command or ""):
-        user = msgspec.structs.replace(user, exec=_beside(directory, user.exec, "command"))
-    return _beside(directory, user, "client_certificate", "client_key", "token_file")
+        user = msgspec.structs.replace(user, exec=_resolve_paths(directory, user.exec, "command"))
+    return _resolve_paths(directory, user, "client_certificate", "client_key", "token_file")

@@ -58,7 +58,7 @@ class _Call:
     fence: Fence | None = None
     timeout: float = 0.0
     stream: bool = False
-    acting_as: str = ""
+    impersonate: str = ""
 
     def __str__(self) -> str:
         return f"{'WATCH' if self.stream else self.method} {self.path}"
@@ -119,11 +119,11 @@ class Transport:
         accept: str = JSON,
         content_type: str = JSON,
         fence: Fence | None = None,
-        acting_as: str = "",
+        impersonate: str = "",
     ) -> bytes:
         """Send one request, optionally as another user, and return the response body."""
         call = _Call(
-            method, path, params, body, accept, content_type, fence, self._timeout, acting_as=acting_as
+            method, path, params, body, accept, content_type, fence, self._timeout, impersonate=impersonate
         )
         await self._acquire_slot(call)
         try:
@@ -153,7 +153,7 @@ class Transport:
         *,
         idle_timeout: float,
         accept: str = JSON,
-        acting_as: str = "",
+        impersonate: str = "",
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
         """Open a streaming response; iterate over batches of complete lines as they arrive.
 
@@ -161,7 +161,7 @@ class Transport:
         vanished without closing it would never be noticed.
         """
         call = _Call(
-            "GET", path, params, accept=accept, timeout=idle_timeout, stream=True, acting_as=acting_as
+            "GET", path, params, accept=accept, timeout=idle_timeout, stream=True, impersonate=impersonate
         )
         connection, _ = await self._send(call)
         try:
@@ -221,8 +221,8 @@ class Transport:
         ]
         if header:
             lines.append(f"Authorization: {header}")
-        if call.acting_as:
-            lines.append(f"Impersonate-User: {call.acting_as}")
+        if call.impersonate:
+            lines.append(f"Impersonate-User: {call.impersonate}")
         if call.body is None:
             return "\r\n".join((*lines, "\r\n")).encode("latin-1")
         lines += (f"Content-Type: {call.content_type}", f"Content-Length: {len(call.body)}", "\r\n")

@@ -1,1 +1,1 @@
-"""How we talk to NATS: connection, requests, JetStream."""
+"""A NATS client: connection, request and reply, JetStream."""

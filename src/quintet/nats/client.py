@@ -1,8 +1,7 @@
-"""A client of one NATS server that stays connected: publish, request, subscribe.
+"""A client of one NATS server: publish, request, subscribe, and automatic reconnection.
 
-Used by `jetstream` and by everybody who talks to NATS. Leaving a connection is noticed, it is made
-again with growing pauses, and every subscription with it. What was in flight when a connection was
-lost fails with `Disconnected`: nothing is kept for later behind the caller's back.
+A lost connection is reopened with exponential backoff, and its subscriptions are restored. Requests in flight
+on a lost connection fail with `Disconnected`; the client does not buffer messages while it is disconnected.
 """
 
 import asyncio
@@ -15,68 +14,70 @@ from typing import Self
 
 from quintet.clock import Clock
 from quintet.nats import protocol
-from quintet.nats.dial import dial
+from quintet.nats.connect import connect
+from quintet.nats.connection import NatsConnection
 from quintet.nats.errors import Closed, Disconnected, NatsError, NotPermitted, PayloadTooLarge, RequestTimeout
 from quintet.nats.messages import Message
-from quintet.nats.options import Options
+from quintet.nats.options import NatsOptions
 from quintet.nats.protocol import ServerInfo
-from quintet.nats.requests import Requests
-from quintet.nats.wire import Wire
+from quintet.nats.requests import PendingRequests
 
 logger = logging.getLogger(__name__)
 
-Callback = Callable[[Message], None]
+MessageCallback = Callable[[Message], None]
 
-_FIRST_PAUSE = 0.1
-# A connection that lasted so long was a good one; after a shorter one the pauses go on growing.
-_STEADY_SECONDS = 10.0
-# How long a connection that was replaced may still bring answers.
-_FAREWELL_SECONDS = 5.0
-_INBOX = 1  # the number of the subscription that brings answers
-_FORBIDDEN = re.compile(r'Permissions Violation for Publish to "([^"]+)"', re.IGNORECASE)
+_FIRST_BACKOFF = 0.1
+# A connection that lasted this long resets the backoff.
+_STABLE_SECONDS = 10.0
+# How long a replaced connection stays open for responses that are on their way.
+_CLOSE_DELAY_SECONDS = 5.0
+_INBOX_SID = 1  # the subscription id of the inbox for responses
+_PUBLISH_VIOLATION = re.compile(r'Permissions Violation for Publish to "([^"]+)"', re.IGNORECASE)
 
 
-class Subscription:
-    """Messages of one subject, handed to a callback as they arrive."""
+class NatsSubscription:
+    """A subscription whose messages are passed to a callback."""
 
-    def __init__(self, client: "Client", number: int, subject: str, queue: str, callback: Callback) -> None:
+    def __init__(
+        self, client: "NatsClient", sid: int, subject: str, queue: str, callback: MessageCallback
+    ) -> None:
         self._client = client
-        self.number = number
+        self.sid = sid
         self.subject = subject
         self.queue = queue
         self.callback = callback
 
     def unsubscribe(self) -> None:
-        """Receive no more."""
-        self._client.end(self)
+        """End the subscription."""
+        self._client.unsubscribe(self)
 
 
-class Client:
-    """Connects on `async with`, which fails if the first attempt does; from then on by itself."""
+class NatsClient:
+    """A NATS client. `async with` connects and raises if that fails; later connections are automatic."""
 
-    def __init__(self, options: Options, clock: Clock) -> None:
+    def __init__(self, options: NatsOptions, clock: Clock) -> None:
         self._options = options
         self.clock = clock
-        self._wire: Wire | None = None
-        self._requests = Requests(clock)
-        self._subscriptions: dict[int, Subscription] = {}
-        self._callbacks: dict[int, Callback] = {_INBOX: self._requests.answer}
-        self._last_number = _INBOX
+        self._connection: NatsConnection | None = None
+        self._requests = PendingRequests(clock)
+        self._subscriptions: dict[int, NatsSubscription] = {}
+        self._callbacks: dict[int, MessageCallback] = {_INBOX_SID: self._requests.resolve}
+        self._last_sid = _INBOX_SID
         self._last_inbox = 0
-        self._keeper: asyncio.Task[None] | None = None
-        self._mover: asyncio.Task[None] | None = None
-        self._ended = asyncio.Event()
+        self._reconnect_task: asyncio.Task[None] | None = None
+        self._move_task: asyncio.Task[None] | None = None
+        self._closed = asyncio.Event()
         self._closing = False
-        self._since = 0.0
-        self._tries = 0
-        self._last_refusal = ""
+        self._connected_at = 0.0
+        self._attempts = 0
+        self._last_server_error = ""
         self.on_change: list[Callable[[bool], None]] = []
-        """Told True when connected, False when not."""
+        """Called with True after connecting and with False after a connection was lost."""
         self.failure: NatsError | None = None
         """Why there is no connection; None while there is one."""
 
     async def __aenter__(self) -> Self:
-        self._adopt(await dial(self._options))
+        self._use(await connect(self._options))
         return self
 
     async def __aexit__(
@@ -86,118 +87,121 @@ class Client:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now."""
-        return self._wire is not None
+        """Whether the client is connected."""
+        return self._connection is not None
 
     @property
     def closed(self) -> bool:
-        """Whether there will be none any more."""
-        return self._ended.is_set()
+        """Whether the client was closed or has given up reconnecting."""
+        return self._closed.is_set()
 
     @property
     def info(self) -> ServerInfo:
-        """What the server said of itself last."""
-        return self._wire.info if self._wire else ServerInfo()
+        """The last INFO of the server."""
+        return self._connection.info if self._connection else ServerInfo()
 
     @property
     def inbox(self) -> str:
-        """The beginning of subjects that are ours alone."""
+        """The subject prefix of responses to this client."""
         return self._requests.inbox
 
-    def private_inbox(self) -> str:
-        """A subject that nobody else uses, below which more may be made."""
+    def new_inbox(self) -> str:
+        """Return a subject that only this client uses."""
         self._last_inbox += 1
         return f"{self.inbox[:-1]}p.{self._last_inbox}"
 
-    # Sending.
+    # Publish and request.
 
     def publish(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, reply: str = ""
     ) -> None:
-        """Hand a message to the connection; it leaves with all others of this turn of the event loop."""
-        wire = self._wire
-        if wire is None:
-            raise self._no_connection()
+        """Queue a message for sending; all messages of one event loop iteration are written together."""
+        connection = self._connection
+        if connection is None:
+            raise self._not_connected()
         protocol.check_subject(subject)
-        message, most = protocol.publish(subject, payload, headers, reply), wire.info.max_payload
-        # Headers count, too, and a server ends the connection of whoever sends more.
-        if len(message) > most and (size := len(message) - message.index(b"\n") - 3) > most:
-            raise PayloadTooLarge(f"{size} bytes are more than NATS takes in a message ({most})")
-        wire.send(message)
+        message, limit = (
+            protocol.encode_publish(subject, payload, headers, reply),
+            connection.info.max_payload,
+        )
+        # Headers count too, and a server closes the connection of a client that sends more.
+        if len(message) > limit and (size := len(message) - message.index(b"\n") - 3) > limit:
+            raise PayloadTooLarge(f"the message has {size} bytes, the NATS server accepts {limit}")
+        connection.send(message)
 
-    def ask(
+    def send_request(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, timeout: float = 5.0
     ) -> asyncio.Future[Message]:
-        """Like `request`, for those who wait for many answers at once: the answer as a future."""
+        """Send a request and return a future of its response."""
         reply, future = self._requests.open(subject, timeout)
         try:
             self.publish(subject, payload, headers, reply)
         except BaseException:
-            self._requests.forget(reply)
+            self._requests.discard(reply)
             raise
         return future
 
     async def request(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, timeout: float = 5.0
     ) -> Message:
-        """Wait for the answer to a message."""
-        return await self.ask(subject, payload, headers, timeout)
+        """Send a request and wait for its response."""
+        return await self.send_request(subject, payload, headers, timeout)
 
     async def flush(self, timeout: float = 5.0) -> None:
-        """Wait until the server has read everything that was sent so far."""
-        read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Wait until the server has processed everything that was sent so far."""
+        processed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def answered(error: Exception | None) -> None:
-            if not read.done():
-                read.set_exception(Disconnected(str(error))) if error else read.set_result(None)
+        def on_pong(error: Exception | None) -> None:
+            if not processed.done():
+                processed.set_exception(Disconnected(str(error))) if error else processed.set_result(None)
 
-        def late() -> None:
-            if not read.done():
-                read.set_exception(RequestTimeout("NATS did not answer a PING in time"))
+        def on_timeout() -> None:
+            if not processed.done():
+                processed.set_exception(RequestTimeout("the NATS server did not respond to a PING in time"))
 
-        self.ping(answered)
-        timer = self.clock.call_later(timeout, late)
+        self.ping(on_pong)
+        timer = self.clock.call_later(timeout, on_timeout)
         try:
-            await read
+            await processed
         finally:
             timer.cancel()
 
-    def ping(self, answered: Callable[[Exception | None], None]) -> None:
-        """Call back when the server has read everything that was sent so far, or never will."""
-        if self._wire is None:
-            raise self._no_connection()
-        self._wire.ping(answered)
+    def ping(self, on_pong: Callable[[Exception | None], None]) -> None:
+        """Send a PING; call back with None on its PONG, or with an error if the connection is lost."""
+        if self._connection is None:
+            raise self._not_connected()
+        self._connection.ping(on_pong)
 
-    # Receiving.
+    # Subscribe.
 
-    def subscribe(self, subject: str, callback: Callback, queue: str = "") -> Subscription:
-        """Have messages handed to a callback, which must not block; also after a reconnect."""
+    def subscribe(self, subject: str, callback: MessageCallback, queue: str = "") -> NatsSubscription:
+        """Subscribe to a subject, also after reconnecting; the callback must not block."""
         protocol.check_subject(subject)
         if queue:
             protocol.check_subject(queue)
         if self._closing:
-            raise self._no_connection()
-        self._last_number += 1
-        made = Subscription(self, self._last_number, subject, queue, callback)
-        if self._wire is not None:
-            self._wire.send(protocol.subscribe(subject, queue, made.number))
-        # Only now: whoever gets an error has no subscription to end.
-        self._subscriptions[made.number] = made
-        self._callbacks[made.number] = callback
-        return made
+            raise self._not_connected()
+        self._last_sid += 1
+        subscription = NatsSubscription(self, self._last_sid, subject, queue, callback)
+        if self._connection is not None:
+            self._connection.send(protocol.encode_subscribe(subject, queue, subscription.sid))
+        # Registered only now: if sending fails, there is no subscription to end.
+        self._subscriptions[subscription.sid] = subscription
+        self._callbacks[subscription.sid] = callback
+        return subscription
 
-    def end(self, subscription: Subscription) -> None:
-        """End a subscription."""
-        if self._subscriptions.pop(subscription.number, None) is None:
+    def unsubscribe(self, subscription: NatsSubscription) -> None:
+        """End a subscription; does nothing if it has ended."""
+        if self._subscriptions.pop(subscription.sid, None) is None:
             return
-        del self._callbacks[subscription.number]
-        if self._wire is not None and not self._wire.ended:
-            self._wire.send_always(protocol.unsubscribe(subscription.number))
+        del self._callbacks[subscription.sid]
+        if self._connection is not None and not self._connection.lost:
+            self._connection.send_unlimited(protocol.encode_unsubscribe(subscription.sid))
 
-    # The end.
+    # Close.
 
     async def drain(self, timeout: float = 10.0) -> None:
-        """Receive nothing new, let everything that was asked be answered, then close."""
+        """Unsubscribe, wait for responses to requests in flight, then close."""
         for subscription in list(self._subscriptions.values()):
             subscription.unsubscribe()
         deadline = self.clock.monotonic() + timeout
@@ -207,139 +211,142 @@ class Client:
             if self.connected:
                 await self.flush(max(0.1, deadline - self.clock.monotonic()))
         except NatsError as error:
-            logger.warning("NATS went away while leaving it: %s", error)
+            logger.warning("lost the connection to NATS while draining: %s", error)
         await self.close()
 
     async def close(self) -> None:
-        """End the connection; whoever waits for an answer gets `Closed`."""
+        """Close the connection; requests in flight fail with `Closed`."""
         self._closing = True
-        for task in (self._keeper, self._mover):
+        for task in (self._reconnect_task, self._move_task):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        wire, self._wire = self._wire, None
-        if wire is not None:
-            wire.close()
-            self._tell(connected=False)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            self._notify(connected=False)
         self._finish(Closed("the client was closed"))
 
     async def wait_closed(self) -> None:
-        """Wait until the client was closed, or has given up."""
-        await self._ended.wait()
+        """Wait until the client was closed or has given up reconnecting."""
+        await self._closed.wait()
 
     def _finish(self, error: NatsError) -> None:
         self.failure = self.failure or error
         self._requests.fail(error)
         self._requests.close()
-        self._ended.set()
+        self._closed.set()
 
-    # What the wire tells.
+    # Callbacks of the connection.
 
-    def message(self, message: Message) -> None:
-        """A message has arrived."""
+    def on_message(self, message: Message) -> None:
+        """Pass a message to the callback of its subscription."""
         callback = self._callbacks.get(message.subscription)
         if callback is None:
             return
         try:
             callback(message)
         except Exception:
-            logger.exception("handling a message on %s failed", message.subject)
+            logger.exception("the callback for a message on %s failed", message.subject)
 
-    def info_changed(self, wire: Wire, info: ServerInfo) -> None:
-        """The server says anew what it is; one that is about to stop is left in time."""
-        if info.ldm and wire is self._wire and self._mover is None:
-            self._mover = asyncio.create_task(self._move(), name="nats-move")
+    def on_info(self, connection: NatsConnection, info: ServerInfo) -> None:
+        """Move to another server if this one announces that it shuts down (lame duck mode)."""
+        if info.ldm and connection is self._connection and self._move_task is None:
+            self._move_task = asyncio.create_task(self._move(), name="nats-move")
 
-    def refusal(self, text: str) -> None:
-        """The server did not do something."""
-        if text != self._last_refusal:  # a server may say it for every message
-            self._last_refusal = text
-            logger.warning("NATS at %s refused: %s", self._options.place, text)
-        if found := _FORBIDDEN.search(text):
-            self._requests.fail(NotPermitted(f"not permitted to publish to {found[1]}"), found[1])
+    def on_error(self, text: str) -> None:
+        """Log an error of the server, and fail the requests that it concerns."""
+        if text != self._last_server_error:  # a server may repeat it for every message
+            self._last_server_error = text
+            logger.warning("the NATS server at %s reported an error: %s", self._options.address, text)
+        if found := _PUBLISH_VIOLATION.search(text):
+            self._requests.fail(NotPermitted(f"no permission to publish to {found[1]}"), found[1])
 
-    def lost(self, wire: Wire, error: Exception | None) -> None:
-        """A connection is over."""
-        if wire is not self._wire:
+    def on_lost(self, connection: NatsConnection, error: Exception | None) -> None:
+        """Fail the requests in flight and start to reconnect."""
+        if connection is not self._connection:
             return
-        self._wire = None
+        self._connection = None
         reason = str(error or "the server closed the connection")
         self.failure = error if isinstance(error, NatsError) else Disconnected(reason)
-        self._requests.fail(Disconnected(f"the connection to NATS was lost: {reason}"))
-        self._tell(connected=False)
-        if self.clock.monotonic() - self._since > _STEADY_SECONDS:
-            self._tries = 0
+        self._requests.fail(Disconnected(f"lost the connection to NATS: {reason}"))
+        self._notify(connected=False)
+        if self.clock.monotonic() - self._connected_at > _STABLE_SECONDS:
+            self._attempts = 0
         if not self._closing:
-            logger.warning("lost the connection to NATS at %s: %s", self._options.place, reason)
-            self._keeper = asyncio.create_task(self._reconnect(), name="nats-reconnect")
+            logger.warning("lost the connection to NATS at %s: %s", self._options.address, reason)
+            self._reconnect_task = asyncio.create_task(self._reconnect(), name="nats-reconnect")
 
-    # Making connections.
+    # Connect.
 
-    def _adopt(self, wire: Wire) -> None:
-        if wire.ended:
-            raise Disconnected(f"the connection to NATS was lost: {wire.error}")
-        self._wire = wire
-        self._since = self.clock.monotonic()
+    def _use(self, connection: NatsConnection) -> None:
+        if connection.lost:
+            raise Disconnected(f"lost the connection to NATS: {connection.error}")
+        self._connection = connection
+        self._connected_at = self.clock.monotonic()
         self.failure = None
-        words = [protocol.subscribe(f"{self.inbox}*", "", _INBOX)]
-        words += [
-            protocol.subscribe(each.subject, each.queue, each.number) for each in self._subscriptions.values()
+        commands = [protocol.encode_subscribe(f"{self.inbox}*", "", _INBOX_SID)]
+        commands += [
+            protocol.encode_subscribe(each.subject, each.queue, each.sid)
+            for each in self._subscriptions.values()
         ]
-        wire.send(b"".join(words))
-        wire.attend(self, self.clock, self._options.ping_seconds)
-        self._tell(connected=True)
+        connection.send(b"".join(commands))
+        connection.start(self, self.clock, self._options.ping_seconds)
+        self._notify(connected=True)
 
     async def _reconnect(self) -> None:
-        while self._options.max_reconnects < 0 or self._tries < self._options.max_reconnects:
-            pause = min(_FIRST_PAUSE * 2 ** min(self._tries, 20), self._options.reconnect_seconds)
-            self._tries += 1
-            # Not all clients of a server that comes back should come at the same moment.
-            await self.clock.sleep(pause * random.uniform(0.8, 1.2))
+        while self._options.max_reconnects < 0 or self._attempts < self._options.max_reconnects:
+            backoff = min(_FIRST_BACKOFF * 2 ** min(self._attempts, 20), self._options.reconnect_seconds)
+            self._attempts += 1
+            # Jitter, so that the clients of a restarted server do not reconnect at the same moment.
+            await self.clock.sleep(backoff * random.uniform(0.8, 1.2))
             try:
-                self._adopt(await dial(self._options))
+                self._use(await connect(self._options))
             except NatsError as error:
                 self.failure = error
-                logger.info("connecting to NATS again failed (try %d): %s", self._tries, error)
+                logger.info("reconnecting to NATS failed (attempt %d): %s", self._attempts, error)
                 continue
-            logger.info("connected to NATS at %s again", self._options.place)
+            logger.info("reconnected to NATS at %s", self._options.address)
             return
-        logger.error("gave up connecting to NATS at %s after %d tries", self._options.place, self._tries)
+        logger.error(
+            "gave up reconnecting to NATS at %s after %d attempts", self._options.address, self._attempts
+        )
         self._closing = True
-        self._finish(Closed(f"gave up after {self._tries} tries: {self.failure}"))
+        self._finish(Closed(f"gave up after {self._attempts} attempts: {self.failure}"))
 
     async def _move(self) -> None:
-        """Leave a server that is about to stop for another one behind the same name, if there is one."""
-        old, pause = self._wire, _FIRST_PAUSE
+        """Connect to another server of the same host name, and leave the one that shuts down."""
+        old, backoff = self._connection, _FIRST_BACKOFF
         try:
-            while old is not None and self._wire is old:
+            while old is not None and self._connection is old:
                 try:
-                    new = await dial(self._options)
-                    if new.ended:  # to leave the old one for it would lose every subscription
-                        raise Disconnected("the connection was lost at once")
+                    new = await connect(self._options)
+                    if new.lost:  # using it would lose every subscription
+                        raise Disconnected("the new connection was lost immediately")
                 except NatsError:
-                    await self.clock.sleep(pause)
-                    pause = min(2 * pause, self._options.reconnect_seconds)
+                    await self.clock.sleep(backoff)
+                    backoff = min(2 * backoff, self._options.reconnect_seconds)
                     continue
-                if self._wire is not old:
-                    new.abort()  # it is lost already, and replaced by `_reconnect`
+                if self._connection is not old:
+                    new.abort()  # the old connection is lost, and `_reconnect` replaces it
                     return
-                for number in self._subscriptions:
-                    old.send_always(protocol.unsubscribe(number))
-                self._adopt(new)
-                logger.info("left a NATS server that is about to stop for %s", new.info.server_name)
-                self.clock.call_later(_FAREWELL_SECONDS, old.close)
+                for sid in self._subscriptions:
+                    old.send_unlimited(protocol.encode_unsubscribe(sid))
+                self._use(new)
+                logger.info("moved from a NATS server that shuts down to %s", new.info.server_name)
+                self.clock.call_later(_CLOSE_DELAY_SECONDS, old.close)
                 return
         finally:
-            self._mover = None
+            self._move_task = None
 
-    def _tell(self, *, connected: bool) -> None:
+    def _notify(self, *, connected: bool) -> None:
         for callback in list(self.on_change):
             try:
                 callback(connected)
             except Exception:
-                logger.exception("somebody who follows the connection to NATS failed")
+                logger.exception("a callback for changes of the NATS connection failed")
 
-    def _no_connection(self) -> Disconnected:
+    def _not_connected(self) -> Disconnected:
         if self._closing:
             return Closed("the connection to NATS is closed")
-        return Disconnected(f"there is no connection to NATS at {self._options.place}: {self.failure}")
+        return Disconnected(f"not connected to NATS at {self._options.address}: {self.failure}")

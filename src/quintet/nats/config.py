@@ -1,7 +1,6 @@
-"""What JetStream says and is told of streams and consumers. Times are nanoseconds, as on the wire.
+"""Requests and responses of the JetStream API about streams and consumers. Durations are nanoseconds.
 
-Used by `jetstream`. A field that is `UNSET` is not sent; fields that we do not know are left out
-when an answer is read.
+A field that is `UNSET` is not sent. Unknown fields of a response are ignored.
 """
 
 from datetime import datetime
@@ -13,7 +12,7 @@ SECOND = 1_000_000_000
 
 
 class StreamConfig(msgspec.Struct, kw_only=True, frozen=True):
-    """What a stream keeps, and how long."""
+    """The configuration of a stream."""
 
     name: str
     subjects: tuple[str, ...] = ()
@@ -37,7 +36,7 @@ class StreamConfig(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class StreamState(msgspec.Struct, kw_only=True, frozen=True):
-    """What a stream keeps now."""
+    """The state of a stream."""
 
     messages: int = 0
     bytes: int = 0
@@ -48,7 +47,7 @@ class StreamState(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class StreamInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """A stream as the server has it."""
+    """Configuration and state of a stream."""
 
     config: StreamConfig
     state: StreamState = StreamState()
@@ -56,10 +55,10 @@ class StreamInfo(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class ConsumerConfig(msgspec.Struct, kw_only=True, frozen=True):
-    """What a consumer is given, and how long it may take."""
+    """The configuration of a consumer."""
 
     durable_name: str = ""
-    # Text, not a list of words: a consumer of somebody else may have what we do not know.
+    # A string, not a Literal: consumers of other clients may have values that we do not know.
     deliver_policy: str = "all"
     opt_start_seq: int | UnsetType = UNSET
     ack_policy: str = "explicit"
@@ -78,14 +77,14 @@ class ConsumerConfig(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class SequencePair(msgspec.Struct, kw_only=True, frozen=True):
-    """A place in the consumer's count and in the stream's."""
+    """A sequence number of the consumer and the one of the stream."""
 
     consumer_seq: int = 0
     stream_seq: int = 0
 
 
 class ConsumerInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """A consumer as the server has it."""
+    """Configuration and state of a consumer."""
 
     stream_name: str = ""
     name: str = ""
@@ -100,7 +99,7 @@ class ConsumerInfo(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class AccountInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """What an account uses."""
+    """The JetStream usage of an account."""
 
     memory: int = 0
     storage: int = 0
@@ -109,7 +108,7 @@ class AccountInfo(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Ack(msgspec.Struct, frozen=True, kw_only=True):
-    """The server keeps the message: in which stream, at which place, and whether it had it already."""
+    """The acknowledgement of a published message; `duplicate` if the stream had it already."""
 
     stream: str
     sequence: int = msgspec.field(name="seq")
@@ -117,7 +116,7 @@ class Ack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredMessage(msgspec.Struct, kw_only=True, frozen=True):
-    """A message of a stream, as it is kept."""
+    """A message in a stream."""
 
     subject: str
     sequence: int = msgspec.field(name="seq")

@@ -1,41 +1,41 @@
-"""Everything that can go wrong between us and NATS, by what the caller can do about it.
+"""Errors of the NATS client, grouped by what the caller can do about them.
 
 NatsError
-├── CredentialsError           a key of the Secret is missing or not what it should be
-├── ProtocolError              the other side speaks no NATS
-├── PayloadTooLarge            more than the server takes in one message
-├── Unresolved                 the host has no address
-├── Unreachable                no connection, or it ended before the login was through
-├── TlsFailed                  no trust
-│   └── CertificateExpired     … because a certificate is too old, or not valid yet
-├── LoginRefused               the server does not know us, or no longer
-├── NotPermitted               the server knows us, and this subject is not for us
-├── Disconnected               there is no connection now; it is being made again
-│   └── Closed                 … or never again: closed by us, or given up
-├── Overloaded                 more waits to be sent than we keep
-├── RequestTimeout             no answer in time; whether it was done is unknown
-├── NoResponders               nobody listens on this subject
-│   ├── StreamMissing          … so no stream keeps it
-│   └── JetStreamUnavailable   … so there is no JetStream, or it is not for this account
-└── ApiError                   JetStream answered with an error (code, err_code, description)
+├── CredentialsError           a key of the Secret is missing or invalid
+├── ProtocolError              invalid data from the server, or data that cannot be sent
+├── PayloadTooLarge            the message is larger than the server accepts
+├── Unresolved                 the host name cannot be resolved
+├── ServerUnreachable          no connection, or it was lost before the login was complete
+├── TlsFailed                  the certificate, its name or the TLS handshake is invalid
+│   └── CertificateExpired     … because a certificate has expired or is not valid yet
+├── LoginRefused               the server rejects the credentials
+├── NotPermitted               the user has no permission for the subject
+├── Disconnected               no connection at the moment; the client is reconnecting
+│   └── Closed                 … or no more: the client was closed or has given up
+├── Overloaded                 too many bytes are waiting to be sent
+├── RequestTimeout             no response in time; the server may have processed the request
+├── NoResponders               nobody is subscribed to the subject
+│   ├── StreamMissing          … so no stream stores it
+│   └── JetStreamUnavailable   … so there is no JetStream, or not for this account
+└── JetStreamError             JetStream responded with an error (code, err_code, description)
     ├── StreamNotFound
     ├── ConsumerNotFound
     ├── MessageNotFound
-    ├── StreamFull             a limit of stream, account or server is reached
-    ├── NameInUse              there is one of this name with other settings
-    ├── SubjectsInUse          another stream listens on these subjects already
-    └── NotReady               no leader, or not enough servers: later it may work
+    ├── StreamFull             a limit of the stream, account or server is reached
+    ├── NameInUse              the name is in use with another configuration
+    ├── SubjectsInUse          another stream has these subjects
+    └── NotReady               no leader, or not enough servers: a retry may succeed
 """
 
 from typing import Final
 
 
 class NatsError(Exception):
-    """The root of the tree."""
+    """Base class of all errors of the NATS client."""
 
 
 class CredentialsError(NatsError):
-    """Credentials that cannot be used; `key` names the key of the Secret."""
+    """Invalid credentials; `key` is the key of the Secret."""
 
     def __init__(self, key: str, problem: str) -> None:
         self.key = key
@@ -43,67 +43,67 @@ class CredentialsError(NatsError):
 
 
 class ProtocolError(NatsError):
-    """The other side speaks no NATS."""
+    """Invalid data from the server, or data that cannot be sent."""
 
 
 class PayloadTooLarge(NatsError):
-    """More than the server takes in one message."""
+    """The message is larger than the server accepts."""
 
 
 class Unresolved(NatsError):
-    """The host has no address."""
+    """The host name cannot be resolved."""
 
 
-class Unreachable(NatsError):
-    """No connection, or it ended before the login was through."""
+class ServerUnreachable(NatsError):
+    """No connection, or it was lost before the login was complete."""
 
 
 class TlsFailed(NatsError):
-    """No trust: the certificate, its name, or TLS itself."""
+    """The certificate, its name or the TLS handshake is invalid."""
 
 
 class CertificateExpired(TlsFailed):
-    """A certificate is too old, or not valid yet."""
+    """A certificate has expired or is not valid yet."""
 
 
 class LoginRefused(NatsError):
-    """The server does not know us, or no longer."""
+    """The server rejects the credentials."""
 
 
 class NotPermitted(NatsError):
-    """The server knows us, and this subject is not for us."""
+    """The user has no permission for the subject."""
 
 
 class Disconnected(NatsError):
-    """There is no connection now. It is being made again."""
+    """There is no connection at the moment; the client is reconnecting."""
 
 
 class Closed(Disconnected):
-    """There is no connection, and there will be none: closed by us, or given up."""
+    """The client was closed or has given up reconnecting."""
 
 
 class Overloaded(NatsError):
-    """More waits to be sent than we keep."""
+    """Too many bytes are waiting to be sent."""
 
 
 class RequestTimeout(NatsError):
-    """No answer in time. Whether the request was done is unknown."""
+    """There was no response in time. The server may have processed the request."""
 
 
 class NoResponders(NatsError):
-    """Nobody listens on this subject."""
+    """Nobody is subscribed to the subject."""
 
 
 class StreamMissing(NoResponders):
-    """No stream keeps this subject."""
+    """No stream stores the subject."""
 
 
 class JetStreamUnavailable(NoResponders):
-    """There is no JetStream, or it is not for this account."""
+    """There is no JetStream, or not for this account."""
 
 
-class ApiError(NatsError):
-    """JetStream answered with an error."""
+class JetStreamError(NatsError):
+    """JetStream responded with an error."""
 
     def __init__(self, code: int, err_code: int, description: str) -> None:
         self.code = code
@@ -112,36 +112,36 @@ class ApiError(NatsError):
         super().__init__(f"{description} (code {code}, error {err_code})")
 
 
-class StreamNotFound(ApiError):
-    """No stream of this name."""
+class StreamNotFound(JetStreamError):
+    """The stream does not exist."""
 
 
-class ConsumerNotFound(ApiError):
-    """No consumer of this name on this stream."""
+class ConsumerNotFound(JetStreamError):
+    """The stream has no consumer of this name."""
 
 
-class MessageNotFound(ApiError):
-    """No message with this sequence number."""
+class MessageNotFound(JetStreamError):
+    """The stream has no message with this sequence number."""
 
 
-class StreamFull(ApiError):
-    """A limit of stream, account or server is reached."""
+class StreamFull(JetStreamError):
+    """A limit of the stream, account or server is reached."""
 
 
-class NameInUse(ApiError):
-    """There is one of this name with other settings."""
+class NameInUse(JetStreamError):
+    """The name is in use with another configuration."""
 
 
-class SubjectsInUse(ApiError):
-    """Another stream listens on these subjects already."""
+class SubjectsInUse(JetStreamError):
+    """Another stream has these subjects."""
 
 
-class NotReady(ApiError):
-    """No leader, or not enough servers. Later it may work."""
+class NotReady(JetStreamError):
+    """There is no leader, or there are not enough servers; a retry may succeed."""
 
 
 _UNAVAILABLE: Final = frozenset({10035, 10039, 10076})
-_KINDS: Final[dict[int, type[ApiError]]] = {
+_KINDS: Final[dict[int, type[JetStreamError]]] = {
     **dict.fromkeys((10059,), StreamNotFound),
     **dict.fromkeys((10014, 10149), ConsumerNotFound),
     **dict.fromkeys((10037, 10043), MessageNotFound),
@@ -153,7 +153,7 @@ _KINDS: Final[dict[int, type[ApiError]]] = {
 
 
 def error_for(code: int, err_code: int, description: str) -> NatsError:
-    """Return the error that an answer of JetStream means, chosen by number, never by text."""
+    """Return the error for a JetStream error response, chosen by its number."""
     if err_code in _UNAVAILABLE:
         return JetStreamUnavailable(f"{description} (error {err_code})")
-    return _KINDS.get(err_code, ApiError)(code, err_code, description)
+    return _KINDS.get(err_code, JetStreamError)(code, err_code, description)

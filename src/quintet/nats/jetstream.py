@@ -1,7 +1,6 @@
-"""JetStream: publish with acknowledgement, look after streams and consumers, pull.
+"""JetStream: publish with acknowledgement, manage streams and consumers, pull messages.
 
-Used by the publisher proxy, the dispatcher and the controllers. Each method is one request to the
-server (`consumers` may be several) and raises an error of `errors`; `pulling` has the standing pull.
+Each method sends one request to the server (`consumers` one per page) and raises errors of `nats.errors`.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from quintet.apis.decoding import DECODE_ERRORS
-from quintet.nats.client import Client
+from quintet.nats.client import NatsClient
 from quintet.nats.config import (
     AccountInfo,
     Ack,
@@ -31,7 +30,7 @@ from quintet.nats.errors import (
     error_for,
 )
 from quintet.nats.messages import Message
-from quintet.nats.pulling import Delivery, Pull
+from quintet.nats.pull_consumer import Delivery, PullConsumer
 
 __all__ = [
     "EXPECTED_STREAM",
@@ -42,81 +41,81 @@ __all__ = [
     "ConsumerInfo",
     "Delivery",
     "JetStream",
-    "Pull",
+    "PullConsumer",
     "StoredMessage",
     "StreamConfig",
     "StreamInfo",
     "StreamState",
-    "ack_of",
+    "parse_ack",
 ]
 
 MESSAGE_ID = "Nats-Msg-Id"
-"""A header: a second message with the same value is not stored again for a while."""
+"""Header for deduplication: the stream drops a second message with the same value."""
 
 EXPECTED_STREAM = "Nats-Expected-Stream"
-"""A header: store it in this stream or not at all."""
+"""Header: store the message in this stream or reject it."""
 
 _API = "$JS.API."
-_PATIENCE = 5.0
-# A server that lies about its number must not keep us busy for ever.
-_MOST_CONSUMERS = 100_000
+_TIMEOUT = 5.0
+# Bounds the pages that a server can make us read.
+_MAX_CONSUMERS = 100_000
 
 T = TypeVar("T")
 
 
-class _Failure(msgspec.Struct, frozen=True):
+class _ErrorBody(msgspec.Struct, frozen=True):
     code: int = 0
     err_code: int = 0
     description: str = ""
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    error: _Failure | None = None
+class _Response(msgspec.Struct, frozen=True):
+    error: _ErrorBody | None = None
 
 
-class _PublishAnswer(msgspec.Struct, frozen=True, gc=False):
+class _PublishResponse(msgspec.Struct, frozen=True, gc=False):
     stream: str = ""
     seq: int = 0
     duplicate: bool = False
-    error: _Failure | None = None
+    error: _ErrorBody | None = None
 
 
-class _Deleted(msgspec.Struct, frozen=True):
+class _DeleteResponse(msgspec.Struct, frozen=True):
     success: bool = False
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _StoredResponse(msgspec.Struct, frozen=True):
     message: StoredMessage
 
 
-class _Page(msgspec.Struct, frozen=True):
+class _ConsumerPage(msgspec.Struct, frozen=True):
     total: int = 0
     offset: int = 0
     limit: int = 0
     consumers: tuple[ConsumerInfo, ...] | None = None
 
 
-_answer = msgspec.json.Decoder(_Answer)
-_published = msgspec.json.Decoder(_PublishAnswer)
+_response_decoder = msgspec.json.Decoder(_Response)
+_publish_decoder = msgspec.json.Decoder(_PublishResponse)
 
 
-def ack_of(message: Message) -> Ack:
-    """Read the answer to a publish."""
+def parse_ack(message: Message) -> Ack:
+    """Return the acknowledgement of a published message."""
     try:
-        answer = _published.decode(message.payload)
+        response = _publish_decoder.decode(message.payload)
     except DECODE_ERRORS as error:
-        raise ProtocolError(f"the answer to a publish cannot be read: {error}") from error
-    if answer.error is not None:
-        raise error_for(answer.error.code, answer.error.err_code, answer.error.description)
-    if not answer.stream:
-        raise ProtocolError("the answer to a publish names no stream")
-    return Ack(stream=answer.stream, sequence=answer.seq, duplicate=answer.duplicate)
+        raise ProtocolError(f"invalid publish acknowledgement: {error}") from error
+    if response.error is not None:
+        raise error_for(response.error.code, response.error.err_code, response.error.description)
+    if not response.stream:
+        raise ProtocolError("a publish acknowledgement without a stream")
+    return Ack(stream=response.stream, sequence=response.seq, duplicate=response.duplicate)
 
 
 class JetStream:
-    """The JetStream of the server that a client is connected to."""
+    """The JetStream API of the server that a client is connected to."""
 
-    def __init__(self, client: Client, timeout: float = _PATIENCE) -> None:
+    def __init__(self, client: NatsClient, timeout: float = _TIMEOUT) -> None:
         self.client = client
         self._timeout = timeout
 
@@ -127,28 +126,28 @@ class JetStream:
         subject: str,
         payload: bytes,
         headers: Mapping[str, str] | None = None,
-        timeout: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
     ) -> Ack:
-        """Have a message stored; return when the server has it."""
+        """Publish a message and wait until the server has stored it."""
         try:
-            return ack_of(await self.client.ask(subject, payload, headers, timeout))
+            return parse_ack(await self.client.send_request(subject, payload, headers, timeout))
         except NoResponders as error:
-            raise StreamMissing(f"no stream listens on {subject}") from error
+            raise StreamMissing(f"no stream has the subject {subject}") from error
 
     def send(
         self,
         subject: str,
         payload: bytes,
         headers: Mapping[str, str] | None = None,
-        timeout: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
     ) -> asyncio.Future[Message]:
-        """Like `publish`, without a coroutine: give the answer to `ack_of`. `NoResponders`: no stream."""
-        return self.client.ask(subject, payload, headers, timeout)
+        """Publish a message and return a future for `parse_ack`; `NoResponders` means no stream."""
+        return self.client.send_request(subject, payload, headers, timeout)
 
     async def get_message(self, stream: str, sequence: int) -> StoredMessage:
-        """Return a message by its place in the stream."""
-        answer = await self._call(f"STREAM.MSG.GET.{stream}", {"seq": sequence}, _Stored)
-        return answer.message
+        """Return a message by its sequence number."""
+        response = await self._call(f"STREAM.MSG.GET.{stream}", {"seq": sequence}, _StoredResponse)
+        return response.message
 
     def pull(
         self,
@@ -159,10 +158,10 @@ class JetStream:
         *,
         expires: float = 30.0,
         heartbeat: float = 5.0,
-        on_trouble: Callable[[NatsError], None] | None = None,
-    ) -> Pull:
-        """Have messages handed to a callback, at most `batch` of them without our word on them."""
-        return Pull(
+        on_error: Callable[[NatsError], None] | None = None,
+    ) -> PullConsumer:
+        """Pass the messages of a consumer to a callback, with at most `batch` of them unacknowledged."""
+        return PullConsumer(
             self.client,
             stream,
             consumer,
@@ -170,70 +169,70 @@ class JetStream:
             batch=batch,
             expires=expires,
             heartbeat=heartbeat,
-            on_trouble=on_trouble,
+            on_error=on_error,
         )
 
-    # The account.
+    # Account.
 
     async def account_info(self) -> AccountInfo:
-        """What the account uses; fails where it has no JetStream."""
+        """Return the usage of the account; raises `JetStreamUnavailable` if it has no JetStream."""
         return await self._call("INFO", None, AccountInfo)
 
     # Streams.
 
     async def stream_info(self, name: str) -> StreamInfo:
-        """Return a stream as it is."""
+        """Return configuration and state of a stream."""
         return await self._call(f"STREAM.INFO.{name}", None, StreamInfo)
 
     async def create_stream(self, config: StreamConfig) -> StreamInfo:
-        """Make a stream; one that is the same already is fine."""
+        """Create a stream; succeeds if it exists with the same configuration."""
         return await self._call(f"STREAM.CREATE.{config.name}", config, StreamInfo)
 
     async def update_stream(self, config: StreamConfig) -> StreamInfo:
-        """Change a stream."""
+        """Update the configuration of a stream."""
         return await self._call(f"STREAM.UPDATE.{config.name}", config, StreamInfo)
 
     async def delete_stream(self, name: str) -> None:
-        """Remove a stream and all that it keeps."""
-        await self._call(f"STREAM.DELETE.{name}", None, _Deleted)
+        """Delete a stream and its messages."""
+        await self._call(f"STREAM.DELETE.{name}", None, _DeleteResponse)
 
     async def purge_stream(self, name: str) -> None:
-        """Remove all that a stream keeps."""
-        await self._call(f"STREAM.PURGE.{name}", None, _Deleted)
+        """Delete all messages of a stream."""
+        await self._call(f"STREAM.PURGE.{name}", None, _DeleteResponse)
 
     # Consumers.
 
     async def create_or_update_consumer(self, stream: str, config: ConsumerConfig) -> ConsumerInfo:
-        """Make a durable consumer, or change it in place."""
-        wanted = {"stream_name": stream, "config": config, "action": ""}
-        return await self._call(f"CONSUMER.CREATE.{stream}.{config.durable_name}", wanted, ConsumerInfo)
+        """Create a durable consumer, or update it in place."""
+        request = {"stream_name": stream, "config": config, "action": ""}
+        return await self._call(f"CONSUMER.CREATE.{stream}.{config.durable_name}", request, ConsumerInfo)
 
     async def consumer_info(self, stream: str, name: str) -> ConsumerInfo:
-        """Return a consumer as it is."""
+        """Return configuration and state of a consumer."""
         return await self._call(f"CONSUMER.INFO.{stream}.{name}", None, ConsumerInfo)
 
     async def delete_consumer(self, stream: str, name: str) -> None:
-        """Remove a consumer."""
-        await self._call(f"CONSUMER.DELETE.{stream}.{name}", None, _Deleted)
+        """Delete a consumer."""
+        await self._call(f"CONSUMER.DELETE.{stream}.{name}", None, _DeleteResponse)
 
     async def consumers(self, stream: str) -> list[ConsumerInfo]:
         """Return all consumers of a stream."""
         found: list[ConsumerInfo] = []
         while True:
-            page = await self._call(f"CONSUMER.LIST.{stream}", {"offset": len(found)}, _Page)
+            page = await self._call(f"CONSUMER.LIST.{stream}", {"offset": len(found)}, _ConsumerPage)
             found.extend(page.consumers or ())
-            if not page.consumers or len(found) >= min(page.total, _MOST_CONSUMERS):
+            if not page.consumers or len(found) >= min(page.total, _MAX_CONSUMERS):
                 return found
 
-    async def _call(self, what: str, request: Any, answer: type[T]) -> T:
+    async def _call(self, method: str, request: Any, response: type[T]) -> T:
         payload = b"" if request is None else msgspec.json.encode(request)
         try:
-            message = await self.client.ask(_API + what, payload, None, self._timeout)
+            message = await self.client.send_request(_API + method, payload, None, self._timeout)
         except NoResponders as error:
             raise JetStreamUnavailable("the server has no JetStream, or not for this account") from error
         try:
-            if (failure := _answer.decode(message.payload).error) is not None:
+            if (failure := _response_decoder.decode(message.payload).error) is not None:
                 raise error_for(failure.code, failure.err_code, failure.description)
-            return msgspec.json.decode(message.payload, type=answer)
+            return msgspec.json.decode(message.payload, type=response)
         except DECODE_ERRORS as error:
-            raise ProtocolError(f"the answer to {what} cannot be read: {error}") from error
+            raise ProtocolError(f"invalid response to {method}: {error}") from error

@@ -1,4 +1,4 @@
-"""A message as it arrives. Made by `protocol`, read by everybody who subscribes."""
+"""A received message, and the encoding of headers."""
 
 from collections.abc import Mapping
 
@@ -8,18 +8,18 @@ from quintet.nats.errors import ProtocolError
 
 
 class Message(msgspec.Struct, gc=False):
-    """What was published, where, and where an answer is expected; headers are read when asked for."""
+    """A message. Its headers are parsed on access."""
 
     subject: str
     payload: bytes
     reply: str = ""
     head: bytes = b""
-    """The headers as they came; empty if there are none."""
+    """The encoded headers; empty if there are none."""
     subscription: int = 0
 
     @property
     def headers(self) -> Mapping[str, str] | None:
-        """The headers; None if there are none. Of several with one name the first counts."""
+        """The headers; None if there are none. The first value of a repeated header wins."""
         if not self.head:
             return None
         found: dict[str, str] = {}
@@ -31,26 +31,26 @@ class Message(msgspec.Struct, gc=False):
 
     @property
     def status(self) -> int:
-        """What the server itself says by this message (503: nobody listens); 0 if it is an ordinary one."""
-        # Behind the version and a space, on the same line: NATS/1.0 503. A header may begin with digits, too.
+        """The status code of a message from the server itself (503: no responders); 0 for other messages."""
+        # The first line is `NATS/1.0 503`. The names of headers on later lines may begin with digits, too.
         number = self.head[9:12] if self.head[8:9] == b" " else b""
         return int(number) if len(number) == 3 and number.isdigit() else 0
 
     @property
     def status_text(self) -> str:
-        """The words behind the status."""
+        """The text after the status code."""
         return self.head.partition(b"\r\n")[0][12:].strip().decode("utf-8", "replace")
 
 
-def encoded_headers(headers: Mapping[str, str]) -> bytes:
-    """Return headers as they are sent; a line break in one of them is refused."""
+def encode_headers(headers: Mapping[str, str]) -> bytes:
+    """Return encoded headers; raise `ProtocolError` if a name or value would change their meaning."""
     lines = "\r\n".join(map(": ".join, headers.items()))
     breaks = len(headers) - 1
     if lines.count("\n") != breaks or lines.count("\r") != breaks:
         raise ProtocolError("a header must not contain a line break")
     if "" in headers or ":" in "".join(headers):
-        raise ProtocolError("the name of a header must neither be empty nor contain ':'")
+        raise ProtocolError("a header name must not be empty or contain ':'")
     try:
         return f"NATS/1.0\r\n{lines}\r\n\r\n".encode()
     except UnicodeEncodeError as error:
-        raise ProtocolError("a header contains what is no text") from error
+        raise ProtocolError("a header is not valid text") from error

@@ -1,7 +1,6 @@
-"""Requests that wait for their answer: one inbox for all, a number for each, no task and no timer of its own.
+"""Requests that wait for a response. They share one inbox and one timer, and need no task each.
 
-Used by `client`. One timer serves all deadlines; an answer finds its request by the last part of
-the subject it came to.
+The last token of the reply subject identifies the request.
 """
 
 import asyncio
@@ -14,89 +13,89 @@ from quintet.clock import Clock, Timer
 from quintet.nats.errors import NatsError, NoResponders, RequestTimeout
 from quintet.nats.messages import Message
 
-# Deadlines are looked at together: so many seconds late at most.
-_SLACK = 0.05
+# Deadlines are checked together, so a timeout can be this many seconds late.
+_MAX_DELAY = 0.05
 
 
-class _Waiting(msgspec.Struct, gc=False):
+class _PendingRequest(msgspec.Struct, gc=False):
     future: asyncio.Future[Message]
     deadline: float
     subject: str
 
 
-class Requests:
-    """What was asked and not answered yet."""
+class PendingRequests:
+    """Requests without a response so far."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self.inbox = f"_INBOX.{secrets.token_hex(11)}."
-        self._skip = len(self.inbox)
+        self._prefix_length = len(self.inbox)
         self._numbers = count(1)
-        self._waiting: dict[str, _Waiting] = {}
+        self._pending: dict[str, _PendingRequest] = {}
         self._timer: Timer | None = None
         self._due = 0.0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._pending)
 
     def open(self, subject: str, seconds: float) -> tuple[str, asyncio.Future[Message]]:
-        """Return where the answer must go, and what it will be."""
+        """Register a request; return its reply subject and the future of its response."""
         number = str(next(self._numbers))
         future: asyncio.Future[Message] = self._loop.create_future()
         deadline = self._clock.monotonic() + seconds
-        self._waiting[number] = _Waiting(future, deadline, subject)
+        self._pending[number] = _PendingRequest(future, deadline, subject)
         if self._timer is None or deadline < self._due:
-            self._look_at(deadline)
+            self._schedule(deadline)
         return self.inbox + number, future
 
-    def forget(self, reply: str) -> None:
-        """Nobody waits for this answer any more."""
-        self._waiting.pop(reply[self._skip :], None)
+    def discard(self, reply: str) -> None:
+        """Forget a request that was not sent."""
+        self._pending.pop(reply[self._prefix_length :], None)
 
-    def answer(self, message: Message) -> None:
-        """An answer has come."""
-        waiting = self._waiting.pop(message.subject[self._skip :], None)
-        if waiting is None or waiting.future.done():
-            return  # too late
+    def resolve(self, message: Message) -> None:
+        """Complete the request of a response; ignore a late response."""
+        request = self._pending.pop(message.subject[self._prefix_length :], None)
+        if request is None or request.future.done():
+            return
         if message.head and message.status == 503:
-            waiting.future.set_exception(NoResponders(f"nobody listens on {waiting.subject}"))
+            request.future.set_exception(NoResponders(f"no responders on {request.subject}"))
         else:
-            waiting.future.set_result(message)
+            request.future.set_result(message)
 
     def fail(self, error: NatsError, subject: str | None = None) -> None:
-        """End all that wait, or those of one subject, with an error."""
-        for number, waiting in list(self._waiting.items()):
-            if subject is None or waiting.subject == subject:
-                del self._waiting[number]
-                _refuse(waiting.future, error)
+        """Fail all requests, or those to one subject."""
+        for number, request in list(self._pending.items()):
+            if subject is None or request.subject == subject:
+                del self._pending[number]
+                _fail(request.future, error)
 
     def close(self) -> None:
-        """Look at no deadline any more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look_at(self, deadline: float) -> None:
+    def _schedule(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._due = deadline
-        wait = max(deadline - self._clock.monotonic(), _SLACK)
-        self._timer = self._clock.call_later(wait, self._look)
+        wait = max(deadline - self._clock.monotonic(), _MAX_DELAY)
+        self._timer = self._clock.call_later(wait, self._check_deadlines)
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         self._timer = None
         now = self._clock.monotonic()
-        for number, waiting in list(self._waiting.items()):
-            if waiting.deadline <= now:
-                del self._waiting[number]
-                _refuse(waiting.future, RequestTimeout(f"no answer to {waiting.subject} in time"))
-        if self._waiting:
-            self._look_at(min(waiting.deadline for waiting in self._waiting.values()))
+        for number, request in list(self._pending.items()):
+            if request.deadline <= now:
+                del self._pending[number]
+                _fail(request.future, RequestTimeout(f"no response from {request.subject} in time"))
+        if self._pending:
+            self._schedule(min(request.deadline for request in self._pending.values()))
 
 
-def _refuse(future: asyncio.Future[Message], error: NatsError) -> None:
+def _fail(future: asyncio.Future[Message], error: NatsError) -> None:
     if not future.done():
         future.set_exception(error)
-        # Who asked may have gone; an error that nobody fetched is not worth a log line.
+        # Mark the error as retrieved: the caller may be gone, and asyncio would log it.
         future.exception()

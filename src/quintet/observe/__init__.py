@@ -1,1 +1,1 @@
-"""What a running process shows of itself: logs, metrics, health."""
+"""Logs, metrics and health endpoints of a process."""

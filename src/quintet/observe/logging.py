@@ -1,7 +1,7 @@
-"""Logs: JSON lines for machines, short lines for people, on stderr.
+"""Log formats: JSON or text lines on stderr.
 
-Code logs with the standard library. Inside a reconciliation every line carries the
-controller, the object and one reconcile id, whoever writes it.
+All code logs with the standard library. Every line of a reconciliation has the controller, the object and a
+reconcile ID.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 @contextlib.contextmanager
-def reconciling(controller: str, key: ObjectKey, reconcile_id: str) -> Iterator[None]:
-    """Everything logged inside says which reconciliation it belongs to."""
+def reconcile_context(controller: str, key: ObjectKey, reconcile_id: str) -> Iterator[None]:
+    """Add the fields of a reconciliation to everything that is logged inside."""
     fields = {
         "controller": controller,
         "namespace": key.namespace,
@@ -41,10 +41,10 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As `ts, level, msg, …`, the order in which people scan a line."""
+        """Return the record with `ts`, `level` and `msg` first."""
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "ts": moment.replace("+00:00", "Z"),
@@ -53,7 +53,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
         }
         for name, value in _fields(record).items():
-            line.setdefault(name, value)  # nobody overwrites what the line itself says
+            line.setdefault(name, value)  # extra fields never overwrite the standard ones
         if record.exc_info and (error := record.exc_info[1]):
             line["error"] = str(error) or type(error).__name__
             line["stacktrace"] = self.formatException(record.exc_info)
@@ -61,10 +61,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """For a terminal: time, level, message, then what belongs to it."""
+    """Formats a record for a terminal: time, level, message, fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback below where there is one."""
+        """Return one line, followed by the traceback if there is one."""
         moment = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
         fields = " ".join(f"{name}={value}" for name, value in _fields(record).items() if value != "")
         text = f"{moment} {record.levelname:<7} {record.getMessage()}  {fields}".rstrip().replace("\n", "\\n")
@@ -72,7 +72,7 @@ class TextFormatter(logging.Formatter):
 
 
 def set_up(style: str = "json", level: str = "info") -> None:
-    """Send the logs of this process to stderr; called once, by the command line."""
+    """Configure the logging of this process."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,8 +1,6 @@
-"""Prometheus metrics under the names that controller-runtime dashboards query.
+"""Prometheus metrics with the names and labels of controller-runtime and client-go.
 
-The layers above set these values where the thing happens; `observe.health` serves
-them. Names and labels are an interface: a Grafana board made for any other operator
-works on ours unchanged.
+Names and labels are a public interface: Grafana dashboards for other operators work unchanged.
 """
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -18,7 +16,9 @@ reconcile_errors = Counter(
     "controller_runtime_reconcile_errors", "Reconciliations that failed", ["controller"]
 )
 terminal_errors = Counter(
-    "controller_runtime_terminal_reconcile_errors", "Reconciliations that no retry can help", ["controller"]
+    "controller_runtime_terminal_reconcile_errors",
+    "Reconciliations that failed with an error that a retry cannot fix",
+    ["controller"],
 )
 reconcile_panics = Counter(
     "controller_runtime_reconcile_panics",
@@ -26,48 +26,57 @@ reconcile_panics = Counter(
     ["controller"],
 )
 reconcile_timeouts = Counter(
-    "controller_runtime_reconcile_timeouts", "Reconciliations that ran out of time", ["controller"]
+    "controller_runtime_reconcile_timeouts", "Reconciliations that timed out", ["controller"]
 )
 reconcile_seconds = Histogram(
     "controller_runtime_reconcile_time_seconds",
-    "Length of a reconciliation",
+    "Duration of a reconciliation",
     ["controller"],
     buckets=_LATENCY_BUCKETS,
 )
 max_workers = Gauge(
-    "controller_runtime_max_concurrent_reconciles", "Workers that a controller may use", ["controller"]
+    "controller_runtime_max_concurrent_reconciles",
+    "Maximum number of workers of a controller",
+    ["controller"],
 )
-active_workers = Gauge("controller_runtime_active_workers", "Workers that are busy", ["controller"])
+active_workers = Gauge("controller_runtime_active_workers", "Workers that are reconciling", ["controller"])
 
-queue_depth = Gauge("workqueue_depth", "Keys that could be worked on now", ["name", "controller"])
-queue_adds = Counter("workqueue_adds", "Keys added", ["name", "controller"])
-queue_retries = Counter("workqueue_retries", "Keys added again after a failure", ["name", "controller"])
+queue_depth = Gauge("workqueue_depth", "Keys that are ready to be reconciled", ["name", "controller"])
+queue_adds = Counter("workqueue_adds", "Keys added to the queue", ["name", "controller"])
+queue_retries = Counter(
+    "workqueue_retries", "Keys added again after a failed reconciliation", ["name", "controller"]
+)
 queue_wait_seconds = Histogram(
-    "workqueue_queue_duration_seconds", "Time a key waits", ["name", "controller"], buckets=_QUEUE_BUCKETS
+    "workqueue_queue_duration_seconds",
+    "Time a key waits in the queue",
+    ["name", "controller"],
+    buckets=_QUEUE_BUCKETS,
 )
 queue_work_seconds = Histogram(
     "workqueue_work_duration_seconds",
-    "Time a key is worked on",
+    "Time a key is being reconciled",
     ["name", "controller"],
     buckets=_QUEUE_BUCKETS,
 )
 queue_unfinished_seconds = Gauge(
-    "workqueue_unfinished_work_seconds", "Age of all work in progress, added up", ["name", "controller"]
+    "workqueue_unfinished_work_seconds",
+    "Sum of the ages of reconciliations in progress",
+    ["name", "controller"],
 )
 queue_longest_seconds = Gauge(
     "workqueue_longest_running_processor_seconds",
-    "Age of the oldest work in progress",
+    "Age of the oldest reconciliation in progress",
     ["name", "controller"],
 )
 
 client_requests = Counter("rest_client_requests", "Requests to the API server", ["code", "method", "host"])
 client_seconds = Histogram(
-    "rest_client_request_duration_seconds", "Time to an answer", ["verb", "host"], buckets=_LATENCY_BUCKETS
+    "rest_client_request_duration_seconds", "Time to a response", ["verb", "host"], buckets=_LATENCY_BUCKETS
 )
 
 webhook_seconds = Histogram(
     "controller_runtime_webhook_latency_seconds",
-    "Time to answer an admission review",
+    "Time to respond to an admission review",
     ["webhook"],
     buckets=_WEBHOOK_BUCKETS,
 )
@@ -75,19 +84,23 @@ webhook_requests = Counter(
     "controller_runtime_webhook_requests", "Admission reviews per HTTP code", ["webhook", "code"]
 )
 webhook_in_flight = Gauge(
-    "controller_runtime_webhook_requests_in_flight", "Admission reviews being answered", ["webhook"]
+    "controller_runtime_webhook_requests_in_flight", "Admission reviews in progress", ["webhook"]
 )
 
 webhook_certificate_end = Gauge(
     "quintet_webhook_certificate_end_timestamp_seconds",
-    "When the certificate ends that webhooks are served with; 0 where none are served",
+    "Expiry time of the webhook certificate; 0 if no webhooks are served",
 )
 
 leader_status = Gauge("leader_election_master_status", "1 while this process leads", ["name"])
 
-watch_restarts = Counter("quintet_watch_restarts", "Watches opened again, by cause", ["resource", "cause"])
+watch_restarts = Counter(
+    "quintet_watch_restarts", "Watches that were restarted, by cause", ["resource", "cause"]
+)
 undecodable_objects = Counter(
-    "quintet_undecodable_objects", "Objects that did not fit their type", ["resource"]
+    "quintet_undecodable_objects", "Objects that could not be decoded", ["resource"]
 )
 discovery_requests = Counter("quintet_discovery_requests", "Requests to the discovery API", ["code"])
-events_dropped = Counter("quintet_events_dropped", "Events given up because too many waited", ["controller"])
+events_dropped = Counter(
+    "quintet_events_dropped", "Events dropped because too many were pending", ["controller"]
+)

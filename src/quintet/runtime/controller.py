@@ -10,7 +10,7 @@ from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
 from quintet.kube.errors import KubeError, WriteFenced
 from quintet.observe import metrics
-from quintet.observe.logging import reconciling
+from quintet.observe.logging import reconcile_context
 from quintet.runtime.cache import Store, Undecodable
 from quintet.runtime.ownwrites import OwnWrites
 from quintet.runtime.queue import INITIAL, QueueClosed, WorkQueue
@@ -92,7 +92,7 @@ class Controller:
 
     async def _reconcile_key(self, key: ObjectKey) -> None:
         started = self._clock.monotonic()
-        with reconciling(self.name, key, secrets.token_hex(4)):
+        with reconcile_context(self.name, key, secrets.token_hex(4)):
             try:
                 if (undecodable := self._primary.undecodable.get(key)) is not None:
                     self._on_undecodable(undecodable)

@@ -50,7 +50,7 @@ class Manager:
             terms = terms or Terms()
             self._lease_client = client.separate(timeout=terms.timeout)
             self._leader = Leader(self._lease_client, lease, identity, clock, terms)
-        self.client = client.fenced(self._leader.holds) if self._leader else client
+        self.client = client.with_fence(self._leader.holds) if self._leader else client
         self.namespace = namespace
         self._timeouts = timeouts
         self._watches: list[tuple[Watch[Any], Store[Any]]] = []

@@ -20,8 +20,8 @@ import msgspec
 from quintet.apis.decoding import DECODE_ERRORS, cut_nesting
 from quintet.apis.meta import Object, ObjectKey, ObjectMeta, Resource, Struct
 from quintet.clock import Clock
-from quintet.kube.client import Client, decode_watch_event, failure
-from quintet.kube.errors import PASSING, BadRequest, Gone, Invalid, KubeError, ServerFault, Unreachable
+from quintet.kube.client import Client, decode_watch_event, watch_error
+from quintet.kube.errors import TRANSIENT, BadRequest, Gone, Invalid, KubeError, ServerFault, Unreachable
 from quintet.observe import metrics
 from quintet.runtime.cache import Cached, Store, Undecodable
 
@@ -116,7 +116,7 @@ class Watch(Generic[C]):
                 self._on_error(error)
                 if isinstance(error, Unreachable):
                     max_delay = self._timeouts.unreachable_retry
-                elif self._ended_by_error or not isinstance(error, PASSING):
+                elif self._ended_by_error or not isinstance(error, TRANSIENT):
                     fruitless += 1
             metrics.watch_restarts.labels(self.name, cause).inc()
             # A stream that made progress is resumed at once; one that did not must not spin.
@@ -182,7 +182,7 @@ class Watch(Generic[C]):
                         elif event.type == "ERROR":
                             # An ERROR event is no contact: with only those, the watch must become not ready.
                             self._last_contact, self._ended_by_error = contact, True
-                            raise failure(f"WATCH {self.name}", event.object)
+                            raise watch_error(f"WATCH {self.name}", event.object)
                         else:
                             self._change(event.type, event.object, listed, cut)
                     contact = self._last_contact

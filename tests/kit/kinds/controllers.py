@@ -18,7 +18,7 @@ from quintet.apis.resources import CustomResource
 from quintet.components import CUSTOM_RESOURCES
 from quintet.kube import config
 from quintet.kube.client import Client
-from quintet.kube.discovery import catalogue
+from quintet.kube.discovery import list_resources
 from quintet.kube.errors import Forbidden
 from quintet.kube.transport import Transport
 from quintet.manifests.crd import definition
@@ -73,7 +73,7 @@ async def wait_until_served(client: Client, *resources: Resource) -> None:
         for resource in resources:
             async for _ in client.pages(resource):
                 pass
-        missing = {*resources} - {*await catalogue(client)}
+        missing = {*resources} - {*await list_resources(client)}
         assert not missing, f"{[each.qualified for each in missing]} are not among what is served"
 
     await eventually(served, within=60)
@@ -87,7 +87,7 @@ async def _wait_until_can_own(client: Client, resource: Resource) -> None:
         "ownerReferences": [{**owner, "blockOwnerDeletion": True}],
     }
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    somebody = client.acting_as(ObjectKey(TESTED.namespace, context("jsonserver")))
+    somebody = client.impersonate(ObjectKey(TESTED.namespace, context("jsonserver")))
     said = ""
     try:
         # Without an owner it is collected as garbage.

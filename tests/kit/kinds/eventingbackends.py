@@ -43,10 +43,10 @@ from quintet.eventing.sessions import Sessions
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.transport import Transport
-from quintet.nats.client import Client as NatsClient
+from quintet.nats.client import NatsClient
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import JetStream
-from quintet.nats.options import Options as NatsOptions
+from quintet.nats.options import NatsOptions
 from quintet.runtime.manager import Manager
 from quintet.web.server import stop_listening
 

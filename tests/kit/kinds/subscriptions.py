@@ -31,16 +31,16 @@ from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS, Subscription
 from quintet.clock import SystemClock
 from quintet.controllers.eventingbackend.decide import desired
 from quintet.controllers.subscription import controller
-from quintet.eventing.dispatcher.decide.policy import Patience
+from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
 from quintet.eventing.dispatcher.process import Dispatcher
 from quintet.eventing.sessions import Sessions
 from quintet.eventing.settings import DispatcherSettings, NatsSettings
 from quintet.kube.client import Client
 from quintet.kube.config import load
 from quintet.kube.transport import Transport
-from quintet.nats.client import Client as NatsClient
+from quintet.nats.client import NatsClient
 from quintet.nats.jetstream import JetStream, StreamConfig
-from quintet.nats.options import Options
+from quintet.nats.options import NatsOptions
 from quintet.observe.health import HealthServer
 from quintet.runtime.manager import Manager
 
@@ -52,7 +52,7 @@ SUBJECT = f"kyma.commerce.{TYPE}"
 SECONDS = 20.0
 """How long the server may take for an answer to a test; who asks again and again still asks more than once."""
 # Few tries, but time for each: a sink that is told to wait does so for many seconds.
-IMPATIENT = Patience(most_tries=3, first_retry=0.05, last_retry=0.2, answer=60.0)
+IMPATIENT = RetryPolicy(max_attempts=3, min_backoff=0.05, max_backoff=0.2, timeout=60.0)
 
 
 async def install(client: Client) -> None:
@@ -205,7 +205,7 @@ async def a_scene(
     clock = SystemClock()
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scene-")))
-        options = Options(server.url, name="test", reconnect_seconds=0.5)
+        options = NatsOptions(server.url, name="test", reconnect_seconds=0.5)
         nats = await stack.enter_async_context(NatsClient(options, clock))
         jetstream = JetStream(nats, SECONDS)
         await jetstream.create_stream(
@@ -217,7 +217,9 @@ async def a_scene(
         token = await create_dispatcher_service_account(client, kubeconfig, backend)
         sessions = Sessions(clock)
         await sessions.open(
-            ObjectKey(namespace, BACKEND), Options(server.url, name="operator", reconnect_seconds=0.5), "1"
+            ObjectKey(namespace, BACKEND),
+            NatsOptions(server.url, name="operator", reconnect_seconds=0.5),
+            "1",
         )
         try:
             own = write_kubeconfig_for(token, kubeconfig, folder / "dispatcher.kubeconfig")
@@ -237,7 +239,7 @@ async def subscription_operator(kubeconfig: Path, scene: Scene) -> AsyncIterator
 
 @contextlib.asynccontextmanager
 async def a_dispatcher(
-    scene: Scene, places: Mapping[str, tuple[str, int]], patience: Patience = IMPATIENT
+    scene: Scene, places: Mapping[str, tuple[str, int]], patience: RetryPolicy = IMPATIENT
 ) -> AsyncIterator[Dispatcher]:
     """Run a dispatcher in this process while inside, once it is ready."""
     async with (
@@ -249,7 +251,7 @@ async def a_dispatcher(
 
 @contextlib.asynccontextmanager
 async def _run_dispatcher(
-    scene: Scene, kube: Client, places: Mapping[str, tuple[str, int]], patience: Patience
+    scene: Scene, kube: Client, places: Mapping[str, tuple[str, int]], patience: RetryPolicy
 ) -> AsyncIterator[Dispatcher]:
     clock = SystemClock()
     dispatcher = Dispatcher(
@@ -259,14 +261,14 @@ async def _run_dispatcher(
         identity=f"test-{secrets.token_hex(3)}",
         health=HealthServer("127.0.0.1", 0, clock),
         limits=Limits.of(),
-        patience=patience,
-        places=places,
+        retry_policy=patience,
+        sink_overrides=places,
     )
     task = asyncio.create_task(dispatcher.run())
 
     def ready() -> None:
         assert not task.done(), task
-        assert dispatcher.finding() is None, dispatcher.finding()
+        assert dispatcher.check_ready() is None, dispatcher.check_ready()
 
     try:
         await eventually(ready, within=60)

@@ -9,7 +9,7 @@ from kit.cli.quintet import COMMAND, free_port
 from kit.eventually import eventually
 from kit.http.raw import Answer, RawClient
 from kit.process import Program
-from quintet.eventing.settings import VARIABLE, DispatcherSettings, encoded
+from quintet.eventing.settings import VARIABLE, DispatcherSettings, encode_settings
 
 
 class DispatcherProcess:
@@ -26,7 +26,7 @@ class DispatcherProcess:
         self.program = Program(
             str(COMMAND), "dispatcher", "--kubeconfig", str(kubeconfig), "--log-format", "text",
             "--address", f"127.0.0.1:{self.port}", "--metrics-address", f"127.0.0.1:{self.metrics_port}", *sinks,
-            environment={VARIABLE: encoded(told)},
+            environment={VARIABLE: encode_settings(told)},
         )  # fmt: skip
 
     async def start(self) -> None:

@@ -15,12 +15,12 @@ from kit.http.raw import Answer, RawClient
 from kit.nats.server import NatsServer
 from kit.process import Program
 from quintet.clock import SystemClock
-from quintet.eventing.settings import VARIABLE, NatsSettings, PublisherSettings, encoded
-from quintet.nats.client import Client
+from quintet.eventing.settings import VARIABLE, NatsSettings, PublisherSettings, encode_settings
+from quintet.nats.client import NatsClient
 from quintet.nats.config import StoredMessage, StreamConfig
 from quintet.nats.jetstream import JetStream
 from quintet.nats.messages import Message
-from quintet.nats.options import Options
+from quintet.nats.options import NatsOptions
 
 STREAM, PREFIX, TYPE_PREFIX = "sap", "kyma", "sap.kyma.custom"
 SUBJECT = "kyma.shop.order.created.v1"
@@ -50,7 +50,7 @@ class Publisher:
             str(COMMAND), "publisher-proxy",
             "--address", f"127.0.0.1:{self.port}", "--metrics-address", f"127.0.0.1:{self.metrics_port}",
             "--leave-seconds", str(leave), "--grace-seconds", str(grace), "--log-format", "text",
-            environment={VARIABLE: encoded(told)},
+            environment={VARIABLE: encode_settings(told)},
         )  # fmt: skip
 
     async def start(self) -> None:
@@ -139,7 +139,7 @@ class Stream:
 @asynccontextmanager
 async def a_stream(server: NatsServer, config: StreamConfig | None = CONFIG) -> AsyncIterator[Stream]:
     """Create the stream that proxies publish to."""
-    async with Client(Options(server.url, reconnect_seconds=0.2), SystemClock()) as client:
+    async with NatsClient(NatsOptions(server.url, reconnect_seconds=0.2), SystemClock()) as client:
         found = JetStream(client)
         if config is not None:
             await found.create_stream(config)

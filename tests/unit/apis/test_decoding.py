@@ -14,7 +14,7 @@ from quintet.apis.meta import Object, ObjectKey
 from quintet.controllers.jsonserver.controller import _same_data
 from quintet.eventing.decide import cloudevents
 from quintet.kube import client
-from quintet.kube.errors import ServerFault, UnexpectedAnswer, error_for
+from quintet.kube.errors import ServerFault, UnexpectedResponse, error_for
 from quintet.nats import jetstream
 from quintet.nats.errors import ProtocolError
 from quintet.nats.messages import Message
@@ -43,7 +43,7 @@ def test_nats_parser_reads_malformed_info_as_events_or_a_protocol_error(text):
 @malformed
 def test_jetstream_ack_that_is_malformed_raises_a_protocol_error(text):
     with pytest.raises(ProtocolError):
-        jetstream.ack_of(Message("reply", text))
+        jetstream.parse_ack(Message("reply", text))
 
 
 @malformed
@@ -51,12 +51,12 @@ def test_jetstream_ack_that_is_malformed_raises_a_protocol_error(text):
 def test_cloudevent_that_is_malformed_is_refused(text, mode):
     headers = {"content-type": f"application/cloudevents{mode}+json"}
     with pytest.raises(cloudevents.NotACloudEventError):
-        cloudevents.read(headers, text)
+        cloudevents.parse_events(headers, text)
 
 
 @malformed
 def test_api_response_that_is_malformed_raises_an_error_of_the_api_client(text):
-    with contextlib.suppress(UnexpectedAnswer):  # unknown fields are skipped, so that some can be read
+    with contextlib.suppress(UnexpectedResponse):  # unknown fields are skipped, so that some can be read
         client._decode("GET /x", text, Object)
     assert isinstance(error_for("GET /x", 500, text), ServerFault)
 

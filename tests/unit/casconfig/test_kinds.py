@@ -29,7 +29,7 @@ class Server:
         self.served, self.asked = served, 0
         self.document: JsonObject = {}
 
-    async def catalogue(self, _: object) -> tuple[Resource, ...]:
+    async def list_resources(self, _: object) -> tuple[Resource, ...]:
         self.asked += 1
         return self.served
 
@@ -40,8 +40,8 @@ class Server:
 @pytest.fixture
 def server(monkeypatch) -> Server:
     server = Server(NEW, OLD)
-    monkeypatch.setattr(discovery, "catalogue", server.catalogue)
-    monkeypatch.setattr(discovery, "document", server.published)
+    monkeypatch.setattr(discovery, "list_resources", server.list_resources)
+    monkeypatch.setattr(discovery, "read_openapi", server.published)
     return server
 
 

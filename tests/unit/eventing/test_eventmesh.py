@@ -1,4 +1,4 @@
-"""The Secret of an EventMesh, and tokens of OAuth2."""
+"""The Secret of an EventMesh, and OAuth2 tokens."""
 
 import asyncio
 import json
@@ -8,9 +8,9 @@ import pytest
 from kit.clock import VirtualClock, settle
 from quintet.eventing import oauth
 from quintet.eventing.decide.eventmesh import MALFORMED, EventMesh, SecretError, from_secret
-from quintet.eventing.publisher.mesh import MeshBackend
+from quintet.eventing.publisher.eventmesh_backend import EventMeshBackend
 from quintet.eventing.settings import BebSettings
-from quintet.eventing.tokens import PAUSE_AFTER_FAILURE, Token, TokenError, Tokens
+from quintet.eventing.tokens import PAUSE_AFTER_FAILURE, Token, TokenCache, TokenError
 
 LOGIN = {
     "clientid": "the-client",
@@ -26,7 +26,7 @@ def secret(*entries: object, namespace: bytes = b"default/shop/one") -> dict[str
     return {"messaging": json.dumps(entries).encode(), "namespace": namespace}
 
 
-def test_the_entry_of_the_rest_broker_is_taken():
+def test_secret_gives_entry_of_rest_broker():
     assert from_secret(secret(AMQP, REST)) == EventMesh(
         publish_url="https://mesh.example.com/sap/ems/v1/events",
         token_url="https://login.example.com/oauth/token",
@@ -39,20 +39,20 @@ def test_the_entry_of_the_rest_broker_is_taken():
 @pytest.mark.parametrize(
     ("data", "want_detail"),
     [
-        pytest.param({}, "messaging: is missing", id="an empty Secret"),
-        pytest.param({"messaging": b"nonsense", "namespace": b"x"}, "messaging: must be a JSON list", id="no JSON"),
-        pytest.param({"messaging": b"\xff", "namespace": b"x"}, "messaging: must be a JSON list", id="no text"),
-        pytest.param(secret(AMQP), "no entry is of broker type saprestmgw", id="another broker only"),
-        pytest.param(secret({**REST, "oa2": {"clientid": "the-client"}}), "missing required field `clientsecret`", id="half a login"),
-        pytest.param(secret({**REST, "oa2": {**LOGIN, "granttype": "password"}}), "oa2.granttype must be", id="another grant"),
-        pytest.param(secret({**REST, "uri": "ftp://mesh"}), "uri must be a URL", id="another scheme"),
-        pytest.param(secret({**REST, "uri": "http://mesh/\r\nX: y"}), "uri must be a URL", id="a line break in a URL"),
-        pytest.param(secret({**REST, "uri": "http://mesh:99999/"}), "uri must be a URL", id="a port that is none"),
-        pytest.param(secret(REST, namespace=b" \n"), "namespace: is missing", id="a blank namespace"),
-        pytest.param(secret(REST, namespace=b"a\r\nb"), "namespace: must be one line", id="a namespace of two lines"),
+        pytest.param({}, "messaging: is missing", id="empty Secret"),
+        pytest.param({"messaging": b"nonsense", "namespace": b"x"}, "messaging: must be a JSON list", id="invalid JSON"),
+        pytest.param({"messaging": b"\xff", "namespace": b"x"}, "messaging: must be a JSON list", id="invalid UTF-8"),
+        pytest.param(secret(AMQP), "no entry has the broker type saprestmgw", id="other broker only"),
+        pytest.param(secret({**REST, "oa2": {"clientid": "the-client"}}), "missing required field `clientsecret`", id="incomplete credentials"),
+        pytest.param(secret({**REST, "oa2": {**LOGIN, "granttype": "password"}}), "oa2.granttype must be", id="other grant type"),
+        pytest.param(secret({**REST, "uri": "ftp://mesh"}), "uri must be a URL", id="other scheme"),
+        pytest.param(secret({**REST, "uri": "http://mesh/\r\nX: y"}), "uri must be a URL", id="line break in URL"),
+        pytest.param(secret({**REST, "uri": "http://mesh:99999/"}), "uri must be a URL", id="invalid port"),
+        pytest.param(secret(REST, namespace=b" \n"), "namespace: is missing", id="blank namespace"),
+        pytest.param(secret(REST, namespace=b"a\r\nb"), "namespace: must be one line", id="namespace with line break"),
     ],
 )  # fmt: skip
-def test_a_secret_that_cannot_be_used_says_which_part_is_wrong(data: dict[str, bytes], want_detail: str):
+def test_invalid_secret_names_the_invalid_part(data: dict[str, bytes], want_detail: str):
     with pytest.raises(SecretError) as raised:
         from_secret(data)
     assert str(raised.value) == MALFORMED
@@ -61,13 +61,13 @@ def test_a_secret_that_cannot_be_used_says_which_part_is_wrong(data: dict[str, b
     assert "the-client" not in raised.value.detail
 
 
-def test_neither_the_secret_nor_a_token_is_shown():
+def test_repr_hides_secret_and_token():
     assert "hush" not in repr(from_secret(secret(REST)))
     assert "hush" not in repr(Token("hush", 60))
 
 
 class Endpoint:
-    """Hands out numbered tokens, when it is told to."""
+    """A token endpoint with numbered tokens that can be held back."""
 
     def __init__(self, seconds: float = 600.0) -> None:
         self.seconds = seconds
@@ -84,10 +84,10 @@ class Endpoint:
         return Token(f"token-{self.fetches}", self.seconds)
 
 
-async def test_many_who_wait_share_one_fetch():
+async def test_concurrent_requests_share_one_token_fetch():
     endpoint = Endpoint()
     endpoint.open.clear()
-    tokens = Tokens(endpoint.fetch, VirtualClock())
+    tokens = TokenCache(endpoint.fetch, VirtualClock())
     waiting = [asyncio.create_task(tokens.current()) for _ in range(50)]
     await settle()
     waiting[0].cancel()
@@ -97,9 +97,9 @@ async def test_many_who_wait_share_one_fetch():
     assert endpoint.fetches == 1
 
 
-async def test_a_token_is_renewed_before_it_ends_and_nobody_waits_for_it():
+async def test_token_is_renewed_in_background_before_it_expires():
     endpoint, clock = Endpoint(600), VirtualClock()
-    tokens = Tokens(endpoint.fetch, clock)
+    tokens = TokenCache(endpoint.fetch, clock)
     assert await tokens.current() == "token-1"
     await clock.advance(539)
     assert await tokens.current() == "token-1"
@@ -113,28 +113,28 @@ async def test_a_token_is_renewed_before_it_ends_and_nobody_waits_for_it():
     assert endpoint.fetches == 2
 
 
-async def test_a_token_that_ended_is_never_handed_out():
+async def test_expired_token_is_never_returned():
     endpoint, clock = Endpoint(600), VirtualClock()
-    tokens = Tokens(endpoint.fetch, clock)
+    tokens = TokenCache(endpoint.fetch, clock)
     await tokens.current()
     await clock.advance(600)
     assert await tokens.current() == "token-2"
 
 
-async def test_a_refused_token_is_replaced_once_however_many_were_refused_with_it():
+async def test_rejected_token_is_replaced_once_for_several_requests():
     endpoint = Endpoint()
-    tokens = Tokens(endpoint.fetch, VirtualClock())
+    tokens = TokenCache(endpoint.fetch, VirtualClock())
     old = await tokens.current()
     for _ in range(3):
-        tokens.refused(old)
+        tokens.invalidate(old)
         assert await tokens.current() == "token-2"
     assert endpoint.fetches == 2
 
 
-async def test_a_failed_fetch_is_told_to_everybody_and_not_repeated_at_once():
+async def test_failed_fetch_raises_for_all_and_is_not_repeated_immediately():
     endpoint, clock = Endpoint(), VirtualClock()
     endpoint.failure = "the door is closed"
-    tokens = Tokens(endpoint.fetch, clock)
+    tokens = TokenCache(endpoint.fetch, clock)
     for _ in range(10):
         with pytest.raises(TokenError, match="the door is closed"):
             await tokens.current()
@@ -144,9 +144,9 @@ async def test_a_failed_fetch_is_told_to_everybody_and_not_repeated_at_once():
     assert await tokens.current() == "token-2"
 
 
-async def test_a_failed_renewal_leaves_the_old_token_in_use_while_it_is_good():
+async def test_failed_renewal_keeps_the_valid_token():
     endpoint, clock = Endpoint(600), VirtualClock()
-    tokens = Tokens(endpoint.fetch, clock)
+    tokens = TokenCache(endpoint.fetch, clock)
     await tokens.current()
     endpoint.failure = "not today"
     await clock.advance(550)
@@ -156,23 +156,23 @@ async def test_a_failed_renewal_leaves_the_old_token_in_use_while_it_is_good():
     await tokens.close()
 
 
-async def test_a_publisher_is_ready_as_long_as_it_holds_a_token_and_again_soon_after(tmp_path, monkeypatch):
+async def test_backend_is_ready_while_it_has_a_valid_token(tmp_path, monkeypatch):
     endpoint, clock = Endpoint(600), VirtualClock()
-    monkeypatch.setattr(oauth, "fetch", lambda mesh, caller: endpoint.fetch())
+    monkeypatch.setattr(oauth, "fetch_token", lambda mesh, caller: endpoint.fetch())
     for name, data in secret(REST).items():
         (tmp_path / name).write_bytes(data)
-    backend = MeshBackend(BebSettings(credentials=str(tmp_path)), "sap", 5.0, clock)
-    assert backend.finding() == "no token was fetched yet"
+    backend = EventMeshBackend(BebSettings(credentials=str(tmp_path)), "sap", 5.0, clock)
+    assert backend.problem() == "no token was fetched yet"
     running = asyncio.create_task(backend.run())
     await clock.advance(530)
     endpoint.failure = "not today"
     await clock.advance(54)
     assert endpoint.fetches > 2, "a renewal that failed is tried again while the token is good"
-    assert backend.finding() is None
+    assert backend.problem() is None
     await clock.advance(2)
-    assert backend.finding() == "not today"
+    assert backend.problem() == "not today"
     endpoint.failure = None
     await clock.advance(2)
-    assert backend.finding() is None
+    assert backend.problem() is None
     running.cancel()
     await asyncio.wait([running])

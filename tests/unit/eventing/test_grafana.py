@@ -1,4 +1,4 @@
-"""The Grafana board: every metric and every label that it asks for is one that a process shows."""
+"""The Grafana dashboard queries only metrics and labels that the processes export."""
 
 import json
 import re
@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.subscription import metrics as subscribing
 from quintet.eventing.dispatcher import metrics as dispatching
-from quintet.eventing.dispatcher.decide.policy import Answer
-from quintet.eventing.publisher.metrics import Metrics
+from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
+from quintet.eventing.publisher.metrics import PublisherMetrics
 
 BOARD = Path(__file__).parents[3] / "config/grafana/eventing.json"
 # What Prometheus adds to every series of a pod.
@@ -22,12 +22,12 @@ OF_THE_POD = {"namespace", "pod"}
 
 
 def exported() -> dict[str, set[str]]:
-    """The names of all samples that proxy, dispatcher and controller show, with their labels."""
-    publishing = Metrics("nats:4222")
-    publishing.answered(204, "POST", "/publish", 0.1)
-    publishing.sent(204, "order.created", "/shop", 0.1)
-    meters = dispatching.Meters(ObjectKey("shop", "orders"))
-    meters.tried("order.created", Answer(204), 0.1)
+    """Return the names and labels of all metrics of proxy, dispatcher and controller."""
+    publishing = PublisherMetrics("nats:4222")
+    publishing.count_request(204, "POST", "/publish", 0.1)
+    publishing.count_event(204, "order.created", "/shop", 0.1)
+    meters = dispatching.SubscriptionMetrics(ObjectKey("shop", "orders"))
+    meters.count_attempt("order.created", DeliveryResult(204), 0.1)
     subscribing.status.labels("shop", "grafana").set(1)
     subscribing.subscribed.labels("shop", "grafana", "order.created").set(1)
     registry = CollectorRegistry()
@@ -57,7 +57,7 @@ def queries() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("title", "query"), [pytest.param(*each, id=each[0]) for each in queries()])
-def test_every_query_asks_for_what_is_there(title: str, query: str):
+def test_dashboard_query_uses_exported_metrics_and_labels(title: str, query: str):
     known = exported()
     names = re.findall(r"\beventing_\w+", query)
     assert names, f"{title}: {query} asks for nothing of ours"
@@ -70,7 +70,7 @@ def test_every_query_asks_for_what_is_there(title: str, query: str):
     assert not missing, f"{title}: {names} have no label {sorted(missing)}"
 
 
-def test_every_metric_of_the_data_plane_is_on_the_board():
+def test_every_data_plane_metric_is_on_the_dashboard():
     asked = " ".join(query for _, query in queries())
     families = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in exported()}
     assert {name for name in families if name not in asked and not name.endswith("_created")} == set()

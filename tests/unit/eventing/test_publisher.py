@@ -1,4 +1,4 @@
-"""Answers, subjects, acknowledgements and metrics of the publisher proxy."""
+"""Responses, subjects, acknowledgements and metrics of the publisher proxy."""
 
 import json
 
@@ -10,12 +10,18 @@ from prometheus_client import CollectorRegistry, generate_latest
 from kit.clock import VirtualClock
 from quintet.eventing.decide.cloudevents import BATCH, STRUCTURED, Event, NotACloudEventError
 from quintet.eventing.publisher import metrics as names
-from quintet.eventing.publisher.acks import Acks, Done
-from quintet.eventing.publisher.decide.answers import Answer, BackendError, BusyError, of_batch, refusal
-from quintet.eventing.publisher.decide.subjects import LONGEST, NoSubjectError, Subjects
-from quintet.eventing.publisher.metrics import MOST_TYPES, Metrics
-from quintet.eventing.publisher.proxy import Proxy
-from quintet.eventing.publisher.stream import message_id
+from quintet.eventing.publisher.decide.responses import (
+    BackendError,
+    BusyError,
+    PublishResult,
+    result_for_batch,
+    result_for_error,
+)
+from quintet.eventing.publisher.decide.subjects import MAX_BYTES, NoSubjectError, SubjectMapper
+from quintet.eventing.publisher.metrics import MAX_TYPES, PublisherMetrics
+from quintet.eventing.publisher.nats_backend import message_id
+from quintet.eventing.publisher.pending_acks import Done, PendingAcks
+from quintet.eventing.publisher.proxy import PublisherProxy
 from quintet.nats import errors as nats
 from quintet.nats.messages import Message
 from quintet.nats.protocol import check_subject
@@ -28,8 +34,8 @@ from quintet.web.messages import DeferredResponse, Request, Response
         (NotACloudEventError("id: MUST be a non-empty string"), 400, False),
         (NoSubjectError("type: MUST NOT have empty segments"), 400, False),
         (nats.PayloadTooLarge("too much"), 413, False),
-        (nats.ApiError(400, 10054, "message size exceeds maximum allowed"), 413, False),
-        (BackendError(Answer(429, "slow down", 5)), 429, True),
+        (nats.JetStreamError(400, 10054, "message size exceeds maximum allowed"), 413, False),
+        (BackendError(PublishResult(429, "slow down", 5)), 429, True),
         (BusyError("busy"), 503, True),
         (nats.Overloaded("busy"), 503, True),
         (nats.NotReady(503, 10008, "no leader"), 503, True),
@@ -37,37 +43,39 @@ from quintet.web.messages import DeferredResponse, Request, Response
         (nats.StreamMissing("none"), 504, True),
         (nats.JetStreamUnavailable("none"), 504, True),
         (nats.RequestTimeout("late"), 504, True),
-        (nats.ApiError(400, 10060, "expected stream does not match"), 504, False),
+        (nats.JetStreamError(400, 10060, "expected stream does not match"), 504, False),
         (nats.Disconnected("away"), 502, True),
         (nats.Closed("away"), 502, True),
         (nats.NotPermitted("no"), 502, True),
-        (nats.ApiError(500, 1, "anything"), 502, True),
+        (nats.JetStreamError(500, 1, "anything"), 502, True),
         (RuntimeError("a mistake of ours"), 500, False),
     ],
 )
-def test_every_cause_has_its_status(error: Exception, want_status: int, comes_back: bool):
-    answer = refusal(error)
+def test_error_selects_the_status(error: Exception, want_status: int, comes_back: bool):
+    answer = result_for_error(error)
     assert (answer.status, answer.retry_after > 0) == (want_status, comes_back), answer
     assert answer.reason
 
 
-def test_a_mistake_of_ours_is_not_shown_to_publishers():
-    assert "mistake" not in refusal(RuntimeError("a mistake of ours")).reason
+def test_internal_error_is_not_shown_to_publishers():
+    assert "internal detail" not in result_for_error(RuntimeError("an internal detail")).reason
 
 
-def test_a_batch_is_answered_like_its_first_failure_and_says_which():
+def test_batch_result_is_that_of_its_first_failure():
     full, away = nats.StreamFull(503, 10077, "maximum bytes exceeded"), nats.Disconnected("away")
-    assert of_batch([None, None]) == Answer(204)
-    one = of_batch([None, full, None])
+    assert result_for_batch([None, None]) == PublishResult(204)
+    one = result_for_batch([None, full, None])
     assert one.status == 507
     assert one.reason.startswith("event 2 of 3: the stream is full")
-    assert one.reason.endswith("; send the whole batch again: what is stored already is not stored twice")
-    assert of_batch([away, full]).reason.startswith("event 1 of 2: away, and 1 more failed; send")
-    wrong = of_batch([None, NoSubjectError("type: wrong")])
-    assert wrong == Answer(400, "event 2 of 2: type: wrong"), "sending it again would not help"
+    assert one.reason.endswith(
+        "; send the whole batch again: events that are stored already are not stored twice"
+    )
+    assert result_for_batch([away, full]).reason.startswith("event 1 of 2: away, and 1 more failed; send")
+    wrong = result_for_batch([None, NoSubjectError("type: wrong")])
+    assert wrong == PublishResult(400, "event 2 of 2: type: wrong"), "sending it again would not help"
 
 
-def test_the_id_of_a_message_is_one_per_source_and_id():
+def test_message_id_is_unique_per_source_and_id():
     def made(source: str, identity: str) -> str:
         return message_id(Event(identity, source, "t", {}, b""))
 
@@ -76,30 +84,30 @@ def test_the_id_of_a_message_is_one_per_source_and_id():
     assert len(made("x" * 60_000, "y" * 60_000)) == 32
 
 
-def test_a_subject_is_remembered_and_what_is_remembered_is_bounded():
-    subjects = Subjects("kyma", "sap.kyma.custom")
+def test_subject_cache_is_bounded():
+    subjects = SubjectMapper("kyma", "sap.kyma.custom")
     for number in range(10_000):
-        assert subjects.of("/shop", f"order.v{number}").subject == f"kyma.shop.order.v{number}"
-    assert len(subjects._known) <= 4096
+        assert subjects.find("/shop", f"order.v{number}").subject == f"kyma.shop.order.v{number}"
+    assert len(subjects._cache) <= 4096
 
 
-def test_the_longest_subject_is_counted_in_bytes():
-    subjects = Subjects("kyma", "")
-    room = LONGEST - len("kyma.shop.")
-    assert len(subjects.of("shop", "é" * (room // 2)).subject.encode()) <= LONGEST
+def test_subject_length_is_limited_in_bytes():
+    subjects = SubjectMapper("kyma", "")
+    room = MAX_BYTES - len("kyma.shop.")
+    assert len(subjects.find("shop", "é" * (room // 2)).subject.encode()) <= MAX_BYTES
     with pytest.raises(NoSubjectError, match="more than 1024 bytes"):
-        subjects.of("shop", "é" * (room // 2 + 1))
+        subjects.find("shop", "é" * (room // 2 + 1))
 
 
-def test_blanks_that_only_unicode_knows_do_not_get_into_a_subject():
+def test_unicode_blanks_never_reach_a_subject():
     with pytest.raises(NoSubjectError, match="printable"):
-        Subjects("kyma", "").of("shop", "a\u2003b")
+        SubjectMapper("kyma", "").find("shop", "a\u2003b")
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
-def test_a_subject_is_one_that_nats_takes_or_there_is_none(source: str, event_type: str):
+def test_subject_is_valid_for_nats_or_rejected(source: str, event_type: str):
     try:
-        subject = Subjects("kyma", "sap.kyma").of(source, event_type).subject
+        subject = SubjectMapper("kyma", "sap.kyma").find(source, event_type).subject
     except NoSubjectError:
         return
     check_subject(subject)
@@ -108,7 +116,7 @@ def test_a_subject_is_one_that_nats_takes_or_there_is_none(source: str, event_ty
 
 
 class Told:
-    """What acknowledgements came to."""
+    """Records the results of acknowledgements."""
 
     def __init__(self) -> None:
         self.found: dict[str, Exception | None] = {}
@@ -125,13 +133,13 @@ def an_ack(subject: str, **answer: object) -> Message:
     return Message(subject, json.dumps(answer or {"stream": "sap", "seq": 1}).encode())
 
 
-def test_an_acknowledgement_finds_its_event_whatever_the_order():
-    acks, told = Acks(5, VirtualClock()), Told()
+def test_acknowledgements_resolve_events_in_any_order():
+    acks, told = PendingAcks(5, VirtualClock()), Told()
     first, second = acks.open(told.about("first")), acks.open(told.about("second"))
-    acks.answer(an_ack(second))
+    acks.resolve(an_ack(second))
     assert told.found == {"second": None}
-    acks.answer(an_ack(first))
-    acks.answer(an_ack(first))
+    acks.resolve(an_ack(first))
+    acks.resolve(an_ack(first))
     assert told.found == {"first": None, "second": None}
     assert len(acks) == 0
 
@@ -139,45 +147,45 @@ def test_an_acknowledgement_finds_its_event_whatever_the_order():
 @pytest.mark.parametrize(
     ("message", "want"),
     [
-        pytest.param(Message("", b"", "", b"NATS/1.0 503\r\n\r\n"), nats.StreamMissing, id="nobody listens"),
+        pytest.param(Message("", b"", "", b"NATS/1.0 503\r\n\r\n"), nats.StreamMissing, id="no responders"),
         pytest.param(an_ack("", error={"code": 503, "err_code": 10077, "description": "full"}), nats.StreamFull, id="full"),
-        pytest.param(Message("", b"nonsense"), nats.ProtocolError, id="no JSON"),
-        pytest.param(an_ack("", other=1), nats.ProtocolError, id="no stream named"),
+        pytest.param(Message("", b"nonsense"), nats.ProtocolError, id="invalid JSON"),
+        pytest.param(an_ack("", other=1), nats.ProtocolError, id="no stream"),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_no_acknowledgement_is_an_error(message: Message, want: type[Exception]):
-    acks, told = Acks(5, VirtualClock()), Told()
+def test_invalid_acknowledgement_fails_the_event(message: Message, want: type[Exception]):
+    acks, told = PendingAcks(5, VirtualClock()), Told()
     message.subject = acks.open(told.about("it"))
-    acks.answer(message)
+    acks.resolve(message)
     assert type(told.found["it"]) is want
 
 
-async def test_what_is_not_acknowledged_in_time_is_told_so_and_a_late_word_is_for_nobody():
+async def test_event_without_acknowledgement_times_out_and_late_one_is_ignored():
     clock = VirtualClock()
-    acks, told = Acks(5, clock), Told()
+    acks, told = PendingAcks(5, clock), Told()
     early = acks.open(told.about("early"))
     await clock.advance(3)
     acks.open(told.about("late"))
     await clock.advance(2.5)
     assert set(told.found) == {"early"}
     assert isinstance(told.found["early"], nats.RequestTimeout)
-    acks.answer(an_ack(early))
+    acks.resolve(an_ack(early))
     await clock.advance(3)
     assert set(told.found) == {"early", "late"}
 
 
-async def test_deadlines_are_looked_at_again_after_a_quiet_time():
+async def test_timeouts_work_after_an_idle_period():
     clock = VirtualClock()
-    acks, told = Acks(5, clock), Told()
-    acks.answer(an_ack(acks.open(told.about("first"))))
+    acks, told = PendingAcks(5, clock), Told()
+    acks.resolve(an_ack(acks.open(told.about("first"))))
     await clock.advance(60)
     acks.open(told.about("second"))
     await clock.advance(6)
     assert isinstance(told.found["second"], nats.RequestTimeout)
 
 
-def test_a_lost_connection_is_told_to_all_who_wait():
-    acks, told = Acks(5, VirtualClock()), Told()
+def test_lost_connection_fails_all_pending_events():
+    acks, told = PendingAcks(5, VirtualClock()), Told()
     for name in "abc":
         acks.open(told.about(name))
     acks.fail(nats.Disconnected("away"))
@@ -185,9 +193,9 @@ def test_a_lost_connection_is_told_to_all_who_wait():
     assert len(acks) == 0
 
 
-async def test_one_who_fails_to_hear_it_does_not_keep_it_from_the_others():
+async def test_failing_callback_does_not_affect_other_events():
     clock = VirtualClock()
-    acks, told = Acks(5, clock), Told()
+    acks, told = PendingAcks(5, clock), Told()
 
     def broken(error: Exception | None) -> None:
         raise RuntimeError("a mistake of ours")
@@ -201,45 +209,45 @@ async def test_one_who_fails_to_hear_it_does_not_keep_it_from_the_others():
     assert [type(each) for each in told.found.values()] == [nats.Disconnected, nats.RequestTimeout]
 
 
-def shown(metrics: Metrics) -> str:
+def shown(metrics: PublisherMetrics) -> str:
     registry = CollectorRegistry()
     registry.register(metrics)
     return generate_latest(registry).decode()
 
 
-def test_durations_fall_into_their_buckets():
-    metrics = Metrics("nats:4222")
+def test_durations_are_counted_in_their_buckets():
+    metrics = PublisherMetrics("nats:4222")
     for seconds in (0.0001, 0.0005, 0.003, 99.0):
-        metrics.answered(204, "POST", "/publish", seconds)
+        metrics.count_request(204, "POST", "/publish", seconds)
     lines = shown(metrics).splitlines()
     for bound, count in (("0.0005", 2), ("0.0025", 2), ("0.005", 3), ("10.0", 3), ("+Inf", 4)):
         want = f'{names.DURATION}_bucket{{code="204",le="{bound}",method="POST",path="/publish"}} {count}.0'
         assert want in lines, lines
 
 
-def test_types_beyond_the_bound_are_counted_together():
-    metrics = Metrics("nats:4222")
-    for number in range(MOST_TYPES + 50):
-        metrics.sent(204, f"order.v{number}", "/shop", 0.001)
-    metrics.sent(204, "order.v0", "/shop", 0.001)
+def test_types_beyond_the_limit_are_counted_as_other():
+    metrics = PublisherMetrics("nats:4222")
+    for number in range(MAX_TYPES + 50):
+        metrics.count_event(204, f"order.v{number}", "/shop", 0.001)
+    metrics.count_event(204, "order.v0", "/shop", 0.001)
     lines = shown(metrics).splitlines()
     assert f'{names.PUBLISHED}_total{{code="204",event_source="other",event_type="other"}} 50.0' in lines
     assert f'{names.PUBLISHED}_total{{code="204",event_source="/shop",event_type="order.v0"}} 2.0' in lines
 
 
 class Slow:
-    """A backend that takes its time."""
+    """A backend whose callbacks are called by the test."""
 
     def __init__(self) -> None:
         self.waiting: list[Done] = []
 
     def check(self, event: Event) -> None:
-        Subjects("kyma", "").of(event.source, event.type)
+        SubjectMapper("kyma", "").find(event.source, event.type)
 
     def send(self, event: Event, tracing: object, done: Done) -> None:
         self.waiting.append(done)
 
-    def finding(self) -> str | None:
+    def problem(self) -> str | None:
         return None
 
 
@@ -254,9 +262,9 @@ def an_event(number: int) -> Request:
     return Request("POST", "/publish", "", headers)
 
 
-def test_more_events_than_are_kept_in_memory_are_sent_back_until_there_is_room():
-    backend, metrics = Slow(), Metrics("slow")
-    proxy = Proxy(backend, metrics, VirtualClock(), most_in_flight=10)
+def test_proxy_rejects_events_beyond_the_in_flight_limit():
+    backend, metrics = Slow(), PublisherMetrics("slow")
+    proxy = PublisherProxy(backend, metrics, VirtualClock(), max_in_flight=10)
     under_way = [proxy.handle(an_event(number)) for number in range(10)]
     refused = proxy.handle(an_event(10))
     assert isinstance(refused, Response)
@@ -288,9 +296,9 @@ BODIES = st.one_of(st.binary(max_size=50), st.sampled_from([b"[]", b"{}", b'[{"i
 @given(
     HEADERS, BODIES, st.sampled_from(["POST", "GET", "HEAD"]), st.sampled_from(["/publish", "/readyz", "/x"])
 )
-def test_whatever_is_asked_there_is_an_answer(headers: dict[str, str], body: bytes, method: str, path: str):
-    backend, metrics = Slow(), Metrics("slow")
-    answer = Proxy(backend, metrics, VirtualClock()).handle(Request(method, path, "", headers, body))
+def test_proxy_responds_to_arbitrary_requests(headers: dict[str, str], body: bytes, method: str, path: str):
+    backend, metrics = Slow(), PublisherMetrics("slow")
+    answer = PublisherProxy(backend, metrics, VirtualClock()).handle(Request(method, path, "", headers, body))
     assert isinstance(answer, Response | DeferredResponse)
     for done in backend.waiting:
         done(None)

@@ -15,7 +15,7 @@ from quintet.apis.eventingbackend.readiness import INVALID_CONFIG, REASONS
 from quintet.cli.main import quintet
 from quintet.controllers.eventingbackend.decide.probe_result import Reason
 from quintet.controllers.eventingbackend.drivers.secrets import ROLE
-from quintet.eventing.discovery import ASKING, READING
+from quintet.eventing.discovery import GET_RATE, WHAT_IF_RATE
 from quintet.manifests.catalog import catalog_page
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -44,7 +44,7 @@ def test_every_type_and_key_is_documented():
 def test_documented_names_and_limits_match_the_code():
     assert f"{NAMESPACE_LABEL}=Reject" in GUIDE
     assert f"--clusterrole={ROLE}" in GUIDE
-    assert f"{READING.per_second:,.0f} reads and {ASKING.per_second:.0f} what-ifs a second" in GUIDE
+    assert f"{GET_RATE.per_second:,.0f} reads and {WHAT_IF_RATE.per_second:.0f} what-ifs a second" in GUIDE
 
 
 def test_the_warnings_that_are_shown_are_those_of_the_example():

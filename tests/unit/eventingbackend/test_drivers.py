@@ -9,7 +9,7 @@ from quintet.controllers.eventingbackend.drivers.addresses import resolve_addres
 from quintet.controllers.eventingbackend.drivers.beb import BebDriver
 from quintet.controllers.eventingbackend.drivers.nats import result_of_error
 from quintet.controllers.eventingbackend.migration import StreamLocation, location_of
-from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings, encoded
+from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings, encode_settings
 from quintet.nats import errors
 from unit.eventingbackend.samples import a_backend, a_config
 
@@ -35,7 +35,7 @@ def test_every_nats_error_has_a_reason_without_server_text(kind):
 def test_different_errors_have_different_reasons():
     kinds = (
         errors.Unresolved,
-        errors.Unreachable,
+        errors.ServerUnreachable,
         errors.CertificateExpired,
         errors.TlsFailed,
         errors.LoginRefused,
@@ -70,16 +70,16 @@ def test_location_is_read_from_dispatcher_settings():
         deliver_policy="new",
         dead_letter_subject="d",
     )
-    found = location_of(encoded(told), "login", own_url="nats://h:1")
+    found = location_of(encode_settings(told), "login", own_url="nats://h:1")
     assert found == StreamLocation("nats://h:1", "s", ("p", "e"), "login", own=True)
     assert not found.same_stream(StreamLocation("nats://h:1", "t"))
     assert found.same_stream(StreamLocation("nats://h:1", "s"))
     assert not found.same(StreamLocation("nats://h:1", "s"))
     assert found.same(StreamLocation("nats://h:1", "s", ("p", "e")))
     publishes = PublisherSettings(namespace="n", backend="b", event_type_prefix="e", nats=nats)
-    found_too = location_of(encoded(publishes), "login", own_url="nats://h:1", kind=PublisherSettings)
+    found_too = location_of(encode_settings(publishes), "login", own_url="nats://h:1", kind=PublisherSettings)
     assert found_too == found
     beb = PublisherSettings(namespace="n", backend="b", event_type_prefix="e")
-    assert location_of(encoded(beb), "", own_url="", kind=PublisherSettings) is None
+    assert location_of(encode_settings(beb), "", own_url="", kind=PublisherSettings) is None
     assert location_of("", "", own_url="") is None
     assert location_of("{}", "", own_url="") is None

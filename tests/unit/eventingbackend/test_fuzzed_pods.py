@@ -9,7 +9,7 @@ from quintet.controllers.eventingbackend.decide import desired
 from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.drivers import DRIVERS
 from quintet.eventing import streams
-from quintet.eventing.publisher.stream import StreamBackend
+from quintet.eventing.publisher.nats_backend import NatsBackend
 from quintet.eventing.settings import VARIABLE, DispatcherSettings, PublisherSettings
 from unit.eventingbackend.samples import a_backend
 from unit.eventingbackend.test_fuzzed_configs import RIGHT_CONFIGS
@@ -42,10 +42,10 @@ async def test_pods_decode_the_settings_of_every_valid_config(drawn):
         assert msgspec.json.decode(told(dispatcher), type=DispatcherSettings) == plane.dispatcher
     if read.nats is not None:
         without_login = msgspec.structs.replace(read.nats, credentials="")
-        started = StreamBackend(
+        started = NatsBackend(
             without_login, read.event_type_prefix, read.request_seconds, "fuzzed", VirtualClock()
         )
         assert started.destination
-        assert started.finding() is not None, "ready before there is a connection"
+        assert started.problem() is not None, "ready before there is a connection"
         stream = streams.stream_config(backend, in_use)
         assert streams.differences(stream, stream) == []

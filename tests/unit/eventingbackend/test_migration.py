@@ -6,7 +6,7 @@ from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult,
 from quintet.controllers.eventingbackend.migration import Migrations, StreamLocation
 from quintet.controllers.eventingbackend.probes import Timing
 from quintet.nats.config import ConsumerConfig
-from quintet.nats.errors import Unreachable
+from quintet.nats.errors import ServerUnreachable
 from unit.eventingbackend.samples import a_backend
 
 KEY = ObjectKey("shop", "bus")
@@ -16,7 +16,7 @@ TWO = [ConsumerConfig(durable_name="a"), ConsumerConfig(durable_name="b")]
 
 
 async def away(key: ObjectKey, place: StreamLocation):
-    raise Unreachable("no connection")
+    raise ServerUnreachable("no connection")
 
 
 async def forbidden(key: ObjectKey, place: StreamLocation):

@@ -51,12 +51,12 @@ def test_dead_letter_stream_is_limited_in_age_and_size():
 def test_edited_stream_is_corrected(edit):
     edited = msgspec.structs.replace(WANTED, **edit)
     assert streams.differences(WANTED, edited) == list(edit)
-    assert streams.differences(WANTED, streams.put_right(WANTED, edited)) == []
+    assert streams.differences(WANTED, streams.merge_config(WANTED, edited)) == []
 
 
 def test_foreign_stream_settings_are_kept():
     theirs = msgspec.structs.replace(WANTED, description="orders", metadata={"team": "shop"}, max_msgs=1)
-    mended = streams.put_right(WANTED, theirs)
+    mended = streams.merge_config(WANTED, theirs)
     assert mended.description == "orders"
     assert mended.metadata == {"team": "shop", streams.OWNER: "shop/bus/uid-1"}
     assert streams.differences(WANTED, msgspec.structs.replace(WANTED, description="orders")) == []
@@ -64,7 +64,7 @@ def test_foreign_stream_settings_are_kept():
 
 def test_stream_metadata_names_its_owner():
     assert streams.owner_of(WANTED) == (ObjectKey("shop", "bus"), "uid-1")
-    assert streams.owner_of(streams.without_mark(WANTED)) is None
+    assert streams.owner_of(streams.without_owner(WANTED)) is None
     assert streams.owner_of(msgspec.structs.replace(WANTED, metadata={streams.OWNER: "odd"})) is None
 
 

@@ -1,4 +1,4 @@
-"""Certificates of a made-up authority, for tests of configuration and TLS."""
+"""Self-signed certificates for tests of configuration and TLS."""
 
 import ipaddress
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Pair:
 
 
 def a_pair(*, not_after: datetime | None = None, password: bytes | None = None) -> Pair:
-    """A self-signed certificate for the loopback address, without the extensions that are optional."""
+    """Return a self-signed certificate for the loopback address, without optional extensions."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
     end = not_after or datetime.now(UTC) + timedelta(days=1)

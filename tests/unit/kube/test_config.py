@@ -51,7 +51,7 @@ def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-async def test_the_current_context_is_used_unless_another_is_named(tmp_path):
+async def test_load_uses_current_context_unless_another_is_given(tmp_path):
     path = str(written(tmp_path / "config"))
 
     home, work = config.load(path), config.load(path, "work")
@@ -61,19 +61,19 @@ async def test_the_current_context_is_used_unless_another_is_named(tmp_path):
     assert await home.credentials.header() == "Bearer secret"
 
 
-def test_an_explicit_path_beats_the_environment(tmp_path):
+def test_explicit_path_takes_precedence_over_kubeconfig_variable(tmp_path):
     path = written(tmp_path / "config")
 
     assert config.load(str(path), environ={"KUBECONFIG": "/elsewhere"}).source == str(path)
 
 
-def test_the_file_in_the_home_directory_is_the_last_resort(tmp_path):
+def test_load_falls_back_to_file_in_home_directory(tmp_path):
     path = written(tmp_path / ".kube" / "config")
 
     assert config.load(environ={"HOME": str(tmp_path)}).source == str(path)
 
 
-def test_several_files_merge_and_the_first_to_name_a_thing_wins(tmp_path):
+def test_first_of_several_files_wins_when_merging(tmp_path):
     first = written(
         tmp_path / "a",
         {
@@ -93,7 +93,7 @@ def test_several_files_merge_and_the_first_to_name_a_thing_wins(tmp_path):
     assert loaded.source == names.rstrip(":")
 
 
-def test_paths_are_relative_to_the_file_that_they_stand_in(tmp_path, pair):
+def test_paths_in_kubeconfig_are_relative_to_the_file(tmp_path, pair):
     content = with_cluster(certificate_authority="pki/ca.crt")
     content["users"][0]["user"] = {"client-certificate": "me.crt", "client-key": "pki/me.key"}
     path = written(tmp_path / "deep" / "config", content)
@@ -111,7 +111,7 @@ def test_paths_are_relative_to_the_file_that_they_stand_in(tmp_path, pair):
     )
 
 
-def test_inline_data_beats_paths_and_may_be_wrapped(tmp_path, pair):
+def test_inline_data_takes_precedence_over_paths_and_may_contain_line_breaks(tmp_path, pair):
     wrapped = "\n".join(b64(pair.certificate)[i : i + 64] for i in range(0, 2000, 64))
     path = written(
         tmp_path / "config",
@@ -129,7 +129,7 @@ def test_inline_data_beats_paths_and_may_be_wrapped(tmp_path, pair):
     loaded.ssl_context()
 
 
-def test_the_less_usual_fields_of_a_cluster(tmp_path):
+def test_load_reads_tls_server_name_proxy_and_insecure_flag(tmp_path):
     content = with_cluster(
         insecure_skip_tls_verify=True, tls_server_name="inner.example", proxy_url="http://proxy:3128"
     )
@@ -144,7 +144,7 @@ def test_the_less_usual_fields_of_a_cluster(tmp_path):
     assert not loaded.ssl_context().check_hostname
 
 
-async def test_a_token_file_beats_a_token(tmp_path):
+async def test_token_file_takes_precedence_over_token(tmp_path):
     (tmp_path / "token").write_text("fresh")
 
     loaded = config.load(str(written(tmp_path / "config", token="stale", tokenFile="token")))
@@ -160,20 +160,20 @@ HEADERS = {
 
 
 @pytest.mark.parametrize(("user", "want"), HEADERS.values(), ids=HEADERS)
-async def test_the_header_of_a_user(tmp_path, user, want):
+async def test_user_gives_authorization_header(tmp_path, user, want):
     loaded = config.load(str(written(tmp_path / "config", **user)))
 
     assert await loaded.credentials.header() == want
 
 
-async def test_a_context_without_a_user_has_no_credentials(tmp_path):
+async def test_context_without_user_has_no_credentials(tmp_path):
     content = copy.deepcopy(PLAIN)
     del content["contexts"][0]["context"]["user"]
 
     assert await config.load(str(written(tmp_path / "config", content))).credentials.header() is None
 
 
-async def test_a_plugin_beside_the_file_gets_its_arguments_environment_and_cluster(tmp_path):
+async def test_plugin_with_relative_path_gets_arguments_environment_and_cluster(tmp_path):
     plugin = tmp_path / "bin" / "plugin"
     plugin.parent.mkdir()
     plugin.write_text(
@@ -206,28 +206,36 @@ BAD = {
     "an unknown context": (changed(current_context="moon"), "no context 'moon'", "home, work"),
     "an unknown cluster": (changed(clusters=[{"name": "x"}, {"name": "y"}]), "no cluster 'near'", "x, y"),
     "an unknown user": (changed(users=None), "no user 'me'", "none"),
-    "no server": (changed(clusters=[{"name": "near"}]), "server '' is no address", "https://"),
-    "a server that is no URL": (with_cluster(server="near:6443"), "'near:6443' is no address", "https://"),
-    "a server with a bad port": (with_cluster(server="https://near:99999"), "is no address", "https://"),
+    "no server": (changed(clusters=[{"name": "near"}]), "server '' is not a valid URL", "https://"),
+    "server without a scheme": (
+        with_cluster(server="near:6443"),
+        "'near:6443' is not a valid URL",
+        "https://",
+    ),
+    "invalid port": (with_cluster(server="https://near:99999"), "is not a valid URL", "https://"),
     "a proxy that is not HTTP": (with_cluster(proxy_url="socks5://p"), "proxy-url 'socks5://p'", "http://"),
-    "an authority that is no base64": (
+    "CA data is not base64": (
         with_cluster(certificate_authority_data="%%%"),
         "certificate-authority-data is not base64",
-        "fetch",
+        "download",
     ),
     "an authority that is not there": (
         with_cluster(certificate_authority="gone.crt"),
-        r"certificate-authority .*gone.crt cannot be read \(No such file",
+        r"cannot read certificate-authority .*gone.crt \(No such file",
         "check the path",
     ),
-    "a list where a mapping belongs": ([1], r"is not a kubeconfig \(Expected `object`, got `array`", "mend"),
-    "text where a list belongs": (changed(users="me"), r"got `str` - at `\$.users`", "mend"),
-    "a number for a name": (changed(users=[{"name": 7}]), r"got `int` - at `\$.users\[0\].name`", "mend"),
+    "a list instead of a mapping": (
+        [1],
+        r"is not a valid kubeconfig \(Expected `object`, got `array`",
+        "fix",
+    ),
+    "a string instead of a list": (changed(users="me"), r"got `str` - at `\$.users`", "fix"),
+    "a number as a name": (changed(users=[{"name": 7}]), r"got `int` - at `\$.users\[0\].name`", "fix"),
 }
 
 
 @pytest.mark.parametrize(("content", "want_message", "want_step"), BAD.values(), ids=BAD)
-def test_a_bad_kubeconfig_is_named_with_the_next_step(tmp_path, content, want_message, want_step):
+def test_invalid_kubeconfig_raises_error_with_next_step(tmp_path, content, want_message, want_step):
     path = written(tmp_path / "config", content)
 
     with pytest.raises(ConfigError, match=want_message) as caught:
@@ -247,36 +255,36 @@ BAD_USERS = {
     ),
     "a certificate without its key": ({"client-certificate-data": b64(b"x")}, "but no client key"),
     "a key without its certificate": ({"client-key-data": b64(b"x")}, "but no client certificate"),
-    "a key that is no base64": ({"client-key-data": "%%%"}, "client-key-data is not base64"),
+    "key data is not base64": ({"client-key-data": "%%%"}, "client-key-data is not base64"),
 }
 
 
 @pytest.mark.parametrize(("user", "want"), BAD_USERS.values(), ids=BAD_USERS)
-def test_a_bad_user_is_named(tmp_path, user, want):
+def test_invalid_user_raises_error(tmp_path, user, want):
     with pytest.raises(ConfigError, match=want):
         config.load(str(written(tmp_path / "config", **user)))
 
 
-def test_a_file_that_cannot_be_read_says_why(tmp_path):
-    with pytest.raises(ConfigError, match=r"cannot be read \(Is a directory\)"):
+def test_unreadable_kubeconfig_raises_error_with_reason(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read kubeconfig .* \(Is a directory\)"):
         config.load(str(tmp_path))
 
 
 @pytest.mark.parametrize("names", ["gone", "gone:away"])
-def test_files_that_are_all_missing_are_named(names):
+def test_missing_kubeconfigs_are_listed_in_the_error(names):
     with pytest.raises(ConfigError, match=f"kubeconfig {names} does not exist"):
         config.load(environ={"KUBECONFIG": names})
 
 
-def test_bad_yaml_is_named_with_its_line(tmp_path):
+def test_invalid_yaml_error_has_line_number(tmp_path):
     path = tmp_path / "config"
     path.write_text("apiVersion: v1\nkind: Config\nusers: [\n  - {\n")
 
-    with pytest.raises(ConfigError, match=r"is not YAML at line \d"):
+    with pytest.raises(ConfigError, match=r"is not valid YAML at line \d"):
         config.load(str(path))
 
 
-def test_no_configuration_at_all_says_how_to_get_one(tmp_path):
+def test_load_without_any_configuration_suggests_how_to_get_one(tmp_path):
     with pytest.raises(ConfigError, match="no cluster is configured") as caught:
         config.load(environ={"HOME": str(tmp_path)})
 
@@ -296,7 +304,7 @@ def pod(tmp_path, pair) -> Path:
     ("host", "port", "want"),
     [("10.0.0.1", None, "https://10.0.0.1:443"), ("fd00::1", "6443", "https://[fd00::1]:6443")],
 )
-async def test_a_pod_finds_its_server_namespace_and_token(pod, host, port, want, pair):
+async def test_in_cluster_configuration_has_server_namespace_and_token(pod, host, port, want, pair):
     environ = {"KUBERNETES_SERVICE_HOST": host} | ({"KUBERNETES_SERVICE_PORT": port} if port else {})
 
     loaded = config.in_cluster(environ, pod)
@@ -305,7 +313,7 @@ async def test_a_pod_finds_its_server_namespace_and_token(pod, host, port, want,
     assert await loaded.credentials.header() == "Bearer issued"
 
 
-def test_a_pod_is_preferred_to_the_home_directory_but_not_to_a_named_context(pod):
+def test_in_cluster_configuration_precedes_home_directory_but_not_explicit_context(pod):
     written(pod / ".kube" / "config")
     environ = {"HOME": str(pod), "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 
@@ -313,8 +321,8 @@ def test_a_pod_is_preferred_to_the_home_directory_but_not_to_a_named_context(pod
     assert config.load(context="work", environ=environ, service_account=pod).server == "https://far"
 
 
-def test_a_pod_without_its_files_says_what_to_set(tmp_path):
-    with pytest.raises(ConfigError, match="service account files cannot be read") as caught:
+def test_missing_service_account_files_raise_error_with_next_step(tmp_path):
+    with pytest.raises(ConfigError, match="cannot read the ServiceAccount files") as caught:
         config.in_cluster({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, tmp_path)
 
     assert "automountServiceAccountToken" in caught.value.next_step
@@ -323,12 +331,12 @@ def test_a_pod_without_its_files_says_what_to_set(tmp_path):
 MATERIAL = {
     "a key of another certificate": ("key", lambda make: make().key, "key values mismatch"),
     "a key with a password": ("key", lambda make: make(password=b"x").key, "cannot be used"),
-    "a certificate that is no PEM": ("certificate", lambda make: b"rubbish", "cannot be used"),
+    "certificate is not PEM": ("certificate", lambda make: b"invalid", "cannot be used"),
 }
 
 
 @pytest.mark.parametrize(("part", "made", "want"), MATERIAL.values(), ids=MATERIAL)
-def test_a_client_certificate_that_cannot_be_used_says_why(make_pair, pair, part, made, want):
+def test_invalid_client_certificate_raises_error_with_reason(make_pair, pair, part, made, want):
     files = {"certificate": pair.certificate, "key": pair.key} | {part: made(make_pair)}
     loaded = ClusterConfig(
         "https://x", client_cert=files["certificate"], client_key=files["key"], source="here"
@@ -338,18 +346,18 @@ def test_a_client_certificate_that_cannot_be_used_says_why(make_pair, pair, part
         loaded.ssl_context()
 
 
-def test_an_authority_that_is_no_certificate_is_named():
+def test_invalid_ca_raises_error():
     with pytest.raises(ConfigError, match="certificate authority is not a PEM certificate"):
-        ClusterConfig("https://x", ca_data=b"rubbish", source="here").ssl_context()
+        ClusterConfig("https://x", ca_data=b"invalid", source="here").ssl_context()
 
 
-def test_an_authority_may_have_comments_in_any_language(pair):
+def test_ca_may_contain_comments_in_any_encoding(pair):
     bundle = "# Grüße\n".encode() + pair.certificate
 
     assert ClusterConfig("https://x", ca_data=bundle).ssl_context().cert_store_stats()["x509"] == 1
 
 
-def test_an_expired_client_certificate_says_since_when(make_pair):
+def test_expired_client_certificate_is_reported_with_date(make_pair):
     end = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
     old = make_pair(not_after=end)
     loaded = ClusterConfig("https://x", client_cert=old.certificate, client_key=old.key, source="here")
@@ -358,13 +366,13 @@ def test_an_expired_client_certificate_says_since_when(make_pair):
     assert loaded.expiry_problem(datetime(2025, 3, 1, 12, 29, tzinfo=UTC)) is None
 
 
-def test_without_a_readable_certificate_nothing_expires(pair):
+def test_expiry_problem_without_valid_client_certificate(pair):
     assert ClusterConfig("https://x").expiry_problem() is None
-    broken = ClusterConfig("https://x", client_cert=b"rubbish", client_key=pair.key, source="here")
+    broken = ClusterConfig("https://x", client_cert=b"invalid", client_key=pair.key, source="here")
     assert broken.expiry_problem() == "the client certificate in here cannot be read"
 
 
-def test_a_kubeconfig_may_be_json(tmp_path):
+def test_kubeconfig_may_be_json(tmp_path):
     path = tmp_path / "config"
     path.write_text(json.dumps(PLAIN))
 

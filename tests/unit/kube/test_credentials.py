@@ -25,13 +25,13 @@ class HandClock:
         return self.seconds
 
 
-async def test_a_certificate_and_a_fixed_token_have_no_second_try():
+async def test_client_certificate_and_static_token_are_not_renewed():
     assert (await Anonymous().header(), await Anonymous().renew(None)) == (None, False)
     fixed = StaticHeader("Bearer secret")
     assert (await fixed.header(), await fixed.renew("Bearer secret")) == ("Bearer secret", False)
 
 
-def test_a_token_does_not_show_in_a_repr():
+def test_static_header_repr_hides_the_token():
     assert "secret" not in repr(StaticHeader("Bearer secret"))
 
 
@@ -48,7 +48,7 @@ def holds(path: Path, content: str | None) -> None:
         path.write_text(content)
 
 
-async def test_a_token_file_is_read_again_after_a_minute(token: Path):
+async def test_token_file_is_read_again_after_a_minute(token: Path):
     clock = HandClock()
     credentials = FileToken(token, clock)
     assert await credentials.header() == "Bearer one"
@@ -60,7 +60,7 @@ async def test_a_token_file_is_read_again_after_a_minute(token: Path):
     assert await credentials.header() == "Bearer two"
 
 
-async def test_a_refused_token_is_read_again_at_once(token: Path):
+async def test_rejected_token_is_read_again_immediately(token: Path):
     credentials = FileToken(token, HandClock())
     await credentials.header()
     holds(token, "two")
@@ -69,14 +69,14 @@ async def test_a_refused_token_is_read_again_at_once(token: Path):
     assert await credentials.header() == "Bearer two"
 
 
-async def test_a_refused_token_that_is_still_in_the_file_gives_no_hope(token: Path):
+async def test_unchanged_rejected_token_is_not_retried(token: Path):
     credentials = FileToken(token, HandClock())
     await credentials.header()
 
     assert not await credentials.renew("Bearer one")
 
 
-async def test_two_requests_refused_at_once_are_both_renewed(token: Path):
+async def test_two_rejected_requests_both_get_the_new_token(token: Path):
     credentials = FileToken(token, HandClock())
     await credentials.header()
     holds(token, "two")
@@ -85,7 +85,7 @@ async def test_two_requests_refused_at_once_are_both_renewed(token: Path):
     assert await credentials.renew("Bearer one"), "the second sees that the first has renewed"
 
 
-async def test_a_token_file_that_vanishes_leaves_the_last_token(token: Path):
+async def test_deleted_token_file_keeps_the_last_token(token: Path):
     clock = HandClock()
     credentials = FileToken(token, clock)
     await credentials.header()
@@ -99,9 +99,9 @@ async def test_a_token_file_that_vanishes_leaves_the_last_token(token: Path):
 
 
 @pytest.mark.parametrize(
-    ("content", "want"), [(None, "No such file"), (b" \n", "it is empty"), (b"\xff", "can't decode")]
+    ("content", "want"), [(None, "No such file"), (b" \n", "the file is empty"), (b"\xff", "can't decode")]
 )
-async def test_a_token_file_that_never_held_a_token_is_a_configuration_error(tmp_path, content, want):
+async def test_token_file_without_token_raises_config_error(tmp_path, content, want):
     path = tmp_path / "token"
     if content is not None:
         path.write_bytes(content)
@@ -144,7 +144,7 @@ def script(tmp_path: Path) -> Script:
     return Script(tmp_path)
 
 
-async def test_a_plugin_is_asked_once_while_its_token_lasts(script: Script):
+async def test_plugin_runs_once_while_its_token_is_valid(script: Script):
     script.issues("one")
     credentials = ExecPlugin(script.plugin())
 
@@ -154,7 +154,7 @@ async def test_a_plugin_is_asked_once_while_its_token_lasts(script: Script):
     assert len(script.told) == 1
 
 
-async def test_a_plugin_is_asked_again_shortly_before_its_token_expires(script: Script):
+async def test_plugin_runs_again_shortly_before_its_token_expires(script: Script):
     clock = HandClock(NOON.timestamp())
     script.issues("one", expires=NOON + timedelta(minutes=10))
     credentials = ExecPlugin(script.plugin(), clock)
@@ -168,7 +168,7 @@ async def test_a_plugin_is_asked_again_shortly_before_its_token_expires(script: 
     assert len(script.told) == 2
 
 
-async def test_several_refusals_of_one_token_run_the_plugin_once(script: Script):
+async def test_plugin_runs_once_when_several_requests_are_rejected(script: Script):
     script.issues("one")
     credentials = ExecPlugin(script.plugin())
     refused = await credentials.header()
@@ -181,7 +181,7 @@ async def test_several_refusals_of_one_token_run_the_plugin_once(script: Script)
     assert len(script.told) == 2
 
 
-async def test_a_plugin_is_told_the_protocol_and_the_cluster_if_it_wants(script: Script):
+async def test_plugin_gets_api_version_and_optional_cluster_info(script: Script):
     script.issues("one")
     await ExecPlugin(script.plugin(api_version="client.authentication.k8s.io/v1beta1")).header()
     await ExecPlugin(script.plugin(cluster={"server": "https://a"})).header()
@@ -195,7 +195,7 @@ async def test_a_plugin_is_told_the_protocol_and_the_cluster_if_it_wants(script:
     assert informed["spec"] == {"interactive": False, "cluster": {"server": "https://a"}}
 
 
-async def test_a_plugin_sees_its_own_environment_on_top_of_ours(script: Script):
+async def test_plugin_environment_extends_process_environment(script: Script):
     script.answer.write_text(
         "print('{\"status\":{\"token\":\"' + os.environ['WHO'] + str('PATH' in os.environ) + '\"}}')"
     )
@@ -204,38 +204,41 @@ async def test_a_plugin_sees_its_own_environment_on_top_of_ours(script: Script):
 
 
 FAILURES = {
-    "fails": ("sys.exit('first line\\nnot logged in')", r"failed with 1 \(not logged in\)"),
-    "fails silently": ("sys.exit(3)", r"failed with 3 \(no output\)"),
-    "prints rubbish": ("print('Welcome!')", "printed no token"),
-    "prints bytes that are no text": ('sys.stdout.buffer.write(b\'{"a":"\\xff"}\')', "printed no token"),
-    "prints nothing": ("pass", "printed no token"),
-    "prints no status": ("print('{}')", r"printed no token .*status"),
-    "prints a null token": ('print(\'{"status":{"token":null}}\')', "printed no token"),
-    "prints an expiry that is no time": (
+    "fails": ("sys.exit('first line\\nnot logged in')", r"exited with 1 \(not logged in\)"),
+    "fails silently": ("sys.exit(3)", r"exited with 3 \(no output\)"),
+    "prints text": ("print('Welcome!')", "did not print a valid ExecCredential"),
+    "prints invalid UTF-8": (
+        'sys.stdout.buffer.write(b\'{"a":"\\xff"}\')',
+        "did not print a valid ExecCredential",
+    ),
+    "prints nothing": ("pass", "did not print a valid ExecCredential"),
+    "prints no status": ("print('{}')", r"did not print a valid ExecCredential .*status"),
+    "prints a null token": ('print(\'{"status":{"token":null}}\')', "did not print a valid ExecCredential"),
+    "prints an invalid expiry time": (
         'print(\'{"status":{"token":"a","expirationTimestamp":"soon"}}\')',
-        "printed no token",
+        "did not print a valid ExecCredential",
     ),
 }
 
 
 @pytest.mark.parametrize(("code", "want"), FAILURES.values(), ids=FAILURES)
-async def test_a_plugin_that_gives_no_token_says_why(script: Script, code: str, want: str):
+async def test_plugin_without_token_raises_error_with_reason(script: Script, code: str, want: str):
     script.answer.write_text(code)
 
     with pytest.raises(ConfigError, match=want):
         await ExecPlugin(script.plugin()).header()
 
 
-async def test_a_missing_plugin_says_how_to_get_it():
+async def test_missing_plugin_error_has_install_hint():
     plugin = Plugin(argv=("no-such-plugin",), hint="see the provider's manual")
 
-    with pytest.raises(ConfigError, match="no-such-plugin cannot run") as caught:
+    with pytest.raises(ConfigError, match="cannot run credential plugin no-such-plugin") as caught:
         await ExecPlugin(plugin).header()
 
     assert caught.value.next_step == "see the provider's manual"
 
 
-async def test_a_plugin_that_hangs_is_ended_with_its_children(script: Script, tmp_path: Path):
+async def test_plugin_timeout_kills_plugin_and_its_children(script: Script, tmp_path: Path):
     pids = tmp_path / "pids"
     script.answer.write_text(
         "import subprocess, time\n"
@@ -243,9 +246,9 @@ async def test_a_plugin_that_hangs_is_ended_with_its_children(script: Script, tm
         f"pathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{child.pid}}')\n"
         "time.sleep(600)\n"
     )
-    credentials = ExecPlugin(script.plugin(patience=1.0))
+    credentials = ExecPlugin(script.plugin(timeout=1.0))
 
-    with pytest.raises(ConfigError, match="gave no answer in 1 s"):
+    with pytest.raises(ConfigError, match="did not finish within 1 s"):
         await credentials.header()
 
     def ended() -> None:

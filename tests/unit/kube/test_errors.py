@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from quintet.kube import errors
-from quintet.kube.client import failure
+from quintet.kube.client import watch_error
 
 MESSAGES = {
     "as the server words it": 'configmaps "a" already exists',
@@ -48,7 +48,7 @@ def status(**fields: object) -> bytes:
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 @pytest.mark.parametrize(("code", "reason", "want"), ANSWERS)
-def test_code_and_reason_choose_exactly_one_class(code, reason, want, message):
+def test_status_code_and_reason_select_the_error_class(code, reason, want, message):
     error = errors.error_for("GET /x", code, status(code=code, reason=reason, message=message))
 
     assert type(error) is want
@@ -56,7 +56,7 @@ def test_code_and_reason_choose_exactly_one_class(code, reason, want, message):
     assert str(error).startswith(f"GET /x: {code} ")
 
 
-def test_every_class_for_an_answer_is_reached_by_some_answer():
+def test_every_api_error_class_is_selected_by_some_response():
     def family(kind: type) -> set[type]:
         return {kind}.union(*(family(child) for child in kind.__subclasses__()))
 
@@ -75,14 +75,14 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("body", "want_message"), BODIES.values(), ids=BODIES)
-def test_a_body_that_is_no_status_still_gives_the_class_of_its_code(body, want_message):
+def test_body_that_is_not_a_status_gives_the_class_of_the_code(body, want_message):
     error = errors.error_for("GET /x", 502, body)
 
     assert type(error) is errors.ServerFault
     assert (error.status.code, error.message) == (502, want_message)
 
 
-def test_null_stands_for_absent_in_details():
+def test_null_details_count_as_absent():
     for details in (None, {"causes": None}):
         error = errors.error_for("GET /x", 404, status(code=404, reason="NotFound", details=details))
         assert (type(error), error.causes, error.retry_after) == (errors.NotFound, (), None)
@@ -102,7 +102,7 @@ DELAYS = {
 
 
 @pytest.mark.parametrize(("header", "seconds", "want"), DELAYS.values(), ids=DELAYS)
-def test_the_delay_that_the_server_asks_for(header, seconds, want):
+def test_retry_after_comes_from_header_or_details(header, seconds, want):
     details = {"retryAfterSeconds": seconds} if seconds is not None else {}
 
     error = errors.error_for("GET /x", 429, status(code=429, details=details), header)
@@ -110,7 +110,7 @@ def test_the_delay_that_the_server_asks_for(header, seconds, want):
     assert error.retry_after == want
 
 
-def test_causes_name_their_fields():
+def test_causes_have_fields():
     cause = {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.replicas"}
 
     error = errors.error_for("POST /x", 422, status(code=422, reason="Invalid", details={"causes": [cause]}))
@@ -119,7 +119,7 @@ def test_causes_name_their_fields():
 
 
 @pytest.mark.parametrize(("reason", "want"), [("NamespaceTerminating", True), ("Other", False)])
-def test_a_terminating_namespace_is_told_by_its_cause(reason, want):
+def test_terminating_namespace_is_recognised_by_its_cause(reason, want):
     body = status(code=403, reason="Forbidden", details={"causes": [{"reason": reason}]})
 
     error = errors.error_for("POST /x", 403, body)
@@ -128,13 +128,13 @@ def test_a_terminating_namespace_is_told_by_its_cause(reason, want):
     assert error.namespace_terminating is want
 
 
-def test_an_error_event_of_a_watch_becomes_the_same_class_as_an_answer():
+def test_watch_error_event_has_the_same_class_as_a_response():
     line = msgspec.Raw(status(code=410, reason="Expired", message="too old resource version"))
 
-    assert type(failure("WATCH /x", line)) is errors.Gone
+    assert type(watch_error("WATCH /x", line)) is errors.Gone
 
 
-def test_a_config_error_says_what_to_do_next():
+def test_config_error_message_ends_with_next_step():
     error = errors.ConfigError("no cluster is configured", "run `quintet up`")
 
     assert (error.message, error.next_step) == ("no cluster is configured", "run `quintet up`")

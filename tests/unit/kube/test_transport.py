@@ -1,4 +1,4 @@
-"""What goes over the wire, and what becomes of it, on plain sockets."""
+"""Requests of the transport, on plain sockets."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from quintet.kube.errors import (
     BadRequest,
     DeadlineExceeded,
     Unauthorized,
-    UnexpectedAnswer,
+    UnexpectedResponse,
     Unreachable,
     UntrustedServer,
     WriteFenced,
@@ -31,7 +31,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 @dataclass
 class Wire:
-    """A server that answers from a list, and remembers every byte that came."""
+    """A server with a list of responses that records every request."""
 
     answers: list[bytes]
     requests: list[bytes] = field(default_factory=list)
@@ -90,10 +90,10 @@ WRITES = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-@pytest.mark.parametrize("kept", [False, True], ids=["on a new connection", "on a kept connection"])
-async def test_a_fence_that_says_no_lets_no_byte_of_a_write_out(write, kept):
+@pytest.mark.parametrize("kept", [False, True], ids=["new connection", "reused connection"])
+async def test_closed_fence_sends_no_byte_of_a_write(write, kept):
     async with wire(answer(), answer()) as (seen, transport):
-        client = Client(transport).fenced(lambda: False)
+        client = Client(transport).with_fence(lambda: False)
         if kept:
             await client.version()
 
@@ -105,7 +105,7 @@ async def test_a_fence_that_says_no_lets_no_byte_of_a_write_out(write, kept):
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_a_write_whose_answer_is_lost_is_not_repeated(write):
+async def test_write_without_response_is_not_repeated(write):
     async with wire(answer()) as (seen, transport):
         client = Client(transport)
         await client.version()
@@ -117,10 +117,10 @@ async def test_a_write_whose_answer_is_lost_is_not_repeated(write):
     assert len(seen.requests) == 2, seen.requests
 
 
-async def test_a_write_that_went_out_is_not_called_fenced_when_leadership_ends_later():
+async def test_write_that_was_sent_is_not_reported_as_fenced():
     verdicts = [True, False, False]
     async with wire() as (seen, transport):
-        client = Client(transport).fenced(lambda: verdicts.pop(0))
+        client = Client(transport).with_fence(lambda: verdicts.pop(0))
 
         with pytest.raises(Unreachable):
             await client.delete(PODS, KEY)
@@ -128,12 +128,12 @@ async def test_a_write_that_went_out_is_not_called_fenced_when_leadership_ends_l
     assert len(seen.requests) == 1
 
 
-async def test_a_read_needs_no_fence():
+async def test_reads_ignore_the_fence():
     async with wire(answer()) as (_, transport):
-        await Client(transport).fenced(lambda: False).get(PODS, KEY, Object)
+        await Client(transport).with_fence(lambda: False).get(PODS, KEY, Object)
 
 
-async def test_a_redirect_is_an_error_and_is_not_followed():
+async def test_redirect_raises_error_and_is_not_followed():
     moved = answer(b"", "302 Found", "Location: /elsewhere")
     async with wire(moved, answer()) as (seen, transport):
         with pytest.raises(ApiError) as caught:
@@ -144,9 +144,9 @@ async def test_a_redirect_is_an_error_and_is_not_followed():
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"gitVersion":7}', b'{"gitVersion":"\xff"}'])
-async def test_success_that_is_no_answer_of_an_api_server_is_in_the_tree_too(body):
+async def test_undecodable_success_raises_unexpected_response(body):
     async with wire(answer(body)) as (_, transport):
-        with pytest.raises(UnexpectedAnswer, match="GET /version: the answer is no Version"):
+        with pytest.raises(UnexpectedResponse, match="GET /version: the response is not a valid Version"):
             await Client(transport).version()
 
 
@@ -154,7 +154,7 @@ BAD_NAMES = ["..", ".", "../../kube-system/secrets/x", "a/b", "a%2fb", "a?x=y", 
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-async def test_a_name_cannot_lead_to_another_object(name):
+async def test_name_with_path_characters_is_rejected(name):
     async with wire() as (seen, transport):
         client = Client(transport)
         for call in (
@@ -163,20 +163,20 @@ async def test_a_name_cannot_lead_to_another_object(name):
             client.evict(ObjectKey("shop", name)),
             client.create(PODS, {}, Object, namespace=name),
         ):
-            with pytest.raises(BadRequest, match="is not a name"):
+            with pytest.raises(BadRequest, match="is not a valid name"):
                 await call
 
     assert not seen.requests
 
 
-async def test_names_with_colons_go_out_as_they_are():
+async def test_name_with_colon_is_not_escaped():
     async with wire(answer()) as (seen, transport):
         await Client(transport).get(PODS, ObjectKey("", "system:node"), Object)
 
     assert seen.requests[0].startswith(b"GET /api/v1/pods/system:node HTTP/1.1\r\n")
 
 
-async def test_a_server_below_a_path_keeps_that_path():
+async def test_server_url_path_is_prepended():
     seen = Wire([answer()])
     async with (
         listening(seen.handle) as address,
@@ -204,7 +204,7 @@ class Renewable:
 
 
 @pytest.mark.parametrize("watch", [False, True], ids=["a request", "a watch"])
-async def test_refused_credentials_are_renewed_once(watch):
+async def test_rejected_credentials_are_renewed_once(watch):
     no = answer(b"", "401 Unauthorized")
     seen, credentials = Wire([no, answer(b"a\nb\n")]), Renewable()
     async with (
@@ -222,7 +222,7 @@ async def test_refused_credentials_are_renewed_once(watch):
     assert [b"Bearer new" in request for request in seen.requests] == [False, True]
 
 
-async def test_credentials_refused_twice_are_an_error():
+async def test_credentials_rejected_twice_raise_unauthorized():
     no = answer(b"", "401 Unauthorized")
     seen = Wire([no, no, answer()])
     async with (
@@ -235,7 +235,7 @@ async def test_credentials_refused_twice_are_an_error():
     assert len(seen.requests) == 2
 
 
-async def test_an_error_of_the_reader_of_a_watch_stays_as_it_is():
+async def test_error_of_the_watch_consumer_is_not_translated():
     async with wire(answer(b"a\n"), answer(b"b\n")) as (_, transport):
         for error in (TimeoutError("mine"), OSError("mine")):
             with pytest.raises(type(error), match=r"^mine$"):
@@ -243,7 +243,7 @@ async def test_an_error_of_the_reader_of_a_watch_stays_as_it_is():
                     raise error
 
 
-async def test_lines_arrive_whole_however_the_network_cuts_them():
+async def test_stream_yields_complete_lines_however_data_is_split():
     big = b"x" * 3_000_000
     text = b"one\n\ntwo\n" + big + b"\nlast\ncut off"
 
@@ -266,7 +266,7 @@ async def test_lines_arrive_whole_however_the_network_cuts_them():
     assert lines[2] == big
 
 
-async def test_silence_ends_a_watch():
+async def test_stream_without_data_times_out():
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n")
@@ -283,7 +283,7 @@ async def test_silence_ends_a_watch():
             await anext(batches)
 
 
-async def test_never_more_requests_at_once_than_allowed():
+async def test_concurrent_requests_are_limited():
     now, most, all_there = 0, 0, asyncio.Event()
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -294,7 +294,7 @@ async def test_never_more_requests_at_once_than_allowed():
                 most = max(most, now)
                 if now == 3:
                     all_there.set()
-                # Nobody is answered before three are there: a lower bound would never end.
+                # The first response waits for three requests: with a lower limit this would never end.
                 await all_there.wait()
                 await asyncio.sleep(0)
                 now -= 1
@@ -316,7 +316,7 @@ def serving(pair, tmp_path) -> ssl.SSLContext:
     return context
 
 
-async def test_a_trusted_server_is_asked_though_its_authority_lacks_optional_extensions(serving, pair):
+async def test_ca_without_optional_extensions_is_trusted(serving, pair):
     seen = Wire([answer()])
     async with listening(seen.handle, serving) as address:
         trusting = ClusterConfig(address, ca_data=pair.certificate)
@@ -334,7 +334,7 @@ TRUST = {
 
 
 @pytest.mark.parametrize(("options", "want"), TRUST.values(), ids=TRUST)
-async def test_an_untrusted_server_is_told_nothing(serving, make_pair, pair, options, want):
+async def test_untrusted_server_gets_no_request(serving, make_pair, pair, options, want):
     seen = Wire([answer()])
     async with (
         listening(seen.handle, serving) as address,
@@ -347,7 +347,7 @@ async def test_an_untrusted_server_is_told_nothing(serving, make_pair, pair, opt
 
 
 @pytest.mark.parametrize("options", [{"insecure": True}, {"tls_server_name": "inner.example"}])
-async def test_the_ways_to_trust_a_server_by_another_name_or_not_to_ask(serving, pair, options):
+async def test_insecure_or_tls_server_name_accepts_other_host_name(serving, pair, options):
     seen = Wire([answer()])
     ca = {} if "insecure" in options else {"ca_data": pair.certificate}
     async with (
@@ -359,7 +359,7 @@ async def test_the_ways_to_trust_a_server_by_another_name_or_not_to_ask(serving,
     assert len(seen.requests) == 1
 
 
-async def test_a_proxy_is_used_where_one_is_configured():
+async def test_configured_http_proxy_is_used():
     seen = Wire([answer()])
     async with listening(seen.handle) as address:
         far = ClusterConfig("http://far.example:8001", proxy_url=address)
@@ -369,7 +369,7 @@ async def test_a_proxy_is_used_where_one_is_configured():
     assert seen.requests[0].startswith(b"GET http://far.example:8001/x ")
 
 
-async def test_a_connection_is_used_again_for_the_next_request():
+async def test_connection_is_reused_for_the_next_request():
     async with wire(answer(), answer(), answer(b"", "404 Not Found"), answer()) as (seen, transport):
         await transport.request("GET", "/x")
         await transport.request("POST", "/x", body=b"{}")
@@ -380,7 +380,7 @@ async def test_a_connection_is_used_again_for_the_next_request():
     assert seen.connections == 1
 
 
-async def test_a_connection_that_the_server_wants_closed_is_not_used_again():
+async def test_connection_with_close_header_is_not_reused():
     async with wire(answer(b"{}", "200 OK", "Connection: close"), answer()) as (seen, transport):
         await transport.request("GET", "/x")
         await transport.request("GET", "/x")
@@ -388,7 +388,7 @@ async def test_a_connection_that_the_server_wants_closed_is_not_used_again():
     assert seen.connections == 2
 
 
-async def test_a_connection_with_an_answer_nobody_waits_for_is_not_used_again():
+async def test_connection_with_unexpected_response_is_not_reused():
     async with wire(answer() + answer(b'{"of":"somebody else"}'), answer()) as (seen, transport):
         await transport.request("GET", "/x")
         assert await transport.request("GET", "/x") == b"{}"
@@ -396,7 +396,7 @@ async def test_a_connection_with_an_answer_nobody_waits_for_is_not_used_again():
     assert seen.connections == 2
 
 
-async def test_a_large_answer_arrives_whole():
+async def test_large_response_arrives_completely():
     big = b"x" * 5_000_000
     async with wire(answer(big), answer()) as (seen, transport):
         assert await transport.request("GET", "/x") == big
@@ -405,20 +405,20 @@ async def test_a_large_answer_arrives_whole():
     assert seen.connections == 1
 
 
-async def test_an_answer_that_is_no_http_is_told_in_plain_words():
+async def test_invalid_http_response_raises_unreachable():
     async with wire(b"SSH-2.0-OpenSSH_9.2\r\n\r\n") as (_, transport):
         with pytest.raises(Unreachable, match="the response is not valid HTTP"):
             await transport.request("GET", "/x")
 
 
-async def test_an_answer_that_is_cut_off_is_an_error():
+async def test_incomplete_response_times_out():
     async with wire(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}") as (_, transport):
         transport._timeout = 0.2
         with pytest.raises(DeadlineExceeded):
             await transport.request("GET", "/x")
 
 
-async def test_a_proxy_opens_the_way_to_a_server_with_tls(serving, pair):
+async def test_proxy_tunnels_tls_with_connect(serving, pair):
     seen, asked = Wire([answer()]), list[bytes]()
 
     async with listening(seen.handle, serving) as address:
@@ -444,7 +444,7 @@ async def test_a_proxy_opens_the_way_to_a_server_with_tls(serving, pair):
     assert b"Proxy-Authorization" not in seen.requests[0]
 
 
-async def test_a_proxy_that_refuses_is_told_in_plain_words():
+async def test_proxy_refusal_raises_unreachable_with_status():
     async with listening(Wire([answer(b"", "403 Forbidden")]).handle) as proxy:
         far = ClusterConfig("https://inner.example:6443", proxy_url=proxy)
         async with Transport(far) as transport:
@@ -459,7 +459,7 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def test_a_closed_port_is_told_in_plain_words():
+async def test_closed_port_raises_unreachable_with_reason():
     async with listening(Wire([]).handle) as address:
         pass
     async with Transport(ClusterConfig(address)) as transport:
@@ -467,7 +467,7 @@ async def test_a_closed_port_is_told_in_plain_words():
             await transport.request("GET", "/x")
 
 
-async def test_a_server_without_tls_is_told_in_plain_words():
+async def test_plain_http_server_raises_unreachable_for_https():
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(answer(b"", "400 Bad Request"))

@@ -27,18 +27,18 @@ PEM = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
         pytest.param(
             {"username": b"ann\n", "password": b"pw\r\n"},
             {"user": "ann", "pass": "pw"},
-            id="a line break at the end",
+            id="trailing line break",
         ),
-        pytest.param({"token": b"t"}, {"auth_token": "t"}, id="a token"),
-        pytest.param({"ca.crt": PEM}, {}, id="TLS alone"),
-        pytest.param({"token": b"t", "other": b"\xff"}, {"auth_token": "t"}, id="a key that is not ours"),
+        pytest.param({"token": b"t"}, {"auth_token": "t"}, id="token"),
+        pytest.param({"ca.crt": PEM}, {}, id="TLS only"),
+        pytest.param({"token": b"t", "other": b"\xff"}, {"auth_token": "t"}, id="unknown key"),
     ],
 )
-def test_a_secret_becomes_a_login(secret, want_login):
+def test_secret_gives_login_fields(secret, want_login):
     assert from_secret(secret).login("nonce") == want_login
 
 
-def test_an_nkey_signs_what_the_server_asks_for():
+def test_nkey_signs_the_nonce_of_the_server():
     key = Key("U")
     login = from_secret({"nkey": key.seed.encode()}).login("a nonce")
 
@@ -47,7 +47,7 @@ def test_an_nkey_signs_what_the_server_asks_for():
     Ed25519PublicKey.from_public_bytes(raw).verify(base64.urlsafe_b64decode(login["sig"] + "=="), b"a nonce")
 
 
-def test_a_creds_file_gives_its_token_and_signs_with_its_seed():
+def test_creds_file_gives_jwt_and_signs_with_its_seed():
     creds = Operator().creds()
     login = from_secret({"creds": creds}).login("a nonce")
 
@@ -58,32 +58,32 @@ def test_a_creds_file_gives_its_token_and_signs_with_its_seed():
 @pytest.mark.parametrize(
     ("secret", "want_key"),
     [
-        pytest.param({}, "username", id="nothing at all"),
-        pytest.param({"other": b"x"}, "username", id="nothing of ours"),
-        pytest.param({"username": b"a"}, "password", id="a user without a password"),
-        pytest.param({"password": b"a"}, "username", id="a password without a user"),
-        pytest.param({"username": b"a", "password": b"b", "token": b"c"}, "token", id="two ways at once"),
-        pytest.param({"token": b"\xff\xfe"}, "token", id="bytes that are no text"),
-        pytest.param({"token": b"\n"}, "token", id="an empty value"),
-        pytest.param({"nkey": b"SUnonsense"}, "nkey", id="no seed"),
-        pytest.param({"nkey": b"hello!"}, "nkey", id="no base 32"),
-        pytest.param({"nkey": Key("A").seed.encode()}, "nkey", id="the seed of an account"),
-        pytest.param({"nkey": Key("U").public.encode()}, "nkey", id="a public key"),
-        pytest.param({"nkey": mistyped(Key("U").seed)}, "nkey", id="a typing error"),
-        pytest.param({"creds": b"nothing in it"}, "creds", id="a creds file without blocks"),
-        pytest.param({"ca.crt": b"nonsense"}, "ca.crt", id="no certificate"),
-        pytest.param({"tls.crt": PEM}, "tls.key", id="a certificate without its key"),
-        pytest.param({"tls.key": PEM}, "tls.crt", id="a key without its certificate"),
+        pytest.param({}, "username", id="empty Secret"),
+        pytest.param({"other": b"x"}, "username", id="only unknown keys"),
+        pytest.param({"username": b"a"}, "password", id="username without password"),
+        pytest.param({"password": b"a"}, "username", id="password without username"),
+        pytest.param({"username": b"a", "password": b"b", "token": b"c"}, "token", id="two login methods"),
+        pytest.param({"token": b"\xff\xfe"}, "token", id="invalid UTF-8"),
+        pytest.param({"token": b"\n"}, "token", id="empty value"),
+        pytest.param({"nkey": b"SUnonsense"}, "nkey", id="invalid seed"),
+        pytest.param({"nkey": b"hello!"}, "nkey", id="invalid base32"),
+        pytest.param({"nkey": Key("A").seed.encode()}, "nkey", id="seed of an account"),
+        pytest.param({"nkey": Key("U").public.encode()}, "nkey", id="public key"),
+        pytest.param({"nkey": mistyped(Key("U").seed)}, "nkey", id="wrong checksum"),
+        pytest.param({"creds": b"nothing in it"}, "creds", id="creds without blocks"),
+        pytest.param({"ca.crt": b"nonsense"}, "ca.crt", id="invalid certificate"),
+        pytest.param({"tls.crt": PEM}, "tls.key", id="certificate without key"),
+        pytest.param({"tls.key": PEM}, "tls.crt", id="key without certificate"),
     ],
 )
-def test_a_secret_that_cannot_be_used_is_refused_by_the_name_of_its_key(secret, want_key):
+def test_invalid_secret_raises_error_with_the_key(secret, want_key):
     with pytest.raises(CredentialsError) as caught:
         from_secret(secret)
 
     assert caught.value.key == want_key
 
 
-def test_a_value_is_shown_nowhere():
+def test_credentials_never_show_secret_values():
     credentials = from_secret({"username": b"ann", "password": b"hunter2"})
     assert "hunter2" not in repr(credentials)
     with pytest.raises(CredentialsError) as caught:
@@ -91,7 +91,7 @@ def test_a_value_is_shown_nowhere():
     assert "SECRETVALUE" not in str(caught.value)
 
 
-def test_mounted_files_are_read_like_the_secret(tmp_path):
+def test_mounted_files_give_the_same_credentials_as_the_secret(tmp_path):
     (tmp_path / "username").write_text("ann")
     (tmp_path / "password").write_text("pw")
     (tmp_path / "..data").mkdir()
@@ -99,6 +99,6 @@ def test_mounted_files_are_read_like_the_secret(tmp_path):
     assert from_files(tmp_path) == from_secret({"username": b"ann", "password": b"pw"})
 
 
-def test_a_folder_without_any_key_is_refused(tmp_path):
+def test_folder_without_keys_raises_error(tmp_path):
     with pytest.raises(CredentialsError, match=r"none of the keys username, password, token"):
         from_files(tmp_path)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from quintet.nats import errors
-from quintet.nats.errors import ApiError, NatsError, error_for
+from quintet.nats.errors import JetStreamError, NatsError, error_for
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,13 @@ from quintet.nats.errors import ApiError, NatsError, error_for
         (10058, errors.NameInUse),
         (10065, errors.SubjectsInUse),
         (10008, errors.NotReady),
-        (10052, ApiError),
-        (99999, ApiError),
+        (10052, JetStreamError),
+        (99999, JetStreamError),
         (10076, errors.JetStreamUnavailable),
         (10039, errors.JetStreamUnavailable),
     ],
 )
-def test_an_error_number_means_one_kind_of_error(err_code, want):
+def test_error_number_selects_the_error_class(err_code, want):
     error = error_for(400, err_code, "words")
 
     assert type(error) is want
@@ -34,7 +34,7 @@ def test_an_error_number_means_one_kind_of_error(err_code, want):
     assert str(err_code) in str(error)
 
 
-def test_the_tree_on_top_of_the_file_names_every_error():
+def test_module_docstring_lists_every_error():
     drawn = set(re.findall(r"[A-Z][A-Za-z]+", errors.__doc__.split("\n\n", 1)[1]))
     defined = {
         name

@@ -1,6 +1,6 @@
-"""Peers that speak NATS up to a point: nothing of theirs makes a client hang, spin or grow.
+"""NATS servers that misbehave: a client must not hang, reconnect in a tight loop or fill its memory.
 
-What a real server does is tested with one (`integration/test_nats_*`); these do what none would.
+The integration tests `test_nats_*` use a real server; these servers do what a real one would not.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ import pytest
 
 from kit.clock import VirtualClock
 from kit.eventually import eventually, eventually_true
-from quintet.nats.client import Client
-from quintet.nats.errors import LoginRefused, NatsError, Overloaded, ProtocolError, Unreachable
-from quintet.nats.options import Options
+from quintet.nats.client import NatsClient
+from quintet.nats.errors import LoginRefused, NatsError, Overloaded, ProtocolError, ServerUnreachable
+from quintet.nats.options import NatsOptions
 
 GREETING = b'INFO {"server_id":"X","max_payload":1048576,"headers":true}\r\n'
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -21,7 +21,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def a_peer(talk: Talk) -> AsyncIterator[tuple[str, list[int]]]:
-    """Talks to everybody who connects; the list counts them."""
+    """Run a server; the list has one entry per connection."""
     calls: list[int] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,17 +41,19 @@ async def a_peer(talk: Talk) -> AsyncIterator[tuple[str, list[int]]]:
 
 
 async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Let somebody in."""
+    """Send INFO and accept the login."""
     writer.write(GREETING)
     await reader.readuntil(b"PING\r\n")
     writer.write(b"PONG\r\n")
 
 
-def a_client(url: str, clock: VirtualClock, **options) -> Client:
-    return Client(Options(url, **{"connect_seconds": 10.0, "reconnect_seconds": 3.0, **options}), clock)
+def a_client(url: str, clock: VirtualClock, **options) -> NatsClient:
+    return NatsClient(
+        NatsOptions(url, **{"connect_seconds": 10.0, "reconnect_seconds": 3.0, **options}), clock
+    )
 
 
-async def test_a_server_that_lets_us_in_and_throws_us_out_is_not_asked_ever_faster():
+async def test_client_keeps_backing_off_when_server_closes_after_every_login():
     async def talk(reader, writer):
         await greet(reader, writer)
 
@@ -64,31 +66,31 @@ async def test_a_server_that_lets_us_in_and_throws_us_out_is_not_asked_ever_fast
         assert not client.closed
 
 
-async def test_a_server_that_throws_us_out_again_and_again_is_given_up_when_that_was_asked_for():
+async def test_client_gives_up_after_max_reconnects_when_server_closes_after_every_login():
     async def talk(reader, writer):
         await greet(reader, writer)
 
     clock = VirtualClock()
     async with a_peer(talk) as (url, calls), a_client(url, clock, max_reconnects=5) as client:
 
-        async def given_up() -> None:
+        async def client_is_closed() -> None:
             await clock.advance(1)
             assert client.closed
 
-        await eventually(given_up)
+        await eventually(client_is_closed)
         assert len(calls) == 6
 
 
 @pytest.mark.parametrize(
-    "rubbish",
+    "invalid",
     [
-        pytest.param(b"\x00\x01\x02 not NATS\r\n", id="rubbish"),
-        pytest.param(b"MSG a 1 99999999999\r\n", id="the promise of a message without end"),
-        pytest.param(b"x" * (3 << 20), id="a line without end"),
-        pytest.param(b"INFO {\r\n", id="an INFO that is none"),
+        pytest.param(b"\x00\x01\x02 not NATS\r\n", id="random bytes"),
+        pytest.param(b"MSG a 1 99999999999\r\n", id="message of excessive size"),
+        pytest.param(b"x" * (3 << 20), id="endless line"),
+        pytest.param(b"INFO {\r\n", id="invalid INFO"),
     ],
 )
-async def test_a_connection_that_brings_rubbish_is_ended_and_made_again(rubbish):
+async def test_client_reconnects_after_invalid_data(invalid):
     talked = []
 
     async def talk(reader, writer):
@@ -96,7 +98,7 @@ async def test_a_connection_that_brings_rubbish_is_ended_and_made_again(rubbish)
         await reader.readuntil(b"SUB ")
         if not talked:
             talked.append(1)
-            writer.write(rubbish)
+            writer.write(invalid)
             await writer.drain()
         await reader.read()
 
@@ -107,32 +109,28 @@ async def test_a_connection_that_brings_rubbish_is_ended_and_made_again(rubbish)
         await eventually_true(lambda: failures)
         assert isinstance(failures[0], ProtocolError)
 
-        async def back() -> None:
+        async def client_is_connected() -> None:
             await clock.advance(1)
             assert client.connected
 
-        await eventually(back)
+        await eventually(client_is_connected)
         assert len(calls) == 2
 
 
 @pytest.mark.parametrize(
     ("said", "want"),
     [
-        pytest.param(b"", Unreachable, id="nothing"),
-        pytest.param(GREETING, Unreachable, id="a greeting and the end"),
+        pytest.param(b"", ServerUnreachable, id="closes without INFO"),
+        pytest.param(GREETING, ServerUnreachable, id="closes after INFO"),
         pytest.param(
-            GREETING + b"-ERR 'maximum connections exceeded'\r\n", Unreachable, id="that it is full"
+            GREETING + b"-ERR 'maximum connections exceeded'\r\n", ServerUnreachable, id="maximum connections"
         ),
-        pytest.param(
-            GREETING + b"-ERR 'Authorization Violation'\r\n", LoginRefused, id="that we are not known"
-        ),
-        pytest.param(
-            GREETING + b"-ERR 'User Authentication Expired'\r\n", LoginRefused, id="that we were known"
-        ),
-        pytest.param(GREETING + b"HELLO\r\n", ProtocolError, id="nonsense"),
+        pytest.param(GREETING + b"-ERR 'Authorization Violation'\r\n", LoginRefused, id="unknown user"),
+        pytest.param(GREETING + b"-ERR 'User Authentication Expired'\r\n", LoginRefused, id="expired user"),
+        pytest.param(GREETING + b"HELLO\r\n", ProtocolError, id="invalid data"),
     ],
 )
-async def test_the_reason_why_a_login_failed_is_told(said, want):
+async def test_failed_login_raises_the_matching_error(said, want):
     async def talk(reader, writer):
         writer.write(said)
         await writer.drain()
@@ -142,17 +140,17 @@ async def test_the_reason_why_a_login_failed_is_told(said, want):
             await a_client(url, VirtualClock()).__aenter__()
 
 
-async def test_a_login_that_is_never_answered_is_given_up():
+async def test_login_without_response_times_out():
     async def talk(reader, writer):
         writer.write(GREETING)
         await reader.read()
 
     async with a_peer(talk) as (url, _):
-        with pytest.raises(Unreachable, match="did not answer within"):
+        with pytest.raises(ServerUnreachable, match="did not respond within"):
             await a_client(url, VirtualClock(), connect_seconds=0.2).__aenter__()
 
 
-async def test_messages_for_nobody_and_answers_to_nothing_are_dropped():
+async def test_client_ignores_messages_without_subscription_and_unexpected_pongs():
     async def talk(reader, writer):
         await greet(reader, writer)
         writer.write(b"MSG a 77 2\r\nhi\r\nPONG\r\nPONG\r\nMSG _INBOX.x.99 1 2\r\nhi\r\n+OK\r\n")
@@ -165,7 +163,7 @@ async def test_messages_for_nobody_and_answers_to_nothing_are_dropped():
         assert client.connected
 
 
-async def test_a_subscription_that_could_not_be_sent_is_not_kept_and_one_that_ends_is_always_told():
+async def test_overloaded_client_rejects_new_subscription_but_sends_unsubscribe():
     heard: list[bytes] = []
 
     async def talk(reader, writer):
@@ -173,13 +171,13 @@ async def test_a_subscription_that_could_not_be_sent_is_not_kept_and_one_that_en
         while piece := await reader.read(1 << 16):
             heard.append(piece)
 
-    async with a_peer(talk) as (url, _), a_client(url, VirtualClock(), most_waiting=100) as client:
+    async with a_peer(talk) as (url, _), a_client(url, VirtualClock(), max_pending_bytes=100) as client:
         kept = client.subscribe("kept", lambda message: None)
         await eventually_true(lambda: b"SUB kept" in b"".join(heard))
-        client.publish("a", b"x" * 1000)  # too much waits from here on, until the loop turns
+        client.publish("a", b"x" * 1000)  # exceeds the pending limit until the next loop iteration
         with pytest.raises(Overloaded):
-            client.subscribe("refused", lambda message: None)
+            client.subscribe("rejected", lambda message: None)
         kept.unsubscribe()
         await eventually_true(lambda: b"UNSUB " in b"".join(heard))
         assert client._subscriptions == {}
-        assert len(client._callbacks) == 1, "only that of answers is left"
+        assert len(client._callbacks) == 1, "only the callback of responses is left"

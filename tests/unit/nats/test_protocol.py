@@ -1,4 +1,4 @@
-"""The words of NATS, whole and in pieces."""
+"""The NATS protocol: parsing in pieces of any size, and encoding."""
 
 import hypothesis.strategies as st
 import pytest
@@ -6,8 +6,8 @@ from hypothesis import given
 
 from quintet.nats import protocol
 from quintet.nats.errors import ProtocolError
-from quintet.nats.messages import Message, encoded_headers
-from quintet.nats.protocol import Parser, Ping, Pong, Refusal, ServerInfo
+from quintet.nats.messages import Message, encode_headers
+from quintet.nats.protocol import Parser, Ping, Pong, ServerError, ServerInfo
 
 HEAD = b"NATS/1.0\r\nA: 1\r\n\r\n"
 STORY = (
@@ -28,16 +28,16 @@ WANT = [
     Message("shop.orders", b"", "_INBOX.a.1", subscription=7),
     Message("shop.orders", b"pay\r\nload", head=HEAD, subscription=8),
     Message("a.b", b"", "reply.to", b"NATS/1.0 503\r\n\r\n", 8),
-    Refusal('Permissions Violation for Publish to "x"'),
+    ServerError('Permissions Violation for Publish to "x"'),
 ]
 
 
-def test_every_word_becomes_its_event():
+def test_parser_returns_one_event_per_command():
     assert Parser().feed(STORY) == WANT
 
 
 @given(cuts=st.lists(st.integers(0, len(STORY)), max_size=20).map(sorted))
-def test_however_the_bytes_are_split_the_events_are_the_same(cuts):
+def test_parser_returns_the_same_events_however_bytes_are_split(cuts):
     parser, events = Parser(), []
     for start, end in zip([0, *cuts], [*cuts, len(STORY)], strict=True):
         events += parser.feed(STORY[start:end])
@@ -45,7 +45,7 @@ def test_however_the_bytes_are_split_the_events_are_the_same(cuts):
     assert events == WANT
 
 
-def test_bytes_may_come_one_by_one():
+def test_parser_accepts_single_bytes():
     parser = Parser()
     assert [event for byte in STORY for event in parser.feed(bytes([byte]))] == WANT
 
@@ -65,8 +65,8 @@ def test_bytes_may_come_one_by_one():
     ),
     piece=st.integers(1, 50),
 )
-def test_what_we_publish_is_what_a_subscriber_reads(messages, piece):
-    sent = b"".join(_delivered(protocol.publish(*message, "")) for message in messages)
+def test_published_message_parses_back(messages, piece):
+    sent = b"".join(_delivered(protocol.encode_publish(*message, "")) for message in messages)
     parser = Parser()
     read = [
         event for start in range(0, len(sent), piece) for event in parser.feed(sent[start : start + piece])
@@ -76,14 +76,14 @@ def test_what_we_publish_is_what_a_subscriber_reads(messages, piece):
 
 
 def _delivered(sent: bytes) -> bytes:
-    """What a server makes of a publish: another verb, and the number of the subscription."""
+    """Return the MSG or HMSG that a server sends for a PUB or HPUB."""
     line, rest = sent.split(b"\r\n", 1)
     verb, subject, *sizes = line.split(b" ")
     return b" ".join([b"HMSG" if verb == b"HPUB" else b"MSG", subject, b"1", *sizes]) + b"\r\n" + rest
 
 
 @pytest.mark.parametrize(
-    "rubbish",
+    "invalid",
     [
         b"HTTP/1.1 400 Bad Request\r\n",
         b"\x00\x01\x02\n",
@@ -100,20 +100,20 @@ def _delivered(sent: bytes) -> bytes:
         b"INFO {\r\n",
         b"INFO []\r\n",
         b"\r\n",
-        b"x" * (protocol.LONGEST_LINE + 2),
+        b"x" * (protocol.MAX_LINE + 2),
     ],
 )
-def test_what_is_no_nats_is_refused(rubbish):
+def test_invalid_data_breaks_the_parser(invalid):
     parser = Parser()
 
-    assert parser.feed(rubbish) == []
+    assert parser.feed(invalid) == []
     assert isinstance(parser.broken, ProtocolError)
-    assert parser.feed(b"PING\r\n") == [], "nothing behind it is believed"
+    assert parser.feed(b"PING\r\n") == [], "data after the error is ignored"
 
 
 @given(cut=st.integers(0, 40))
-def test_what_came_before_rubbish_is_read_however_the_bytes_are_split(cut):
-    sent = b"PING\r\nMSG a 1 2\r\nhi\r\nrubbish\r\nPING\r\n"
+def test_events_before_invalid_data_are_returned_however_bytes_are_split(cut):
+    sent = b"PING\r\nMSG a 1 2\r\nhi\r\ninvalid\r\nPING\r\n"
     parser = Parser()
 
     assert parser.feed(sent[:cut]) + parser.feed(sent[cut:]) == [Ping(), Message("a", b"hi", subscription=1)]
@@ -126,7 +126,7 @@ def test_what_came_before_rubbish_is_read_however_the_bytes_are_split(cut):
         max_size=20,
     )
 )
-def test_any_bytes_are_events_or_an_error_and_the_same_in_pieces(pieces):
+def test_arbitrary_bytes_give_events_or_an_error_independent_of_splits(pieces):
     parser, events = Parser(), []
     for piece in pieces:
         events += parser.feed(piece)
@@ -135,7 +135,7 @@ def test_any_bytes_are_events_or_an_error_and_the_same_in_pieces(pieces):
     assert (whole.feed(b"".join(pieces)), whole.broken is None) == (events, parser.broken is None)
 
 
-def test_a_large_message_in_many_pieces_is_joined_once():
+def test_pieces_of_a_large_message_are_joined_once():
     payload = b"x" * 5_000_000
     sent = b"MSG a 1 %d\r\n%b\r\nPING\r\n" % (len(payload), payload)
     parser = Parser()
@@ -146,21 +146,21 @@ def test_a_large_message_in_many_pieces_is_joined_once():
     assert events == [Message("a", payload, subscription=1), Ping()]
 
 
-def test_a_subject_that_no_server_would_take_is_refused_here():
+def test_publish_rejects_a_subject_longer_than_servers_accept():
     with pytest.raises(ProtocolError, match="too long"):
-        protocol.publish("a" * 5000, b"", None, "")
+        protocol.encode_publish("a" * 5000, b"", None, "")
 
 
 @pytest.mark.parametrize(
     "headers", [{"A": "\ud800"}, {"A": "b\r\nC: d"}, {"A": "b\n"}, {"A\r\n": "b"}, {"": "b"}, {"A:": "b"}]
 )
-def test_a_header_cannot_smuggle_another(headers):
+def test_headers_with_line_breaks_or_colons_are_rejected(headers):
     with pytest.raises(ProtocolError):
-        encoded_headers(headers)
+        encode_headers(headers)
 
 
 @pytest.mark.parametrize("subject", ["", "a b", "a\r\nPUB b 0", "a\tb", "a\nb", "a\x00"])
-def test_a_subject_cannot_smuggle_a_word(subject):
+def test_subject_with_blanks_or_line_breaks_is_rejected(subject):
     with pytest.raises(ProtocolError):
         protocol.check_subject(subject)
 
@@ -183,7 +183,7 @@ def test_a_subject_cannot_smuggle_a_word(subject):
         (b"NATS/1.0\r\n404 x: b\r\n\r\n", 0, "", {"404 x": "b"}),
     ],
 )
-def test_what_the_server_itself_says_is_told_from_headers(head, want_status, want_text, want_headers):
+def test_status_line_is_distinguished_from_headers(head, want_status, want_text, want_headers):
     message = Message("a", b"", head=head)
 
     assert (message.status, message.status_text, message.headers) == (want_status, want_text, want_headers)
@@ -196,8 +196,8 @@ def test_what_the_server_itself_says_is_told_from_headers(head, want_status, wan
         min_size=1,
     )
 )
-def test_no_header_of_a_publisher_is_taken_for_a_status(headers):
-    message = Message("a", b"", head=encoded_headers(headers))
+def test_published_headers_never_parse_as_status(headers):
+    message = Message("a", b"", head=encode_headers(headers))
 
     assert (message.status, message.status_text) == (0, "")
     assert message.headers == {name: value.strip() for name, value in headers.items()}

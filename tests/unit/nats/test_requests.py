@@ -1,25 +1,25 @@
-"""Requests end: with an answer, with an error, or with their deadline."""
+"""How pending requests complete: with a response, an error or a timeout."""
 
 import pytest
 
 from kit.clock import VirtualClock
 from quintet.nats.errors import Disconnected, NoResponders, NotPermitted, RequestTimeout
 from quintet.nats.messages import Message
-from quintet.nats.requests import Requests
+from quintet.nats.requests import PendingRequests
 
 
-async def test_an_answer_finds_its_request():
-    requests = Requests(VirtualClock())
+async def test_responses_resolve_their_requests_in_any_order():
+    requests = PendingRequests(VirtualClock())
     (first, one), (second, two) = requests.open("a", 1), requests.open("a", 1)
-    requests.answer(Message(second, b"2"))
-    requests.answer(Message(first, b"1"))
+    requests.resolve(Message(second, b"2"))
+    requests.resolve(Message(first, b"1"))
 
     assert ((await one).payload, (await two).payload, len(requests)) == (b"1", b"2", 0)
 
 
-async def test_each_request_ends_at_its_own_deadline_whatever_order_they_came_in():
+async def test_requests_time_out_at_their_own_deadlines_in_any_order():
     clock = VirtualClock()
-    requests = Requests(clock)
+    requests = PendingRequests(clock)
     futures = {seconds: requests.open("a", seconds)[1] for seconds in (5, 1, 3)}
     ended = []
     for _ in range(60):
@@ -37,17 +37,17 @@ async def test_each_request_ends_at_its_own_deadline_whatever_order_they_came_in
     assert len(requests) == 0
 
 
-async def test_nobody_listening_is_told_at_once():
-    requests = Requests(VirtualClock())
+async def test_no_responders_status_fails_the_request():
+    requests = PendingRequests(VirtualClock())
     reply, future = requests.open("shop.orders", 5)
-    requests.answer(Message(reply, b"", head=b"NATS/1.0 503\r\n\r\n"))
+    requests.resolve(Message(reply, b"", head=b"NATS/1.0 503\r\n\r\n"))
 
     with pytest.raises(NoResponders, match=r"shop\.orders"):
         await future
 
 
-async def test_an_error_ends_the_requests_of_its_subject_or_all():
-    requests = Requests(VirtualClock())
+async def test_fail_ends_requests_of_one_subject_or_all():
+    requests = PendingRequests(VirtualClock())
     futures = [requests.open(subject, 5)[1] for subject in ("a", "b", "b")]
     requests.fail(NotPermitted("b"), "b")
     assert [future.done() for future in futures] == [False, True, True]
@@ -57,22 +57,22 @@ async def test_an_error_ends_the_requests_of_its_subject_or_all():
         await futures[0]
 
 
-async def test_an_answer_that_comes_too_late_or_to_nobody_is_dropped():
+async def test_late_and_unknown_responses_are_ignored():
     clock = VirtualClock()
-    requests = Requests(clock)
+    requests = PendingRequests(clock)
     reply, future = requests.open("a", 1)
     await clock.advance(2)
-    requests.answer(Message(reply, b"late"))
-    requests.answer(Message(f"{requests.inbox}77", b"whose?"))
-    requests.answer(Message("x", b"short"))
+    requests.resolve(Message(reply, b"late"))
+    requests.resolve(Message(f"{requests.inbox}77", b"whose?"))
+    requests.resolve(Message("x", b"short"))
 
     with pytest.raises(RequestTimeout):
         await future
 
 
-async def test_a_request_that_was_cancelled_leaves_nothing_behind():
+async def test_cancelled_request_is_removed_at_its_deadline():
     clock = VirtualClock()
-    requests = Requests(clock)
+    requests = PendingRequests(clock)
     _, future = requests.open("a", 1)
     future.cancel()
     await clock.advance(2)

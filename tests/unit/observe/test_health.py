@@ -25,11 +25,11 @@ async def ask(url: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-async def test_no_check_is_well(server, path):
+async def test_endpoint_without_checks_is_healthy(server, path):
     assert (await ask(server[1] + path))[:2] == (200, "ok\n")
 
 
-async def test_every_check_names_itself_and_one_failure_fails_all(server):
+async def test_response_lists_all_checks_and_one_failure_gives_503(server):
     health, url = server
     health.readiness |= {"caches": lambda: None, "webhook": lambda: "no certificate yet"}
 
@@ -37,7 +37,7 @@ async def test_every_check_names_itself_and_one_failure_fails_all(server):
     assert (await ask(url + "/healthz"))[0] == 200, "readiness is not liveness"
 
 
-async def test_a_failure_passes_when_its_cause_has(server):
+async def test_check_passes_again_after_recovery(server):
     health, url = server
     problems = ["watch of widgets is dead", None]
     health.health["watches"] = lambda: problems.pop(0)
@@ -45,7 +45,7 @@ async def test_a_failure_passes_when_its_cause_has(server):
     assert [(await ask(url + "/healthz"))[0] for _ in range(2)] == [503, 200]
 
 
-async def test_a_check_that_crashes_is_a_finding_and_hides_no_other(server):
+async def test_check_that_raises_is_reported_beside_the_others(server):
     health, url = server
     health.health |= {"broken": lambda: str(1 / 0), "fine": lambda: None}
 
@@ -56,7 +56,7 @@ async def test_a_check_that_crashes_is_a_finding_and_hides_no_other(server):
     assert "ZeroDivisionError" in text
 
 
-async def test_metrics_have_the_names_that_dashboards_know(server):
+async def test_metrics_have_controller_runtime_names(server):
     metrics.reconcile_total.labels("test-health", "success").inc()
 
     status, text, content_type = await ask(server[1] + "/metrics")
@@ -69,11 +69,11 @@ async def test_metrics_have_the_names_that_dashboards_know(server):
 @pytest.mark.parametrize(
     "sent",
     [
-        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", id="ask once and stay"),
-        pytest.param(b"GET /", id="never finish their request"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", id="idle after one request"),
+        pytest.param(b"GET /", id="incomplete request"),
     ],
 )
-async def test_the_kubelet_is_answered_though_a_hundred_others_hold_connections(server, sent):
+async def test_kubelet_gets_response_while_others_hold_all_connections(server, sent):
     _, url = server
     held = []
     for _ in range(150):
@@ -88,9 +88,9 @@ async def test_the_kubelet_is_answered_though_a_hundred_others_hold_connections(
             writer.transport.abort()
 
 
-async def test_other_paths_do_not_exist(server):
+async def test_unknown_path_gives_404(server):
     assert (await ask(server[1] + "/secrets"))[0] == 404
 
 
-async def test_a_server_that_was_never_started_can_be_stopped():
+async def test_server_that_was_not_started_can_be_stopped():
     await HealthServer("127.0.0.1", 0, SystemClock()).stop()

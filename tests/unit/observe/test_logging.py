@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from quintet.apis.meta import ObjectKey
-from quintet.observe.logging import JsonFormatter, TextFormatter, reconciling, set_up
+from quintet.observe.logging import JsonFormatter, TextFormatter, reconcile_context, set_up
 
 KEY = ObjectKey("shop", "basket")
 
@@ -35,7 +35,7 @@ def as_json(made: logging.LogRecord) -> dict[str, object]:
     return json.loads(text)
 
 
-def test_a_json_line_says_when_how_grave_what_and_where():
+def test_json_line_has_time_level_message_and_logger():
     line = as_json(record("Applying %s", "Deployment", level=logging.WARNING, resource="deployments"))
 
     assert line == {
@@ -48,8 +48,8 @@ def test_a_json_line_says_when_how_grave_what_and_where():
     assert list(line)[:3] == ["ts", "level", "msg"]
 
 
-def test_a_line_inside_a_reconciliation_says_which_one():
-    with reconciling("jsonserver", KEY, "r-1"):
+def test_line_inside_reconcile_context_has_its_fields():
+    with reconcile_context("jsonserver", KEY, "r-1"):
         inside = as_json(record("Creating"))
     outside = as_json(record("Waiting"))
 
@@ -62,33 +62,33 @@ def test_a_line_inside_a_reconciliation_says_which_one():
     assert "controller" not in outside
 
 
-def test_an_exception_becomes_error_and_stacktrace():
+def test_exception_adds_error_and_stacktrace():
     line = as_json(record("Failed", error=raised(ValueError("no\nsuch thing"))))
 
     assert line["error"] == "no\nsuch thing"
     assert line["stacktrace"].splitlines()[-2:] == ["ValueError: no", "such thing"]
 
 
-def test_an_exception_without_words_is_told_by_its_class():
+def test_exception_without_message_is_logged_by_class_name():
     assert as_json(record("Failed", error=raised(KeyError())))["error"] == "KeyError"
 
 
-def test_no_exception_at_all_is_no_error():
+def test_line_without_exception_has_no_error():
     assert "error" not in as_json(record("Failed", error=(None, None, None)))
 
 
-def test_an_extra_field_cannot_forge_what_the_line_says():
+def test_extra_field_cannot_overwrite_standard_fields():
     line = as_json(record("Applying", level=logging.ERROR, ts="never", logger="somebody", error_code=7))
 
     assert (line["ts"], line["logger"], line["error_code"]) == ("2026-01-01T00:00:00.250Z", "quintet.test", 7)
 
 
-def test_a_value_that_is_no_json_is_shown_as_text():
+def test_value_that_is_not_json_is_logged_as_text():
     assert as_json(record("Applying", path=KEY, kind=ValueError))["kind"] == "<class 'ValueError'>"
 
 
-def test_a_line_for_people_is_one_line_with_a_traceback_below():
-    with reconciling("jsonserver", ObjectKey("", "basket"), "r-1"):
+def test_text_format_has_one_line_and_a_traceback_below():
+    with reconcile_context("jsonserver", ObjectKey("", "basket"), "r-1"):
         plain = TextFormatter().format(record("Creating\nnow", resource="services"))
         failed = TextFormatter().format(record("Failed", error=raised(ValueError("no"))))
 
@@ -100,7 +100,7 @@ def test_a_line_for_people_is_one_line_with_a_traceback_below():
 
 
 @pytest.mark.parametrize(("style", "want"), [("json", '"msg": "hello"'), ("text", "INFO    hello")])
-def test_set_up_sends_logs_to_standard_error(style, want, capsys):
+def test_set_up_logs_to_stderr(style, want, capsys):
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -5,7 +5,7 @@ import pytest
 from quintet.apis.eventingbackend import EventingBackend, EventingBackendSpec
 from quintet.apis.meta import ObjectMeta
 from quintet.apis.subscription import BackendInUse, Subscription, SubscriptionSpec, SubscriptionStatus
-from quintet.eventing.decide.choice import DEFAULT, NoBackend, chosen
+from quintet.eventing.decide.choice import DEFAULT, NoBackend, choose_backend
 
 
 def a_backend(name, *, default=False, deleting=False):
@@ -50,7 +50,7 @@ def a_subscription(wanted="", in_use=""):
     ],
 )
 def test_backend_is_chosen(wanted, in_use, backends, want):
-    found = chosen(a_subscription(wanted, in_use), backends)
+    found = choose_backend(a_subscription(wanted, in_use), backends)
     assert isinstance(found, EventingBackend), found
     assert found.metadata.name == want
 
@@ -68,7 +68,7 @@ def test_backend_is_chosen(wanted, in_use, backends, want):
     ],
 )  # fmt: skip
 def test_missing_backend_gives_a_reason_with_next_step(wanted, backends, want_reason, want_words):
-    found = chosen(a_subscription(wanted), backends)
+    found = choose_backend(a_subscription(wanted), backends)
     assert isinstance(found, NoBackend), found
     assert found.reason == want_reason
     assert want_words in found.message

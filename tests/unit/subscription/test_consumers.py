@@ -14,14 +14,14 @@ from quintet.apis.subscription import (
     SubscriptionStatus,
 )
 from quintet.eventing.decide.consumers import (
-    MOST_PULLED,
-    correction,
-    needs,
-    orphans,
-    owner,
-    pulled,
-    somebody_pulls,
-    wanted,
+    MAX_PULL_BATCH,
+    consumer_update,
+    desired_consumer,
+    find_orphans,
+    has_active_pull,
+    needs_consumer,
+    owner_uid,
+    pull_batch,
 )
 from quintet.nats.config import ConsumerConfig, ConsumerInfo
 
@@ -45,7 +45,7 @@ def as_kept(config: ConsumerConfig, **other) -> ConsumerConfig:
     )
 
 
-WANTED = wanted(a_subscription(), BACKEND, CONFIG)
+WANTED = desired_consumer(a_subscription(), BACKEND, CONFIG)
 
 
 def test_consumer_config_follows_subscription_and_backend():
@@ -57,11 +57,11 @@ def test_consumer_config_follows_subscription_and_backend():
 
 @pytest.mark.parametrize("written", [5, "5"])
 def test_subscription_settings_override_backend_settings(written):
-    assert wanted(a_subscription(written), BACKEND, CONFIG).max_ack_pending == 5
+    assert desired_consumer(a_subscription(written), BACKEND, CONFIG).max_ack_pending == 5
 
 
 def test_up_to_date_consumer_is_not_changed():
-    assert correction(as_kept(WANTED), WANTED) is None
+    assert consumer_update(as_kept(WANTED), WANTED) is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_up_to_date_consumer_is_not_changed():
     ids=lambda other: next(iter(other)),
 )
 def test_different_consumer_is_corrected(other):
-    mended = correction(msgspec.structs.replace(as_kept(WANTED), **other), WANTED)
+    mended = consumer_update(msgspec.structs.replace(as_kept(WANTED), **other), WANTED)
     assert mended is not None
     for name in other:
         assert getattr(mended, name) == getattr(WANTED, name)
@@ -84,8 +84,8 @@ def test_different_consumer_is_corrected(other):
 
 def test_deliver_policy_of_a_consumer_is_not_changed():
     found = as_kept(WANTED, deliver_policy="new")
-    assert correction(found, WANTED) is None
-    mended = correction(msgspec.structs.replace(found, max_ack_pending=1), WANTED)
+    assert consumer_update(found, WANTED) is None
+    mended = consumer_update(msgspec.structs.replace(found, max_ack_pending=1), WANTED)
     assert mended is not None
     assert mended.deliver_policy == "new"
 
@@ -97,9 +97,11 @@ def test_consumers_of_the_backend_without_subscription_are_orphans():
         name="other", config=msgspec.structs.replace(WANTED, metadata={"quintet.dev/backend-uid": "b2"})
     )
     foreign = ConsumerInfo(name="foreign", config=ConsumerConfig(durable_name="foreign"))
-    found = orphans([ours, lost, of_other, foreign, ConsumerInfo(name="odd")], "b1", {WANTED.durable_name})
+    found = find_orphans(
+        [ours, lost, of_other, foreign, ConsumerInfo(name="odd")], "b1", {WANTED.durable_name}
+    )
     assert found == ["lost"]
-    assert owner(foreign) == ""
+    assert owner_uid(foreign) == ""
 
 
 @pytest.mark.parametrize(
@@ -108,12 +110,12 @@ def test_consumers_of_the_backend_without_subscription_are_orphans():
         (ConsumerInfo(), False),
         (ConsumerInfo(num_waiting=1), True),
         (ConsumerInfo(num_ack_pending=10), False),
-        (ConsumerInfo(num_ack_pending=MOST_PULLED), True),
+        (ConsumerInfo(num_ack_pending=MAX_PULL_BATCH), True),
     ],
     ids=["nobody", "somebody asks", "somebody asked before", "somebody has its hands full"],
 )
 def test_pulling_dispatcher_is_detected(info, want):
-    assert somebody_pulls(info) is want
+    assert has_active_pull(info) is want
 
 
 def with_status(in_use, wanted_backend="", consumer=True):
@@ -141,8 +143,8 @@ def test_consumer_is_needed_until_another_backend_has_one(subscription, want):
     other = msgspec.structs.replace(
         BACKEND, metadata=msgspec.structs.replace(BACKEND.metadata, name="other", uid="b2")
     )
-    assert needs(subscription, BACKEND, [BACKEND, other]) is want
+    assert needs_consumer(subscription, BACKEND, [BACKEND, other]) is want
 
 
 def test_pull_size_exceeds_max_in_flight_up_to_a_limit():
-    assert [pulled(allowed) for allowed in (1, 10, 10_000)] == [4, 22, MOST_PULLED]
+    assert [pull_batch(allowed) for allowed in (1, 10, 10_000)] == [4, 22, MAX_PULL_BATCH]

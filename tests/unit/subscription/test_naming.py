@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 
 from quintet.apis.meta import ObjectMeta
 from quintet.apis.subscription import Subscription, SubscriptionSpec, TypeMatching, judge
-from quintet.eventing.decide.naming import CONSUMER_LENGTH, consumer_name, event_subject, subjects_of
+from quintet.eventing.decide.naming import (
+    CONSUMER_LENGTH,
+    consumer_name,
+    event_subject,
+    subscription_subjects,
+)
 
 PREFIX, COMPLETE = "kyma", "sap.kyma.custom"
 
@@ -40,13 +45,13 @@ def test_valid_subscription_filters_the_subjects_of_its_events(source, event_typ
     if judge(msgspec.to_builtins(subscription)):
         return
     published = event_subject(PREFIX, COMPLETE, source, event_type)
-    assert list(subjects_of(subscription, PREFIX, COMPLETE)) == [published]
+    assert list(subscription_subjects(subscription, PREFIX, COMPLETE)) == [published]
 
 
 @pytest.mark.parametrize("matching", TypeMatching)
 def test_subject_is_converted_back_to_its_type(matching):
     subscription = a_subscription("order.created.v1", "sap.kyma.custom.shop.order.v1", matching=matching)
-    assert subjects_of(subscription, PREFIX, COMPLETE) == {
+    assert subscription_subjects(subscription, PREFIX, COMPLETE) == {
         "kyma.commerce.order.created.v1": "order.created.v1",
         "kyma.sap.kyma.custom.shop.order.v1": "sap.kyma.custom.shop.order.v1",
     }

@@ -1,4 +1,4 @@
-"""Fixtures of the tests that run many small stories on one event loop."""
+"""An event loop for property tests."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def fresh_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop that hypothesis can use again and again."""
+    """Return an event loop that all examples of a property test share."""
     loop = asyncio.new_event_loop()
     yield loop
     loop.close()

@@ -1,4 +1,4 @@
-"""What an answer may cost whoever asked: the server of it may be anybody's."""
+"""Limits of a client connection against a malicious server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +16,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"
 
 
 class Peer:
-    """A server that says what it is told to, in pieces, until its client goes."""
+    """A server that sends given pieces until the client disconnects."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -38,7 +38,7 @@ class Peer:
 
 @asynccontextmanager
 async def a_peer(*first: bytes, forever: bytes = b"") -> AsyncIterator[tuple[Peer, Connection]]:
-    """A connection that has sent a request, and whoever answers it."""
+    """Yield a server and a connection that has sent a request."""
     peer, pieces = Peer(), list(first)
     peer.pieces = lambda: pieces.pop(0) if pieces else forever
     server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
@@ -56,25 +56,25 @@ async def a_peer(*first: bytes, forever: bytes = b"") -> AsyncIterator[tuple[Pee
 @pytest.mark.parametrize(
     ("first", "forever"),
     [
-        pytest.param(b"HTTP/1.1 200 OK\r\nX: ", b"y" * 4096, id="the value of a header"),
-        pytest.param(b"HTTP/1.1 200 OK\r\n", b"y" * 4096, id="the name of a header"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: ", b"y" * 4096, id="header value"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n", b"y" * 4096, id="header name"),
         pytest.param(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 500, id="headers"),
-        pytest.param(b"HTTP/1.1 200 ", b"y" * 4096, id="the reason of a status"),
-        pytest.param(HINTS, HINTS * 50, id="answers before the answer"),
-        pytest.param(CHUNKED + b"0\r\nX: ", b"y" * 4096, id="the value of a trailer"),
+        pytest.param(b"HTTP/1.1 200 ", b"y" * 4096, id="reason phrase"),
+        pytest.param(HINTS, HINTS * 50, id="1xx responses"),
+        pytest.param(CHUNKED + b"0\r\nX: ", b"y" * 4096, id="trailer value"),
         pytest.param(CHUNKED + b"0\r\n", b"X: y\r\n" * 500, id="trailers"),
-        pytest.param(CHUNKED + b"5;", b"y" * 4096, id="the extension of a chunk"),
+        pytest.param(CHUNKED + b"5;", b"y" * 4096, id="chunk extension"),
     ],
 )
-async def test_an_answer_whose_headers_never_end_is_given_up_early(first, forever):
+async def test_endless_response_head_is_rejected(first, forever):
     async with a_peer(first, forever=forever) as (peer, connection):
         with pytest.raises(ConnectionError, match="64 KiB of headers"):
             await connection.body()
-        # What the socket buffers on both sides hold comes on top.
+        # The socket buffers of both sides add to the limit.
         assert peer.sent < peer.most, "all of it was read"
 
 
-async def test_a_stream_of_many_small_chunks_is_not_taken_for_headers():
+async def test_many_small_chunks_do_not_count_as_headers():
     chunk = b"4\r\nline\r\n"
     pieces = [CHUNKED, *[chunk * 100] * 300, b"0\r\n\r\n"]
     async with a_peer(*pieces) as (_, connection):
@@ -82,7 +82,7 @@ async def test_a_stream_of_many_small_chunks_is_not_taken_for_headers():
 
 
 class Silent(asyncio.Transport):
-    """Where a request goes that nobody reads."""
+    """A transport that discards everything."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Do nothing."""
@@ -97,9 +97,7 @@ class Silent(asyncio.Transport):
     trailers=st.lists(st.integers(0, 40 * KIB), max_size=5),
     cuts=st.lists(st.integers(1, 200 * KIB), max_size=10),
 )
-def test_headers_are_refused_if_and_only_if_they_are_too_large_however_they_are_split(
-    headers, trailers, cuts, fresh_loop
-):
+def test_headers_are_rejected_only_if_too_large_however_they_are_split(headers, trailers, cuts, fresh_loop):
     """The limit counts headers and trailers together; a margin of a KiB is left out."""
 
     def block(name: str, sizes: list[int]) -> bytes:

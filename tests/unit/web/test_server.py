@@ -1,4 +1,4 @@
-"""What the server answers, in which order, and how it ends."""
+"""Responses of the server, their order, and shutdown."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from kit.http.raw import a_server, echo, get, request
 from quintet.web.server import Response, ServerLimits
 
 
-async def test_a_request_is_answered_with_what_the_handler_says():
+async def test_response_is_that_of_the_handler():
     def handler(request):
         return Response(201, b"made", "text/special", {"X-One": "1"})
 
@@ -23,17 +23,17 @@ async def test_a_request_is_answered_with_what_the_handler_says():
 @pytest.mark.parametrize(
     ("target", "want"),
     [
-        pytest.param("/a/b?c=d&e", b"GET /a/b?c=d&e ", id="path and query are told apart"),
-        pytest.param("/a%20b", b"GET /a b? ", id="a path is decoded"),
-        pytest.param("http://host:80/a?b", b"GET /a?b ", id="a whole address is taken, too"),
+        pytest.param("/a/b?c=d&e", b"GET /a/b?c=d&e ", id="path and query"),
+        pytest.param("/a%20b", b"GET /a b? ", id="percent-encoded path"),
+        pytest.param("http://host:80/a?b", b"GET /a?b ", id="absolute URL"),
     ],
 )
-async def test_the_target_is_taken_apart(target, want):
+async def test_target_is_split_into_path_and_query(target, want):
     async with a_server(echo) as place:
         assert (await (await place.connect()).ask(get(target))).body == want
 
 
-async def test_headers_are_found_by_lower_case_and_joined_when_repeated():
+async def test_headers_have_lower_case_names_and_joined_values():
     seen = []
 
     def handler(request):
@@ -44,11 +44,11 @@ async def test_headers_are_found_by_lower_case_and_joined_when_repeated():
         answer = await (await place.connect()).ask(get("/", "X-A: 1", "x-a: 2", "CE-Id: é"))
 
     assert answer.status == 204
-    assert "content-length" not in answer.headers, "an answer without a body announces none"
+    assert "content-length" not in answer.headers, "a response without a body has no Content-Length"
     assert seen == [{"host": "x", "x-a": "1, 2", "ce-id": "é"}]
 
 
-async def test_a_connection_serves_one_request_after_the_other():
+async def test_connection_serves_several_requests():
     async with a_server(echo) as place:
         client = await place.connect()
         answers = [(await client.ask(request("POST", f"/{n}", body=b"x" * n))).body for n in range(1, 4)]
@@ -56,7 +56,7 @@ async def test_a_connection_serves_one_request_after_the_other():
     assert answers == [b"POST /1? x", b"POST /2? xx", b"POST /3? xxx"]
 
 
-async def test_head_is_answered_like_get_without_the_body():
+async def test_head_response_has_no_body():
     async with a_server(echo) as place:
         client = await place.connect()
         answer = await client.ask(request("HEAD", "/a"), bodiless=True)
@@ -66,7 +66,7 @@ async def test_head_is_answered_like_get_without_the_body():
     assert after.body == b"GET /b? "
 
 
-async def test_pipelined_requests_are_answered_in_order_however_long_each_takes():
+async def test_pipelined_requests_get_responses_in_order():
     gates = {path: asyncio.Event() for path in ("/1", "/2", "/3")}
 
     async def handler(request):
@@ -83,7 +83,7 @@ async def test_pipelined_requests_are_answered_in_order_however_long_each_takes(
         assert [(await client.answer()).body for _ in range(3)] == [b"/1", b"/2", b"/3"]
 
 
-async def test_a_handler_may_answer_with_a_future():
+async def test_handler_may_return_a_future():
     answer = asyncio.get_running_loop().create_future()
 
     async with a_server(lambda request: answer) as place:
@@ -94,7 +94,7 @@ async def test_a_handler_may_answer_with_a_future():
         assert (await client.answer()).status == 202
 
 
-async def test_a_chunked_body_is_put_together_and_its_trailers_change_nothing():
+async def test_chunked_body_is_joined_and_trailers_are_ignored():
     seen = []
 
     def handler(request):
@@ -112,7 +112,7 @@ async def test_a_chunked_body_is_put_together_and_its_trailers_change_nothing():
     assert seen[1][0] == b""
 
 
-async def test_bytes_may_arrive_one_by_one():
+async def test_request_may_arrive_in_single_bytes():
     async with a_server(echo) as place:
         client = await place.connect()
         for byte in request("POST", "/slow", body=b"body"):
@@ -122,7 +122,7 @@ async def test_bytes_may_arrive_one_by_one():
         assert (await client.answer()).body == b"POST /slow? body"
 
 
-async def test_a_client_that_waits_for_permission_gets_it_before_it_sends_the_body():
+async def test_expect_100_continue_gets_continue_before_the_body():
     async with a_server(echo) as place:
         client = await place.connect()
         client.send(request("POST", "/", "Expect: 100-continue", "Content-Length: 2"))
@@ -131,7 +131,7 @@ async def test_a_client_that_waits_for_permission_gets_it_before_it_sends_the_bo
         assert (await client.ask(b"ok")).body == b"POST /? ok"
 
 
-async def test_permission_is_not_given_between_the_answers_to_earlier_requests():
+async def test_continue_is_sent_after_earlier_responses():
     gate = asyncio.Event()
 
     async def handler(request):
@@ -152,14 +152,12 @@ async def test_permission_is_not_given_between_the_answers_to_earlier_requests()
 @pytest.mark.parametrize(
     "asked",
     [
-        pytest.param(get("/", "Connection: close"), id="a client that asks for the end"),
-        pytest.param(b"GET / HTTP/1.0\r\n\r\n", id="a client of old"),
-        pytest.param(
-            get("/", "Connection: Upgrade", "Upgrade: h2c"), id="a client that wants another protocol"
-        ),
+        pytest.param(get("/", "Connection: close"), id="Connection: close"),
+        pytest.param(b"GET / HTTP/1.0\r\n\r\n", id="HTTP/1.0"),
+        pytest.param(get("/", "Connection: Upgrade", "Upgrade: h2c"), id="upgrade"),
     ],
 )
-async def test_the_connection_ends_after_the_answer_to(asked):
+async def test_connection_closes_after_response(asked):
     async with a_server(echo) as place:
         client = await place.connect()
         answer = await client.ask(asked)
@@ -168,7 +166,7 @@ async def test_the_connection_ends_after_the_answer_to(asked):
         assert await client.rest() == b""
 
 
-async def test_the_connection_ends_after_an_answer_that_says_so():
+async def test_response_with_connection_close_closes_connection():
     async with a_server(lambda request: Response(204, headers={"Connection": "close"})) as place:
         client = await place.connect()
         answer = await client.ask(get())
@@ -177,7 +175,7 @@ async def test_the_connection_ends_after_an_answer_that_says_so():
         assert await client.rest() == b""
 
 
-async def test_a_client_that_has_closed_its_side_still_gets_its_answer():
+async def test_half_closed_client_gets_its_response():
     gate = asyncio.Event()
 
     async def handler(request):
@@ -195,10 +193,10 @@ async def test_a_client_that_has_closed_its_side_still_gets_its_answer():
         assert await client.rest() == b""
 
 
-@pytest.mark.parametrize("kind", ["raises at once", "raises later", "has a broken header", "is cancelled"])
-async def test_a_handler_that_fails_gives_an_error_without_its_secrets_and_the_next_request_works(
-    kind, caplog
-):
+@pytest.mark.parametrize(
+    "kind", ["raises immediately", "raises later", "returns invalid header", "is cancelled"]
+)
+async def test_failing_handler_gives_500_without_details_and_connection_continues(kind, caplog):
     async def later(request):
         raise ValueError("secret")
 
@@ -208,9 +206,9 @@ async def test_a_handler_that_fails_gives_an_error_without_its_secrets_and_the_n
     def handler(request):
         if request.path == "/good":
             return Response(200, b"fine")
-        if kind == "raises at once":
+        if kind == "raises immediately":
             raise ValueError("secret")
-        if kind == "has a broken header":
+        if kind == "returns invalid header":
             return Response(200, b"", headers={"X": "a\r\nSet-Cookie: b"})
         return later(request) if kind == "raises later" else cancelled(request)
 
@@ -223,7 +221,7 @@ async def test_a_handler_that_fails_gives_an_error_without_its_secrets_and_the_n
     assert (good.status, good.body) == (200, b"fine")
 
 
-async def test_stopping_lets_work_finish_and_takes_nothing_new():
+async def test_stop_finishes_requests_and_accepts_no_connections():
     begun, gate = asyncio.Event(), asyncio.Event()
 
     async def handler(request):
@@ -238,7 +236,7 @@ async def test_stopping_lets_work_finish_and_takes_nothing_new():
         busy.send(get("/slow"))
         await begun.wait()
         stopping = asyncio.ensure_future(place.server.stop(grace=30))
-        assert await idle.rest() == b"", "nobody waits for an idle client"
+        assert await idle.rest() == b"", "idle clients are closed"
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
             await place.connect()
         assert not stopping.done()
@@ -249,7 +247,7 @@ async def test_stopping_lets_work_finish_and_takes_nothing_new():
         await asyncio.wait_for(stopping, 30)
 
 
-async def test_draining_answers_everybody_and_lets_each_go_with_the_answer():
+async def test_drain_closes_each_connection_after_its_next_response():
     async with a_server(echo) as place:
         old, idle = await place.connect(), await place.connect()
         assert "connection" not in (await old.ask(get("/1"))).headers
@@ -258,11 +256,11 @@ async def test_draining_answers_everybody_and_lets_each_go_with_the_answer():
         assert (last.body, last.headers["connection"]) == (b"GET /2? ", "close")
         assert await old.rest() == b""
         new = await place.connect()
-        assert (await new.ask(get("/3"))).body == b"GET /3? ", "whoever still comes is answered"
-        assert (await idle.ask(get("/4"))).body == b"GET /4? ", "who was silent is not cut off"
+        assert (await new.ask(get("/3"))).body == b"GET /3? ", "new clients still get a response"
+        assert (await idle.ask(get("/4"))).body == b"GET /4? ", "idle clients are not disconnected"
 
 
-async def test_stopping_does_not_wait_longer_than_the_grace_period():
+async def test_stop_aborts_requests_after_grace_period():
     begun = asyncio.Event()
 
     async def handler(request):
@@ -280,11 +278,11 @@ async def test_stopping_does_not_wait_longer_than_the_grace_period():
         await asyncio.wait_for(stopping, 30)
         assert await client.rest() == b""
     for task in asyncio.all_tasks():
-        if "_awaited" in repr(task):
+        if "_await" in repr(task):
             task.cancel()
 
 
-async def test_a_server_answers_many_clients_at_once():
+async def test_server_handles_many_clients():
     async with a_server(echo, ServerLimits(connections=60)) as place:
         clients = [await place.connect() for _ in range(50)]
         answers = await asyncio.gather(*(c.ask(get(f"/{n}")) for n, c in enumerate(clients)))

@@ -1,4 +1,4 @@
-"""Who makes room, and who is refused, where a server has as many clients as it may have."""
+"""Which connection a full server evicts, and when it rejects a new one."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from quintet.web.server import Response, ServerLimits
 SMALL = ServerLimits(connections=3)
 
 
-async def test_where_it_is_full_the_client_that_has_been_idle_longest_makes_room():
+async def test_full_server_evicts_the_longest_idle_client():
     async with a_server(echo, SMALL) as place:
         clients = [await place.connect() for _ in range(3)]
         for client in (clients[1], clients[0], clients[2]):
@@ -27,12 +27,12 @@ async def test_where_it_is_full_the_client_that_has_been_idle_longest_makes_room
 @pytest.mark.parametrize(
     "sent",
     [
-        pytest.param(b"", id="say nothing"),
-        pytest.param(b"GET / HTTP/1.1\r\nX", id="never finish a head"),
-        pytest.param(request("POST", "/", "Content-Length: 50") + b"x", id="never finish a body"),
+        pytest.param(b"", id="no data"),
+        pytest.param(b"GET / HTTP/1.1\r\nX", id="incomplete head"),
+        pytest.param(request("POST", "/", "Content-Length: 50") + b"x", id="incomplete body"),
     ],
 )
-async def test_clients_that_are_held_open_keep_nobody_out(sent):
+async def test_clients_that_hold_connections_do_not_lock_out_others(sent):
     async with a_server(echo, SMALL) as place:
         held = []
         for _ in range(3):
@@ -44,7 +44,7 @@ async def test_clients_that_are_held_open_keep_nobody_out(sent):
         assert len(place.server.connections) <= SMALL.connections
 
 
-async def test_an_idle_client_makes_room_before_one_that_is_sending():
+async def test_idle_client_is_evicted_before_a_sending_one():
     async with a_server(echo, SMALL) as place:
         sending = await place.connect()
         sending.send(b"GET /slow HTTP/1.1\r\n")
@@ -58,7 +58,7 @@ async def test_an_idle_client_makes_room_before_one_that_is_sending():
         assert (await sending.ask(b"Host: x\r\n\r\n")).status == 200
 
 
-async def test_where_all_are_worked_for_one_client_too_many_is_told_so():
+async def test_full_server_with_busy_clients_rejects_with_503():
     gate = asyncio.Event()
 
     async def slow(request):

@@ -1,4 +1,4 @@
-"""What a client may cost: malformed, slow, large and many."""
+"""Limits for malformed, slow, large and many requests."""
 
 import asyncio
 
@@ -17,36 +17,37 @@ SMALL = ServerLimits(header_bytes=1000, headers=20, body_bytes=100, connections=
 @pytest.mark.parametrize(
     "sent",
     [
-        pytest.param(b"\x00\x01\x02\r\n\r\n", id="no HTTP at all"),
-        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", id="a TLS hello"),
-        pytest.param(b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", id="a method that does not exist"),
-        pytest.param(b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", id="a version that does not exist"),
-        pytest.param(b"GET / HTTP/1.1\r\n\r\n", id="no host"),
-        pytest.param(get("/", "Host: y"), id="two hosts"),
-        pytest.param(get("/", "no colon"), id="a header without a colon"),
-        pytest.param(get("/", "X : y"), id="a blank before the colon"),
-        pytest.param(get("/", "X: a\nY: b\x00"), id="a zero byte in a header"),
-        pytest.param(request("POST", "/", "Content-Length: -1"), id="a negative length"),
+        pytest.param(b"\x00\x01\x02\r\n\r\n", id="not HTTP"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", id="TLS ClientHello"),
+        pytest.param(b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", id="unknown method"),
+        pytest.param(b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", id="unknown version"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", id="no Host"),
+        pytest.param(get("/", "Host: y"), id="two Host headers"),
+        pytest.param(get("/", "no colon"), id="header without colon"),
+        pytest.param(get("/", "X : y"), id="blank before colon"),
+        pytest.param(get("/", "X: a\nY: b\x00"), id="zero byte in header"),
+        pytest.param(request("POST", "/", "Content-Length: -1"), id="negative Content-Length"),
         pytest.param(
-            request("POST", "/", "Content-Length: 1", "Content-Length: 2") + b"xx", id="two lengths"
+            request("POST", "/", "Content-Length: 1", "Content-Length: 2") + b"xx",
+            id="two Content-Length headers",
         ),
         pytest.param(
             request("POST", "/", "Content-Length: 3", "Transfer-Encoding: chunked") + b"0\r\n\r\n",
-            id="a length and chunks: two opinions on the end",
+            id="Content-Length and chunked",
         ),
-        pytest.param(request("POST", "/", "Transfer-Encoding: chunked") + b"zz\r\n", id="a chunk of no size"),
+        pytest.param(request("POST", "/", "Transfer-Encoding: chunked") + b"zz\r\n", id="invalid chunk size"),
         pytest.param(
-            b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", id="chunks in HTTP/1.0"
+            b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", id="chunked in HTTP/1.0"
         ),
         pytest.param(
             request("POST", "/", "Connection: Upgrade", "Upgrade: x", body=b"hi"),
-            id="a body before an upgrade",
+            id="upgrade with body",
         ),
-        pytest.param(b"CONNECT other:443 HTTP/1.1\r\nHost: x\r\n\r\n", id="a request for a tunnel"),
-        pytest.param(b"GET nowhere HTTP/1.1\r\nHost: x\r\n\r\n", id="a target that is no path"),
+        pytest.param(b"CONNECT other:443 HTTP/1.1\r\nHost: x\r\n\r\n", id="CONNECT"),
+        pytest.param(b"GET nowhere HTTP/1.1\r\nHost: x\r\n\r\n", id="invalid target"),
     ],
 )
-async def test_what_is_malformed_is_refused_and_the_connection_ends(sent):
+async def test_malformed_request_is_rejected_and_connection_closes(sent):
     handled = []
 
     def handler(request):
@@ -65,17 +66,15 @@ async def test_what_is_malformed_is_refused_and_the_connection_ends(sent):
 @pytest.mark.parametrize(
     ("sent", "want_status"),
     [
-        pytest.param(get("/", *[f"X-{n}: y" for n in range(30)]), 431, id="more headers than allowed"),
-        pytest.param(get("/", "X: " + "y" * 2000), 431, id="a header larger than allowed"),
-        pytest.param(get("/" + "y" * 2000), 431, id="a target larger than allowed"),
-        pytest.param(request("POST", "/", body=b"x" * 101), 413, id="a body larger than allowed"),
-        pytest.param(
-            request("POST", "/", "Content-Length: 5000000000"), 413, id="a body that is only announced"
-        ),
+        pytest.param(get("/", *[f"X-{n}: y" for n in range(30)]), 431, id="too many headers"),
+        pytest.param(get("/", "X: " + "y" * 2000), 431, id="header too large"),
+        pytest.param(get("/" + "y" * 2000), 431, id="target too large"),
+        pytest.param(request("POST", "/", body=b"x" * 101), 413, id="body too large"),
+        pytest.param(request("POST", "/", "Content-Length: 5000000000"), 413, id="Content-Length too large"),
         pytest.param(
             request("POST", "/", "Expect: 100-continue", "Content-Length: 101"),
             413,
-            id="a body that asks before",
+            id="Expect with too large body",
         ),
         pytest.param(
             request("POST", "/", "Transfer-Encoding: chunked")
@@ -84,12 +83,12 @@ async def test_what_is_malformed_is_refused_and_the_connection_ends(sent):
             + b"\r\n33\r\n"
             + b"x" * 51,
             413,
-            id="chunks that grow beyond the limit",
+            id="chunked body too large",
         ),
-        pytest.param(request("POST", "/", "Expect: the unexpected"), 417, id="an expectation nobody knows"),
+        pytest.param(request("POST", "/", "Expect: the unexpected"), 417, id="unknown expectation"),
     ],
 )
-async def test_what_is_too_much_is_refused_with_its_own_status(sent, want_status):
+async def test_request_beyond_a_limit_gets_its_status(sent, want_status):
     async with a_server(echo, SMALL) as place:
         client = await place.connect()
         answer = await client.ask(sent)
@@ -98,12 +97,12 @@ async def test_what_is_too_much_is_refused_with_its_own_status(sent, want_status
         assert await client.rest() == b""
 
 
-async def test_a_body_of_just_the_allowed_size_is_taken():
+async def test_body_of_maximum_size_is_accepted():
     async with a_server(echo, SMALL) as place:
         assert (await (await place.connect()).ask(request("POST", "/", body=b"x" * 100))).status == 200
 
 
-async def test_a_header_that_never_ends_is_cut_off():
+async def test_endless_header_is_rejected():
     async with a_server(echo, SMALL) as place:
         client = await place.connect()
         client.send(b"GET / HTTP/1.1\r\nX: ")
@@ -114,7 +113,7 @@ async def test_a_header_that_never_ends_is_cut_off():
         assert (await client.answer()).status == 431
 
 
-async def test_many_small_requests_in_one_piece_are_not_taken_for_one_large_head():
+async def test_many_small_requests_in_one_read_are_accepted():
     async with a_server(echo, SMALL) as place:
         client = await place.connect()
         whole = b"".join(get(f"/{n}") for n in range(200))
@@ -127,7 +126,7 @@ async def test_many_small_requests_in_one_piece_are_not_taken_for_one_large_head
         ]
 
 
-async def test_what_came_before_a_malformed_request_is_answered_first():
+async def test_requests_before_a_malformed_one_get_responses_first():
     gate = asyncio.Event()
 
     async def handler(request):
@@ -136,7 +135,7 @@ async def test_what_came_before_a_malformed_request_is_answered_first():
 
     async with a_server(handler) as place:
         client = await place.connect()
-        client.send(get("/good") + b"rubbish\r\n\r\n")
+        client.send(get("/good") + b"data\r\n\r\n")
         await asyncio.sleep(0.01)
         gate.set()
 
@@ -144,7 +143,7 @@ async def test_what_came_before_a_malformed_request_is_answered_first():
         assert (await client.answer()).status == 400
 
 
-async def test_a_refused_client_that_goes_on_sending_still_reads_why():
+async def test_rejected_client_that_keeps_sending_gets_the_error_response():
     async with a_server(echo, SMALL) as place:
         client = await place.connect()
         client.send(request("POST", "/", "Content-Length: 10000000"))
@@ -159,14 +158,14 @@ async def test_a_refused_client_that_goes_on_sending_still_reads_why():
 @pytest.mark.parametrize(
     ("sent", "want_seconds", "want_status"),
     [
-        pytest.param(b"", SMALL.head_seconds, b"", id="nothing"),
-        pytest.param(b"GET / HT", SMALL.head_seconds, b"408", id="half a head"),
+        pytest.param(b"", SMALL.head_seconds, b"", id="no data"),
+        pytest.param(b"GET / HT", SMALL.head_seconds, b"408", id="incomplete head"),
         pytest.param(
-            request("POST", "/", "Content-Length: 9") + b"x", SMALL.body_seconds, b"408", id="half a body"
+            request("POST", "/", "Content-Length: 9") + b"x", SMALL.body_seconds, b"408", id="incomplete body"
         ),
     ],
 )
-async def test_a_client_that_sends_too_slowly_is_let_go(sent, want_seconds, want_status):
+async def test_slow_client_is_disconnected(sent, want_seconds, want_status):
     async with a_server(echo, SMALL) as place:
         client = await place.connect()
         client.send(sent)
@@ -178,7 +177,7 @@ async def test_a_client_that_sends_too_slowly_is_let_go(sent, want_seconds, want
         assert want_status in await client.rest()
 
 
-async def test_a_slow_client_gains_no_time_by_sending_a_little():
+async def test_slow_client_does_not_extend_its_deadline_by_sending_little():
     async with a_server(echo, SMALL) as place:
         client = await place.connect()
         client.send(b"GET / HTTP/1.1\r\n")
@@ -192,7 +191,7 @@ async def test_a_slow_client_gains_no_time_by_sending_a_little():
         assert place.clock.elapsed <= SMALL.head_seconds + 5
 
 
-async def test_an_idle_connection_is_closed_after_its_time_and_a_used_one_is_not():
+async def test_idle_connection_is_closed_after_timeout_and_used_one_is_not():
     async with a_server(echo, SMALL) as place:
         client = await place.connect()
         for _ in range(5):
@@ -204,7 +203,7 @@ async def test_an_idle_connection_is_closed_after_its_time_and_a_used_one_is_not
         assert await client.rest() == b""
 
 
-async def test_work_that_takes_long_is_not_taken_for_a_slow_client():
+async def test_slow_handler_does_not_time_out_the_client():
     begun, gate = asyncio.Event(), asyncio.Event()
 
     async def handler(request):
@@ -222,7 +221,7 @@ async def test_work_that_takes_long_is_not_taken_for_a_slow_client():
         assert (await client.answer()).body == b"at last"
 
 
-async def test_a_client_that_does_not_read_holds_up_only_itself_and_little_memory():
+async def test_client_that_does_not_read_is_bounded_and_does_not_block_others():
     handled = []
 
     def handler(request):
@@ -245,7 +244,7 @@ async def test_a_client_that_does_not_read_holds_up_only_itself_and_little_memor
         assert len(place.server.connections) == 1, "its patience is over"
 
 
-async def test_requests_in_line_are_bounded():
+async def test_queued_requests_are_bounded():
     gate = asyncio.Event()
     handled = []
 
@@ -273,7 +272,7 @@ PIECES = st.lists(st.integers(0, 400), max_size=12).map(sorted)
 
 @settings(max_examples=40)
 @given(cuts=PIECES)
-def test_however_the_bytes_are_split_the_answers_are_the_same(cuts, fresh_loop):
+def test_responses_are_the_same_however_bytes_are_split(cuts, fresh_loop):
     sent = (
         get("/one", "A: b")
         + request("POST", "/two", body=b"hello")
@@ -301,12 +300,12 @@ def test_however_the_bytes_are_split_the_answers_are_the_same(cuts, fresh_loop):
 
 
 @settings(max_examples=150)
-@given(rubbish=st.binary(max_size=300))
-def test_no_rubbish_breaks_or_hangs_the_server(rubbish, fresh_loop):
+@given(data=st.binary(max_size=300))
+def test_arbitrary_bytes_do_not_break_the_server(data, fresh_loop):
     async def survives():
         async with a_server(echo, SMALL) as place:
             client = await place.connect()
-            client.send(rubbish)
+            client.send(data)
             if client.writer.can_write_eof():
                 client.writer.write_eof()
             said = await client.rest()
@@ -316,7 +315,7 @@ def test_no_rubbish_breaks_or_hangs_the_server(rubbish, fresh_loop):
     assert fresh_loop.run_until_complete(survives()) == 200
 
 
-async def test_bodies_of_all_clients_together_are_bounded_and_given_back():
+async def test_buffered_bodies_of_all_clients_are_bounded():
     gate = asyncio.Event()
 
     async def handler(request):
@@ -344,7 +343,7 @@ async def test_bodies_of_all_clients_together_are_bounded_and_given_back():
 
 
 @pytest.mark.parametrize("chunked", [True, False], ids=["in chunks", "of a known length"])
-async def test_a_handler_may_refuse_a_large_body_itself_by_its_beginning(chunked):
+async def test_handler_gets_the_beginning_of_a_too_large_body(chunked):
     seen = []
 
     def handler(request):

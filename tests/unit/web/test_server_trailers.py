@@ -1,4 +1,4 @@
-"""What comes behind a head without being body: trailers, chunk extensions, the next head."""
+"""Bytes after the head that are not body: trailers, chunk extensions, the next head."""
 
 import asyncio
 
@@ -17,13 +17,13 @@ CHUNKED = request("POST", "/", "Transfer-Encoding: chunked")
 @pytest.mark.parametrize(
     ("start", "piece"),
     [
-        pytest.param(b"0\r\nX: ", b"y" * 500, id="the value of a trailer"),
-        pytest.param(b"0\r\n", b"y" * 500, id="the name of a trailer"),
+        pytest.param(b"0\r\nX: ", b"y" * 500, id="trailer value"),
+        pytest.param(b"0\r\n", b"y" * 500, id="trailer name"),
         pytest.param(b"0\r\n", b"X: y\r\n" * 100, id="trailers"),
-        pytest.param(b"0;", b"y" * 500, id="the extension of a chunk"),
+        pytest.param(b"0;", b"y" * 500, id="chunk extension"),
     ],
 )
-async def test_what_never_ends_behind_a_chunked_body_is_cut_off(start, piece, body_bytes):
+async def test_endless_trailers_are_rejected(start, piece, body_bytes):
     async with a_server(echo, ServerLimits(header_bytes=1000, body_bytes=body_bytes)) as place:
         client = await place.connect()
         client.send(CHUNKED + start)
@@ -37,7 +37,7 @@ async def test_what_never_ends_behind_a_chunked_body_is_cut_off(start, piece, bo
         assert (await client.answer()).status == 431
 
 
-async def test_a_body_in_many_small_chunks_is_not_taken_for_headers():
+async def test_many_small_chunks_do_not_count_as_headers():
     limits = ServerLimits(header_bytes=1000, body_bytes=10_000)
     async with a_server(echo, limits) as place:
         client = await place.connect()
@@ -58,9 +58,7 @@ async def test_a_body_in_many_small_chunks_is_not_taken_for_headers():
     trailers=st.lists(st.integers(1, 1500), max_size=6),
     cuts=st.lists(st.integers(1, 3000), max_size=12),
 )
-def test_trailers_are_refused_if_and_only_if_they_are_too_large_however_they_are_split(
-    head, trailers, cuts, fresh_loop
-):
+def test_trailers_are_rejected_only_if_too_large_however_they_are_split(head, trailers, cuts, fresh_loop):
     """The limit counts the head and the trailers; a margin of a request line and names is left out."""
     lines = [f"T{number}: ".encode() + b"y" * size for number, size in enumerate(trailers)]
     sent = request("POST", "/", "Transfer-Encoding: chunked", "X: " + "y" * head)
@@ -84,7 +82,7 @@ def test_trailers_are_refused_if_and_only_if_they_are_too_large_however_they_are
     fresh_loop.run_until_complete(story())
 
 
-async def test_a_pipelined_request_behind_a_large_body_is_not_taken_for_a_large_head():
+async def test_pipelined_request_after_a_large_body_is_accepted():
     async with a_server(echo, ServerLimits(header_bytes=1000, body_bytes=10_000)) as place:
         client = await place.connect()
         sent = request("POST", "/a", body=b"x" * 5000) + get("/b")

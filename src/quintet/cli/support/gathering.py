@@ -18,7 +18,7 @@ from quintet.cli.support.archive import Gathered, Missing, in_order
 from quintet.cli.tree import PLAIN, drawn
 from quintet.controllers.suite.decide.installation import CRDS, DEPLOYMENTS, WEBHOOKS
 from quintet.kube.client import PODS, Client
-from quintet.kube.discovery import catalogue
+from quintet.kube.discovery import list_resources
 from quintet.kube.errors import ApiError, KubeError, NotFound
 
 OURS = "app.kubernetes.io/part-of=quintet"
@@ -124,7 +124,7 @@ class Gathering:
     async def _trees(self, namespace: str, objects: list[tuple[Resource, JsonObject]]) -> None:
         """What objects of a namespace own: every type is listed once, however many objects there are."""
         try:
-            served = candidates(await catalogue(self._client), DEPLOYMENTS)
+            served = candidates(await list_resources(self._client), DEPLOYMENTS)
         except KubeError as error:
             self._missed(f"trees/{namespace}", error)
             return

@@ -89,7 +89,7 @@ class Kinds:
     async def _read(self, resource: Resource) -> None:
         """Read the OpenAPI document of a group once for all of its types."""
         try:
-            document = await discovery.document(self._client, resource)
+            document = await discovery.read_openapi(self._client, resource)
         except NotFound:
             document = {}
         for each in (*(each for each in self._types if each[:2] == resource[:2]), resource):
@@ -107,7 +107,7 @@ class Kinds:
     async def _current(self, age: float) -> tuple[Resource, ...]:
         now = self._clock.monotonic()
         if not self._types or now - self._since >= age:
-            self._types, self._since = await discovery.catalogue(self._client), now
+            self._types, self._since = await discovery.list_resources(self._client), now
             self._pods.clear()
             for text in [each for each in self._absent if noted(each, self._types) is not None]:
                 del self._absent[text]

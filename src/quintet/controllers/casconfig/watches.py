@@ -166,7 +166,7 @@ class Watches:
             metadata_only=not scope.whole,
         )
         watch = Watch(
-            self._client.acting_as(scope.account),
+            self._client.impersonate(scope.account),
             selection,
             store,
             self._clock,

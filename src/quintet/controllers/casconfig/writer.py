@@ -17,7 +17,7 @@ from quintet.controllers.casconfig.decide.plan import FoundObject, Step, Target
 from quintet.controllers.casconfig.watches import Watches, WatchScope
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import (
-    PASSING,
+    TRANSIENT,
     ApiError,
     Conflict,
     Invalid,
@@ -108,7 +108,7 @@ class TargetWriter:
 
     async def get_live(self, task: Task) -> JsonObject:
         """Get the object of a task from the API server, with its managedFields."""
-        return await self._client.acting_as(task.scope.account).get(
+        return await self._client.impersonate(task.scope.account).get(
             task.step.resource, task.step.key, JsonObject
         )
 
@@ -118,7 +118,7 @@ class TargetWriter:
         Decides on the object of the API server, because the cache may be behind and no event would correct
         that.
         """
-        step, client = task.step, self._client.acting_as(task.scope.account)
+        step, client = task.step, self._client.impersonate(task.scope.account)
         problem = Failure(task, "Conflict", "not tried")
         for _ in range(ATTEMPTS):
             try:
@@ -156,7 +156,7 @@ class TargetWriter:
     async def _send(self, task: Task, again: Decide, outcome: WriteResult) -> Step | None:
         """Send the patch, with retries; return the step as applied, or None if the object is gone."""
         step: Step | None = self._current(task, again)
-        client, problem = self._client.acting_as(task.scope.account), KubeError("not tried")
+        client, problem = self._client.impersonate(task.scope.account), KubeError("not tried")
         for attempt in range(ATTEMPTS):
             if step is None or not step.patch:
                 return step
@@ -174,7 +174,7 @@ class TargetWriter:
             except (Conflict, Invalid) as error:
                 problem = error
                 step = await self._decide_again(client, task, step, again, error)
-            except PASSING as error:
+            except TRANSIENT as error:
                 problem = error
                 # The write may have succeeded without a response: the next attempt finds out.
                 await self._clock.sleep(min(error.retry_after or 0.1 * 2**attempt, 5.0))

@@ -56,7 +56,7 @@ from quintet.eventing.decide import consumers
 from quintet.eventing.sessions import Sessions
 from quintet.eventing.settings import DispatcherSettings, PublisherSettings
 from quintet.kube.client import Client
-from quintet.nats.client import Client as NatsClient
+from quintet.nats.client import NatsClient
 from quintet.nats.errors import NatsError
 from quintet.runtime.apply import Children
 from quintet.runtime.builder import Builder
@@ -268,7 +268,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
     ) -> int:
         namespace = backend.metadata.namespace
         wanted = [
-            consumers.wanted(each, backend, config)
+            consumers.desired_consumer(each, backend, config)
             for each in users
             if not each.metadata.deleting and not spec_errors(msgspec.to_builtins(each.spec), namespace)
         ]
@@ -354,7 +354,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         return await self._nats.connect(key, location.url, location.secret, own=location.own)
 
     def _connection_changed(self, key: ObjectKey) -> None:
-        if self._sessions.lost(key):
+        if self._sessions.has_lost(key):
             self._probes.forget(key)
             self._queue.add(key)
 

@@ -15,9 +15,9 @@ from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
 from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult
 from quintet.controllers.eventingbackend.probes import Timing
-from quintet.eventing.decide.consumers import correction, owner
+from quintet.eventing.decide.consumers import consumer_update, owner_uid
 from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings
-from quintet.nats.client import Client
+from quintet.nats.client import NatsClient
 from quintet.nats.config import ConsumerConfig, ConsumerInfo
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import JetStream
@@ -50,7 +50,7 @@ def location_for(decoded: DispatcherSettings, secret: str, *, own: bool) -> Stre
 
 
 _Wait = tuple[str, str, str, tuple[str, str]]
-Connect = Callable[[ObjectKey, StreamLocation], Awaitable[tuple[Client, str] | ProbeResult]]
+Connect = Callable[[ObjectKey, StreamLocation], Awaitable[tuple[NatsClient, str] | ProbeResult]]
 
 
 def location_of(
@@ -97,7 +97,7 @@ class Migrations:
         found = await self._consumers(backend.key, location)
         if found is None:
             return None
-        ours = [each for each in found if owner(each) == backend.metadata.uid]
+        ours = [each for each in found if owner_uid(each) == backend.metadata.uid]
         return sum(each.num_pending + each.num_ack_pending for each in ours)
 
     def abandon(self, backend: ObjectKey, location: StreamLocation) -> None:
@@ -138,4 +138,4 @@ def _place(nats: NatsSettings, event_type_prefix: str, secret: str, *, own: bool
 
 
 def _as_wanted(found: ConsumerConfig | None, wanted: ConsumerConfig) -> bool:
-    return found is not None and correction(found, wanted) is None
+    return found is not None and consumer_update(found, wanted) is None

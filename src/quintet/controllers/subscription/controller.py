@@ -29,8 +29,8 @@ from quintet.controllers.subscription.decide.status import DeliveryProblem, Obse
 from quintet.controllers.subscription.metrics import SubscriptionMetrics
 from quintet.controllers.subscription.writer import BackendStream, ConsumerWriter, removes_consumers
 from quintet.eventing.decide import naming
-from quintet.eventing.decide.choice import NoBackend, chosen
-from quintet.eventing.decide.consumers import needs, somebody_pulls
+from quintet.eventing.decide.choice import NoBackend, choose_backend
+from quintet.eventing.decide.consumers import has_active_pull, needs_consumer
 from quintet.eventing.sessions import Sessions
 from quintet.kube.client import Client
 from quintet.kube.errors import KubeError
@@ -144,7 +144,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         """Bring the consumer to the spec; return what was found, and when to check again."""
         if errors := spec_errors(msgspec.to_builtins(subscription.spec), subscription.metadata.namespace):
             return said.invalid_spec(errors), None
-        backend = chosen(subscription, self._backends_of(subscription))
+        backend = choose_backend(subscription, self._backends_of(subscription))
         if isinstance(backend, NoBackend):
             return Observation(problem=DeliveryProblem(Reason(backend.reason), backend.message)), None
         location, sink = self._writer.locate(backend), sink_problem(subscription, self._services)
@@ -162,7 +162,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
             return Observation(backend, "", leaves or failed), self._next_poll(subscription)
         if waits := leaves or said.backend_problem(backend) or sink:
             return Observation(backend, info.name, waits), POLL_SECONDS
-        if not somebody_pulls(info):
+        if not has_active_pull(info):
             return Observation(backend, info.name, said.no_dispatcher_problem(backend)), self._next_poll(
                 subscription
             )
@@ -227,7 +227,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         return {
             naming.consumer_name(each.metadata)
             for each in found
-            if not isinstance(each, Subscription) or needs(each, backend, here)
+            if not isinstance(each, Subscription) or needs_consumer(each, backend, here)
         }
 
     async def _list_subscriptions(self, namespace: str) -> list[Object]:
@@ -248,7 +248,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         if name := subscription.status.backend.name:
             return self._backends.get(ObjectKey(subscription.metadata.namespace, name))
         # The consumer is created before the status names its backend.
-        choice = chosen(subscription, self._backends_of(subscription))
+        choice = choose_backend(subscription, self._backends_of(subscription))
         return choice if isinstance(choice, EventingBackend) else None
 
     async def _remove_consumer(self, subscription: Subscription, backend: EventingBackend) -> str:

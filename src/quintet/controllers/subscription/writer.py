@@ -55,12 +55,12 @@ class ConsumerWriter:
 
     async def ensure(self, subscription: Subscription, location: BackendStream) -> ConsumerInfo:
         """Create or correct the consumer of a Subscription; raises `NatsError`."""
-        want = consumers.wanted(subscription, location.backend, location.config)
+        want = consumers.desired_consumer(subscription, location.backend, location.config)
         try:
             found = await location.jetstream.consumer_info(location.stream, want.durable_name)
         except ConsumerNotFound:
             return await location.jetstream.create_or_update_consumer(location.stream, want)
-        corrected = consumers.correction(found.config, want) if found.config is not None else want
+        corrected = consumers.consumer_update(found.config, want) if found.config is not None else want
         if corrected is None:
             return found
         return await location.jetstream.create_or_update_consumer(location.stream, corrected)
@@ -78,7 +78,7 @@ class ConsumerWriter:
             info = await location.jetstream.consumer_info(location.stream, name)
         except (ConsumerNotFound, StreamNotFound):
             return 0
-        if consumers.owner(info) != location.backend.metadata.uid:
+        if consumers.owner_uid(info) != location.backend.metadata.uid:
             return 0
         await self._remove(location, name)
         return info.num_pending + info.num_ack_pending
@@ -98,7 +98,7 @@ class ConsumerWriter:
     async def orphans(self, location: BackendStream, known: Collection[str]) -> list[str]:
         """Return the consumers of a backend that may be orphaned; raises `NatsError`."""
         found = await location.jetstream.consumers(location.stream)
-        return consumers.orphans(found, location.backend.metadata.uid, known)
+        return consumers.find_orphans(found, location.backend.metadata.uid, known)
 
     async def _remove(self, location: BackendStream, name: str) -> None:
         try:

@@ -1,7 +1,6 @@
-"""What the Secret of an EventMesh says: where events and requests for tokens go, and as whom.
+"""Parses the Secret of an EventMesh: URLs and OAuth2 client credentials. Pure.
 
-Pure. Read by the controller, which probes it, and by the publisher proxy, which uses it. No error
-and no representation of these types holds a value of the Secret.
+Errors and `repr` never contain values of the Secret.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ _Text = Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 class SecretError(ValueError):
-    """A Secret that cannot be used; `detail` says which part, never its value."""
+    """An invalid Secret; `detail` names the invalid key, never its value."""
 
     def __init__(self, detail: str) -> None:
         self.detail = detail
@@ -32,14 +31,14 @@ class SecretError(ValueError):
 
 
 class EventMesh(msgspec.Struct, frozen=True, kw_only=True):
-    """One EventMesh and how to log in to it."""
+    """URLs and credentials of one EventMesh."""
 
     publish_url: str
     token_url: str
     client_id: str
     client_secret: str
     namespace: str
-    """What EventMesh knows every event's source as."""
+    """The source of all events in EventMesh."""
 
     def __repr__(self) -> str:
         return f"EventMesh({self.publish_url})"
@@ -63,12 +62,12 @@ class _Entry(msgspec.Struct):
 
 
 def from_secret(data: Mapping[str, bytes]) -> EventMesh:
-    """Read the values of the Secret by their keys; raises `SecretError`."""
-    entry = _entry(_present(data, MESSAGING))
+    """Return the EventMesh of a Secret; raises `SecretError`."""
+    entry = _entry(_require(data, MESSAGING))
     if entry.oa2.granttype != GRANT_TYPE:
         raise SecretError(f"{MESSAGING}: oa2.granttype must be {GRANT_TYPE}")
     try:
-        namespace = _present(data, NAMESPACE).decode().strip()
+        namespace = _require(data, NAMESPACE).decode().strip()
     except UnicodeDecodeError:
         raise SecretError(f"{NAMESPACE}: is not text") from None
     if not namespace.isprintable():
@@ -82,7 +81,7 @@ def from_secret(data: Mapping[str, bytes]) -> EventMesh:
     )
 
 
-def _present(data: Mapping[str, bytes], key: str) -> bytes:
+def _require(data: Mapping[str, bytes], key: str) -> bytes:
     value = data.get(key, b"")
     if not value.strip():
         raise SecretError(f"{key}: is missing")
@@ -100,9 +99,9 @@ def _entry(messaging: bytes) -> _Entry:
             try:
                 return msgspec.convert(entry, _Entry)
             except msgspec.ValidationError as error:
-                # The texts of msgspec name types and places, and no values.
+                # The messages of msgspec contain types and paths, but no values.
                 raise SecretError(f"{MESSAGING}: {error}") from None
-    raise SecretError(f"{MESSAGING}: no entry is of broker type {BROKER}")
+    raise SecretError(f"{MESSAGING}: no entry has the broker type {BROKER}")
 
 
 def _url(text: str, where: str) -> str:
@@ -111,7 +110,7 @@ def _url(text: str, where: str) -> str:
         good = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
     except ValueError:
         good = False
-    # Part of a request line: what would end it does not belong there.
+    # The URL becomes part of a request line, so it must not contain line breaks or spaces.
     if not good or not text.isascii() or not text.isprintable() or " " in text or url.username:
         raise SecretError(f"{MESSAGING}: {where} must be a URL with http or https")
     return text

@@ -1,1 +1,1 @@
-"""The dispatcher: takes events from the stream and delivers them to the sinks of Subscriptions."""
+"""The dispatcher: pulls events from the stream and delivers them to the sinks of Subscriptions."""

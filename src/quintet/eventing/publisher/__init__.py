@@ -1,1 +1,1 @@
-"""The publisher proxy: takes CloudEvents in over HTTP and answers when the backend has them."""
+"""The publisher proxy: receives CloudEvents over HTTP and responds when the backend has stored them."""

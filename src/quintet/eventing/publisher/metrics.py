@@ -1,7 +1,7 @@
-"""Metrics of the publisher proxy, under the names that boards for Kyma's eventing query.
+"""Metrics of the publisher proxy, with the names that dashboards of Kyma Eventing query.
 
-Counting is on the path of every event, so it is plain numbers here; Prometheus' types are made of
-them when somebody asks. What publishers choose (types, sources) is a label only up to a bound.
+Every event is counted, so counters are plain integers that become Prometheus metrics when they are scraped.
+Label values that publishers choose (types, sources) are bounded.
 """
 
 from bisect import bisect_left
@@ -18,15 +18,15 @@ PUBLISHED: Final = "eventing_epp_event_type_published"
 HEALTH: Final = "eventing_epp_health"
 IN_FLIGHT: Final = "eventing_epp_events_in_flight"
 
-MOST_TYPES: Final = 1000
-"""Pairs of type and source that are counted one by one; those that come later are counted together."""
+MAX_TYPES: Final = 1000
+"""Pairs of type and source with their own label values; further pairs are counted as `other`."""
 _OTHER: Final = ("other", "other")
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _MILLISECONDS = tuple(1000 * bound for bound in _SECONDS)
 
 
 class _Durations:
-    """A histogram: how many fell into each bucket, and their sum."""
+    """A histogram: counts per bucket, and the sum."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -47,8 +47,8 @@ class _Durations:
         return found
 
 
-class Metrics(Collector):
-    """What one publisher proxy has done."""
+class PublisherMetrics(Collector):
+    """The metrics of one publisher proxy."""
 
     def __init__(self, destination: str) -> None:
         self._destination = destination
@@ -58,16 +58,16 @@ class Metrics(Collector):
         self.healthy = False
         self.in_flight = 0
 
-    def answered(self, status: int, method: str, path: str, seconds: float) -> None:
-        """A request was answered."""
+    def count_request(self, status: int, method: str, path: str, seconds: float) -> None:
+        """Count a request."""
         key = (status, method, path)
         found = self._requests.get(key)
         if found is None:
             found = self._requests[key] = _Durations(_SECONDS)
         found.add(seconds)
 
-    def sent(self, status: int, event_type: str, source: str, seconds: float) -> None:
-        """The backend has taken an event, or not."""
+    def count_event(self, status: int, event_type: str, source: str, seconds: float) -> None:
+        """Count an event by the status of its response."""
         durations = self._backend.get(status)
         if durations is None:
             durations = self._backend[status] = _Durations(_MILLISECONDS)
@@ -75,26 +75,26 @@ class Metrics(Collector):
         key = (event_type, source)
         counts = self._published.get(key)
         if counts is None:
-            if len(self._published) >= MOST_TYPES:
+            if len(self._published) >= MAX_TYPES:
                 key = _OTHER
             counts = self._published.setdefault(key, {})
         counts[status] = counts.get(status, 0) + 1
 
     def collect(self) -> Iterable[Metric]:
-        """Everything, for Prometheus."""
-        yield from self._requests_so_far()
-        yield from self._events_so_far()
-        health = GaugeMetricFamily(HEALTH, "1 while events can be taken in")
+        """Return all metrics for Prometheus."""
+        yield from self._request_metrics()
+        yield from self._event_metrics()
+        health = GaugeMetricFamily(HEALTH, "1 while events can be published")
         health.add_metric([], float(self.healthy))
         yield health
-        in_flight = GaugeMetricFamily(IN_FLIGHT, "Events that wait for the backend")
+        in_flight = GaugeMetricFamily(IN_FLIGHT, "Events waiting for the backend")
         in_flight.add_metric([], float(self.in_flight))
         yield in_flight
 
-    def _requests_so_far(self) -> Iterator[Metric]:
+    def _request_metrics(self) -> Iterator[Metric]:
         labels = ["code", "method", "path"]
-        requests = CounterMetricFamily(REQUESTS, "Requests that were answered", labels=labels)
-        seconds = HistogramMetricFamily(DURATION, "Time to an answer, the backend's included", labels=labels)
+        requests = CounterMetricFamily(REQUESTS, "Requests by response code", labels=labels)
+        seconds = HistogramMetricFamily(DURATION, "Time to a response, including the backend", labels=labels)
         for (status, method, path), durations in self._requests.items():
             values = [str(status), method, path]
             requests.add_metric(values, float(sum(durations.counts)))
@@ -102,14 +102,14 @@ class Metrics(Collector):
         yield requests
         yield seconds
 
-    def _events_so_far(self) -> Iterator[Metric]:
+    def _event_metrics(self) -> Iterator[Metric]:
         labels = ["code", "destination_service"]
-        backend = HistogramMetricFamily(BACKEND_DURATION, "Time that the backend took", labels=labels)
+        backend = HistogramMetricFamily(BACKEND_DURATION, "Response time of the backend", labels=labels)
         for status, durations in self._backend.items():
             backend.add_metric([str(status), self._destination], durations.buckets(), durations.total)
         yield backend
         labels = ["event_type", "event_source", "code"]
-        published = CounterMetricFamily(PUBLISHED, "Events that were handed to the backend", labels=labels)
+        published = CounterMetricFamily(PUBLISHED, "Events sent to the backend", labels=labels)
         for (event_type, source), counts in self._published.items():
             for status, count in counts.items():
                 published.add_metric([event_type, source, str(status)], float(count))

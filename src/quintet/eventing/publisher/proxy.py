@@ -1,8 +1,7 @@
-"""Requests in, answers out: which request is for whom, and what came of each event.
+"""The request handler of the publisher proxy.
 
-The handler of the web server; called once per request. An event costs neither task nor future: the
-backend calls back when it has the event. How much may be under way is bounded; beyond that
-publishers are told to come back, instead of waiting in memory.
+An event needs neither a task nor a future: the backend calls back when it has stored the event. The number of
+events in flight is limited; beyond the limit, publishers get 503 with Retry-After.
 """
 
 import functools
@@ -11,154 +10,155 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from quintet.clock import Clock
-from quintet.eventing.decide.cloudevents import Event, NotACloudEventError, read
-from quintet.eventing.publisher.acks import Done
-from quintet.eventing.publisher.decide.answers import (
+from quintet.eventing.decide.cloudevents import Event, NotACloudEventError, parse_events
+from quintet.eventing.decide.headers import B3_MULTI, TRACING
+from quintet.eventing.publisher.decide.responses import (
     NO_METHOD,
     NO_PATH,
     PUBLISH,
     STORED,
-    Answer,
     BusyError,
-    of_batch,
-    refusal,
+    PublishResult,
+    result_for_batch,
+    result_for_error,
 )
 from quintet.eventing.publisher.decide.subjects import NoSubjectError
-from quintet.eventing.publisher.metrics import Metrics
+from quintet.eventing.publisher.metrics import PublisherMetrics
+from quintet.eventing.publisher.pending_acks import Done
 from quintet.web.messages import TEXT, DeferredResponse, Request, Response
 from quintet.web.server import ServerLimits
 
 logger = logging.getLogger(__name__)
 
 LIMITS: Final = ServerLimits(body_bytes=64 << 10, connections=1000, pipelined=1)
-MOST_IN_FLIGHT: Final = 8192
-"""Events that may wait for the backend at a time."""
-TRACING: Final = ("traceparent", "tracestate", "baggage", "b3")
-TRACING_OF_OLD: Final = tuple(
-    f"x-b3-{part}" for part in ("traceid", "spanid", "parentspanid", "sampled", "flags")
-)
-_OK: Final = Answer(200, "ok")
-_CHECKS: Final = ("/healthz", "/readyz")
+MAX_IN_FLIGHT: Final = 8192
+"""Events that wait for the backend at the same time."""
+_OK: Final = PublishResult(200, "ok")
+_HEALTH_PATHS: Final = ("/healthz", "/readyz")
 _INTERNAL: Final = 500
 
 
-class Backend(Protocol):
-    """Where events go."""
+class PublisherBackend(Protocol):
+    """Stores or forwards published events."""
 
     def check(self, event: Event) -> None:
-        """Raise if the backend has no place for an event like this one."""
+        """Raise `NoSubjectError` if the backend cannot store the event."""
         ...
 
     def send(self, event: Event, tracing: Mapping[str, str], done: Done) -> None:
-        """Hand an event over and call back once; may raise instead."""
+        """Send an event and call back once; may raise instead."""
         ...
 
-    def finding(self) -> str | None:
-        """Why nothing can be handed over now; None if it can."""
+    def problem(self) -> str | None:
+        """Return why events cannot be sent; None if they can."""
         ...
 
 
-class Proxy:
-    """Takes events in for one backend."""
+class PublisherProxy:
+    """Handles publish requests for one backend."""
 
     def __init__(
-        self, backend: Backend, metrics: Metrics, clock: Clock, most_in_flight: int = MOST_IN_FLIGHT
+        self,
+        backend: PublisherBackend,
+        metrics: PublisherMetrics,
+        clock: Clock,
+        max_in_flight: int = MAX_IN_FLIGHT,
     ) -> None:
         self._backend = backend
         self._metrics = metrics
         self._clock = clock
-        self._most = most_in_flight
+        self._max_in_flight = max_in_flight
         self._stored = Response(STORED.status)
-        self.leaving = False
+        self.shutting_down = False
 
-    def leave(self) -> None:
-        """Be ready no more, and let clients go elsewhere for their next request."""
-        self.leaving = True
+    def start_shutdown(self) -> None:
+        """Report not ready, and close each connection after its next response."""
+        self.shutting_down = True
         self._stored = Response(STORED.status, headers={"Connection": "close"})
 
     def handle(self, request: Request) -> Response | DeferredResponse:
-        """Answer a request, now or later."""
+        """PublishResult a request, now or later."""
         if request.path == PUBLISH and request.method == "POST":
             return self._publish(request, self._clock.monotonic())
-        answer = self._other(request)
-        path = request.path if request.path in (PUBLISH, *_CHECKS) else "other"
-        self._metrics.answered(answer.status, request.method, path, 0.0)
-        return self._response(answer)
+        result = self._handle_other(request)
+        path = request.path if request.path in (PUBLISH, *_HEALTH_PATHS) else "other"
+        self._metrics.count_request(result.status, request.method, path, 0.0)
+        return self._response(result)
 
-    def finding(self) -> str | None:
-        """Why no events can be taken in; None if they can."""
-        return "it is about to stop" if self.leaving else self._backend.finding()
+    def problem(self) -> str | None:
+        """Return why events cannot be published; None if they can."""
+        return "shutting down" if self.shutting_down else self._backend.problem()
 
-    def _other(self, request: Request) -> Answer:
+    def _handle_other(self, request: Request) -> PublishResult:
         if request.path == PUBLISH:
             return NO_METHOD
-        if request.path not in _CHECKS:
+        if request.path not in _HEALTH_PATHS:
             return NO_PATH
         if request.method not in ("GET", "HEAD"):
-            return Answer(405, "this is read by GET")
-        if request.path == "/readyz" and (problem := self.finding()):
-            return Answer(500, problem)
+            return PublishResult(405, "only GET is allowed")
+        if request.path == "/readyz" and (problem := self.problem()):
+            return PublishResult(500, problem)
         return _OK
 
     def _publish(self, request: Request, started: float) -> Response | DeferredResponse:
         try:
-            found = read(request.headers, request.body)
+            events = parse_events(request.headers, request.body)
         except NotACloudEventError as error:
-            return self._told(refusal(error), self._clock.monotonic() - started)
-        count = 1 if isinstance(found, Event) else len(found)
-        if self._metrics.in_flight + count > self._most:
-            busy = BusyError(f"more than {self._most} events are under way")
-            return self._told(refusal(busy), self._clock.monotonic() - started)
-        tracing = _tracing(request.headers)
-        if isinstance(found, Event):
-            return self._one(found, tracing, started)
-        return self._batch(found, tracing, started)
+            return self._count_response(result_for_error(error), self._clock.monotonic() - started)
+        count = 1 if isinstance(events, Event) else len(events)
+        if self._metrics.in_flight + count > self._max_in_flight:
+            busy = BusyError(f"more than {self._max_in_flight} events are in flight")
+            return self._count_response(result_for_error(busy), self._clock.monotonic() - started)
+        tracing = _tracing_headers(request.headers)
+        if isinstance(events, Event):
+            return self._publish_event(events, tracing, started)
+        return self._publish_batch(events, tracing, started)
 
-    def _one(self, event: Event, tracing: Mapping[str, str], started: float) -> DeferredResponse:
-        answer = DeferredResponse()
-        event_type, source = event.type, event.source  # the data need not wait for the answer
+    def _publish_event(self, event: Event, tracing: Mapping[str, str], started: float) -> DeferredResponse:
+        response = DeferredResponse()
+        event_type, source = event.type, event.source  # so that the data is not kept in memory
 
         def done(error: Exception | None) -> None:
             now = self._clock.monotonic()
             if error is None:
-                self._count(STORED.status, event_type, source, now - started)
-                self._metrics.answered(STORED.status, "POST", PUBLISH, now - started)
-                answer.set(self._stored)
+                self._count_event(STORED.status, event_type, source, now - started)
+                self._metrics.count_request(STORED.status, "POST", PUBLISH, now - started)
+                response.set(self._stored)
             else:
-                told = self._failed(error, event_type, source, now - started)
-                answer.set(self._told(told, now - started))
+                result = self._count_failure(error, event_type, source, now - started)
+                response.set(self._count_response(result, now - started))
 
         self._send(event, tracing, done)
-        return answer
+        return response
 
-    def _batch(
+    def _publish_batch(
         self, events: list[Event], tracing: Mapping[str, str], started: float
     ) -> Response | DeferredResponse:
-        errors: list[Exception | None] = [self._misfit(event) for event in events]
+        errors: list[Exception | None] = [self._subject_error(event) for event in events]
         if not events or any(errors):
-            # Of a batch that its publisher has to mend nothing is stored.
-            return self._told(of_batch(errors), self._clock.monotonic() - started)
-        answer = DeferredResponse()
+            # Nothing is stored of a batch that the publisher has to fix.
+            return self._count_response(result_for_batch(errors), self._clock.monotonic() - started)
+        response = DeferredResponse()
         names = [(event.type, event.source) for event in events]
         left = len(events)
 
-        def settled(number: int, error: Exception | None) -> None:
+        def done(number: int, error: Exception | None) -> None:
             nonlocal left
             seconds = self._clock.monotonic() - started
             if error is None:
-                self._count(STORED.status, *names[number], seconds)
+                self._count_event(STORED.status, *names[number], seconds)
             else:
-                self._failed(error, *names[number], seconds)
+                self._count_failure(error, *names[number], seconds)
             errors[number] = error
             left -= 1
             if left == 0:
-                answer.set(self._told(of_batch(errors), seconds))
+                response.set(self._count_response(result_for_batch(errors), seconds))
 
         for number, event in enumerate(events):
-            self._send(event, tracing, functools.partial(settled, number))
-        return answer
+            self._send(event, tracing, functools.partial(done, number))
+        return response
 
-    def _misfit(self, event: Event) -> NoSubjectError | None:
+    def _subject_error(self, event: Event) -> NoSubjectError | None:
         try:
             self._backend.check(event)
         except NoSubjectError as error:
@@ -172,34 +172,34 @@ class Proxy:
         except Exception as error:
             done(error)
 
-    def _count(self, status: int, event_type: str, source: str, seconds: float) -> None:
-        """An event is no longer under way."""
+    def _count_event(self, status: int, event_type: str, source: str, seconds: float) -> None:
+        """Count an event that is no longer in flight."""
         self._metrics.in_flight -= 1
-        self._metrics.sent(status, event_type, source, seconds)
+        self._metrics.count_event(status, event_type, source, seconds)
 
-    def _failed(self, error: Exception, event_type: str, source: str, seconds: float) -> Answer:
-        answer = refusal(error)
-        if answer.status == _INTERNAL:
-            logger.error("an event of type %s could not be handled", event_type, exc_info=error)
-        self._count(answer.status, event_type, source, seconds)
-        return answer
+    def _count_failure(self, error: Exception, event_type: str, source: str, seconds: float) -> PublishResult:
+        result = result_for_error(error)
+        if result.status == _INTERNAL:
+            logger.error("cannot handle an event of type %s", event_type, exc_info=error)
+        self._count_event(result.status, event_type, source, seconds)
+        return result
 
-    def _told(self, answer: Answer, seconds: float) -> Response:
-        self._metrics.answered(answer.status, "POST", PUBLISH, seconds)
-        return self._response(answer)
+    def _count_response(self, result: PublishResult, seconds: float) -> Response:
+        self._metrics.count_request(result.status, "POST", PUBLISH, seconds)
+        return self._response(result)
 
-    def _response(self, answer: Answer) -> Response:
-        headers = {"Connection": "close"} if self.leaving else {}
-        if answer.retry_after:
-            headers["Retry-After"] = str(answer.retry_after)
-        if answer.status == NO_METHOD.status:
-            headers["Allow"] = "POST" if answer is NO_METHOD else "GET, HEAD"
-        return Response(answer.status, answer.reason.encode(), TEXT, headers)
+    def _response(self, result: PublishResult) -> Response:
+        headers = {"Connection": "close"} if self.shutting_down else {}
+        if result.retry_after:
+            headers["Retry-After"] = str(result.retry_after)
+        if result.status == NO_METHOD.status:
+            headers["Allow"] = "POST" if result is NO_METHOD else "GET, HEAD"
+        return Response(result.status, result.reason.encode(), TEXT, headers)
 
 
-def _tracing(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers by which a trace goes on behind the stream."""
+def _tracing_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the tracing headers of a request."""
     found = {name: headers[name] for name in TRACING if name in headers}
     if "x-b3-traceid" in headers:
-        found.update((name, headers[name]) for name in TRACING_OF_OLD if name in headers)
+        found.update((name, headers[name]) for name in B3_MULTI if name in headers)
     return found

@@ -15,7 +15,7 @@ from quintet.eventing.settings import (
     VARIABLE,
     DispatcherSettings,
     PublisherSettings,
-    encoded,
+    encode_settings,
 )
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
@@ -66,14 +66,16 @@ class Pods:
 
 def publisher(backend: EventingBackend, plane: DataPlane, pods: Pods, *, replicas: int | None) -> JsonObject:
     """Return the Deployment of the publisher; without replicas if an autoscaler sets them."""
-    return _deployment(backend, PUBLISHER, _pod(backend, PUBLISHER, encoded(plane.publisher), pods), replicas)
+    return _deployment(
+        backend, PUBLISHER, _pod(backend, PUBLISHER, encode_settings(plane.publisher), pods), replicas
+    )
 
 
 def dispatcher(
     backend: EventingBackend, settings: DispatcherSettings, pods: Pods, *, replicas: int | None
 ) -> JsonObject:
     """Return the Deployment of the dispatcher, which has its own ServiceAccount."""
-    pod = _pod(backend, DISPATCHER, encoded(settings), pods)
+    pod = _pod(backend, DISPATCHER, encode_settings(settings), pods)
     pod["serviceAccountName"] = child_name(backend.metadata.name, DISPATCHER)
     pod["automountServiceAccountToken"] = True
     return _deployment(backend, DISPATCHER, pod, replicas)

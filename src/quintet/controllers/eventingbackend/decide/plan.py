@@ -21,7 +21,7 @@ from quintet.apis.eventingbackend import (
 )
 from quintet.apis.subscription import Subscription
 from quintet.eventing.children import runs_server, server_url
-from quintet.eventing.decide.choice import chosen
+from quintet.eventing.decide.choice import choose_backend
 
 # Settings that do not concern the server: they can change without another probe.
 _OF_OUR_PODS: Final = frozenset(
@@ -157,5 +157,5 @@ def subscriptions_using(
     return [
         each
         for each in found
-        if isinstance(choice := chosen(each, backends), EventingBackend) and choice.key == backend.key
+        if isinstance(choice := choose_backend(each, backends), EventingBackend) and choice.key == backend.key
     ]

@@ -69,9 +69,9 @@ class BebDriver(Driver):
             return tokens
         caller = HttpClient(mesh.token_url, self._tools.clock, _SECONDS, tokens)
         try:
-            await oauth.fetch(mesh, caller)
+            await oauth.fetch_token(mesh, caller)
         except TokenError as error:
-            lost = isinstance(error.__cause__, CallError)
+            lost = isinstance(error.__cause__, HttpError)
             return ProbeResult(
                 reason=Reason.UNREACHABLE if lost else Reason.TOKEN_REFUSED, message=str(error)
             )

@@ -19,16 +19,16 @@ from quintet.eventing import streams
 from quintet.eventing.children import runs_server, server_url
 from quintet.eventing.settings import CREDENTIALS, DispatcherSettings, NatsSettings, PublisherSettings
 from quintet.nats import errors
-from quintet.nats.client import Client
+from quintet.nats.client import NatsClient
 from quintet.nats.config import StreamConfig, StreamInfo
 from quintet.nats.credentials import from_secret
 from quintet.nats.jetstream import JetStream
-from quintet.nats.options import Options
+from quintet.nats.options import NatsOptions
 
 _CONNECT_SECONDS: Final = 5.0
 _MEANINGS: Final[tuple[tuple[type[errors.NatsError], Reason, str], ...]] = (
     (errors.Unresolved, Reason.UNRESOLVED, "its name cannot be resolved"),
-    (errors.Unreachable, Reason.UNREACHABLE, "no connection: check host, port and network policies"),
+    (errors.ServerUnreachable, Reason.UNREACHABLE, "no connection: check host, port and network policies"),
     (errors.CertificateExpired, Reason.CERTIFICATE_EXPIRED, "its certificate has expired: renew it"),
     (
         errors.TlsFailed,
@@ -129,7 +129,7 @@ class NatsDriver(Driver):
 
     async def connect(
         self, key: ObjectKey, url: str, secret_name: str, *, own: bool
-    ) -> tuple[Client, str] | ProbeResult:
+    ) -> tuple[NatsClient, str] | ProbeResult:
         """Return a connection and the version of the Secret that it uses; raises `NatsError`.
 
         The address of the operator's own server is not checked.
@@ -152,7 +152,7 @@ class NatsDriver(Driver):
         addresses = await resolve_addresses(where.host, where.port, None if own else self._tools.limits)
         if isinstance(addresses, ProbeResult):
             return addresses
-        options = Options(
+        options = NatsOptions(
             url,
             credentials=credentials,
             name="quintet",
@@ -172,7 +172,7 @@ class NatsDriver(Driver):
                     return problem
             except errors.NotReady:
                 raise
-            except errors.ApiError as error:
+            except errors.JetStreamError as error:
                 return ProbeResult(reason=Reason.STREAM_REFUSED, message=_refusal(wanted.name, error))
         return None
 
@@ -194,7 +194,7 @@ class NatsDriver(Driver):
             return None
         if (problem := self._ownership_problem(backend, wanted, found)) is not None:
             return problem
-        await jetstream.update_stream(streams.put_right(wanted, found.config))
+        await jetstream.update_stream(streams.merge_config(wanted, found.config))
         return None
 
     def _ownership_problem(
@@ -229,7 +229,7 @@ def result_of_error(error: errors.NatsError, address: str) -> ProbeResult:
     return ProbeResult(reason=reason, message=f"{address}: {text}")
 
 
-def _refusal(stream: str, error: errors.ApiError) -> str:
+def _refusal(stream: str, error: errors.JetStreamError) -> str:
     text = f"stream {stream}: {error.description[:200]} (error {error.err_code})"
     if isinstance(error, errors.SubjectsInUse):
         return f"{text}: choose another streamSubjectPrefix"
@@ -242,7 +242,7 @@ async def _unmark(jetstream: JetStream, backend: EventingBackend, stream: str) -
     try:
         found = (await jetstream.stream_info(stream)).config
         if streams.owner_of(found) == (backend.key, backend.metadata.uid):
-            await jetstream.update_stream(streams.without_mark(found))
+            await jetstream.update_stream(streams.without_owner(found))
     except errors.NatsError:
         # A backend that meets a remaining mark reports how to remove it.
         return

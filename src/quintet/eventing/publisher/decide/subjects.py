@@ -1,50 +1,47 @@
-"""Where an event that was just taken in is kept, or why nowhere. Pure but for a cache.
-
-What a subject is made of is `eventing.naming`'s; here is what a publisher is told about it.
-"""
+"""The subject of a published event, or why there is none. Pure, apart from a cache."""
 
 from typing import Final, NamedTuple
 
 from quintet.apis.subscription import clean_type
-from quintet.eventing.decide.headers import encoded
+from quintet.eventing.decide.headers import encode_value
 from quintet.eventing.decide.naming import event_subject
 
-LONGEST: Final = 1024
-"""Bytes of a subject. A server of NATS reads lines of 4,096 bytes, with two subjects in them."""
-_MOST_REMEMBERED: Final = 4096
+MAX_BYTES: Final = 1024
+"""Bytes of a subject. A NATS server reads lines of at most 4,096 bytes, which contain two subjects."""
+_MAX_CACHED: Final = 4096
 
 
 class NoSubjectError(ValueError):
-    """No subject can be made of source and type; says which of them and why."""
+    """Source and type give no valid subject; the message says which and why."""
 
 
-class Place(NamedTuple):
-    """The subject of an event, and its cleaned type as a header."""
+class Destination(NamedTuple):
+    """The subject of an event, and its cleaned type as a header value."""
 
     subject: str
     clean_type: str
 
 
-class Subjects:
-    """Subjects in the stream of one backend."""
+class SubjectMapper:
+    """Maps events to subjects of one backend."""
 
     def __init__(self, prefix: str, event_type_prefix: str) -> None:
         self._prefix = prefix
         self._event_type_prefix = event_type_prefix
-        self._known: dict[tuple[str, str], Place] = {}
+        self._cache: dict[tuple[str, str], Destination] = {}
 
-    def of(self, source: str, event_type: str) -> Place:
-        """Where an event of this type from this source is kept; raises `NoSubjectError`."""
-        found = self._known.get((source, event_type))
+    def find(self, source: str, event_type: str) -> Destination:
+        """Return the destination of an event; raises `NoSubjectError`."""
+        found = self._cache.get((source, event_type))
         if found is None:
-            found = self._made(source, event_type)
-            # Publishers use few pairs; whoever uses a new one each time must not fill the memory.
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            self._known[source, event_type] = found
+            found = self._build(source, event_type)
+            # Publishers use few pairs; a publisher that uses a new one every time must not fill the memory.
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            self._cache[source, event_type] = found
         return found
 
-    def _made(self, source: str, event_type: str) -> Place:
+    def _build(self, source: str, event_type: str) -> Destination:
         cleaned = clean_type(event_type)
         if not all(cleaned.split(".")):
             raise NoSubjectError(f"type: MUST NOT have empty segments after cleaning: {cleaned[:256]}")
@@ -53,6 +50,6 @@ class Subjects:
             raise NoSubjectError(f"source: MUST NOT be empty after cleaning: {source[:256]}")
         if not subject.isprintable():
             raise NoSubjectError("source, type: MUST be printable text")
-        if len(subject.encode()) > LONGEST:
-            raise NoSubjectError(f"source, type: MUST NOT give a subject of more than {LONGEST} bytes")
-        return Place(subject, encoded(cleaned))
+        if len(subject.encode()) > MAX_BYTES:
+            raise NoSubjectError(f"source, type: MUST NOT give a subject of more than {MAX_BYTES} bytes")
+        return Destination(subject, encode_value(cleaned))

@@ -1,4 +1,4 @@
-"""Events over HTTP to a sink on loopback: connections, refusals, limits."""
+"""Requests to a sink on loopback: connections, failures, limits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,15 +9,15 @@ from kit.clock import VirtualClock
 from kit.eventually import eventually_true
 from kit.http.sink import Sink, a_sink
 from quintet.apis.eventingbackend.addresses import Limits
-from quintet.eventing.dispatcher import sinks as module
-from quintet.eventing.dispatcher.decide.envelope import Outgoing
-from quintet.eventing.dispatcher.decide.policy import Answer
-from quintet.eventing.dispatcher.sinks import Sinks
+from quintet.eventing.dispatcher import sink_client as module
+from quintet.eventing.dispatcher.decide.outgoing_event import OutgoingEvent
+from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
+from quintet.eventing.dispatcher.sink_client import SinkClient
 from quintet.web.http_client import parse_endpoint
 
 HOST = "orders.shop.svc.cluster.local"
 URL = f"http://{HOST}:8080/events?x=y"
-EVENT = Outgoing({"ce-id": "1", "ce-source": "/shop", "ce-type": "a.b", "ce-specversion": "1.0"}, b"{}")
+EVENT = OutgoingEvent({"ce-id": "1", "ce-source": "/shop", "ce-type": "a.b", "ce-specversion": "1.0"}, b"{}")
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-async def sinks(sink: Sink, clock: VirtualClock) -> AsyncIterator[Sinks]:
-    made = Sinks(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
+async def sinks(sink: Sink, clock: VirtualClock) -> AsyncIterator[SinkClient]:
+    made = SinkClient(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
     yield made
     made.close()
 
 
-async def test_an_event_is_posted_to_the_path_of_the_url(sinks: Sinks, sink: Sink):
-    assert await sinks.post(URL, EVENT) == Answer(204)
+async def test_event_is_posted_to_the_path_of_the_url(sinks: SinkClient, sink: Sink):
+    assert await sinks.post(URL, EVENT) == DeliveryResult(204)
     (got,) = sink.received
     assert got.path == "/events?x=y"
     assert got.headers == EVENT.headers | {"host": f"{HOST}:8080", "content-length": "2"}
@@ -55,17 +55,17 @@ async def test_an_event_is_posted_to_the_path_of_the_url(sinks: Sinks, sink: Sin
         ("http://[::1]:81/", ("::1", 81, False), "POST / HTTP/1.1\r\nhost: [::1]:81\r\n"),
     ],
 )
-def test_a_url_is_taken_apart(url, want_origin, want_start):
+def test_url_is_parsed_into_origin_and_request_head(url, want_origin, want_start):
     assert parse_endpoint(url) == (want_origin, want_start)
 
 
-async def test_a_connection_is_used_again(sinks: Sinks, sink: Sink):
+async def test_connection_is_reused(sinks: SinkClient, sink: Sink):
     for _ in range(3):
         await sinks.post(URL, EVENT)
     assert len(sink.connections) == 1
 
 
-async def test_events_at_the_same_time_use_a_connection_each(sinks: Sinks, sink: Sink):
+async def test_concurrent_events_use_separate_connections(sinks: SinkClient, sink: Sink):
     sink.hold = asyncio.Event()
     posting = [asyncio.create_task(sinks.post(URL, EVENT)) for _ in range(4)]
     await eventually_true(lambda: sink.under_way == 4)
@@ -74,9 +74,7 @@ async def test_events_at_the_same_time_use_a_connection_each(sinks: Sinks, sink:
     assert len(sink.connections) == 4
 
 
-async def test_a_connection_that_waited_too_long_is_not_used_again(
-    sinks: Sinks, sink: Sink, clock: VirtualClock
-):
+async def test_expired_connection_is_not_reused(sinks: SinkClient, sink: Sink, clock: VirtualClock):
     await sinks.post(URL, EVENT)
     (first,) = sink.connections
     clock.elapsed += module.IDLE_SECONDS
@@ -84,66 +82,66 @@ async def test_a_connection_that_waited_too_long_is_not_used_again(
     await eventually_true(lambda: len(sink.connections) == 1 and first not in sink.connections)
 
 
-async def test_connections_that_nobody_needs_are_ended(sinks: Sinks, sink: Sink, clock: VirtualClock):
+async def test_idle_connections_are_closed(sinks: SinkClient, sink: Sink, clock: VirtualClock):
     await sinks.post(URL, EVENT)
     await clock.advance(2 * module.IDLE_SECONDS)
     await eventually_true(lambda: not sink.connections)
 
 
-async def test_a_sink_that_ended_its_connections_is_no_failure(sinks: Sinks, sink: Sink):
+async def test_closed_idle_connection_is_replaced(sinks: SinkClient, sink: Sink):
     await sinks.post(URL, EVENT)
     await sink.stop()
     await sink.start()
-    assert await sinks.post(URL, EVENT) == Answer(204)
+    assert await sinks.post(URL, EVENT) == DeliveryResult(204)
 
 
-async def test_a_sink_that_is_away_is_an_answer_and_no_exception(sinks: Sinks, sink: Sink):
+async def test_unreachable_sink_gives_result_without_status(sinks: SinkClient, sink: Sink):
     await sink.stop()
     answer = await sinks.post(URL, EVENT)
-    assert (answer.status, answer.taken) == (0, False)
+    assert (answer.status, answer.is_accepted) == (0, False)
     assert "cannot connect" in answer.problem
 
 
-async def test_a_sink_that_takes_too_long_is_given_up(sink: Sink, clock: VirtualClock):
+async def test_slow_sink_times_out(sink: Sink, clock: VirtualClock):
     sink.hold = asyncio.Event()
-    hasty = Sinks(clock, Limits.of(), 0.05, {HOST: ("127.0.0.1", sink.port)})
-    assert await hasty.post(URL, EVENT) == Answer(0, "no response within 0.05 s")
+    hasty = SinkClient(clock, Limits.of(), 0.05, {HOST: ("127.0.0.1", sink.port)})
+    assert await hasty.post(URL, EVENT) == DeliveryResult(0, "no response within 0.05 s")
     sink.hold.set()
 
 
-async def test_what_is_no_http_is_an_answer_too(clock: VirtualClock):
+async def test_invalid_http_response_gives_result_without_status(clock: VirtualClock):
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 smtp ready\r\n")
         await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    made = Sinks(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", server.sockets[0].getsockname()[1])})
+    made = SinkClient(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", server.sockets[0].getsockname()[1])})
     assert (await made.post(URL, EVENT)).status == 0
     server.close()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "[::1]"])
-async def test_a_name_that_leads_to_a_forbidden_address_is_never_called(clock: VirtualClock, address: str):
-    answer = await Sinks(clock, Limits.of(), 5.0).post(f"http://{address}:1/", EVENT)
+async def test_sink_with_forbidden_address_gets_no_request(clock: VirtualClock, address: str):
+    answer = await SinkClient(clock, Limits.of(), 5.0).post(f"http://{address}:1/", EVENT)
     assert answer.status == 0
     assert "must not be used" in answer.problem
 
 
-async def test_a_name_that_does_not_resolve_is_said(clock: VirtualClock):
-    answer = await Sinks(clock, Limits.of(), 10.0).post("http://nowhere.invalid/", EVENT)
+async def test_unresolvable_host_is_reported(clock: VirtualClock):
+    answer = await SinkClient(clock, Limits.of(), 10.0).post("http://nowhere.invalid/", EVENT)
     assert "cannot resolve host nowhere.invalid" in answer.problem
 
 
-async def test_an_endless_answer_costs_its_connection_but_counts(sinks: Sinks, sink: Sink):
+async def test_response_with_too_long_body_counts_but_closes_connection(sinks: SinkClient, sink: Sink):
     sink.extra = b"\r\ncontent-length: 10000000\r\n\r\n" + b"x" * 200_000
-    assert await sinks.post(URL, EVENT) == Answer(204)
-    assert await sinks.post(URL, EVENT) == Answer(204)
+    assert await sinks.post(URL, EVENT) == DeliveryResult(204)
+    assert await sinks.post(URL, EVENT) == DeliveryResult(204)
 
 
 async def test_idle_connections_to_a_sink_are_bounded(sink: Sink, clock: VirtualClock, monkeypatch):
     monkeypatch.setattr(module, "MAX_IDLE", 2)
-    sinks = Sinks(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
+    sinks = SinkClient(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
     sink.hold = asyncio.Event()
     posting = [asyncio.create_task(sinks.post(URL, EVENT)) for _ in range(5)]
     await eventually_true(lambda: sink.under_way == 5)

@@ -1,4 +1,4 @@
-"""Names with several addresses, of which some are dead: whoever connects does not wait for those."""
+"""Hosts with several addresses, some of them dead: clients connect to the others without delay."""
 
 import asyncio
 import contextlib
@@ -13,12 +13,12 @@ from hypothesis import given, settings
 
 from quintet.apis.eventingbackend.addresses import Limits
 from quintet.clock import SystemClock
-from quintet.eventing.dispatcher import sinks as sinks_module
-from quintet.eventing.dispatcher.decide.envelope import Outgoing
-from quintet.eventing.dispatcher.sinks import Sinks
-from quintet.nats.client import Client
-from quintet.nats.errors import LoginRefused, Unreachable
-from quintet.nats.options import Options
+from quintet.eventing.dispatcher import sink_client as sinks_module
+from quintet.eventing.dispatcher.decide.outgoing_event import OutgoingEvent
+from quintet.eventing.dispatcher.sink_client import SinkClient
+from quintet.nats.client import NatsClient
+from quintet.nats.errors import LoginRefused, ServerUnreachable
+from quintet.nats.options import NatsOptions
 from quintet.web.connection import Target, connect
 from quintet.web.happy_eyeballs import connect_first
 from quintet.web.http_client import HttpClient
@@ -28,7 +28,7 @@ DEAD, LIVE = "127.0.0.2", "127.0.0.1"
 
 @contextlib.contextmanager
 def a_dead_address(port: int) -> Iterator[None]:
-    """Connections to it are never answered: its backlog is full, as behind a firewall that drops them."""
+    """Block an address: its backlog is full, so connections hang as behind a firewall that drops packets."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind((DEAD, port))
@@ -42,7 +42,7 @@ def a_dead_address(port: int) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def a_live_address(answer: bytes, first: bytes = b"", *, once: bool = False) -> AsyncIterator[int]:
-    """Says something first, and answers whatever it is told; with `once` it goes then."""
+    """Run a server that sends `first`, then `answer` after each input; with `once` it closes then."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(first)
@@ -63,7 +63,7 @@ async def a_live_address(answer: bytes, first: bytes = b"", *, once: bool = Fals
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
-async def test_a_name_whose_first_address_is_dead_is_reached_over_http(monkeypatch):
+async def test_http_connects_when_first_address_is_dead(monkeypatch):
     loop = asyncio.get_running_loop()
 
     async def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
@@ -78,7 +78,7 @@ async def test_a_name_whose_first_address_is_dead_is_reached_over_http(monkeypat
             connection.close()
 
 
-async def test_a_sink_whose_first_address_is_dead_gets_its_event(monkeypatch):
+async def test_sink_with_dead_first_address_gets_event(monkeypatch):
     async def resolve(host: str, port: int) -> list[str]:
         return [DEAD, LIVE]
 
@@ -86,13 +86,13 @@ async def test_a_sink_whose_first_address_is_dead_gets_its_event(monkeypatch):
     monkeypatch.setattr(sinks_module, "judge", lambda *_: "")
     async with a_live_address(OK) as port:
         with a_dead_address(port):
-            sinks = Sinks(SystemClock(), Limits.of(), 5.0)
-            answer = await sinks.post(f"http://sink.example:{port}/", Outgoing({}, b"{}"))
+            sinks = SinkClient(SystemClock(), Limits.of(), 5.0)
+            answer = await sinks.post(f"http://sink.example:{port}/", OutgoingEvent({}, b"{}"))
             sinks.close()
             assert answer.status == 200, answer
 
 
-async def test_a_server_whose_first_address_is_dead_is_called():
+async def test_http_client_connects_when_first_address_is_dead():
     async with a_live_address(OK) as port:
         with a_dead_address(port):
             caller = HttpClient(f"http://mesh.example:{port}/", SystemClock(), 5.0, (DEAD, LIVE))
@@ -101,48 +101,50 @@ async def test_a_server_whose_first_address_is_dead_is_called():
 
 
 @pytest.mark.parametrize("addresses", [(DEAD, LIVE), (LIVE, DEAD)], ids=["dead first", "live first"])
-async def test_a_nats_server_with_a_dead_address_is_reached(addresses):
+async def test_nats_client_connects_when_one_address_is_dead(addresses):
     greeting = b'INFO {"server_id":"X","max_payload":1048576,"headers":true}\r\n'
     async with a_live_address(b"PONG\r\n", greeting) as port:
         with a_dead_address(port):
-            options = Options(f"nats://nats.example:{port}", addresses=addresses, connect_seconds=5.0)
-            async with Client(options, SystemClock()) as client:
+            options = NatsOptions(f"nats://nats.example:{port}", addresses=addresses, connect_seconds=5.0)
+            async with NatsClient(options, SystemClock()) as client:
                 assert client.connected
 
 
-async def test_a_nats_server_that_accepts_and_says_nothing_does_not_hide_another():
+async def test_nats_client_skips_a_silent_server():
     greeting = b'INFO {"server_id":"X","max_payload":1048576,"headers":true}\r\n'
     async with a_live_address(b"PONG\r\n", greeting) as port:
         with socket.create_server((DEAD, port)):
-            for _ in range(4):  # in whichever order
-                options = Options(f"nats://nats.example:{port}", addresses=(DEAD, LIVE), connect_seconds=5.0)
-                async with Client(options, SystemClock()) as client:
+            for _ in range(4):  # in random order
+                options = NatsOptions(
+                    f"nats://nats.example:{port}", addresses=(DEAD, LIVE), connect_seconds=5.0
+                )
+                async with NatsClient(options, SystemClock()) as client:
                     assert client.connected
 
 
-async def test_a_login_that_is_refused_ends_the_race():
+async def test_rejected_login_ends_the_race():
     greeting = b'INFO {"server_id":"X","max_payload":1048576,"headers":true}\r\n'
     async with a_live_address(b"-ERR 'Authorization Violation'\r\n", greeting, once=True) as port:
-        options = Options(f"nats://nats.example:{port}", addresses=(LIVE, LIVE), connect_seconds=5.0)
+        options = NatsOptions(f"nats://nats.example:{port}", addresses=(LIVE, LIVE), connect_seconds=5.0)
         with pytest.raises(LoginRefused):
-            await Client(options, SystemClock()).__aenter__()
+            await NatsClient(options, SystemClock()).__aenter__()
 
 
-async def test_a_nats_server_of_which_no_address_answers_is_unreachable():
+async def test_nats_client_raises_when_no_address_responds():
     with socket.create_server((DEAD, 0)) as silent:
         port = silent.getsockname()[1]
-        options = Options(f"nats://nats.example:{port}", addresses=(DEAD, DEAD), connect_seconds=0.3)
-        with pytest.raises(Unreachable, match=r"within 0\.3 s"):
-            await Client(options, SystemClock()).__aenter__()
+        options = NatsOptions(f"nats://nats.example:{port}", addresses=(DEAD, DEAD), connect_seconds=0.3)
+        with pytest.raises(ServerUnreachable, match=r"within 0\.3 s"):
+            await NatsClient(options, SystemClock()).__aenter__()
 
 
 class Boom(Exception):
-    """No address that fails, but a mistake."""
+    """An error that is not a connection failure."""
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["ok", "fails", "hangs", "boom"])), min_size=1))
-def test_whoever_is_first_wins_and_nothing_is_left_open(fates):
+def test_first_connection_wins_and_others_are_closed(fates):
     """Each attempt needs so many turns of the loop; the head start is long, so a hanging one ends the story."""
     state = SimpleNamespace(opened=[], closed=[], failed=[])
 

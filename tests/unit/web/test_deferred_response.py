@@ -1,11 +1,11 @@
-"""Answers that are given later, by a call."""
+"""Responses that a handler sets later."""
 
 from kit.http.raw import a_server, echo, get
 from quintet.web.messages import encode_response
 from quintet.web.server import DeferredResponse, Request, Response
 
 
-async def test_an_answer_given_later_is_sent_when_it_is_given():
+async def test_deferred_response_is_sent_when_it_is_set():
     waiting: list[DeferredResponse] = []
 
     def handler(request: Request) -> DeferredResponse:
@@ -16,15 +16,15 @@ async def test_an_answer_given_later_is_sent_when_it_is_given():
         client = await place.connect()
         client.send(get("/1") + get("/2"))
         await place.wait(1)
-        assert len(waiting) == 1, "one request of a client at a time"
+        assert len(waiting) == 1, "one request per client is handled at a time"
         waiting[0].set(Response(200, b"first"))
-        assert len(waiting) == 2, "the next one follows at once"
+        assert len(waiting) == 2, "the next request is handled immediately"
         waiting[1].set(Response(200, b"second"))
-        waiting[1].set(Response(500, b"nobody hears this"))
+        waiting[1].set(Response(500, b"ignored"))
         assert [(await client.answer()).body for _ in range(2)] == [b"first", b"second"]
 
 
-async def test_an_answer_that_is_there_already_is_sent_at_once():
+async def test_response_that_is_set_already_is_sent_immediately():
     def handler(request: Request) -> DeferredResponse:
         later = DeferredResponse()
         later.set(echo(request))
@@ -37,7 +37,7 @@ async def test_an_answer_that_is_there_already_is_sent_at_once():
         assert bodies == [f"GET /{number}? ".encode() for number in range(100)]
 
 
-async def test_an_answer_for_a_client_that_is_gone_reaches_nobody_and_harms_nobody():
+async def test_deferred_response_to_disconnected_client_is_ignored():
     waiting: list[DeferredResponse] = []
 
     def handler(request: Request) -> DeferredResponse:
@@ -53,7 +53,7 @@ async def test_an_answer_for_a_client_that_is_gone_reaches_nobody_and_harms_nobo
         waiting[0].set(Response(200, b"too late"))
 
 
-def test_answers_without_a_body_are_the_same_whether_they_have_headers_or_not():
+def test_bodiless_responses_with_and_without_headers_are_encoded_alike():
     for status in (204, 304):
         for close in (False, True):
             plain = encode_response(Response(status), head_only=False, close=close)

@@ -1,4 +1,4 @@
-"""A server that stops while somebody connects: the connection is answered or ends, and is not forgotten."""
+"""A server that stops while a client connects: the client gets a response or a closed connection."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 @pytest.fixture(params=LOOPS)
 def run(request) -> Callable[[Awaitable[None]], None]:
-    """Runs something in each of the loops that servers have."""
+    """Run a coroutine in each event loop implementation."""
 
     def run(what: Awaitable[None]) -> None:
         gc.disable()  # so that all objects of the test stay in the youngest generation
@@ -47,7 +47,7 @@ async def ask(port: int) -> bytes:
 
 
 @pytest.mark.parametrize("rounds", range(12))
-def test_whoever_connects_while_a_server_stops_is_answered_or_let_go(run, rounds):
+def test_client_that_connects_during_stop_gets_response_or_is_closed(run, rounds):
     async def story() -> None:
         server, port = await listening()
         asking = asyncio.create_task(ask(port))
@@ -57,24 +57,24 @@ def test_whoever_connects_while_a_server_stops_is_answered_or_let_go(run, rounds
         try:
             answer = await asyncio.wait_for(asking, 20)
         except ConnectionError:
-            return  # it was not taken in
+            return  # it was not accepted
         assert answer.startswith(b"HTTP/1.1 200 "), answer
 
     run(story())
 
 
 async def inside(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Somebody who has connected and said nothing yet."""
+    """Return a client that is connected and has sent nothing."""
     connected = await asyncio.open_connection("127.0.0.1", await server.start("127.0.0.1", 0))
 
-    def taken_in() -> None:
+    def is_accepted() -> None:
         assert server.connections, "the server has not noticed yet"
 
-    await eventually(taken_in)
+    await eventually(is_accepted)
     return connected
 
 
-def test_whoever_is_inside_is_answered_even_if_the_question_comes_after_the_end_of_listening(run):
+def test_accepted_client_gets_response_to_a_request_after_stop(run):
     async def story() -> None:
         server = Server(echo, ServerLimits(), SystemClock())
         reader, writer = await inside(server)
@@ -91,7 +91,7 @@ def test_whoever_is_inside_is_answered_even_if_the_question_comes_after_the_end_
     run(story())
 
 
-def test_whoever_is_inside_and_asks_nothing_does_not_keep_a_server_from_stopping(run):
+def test_idle_accepted_client_does_not_delay_stop(run):
     async def story() -> None:
         server = Server(echo, ServerLimits(linger_seconds=0.01), SystemClock())
         reader, writer = await inside(server)

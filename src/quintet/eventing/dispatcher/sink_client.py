@@ -14,8 +14,8 @@ from typing import Final
 
 from quintet.apis.eventingbackend.addresses import Limits, judge
 from quintet.clock import Clock
-from quintet.eventing.dispatcher.decide.envelope import Outgoing
-from quintet.eventing.dispatcher.decide.policy import Answer
+from quintet.eventing.dispatcher.decide.outgoing_event import OutgoingEvent
+from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
 from quintet.web.connection import Connection, Target, connect, resolve
 from quintet.web.http_client import Origin, encode_post, parse_endpoint
 from quintet.web.pool import ConnectionPool
@@ -30,13 +30,13 @@ class _ForbiddenSink(Exception):
 
 
 @dataclass(slots=True)
-class Sinks:
+class SinkClient:
     """Posts events to sinks; one instance per process."""
 
     clock: Clock
     limits: Limits
-    answer_seconds: float
-    places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    timeout: float
+    overrides: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Hosts that are reached at another address: on a developer's machine no Service name resolves."""
     _pool: ConnectionPool = field(init=False)
     _tls: ssl.SSLContext | None = None
@@ -44,32 +44,32 @@ class Sinks:
     def __post_init__(self) -> None:
         self._pool = ConnectionPool(self.clock, idle_seconds=IDLE_SECONDS, max_idle=MAX_IDLE)
 
-    async def post(self, url: str, event: Outgoing) -> Answer:
-        """Try once to deliver an event. A failure is returned as an `Answer`, never raised."""
+    async def post(self, url: str, event: OutgoingEvent) -> DeliveryResult:
+        """Try once to deliver an event. A failure is returned as an `DeliveryResult`, never raised."""
         endpoint = parse_endpoint(url)
         origin = endpoint.origin
         request = encode_post(endpoint, event.headers, event.body)
         try:
-            async with asyncio.timeout(self.answer_seconds):
+            async with asyncio.timeout(self.timeout):
                 connect_sink = functools.partial(self._connect, origin)
-                return Answer((await self._pool.exchange(origin, connect_sink, request)).status)
+                return DeliveryResult((await self._pool.exchange(origin, connect_sink, request)).status)
         except TimeoutError:
-            return Answer(0, f"no response within {self.answer_seconds:g} s")
+            return DeliveryResult(0, f"no response within {self.timeout:g} s")
         except _ForbiddenSink as error:
-            return Answer(0, str(error))
+            return DeliveryResult(0, str(error))
         except socket.gaierror as error:
-            return Answer(0, f"cannot resolve host {origin.host}: {error.strerror}")
+            return DeliveryResult(0, f"cannot resolve host {origin.host}: {error.strerror}")
         except (OSError, ssl.CertificateError) as error:
-            return Answer(0, f"cannot connect: {error.strerror or error}")
+            return DeliveryResult(0, f"cannot connect: {error.strerror or error}")
 
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
 
     async def _connect(self, origin: Origin) -> Connection:
-        if place := self.places.get(origin.host):
-            addresses: Sequence[str] = (place[0],)
-            port = place[1]
+        if override := self.overrides.get(origin.host):
+            addresses: Sequence[str] = (override[0],)
+            port = override[1]
         else:
             addresses, port = await resolve(origin.host, origin.port), origin.port
             if refusal := judge(origin.host, addresses, self.limits):

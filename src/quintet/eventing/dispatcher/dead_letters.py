@@ -1,0 +1,114 @@
+"""Stores events that could not be delivered, and reports them by Kubernetes Events.
+
+An event is stored with its headers and the last result before it is terminated. Kubernetes Events are limited
+to one per Subscription and minute, with the number of dead letters since the last one.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from quintet.apis.meta import ObjectKey
+from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
+from quintet.clock import Clock
+from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
+from quintet.nats.jetstream import MESSAGE_ID, Delivery, JetStream
+from quintet.runtime.events import WARNING, Recorder
+
+REASON: Final = "DeliveryGivenUp"
+EVENT_INTERVAL: Final = 60.0
+"""Minimum seconds between two Kubernetes Events for one Subscription."""
+PUBLISH_TIMEOUT: Final = 10.0
+
+SUBSCRIPTION: Final = "Quintet-Subscription"
+SUBJECT: Final = "Quintet-Subject"
+TRIES: Final = "Quintet-Tries"
+ANSWER: Final = "Quintet-DeliveryResult"
+"""Headers of a dead letter, in addition to those of the event."""
+
+log = logging.getLogger(__name__)
+
+
+class EventThrottle:
+    """Limits how often something is reported, and counts what was not reported."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._reported_at: dict[ObjectKey, float] = {}
+        self._unreported: dict[ObjectKey, int] = {}
+
+    def count(self, key: ObjectKey, now: float) -> int:
+        """Count an occurrence; return the number since the last report, or 0 if it is too early to report."""
+        count = self._unreported.get(key, 0) + 1
+        if key in self._reported_at and now - self._reported_at[key] < self._seconds:
+            self._unreported[key] = count
+            return 0
+        self._reported_at[key] = now
+        self._unreported[key] = 0
+        return count
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a key."""
+        self._reported_at.pop(key, None)
+        self._unreported.pop(key, None)
+
+
+class DeadLetters:
+    """Stores events on the dead-letter subject."""
+
+    def __init__(self, jetstream: JetStream, subject: str, recorder: Recorder, clock: Clock) -> None:
+        self._jetstream = jetstream
+        self._subject = subject
+        self._recorder = recorder
+        self._clock = clock
+        self._throttle = EventThrottle(EVENT_INTERVAL)
+
+    async def store(self, subscription: Subscription, delivery: Delivery, result: DeliveryResult) -> None:
+        """Store an event; raises `NatsError` if the server does not confirm it."""
+        message = delivery.message
+        headers = {
+            **_event_headers(message.headers or {}),
+            SUBSCRIPTION: str(subscription.key),
+            SUBJECT: message.subject,
+            TRIES: str(delivery.delivered),
+            ANSWER: _one_line(str(result)),
+            # Deduplicates the dead letter if the process dies before it terminates the event.
+            MESSAGE_ID: f"{subscription.metadata.uid}/{delivery.stream_sequence}",
+        }
+        await self._jetstream.publish(self._subject, message.payload, headers, PUBLISH_TIMEOUT)
+        log.warning(
+            "Event stored as a dead letter",
+            extra={
+                "subscription": str(subscription.key),
+                "result": str(result),
+                "attempt": delivery.delivered,
+            },
+        )
+        self._report(subscription, delivery.delivered, result)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a deleted Subscription."""
+        self._throttle.forget(key)
+
+    def _report(self, subscription: Subscription, attempts: int, result: DeliveryResult) -> None:
+        key = subscription.key
+        count = self._throttle.count(key, self._clock.monotonic())
+        if not count:
+            return
+        what = f"{count} events" if count > 1 else "an event"
+        note = (
+            f"{what} could not be delivered to {subscription.spec.sink} in {attempts} attempts "
+            f"(last: {result}); stored on the subject {self._subject}"
+        )
+        self._recorder.record(
+            SUBSCRIPTIONS, key, subscription.metadata.uid, WARNING, REASON, note, action="Deliver"
+        )
+
+
+def _event_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an event without those that the NATS server would interpret."""
+    return {name: value for name, value in headers.items() if not name.lower().startswith("nats-")}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:512]

@@ -1,0 +1,95 @@
+"""Converts a message of the stream to the HTTP request for a sink: a CloudEvent in binary mode. Pure.
+
+The publisher proxy stores events in binary mode, so their headers are passed on. Other clients may have
+stored structured events, which are converted. The sink gets the type as published, not the cleaned one.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from quintet.eventing.decide.cloudevents import Event, NotACloudEventError, parse_events
+from quintet.eventing.decide.headers import (
+    B3_PREFIX,
+    CONTENT_TYPE,
+    ID,
+    ORIGINAL_TYPE,
+    PREFIX,
+    REQUIRED,
+    SOURCE,
+    TRACING,
+    TYPE,
+)
+
+_TRACING: Final = frozenset(TRACING)
+_NOT_PRINTABLE = re.compile(r"[^ -~]+")
+_NAME = re.compile(r"[a-z0-9-]+").fullmatch
+
+
+class InvalidEvent(ValueError):
+    """A message that is not a CloudEvent; a retry cannot succeed."""
+
+
+class OutgoingEvent(NamedTuple):
+    """Headers and body of the request to a sink."""
+
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Source and id, which identify a CloudEvent."""
+        return self.headers[SOURCE], self.headers[ID]
+
+
+def build_outgoing(
+    headers: Mapping[str, str] | None, payload: bytes, event_type_prefix: str
+) -> OutgoingEvent:
+    """Return the request for a message; raises `InvalidEvent`."""
+    given, body = headers or {}, payload
+    forwarded = _forward_headers(given)
+    if not all(map(forwarded.get, REQUIRED)):
+        event_headers, body = _parse({name.lower(): value for name, value in given.items()}, payload)
+        tracing = {name: value for name, value in forwarded.items() if _is_tracing(name)}
+        forwarded = tracing | _forward_headers(event_headers)
+    original = forwarded.pop(ORIGINAL_TYPE, "") or forwarded[TYPE]
+    forwarded[TYPE] = original.removeprefix(f"{event_type_prefix}.") if event_type_prefix else original
+    return OutgoingEvent(forwarded, body)
+
+
+def _forward_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a message that the sink gets."""
+    return {
+        forwarded: value if value.isascii() and value.isprintable() else _escape(value)
+        for name, value in headers.items()
+        if (forwarded := _forwarded_name(name))
+    }
+
+
+@functools.lru_cache(maxsize=1024)
+def _forwarded_name(name: str) -> str:
+    """Return the name of a header in the request to the sink; empty if it is not forwarded."""
+    lower = name.lower()
+    is_event_header = lower == CONTENT_TYPE or (lower.startswith(PREFIX) and _NAME(lower) is not None)
+    return lower if is_event_header or _is_tracing(lower) else ""
+
+
+def _parse(lower: dict[str, str], payload: bytes) -> tuple[dict[str, str], bytes]:
+    try:
+        event = parse_events(lower, payload)
+    except NotACloudEventError as error:
+        raise InvalidEvent(str(error)) from None
+    if not isinstance(event, Event):
+        raise InvalidEvent("a batch of events")
+    return event.headers, event.data
+
+
+def _is_tracing(name: str) -> bool:
+    return name in _TRACING or (name.startswith(B3_PREFIX) and _NAME(name) is not None)
+
+
+def _escape(value: str) -> str:
+    """Return a safe header value: other characters than printable ASCII are percent-encoded."""
+    return _NOT_PRINTABLE.sub(lambda found: quote(found[0].encode("utf-8", "replace"), safe=""), value)

@@ -1,0 +1,74 @@
+"""Decides what happens to an event after a delivery attempt. Pure.
+
+A 2xx response acknowledges the event. Any other result is retried with exponential backoff; after the last
+attempt the event becomes a dead letter. The default attempts take about one hour.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from quintet.eventing.decide.consumers import ACK_SECONDS
+
+PROGRESS_SECONDS: Final = ACK_SECONDS / 3
+"""The interval of progress reports to the server while a sink handles an event."""
+
+
+class DeliveryResult(NamedTuple):
+    """The result of one delivery attempt."""
+
+    status: int
+    """The HTTP status; 0: there was no response."""
+    problem: str = ""
+    """Why there was no response."""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the sink has accepted the event."""
+        return 200 <= self.status < 300
+
+    @property
+    def code(self) -> str:
+        """The value of a metric label."""
+        return str(self.status) if self.status else "none"
+
+    def __str__(self) -> str:
+        return f"status {self.status}" if self.status else self.problem
+
+
+class Step(Enum):
+    """What to do with an event next."""
+
+    ACKNOWLEDGE = "acknowledge"
+    RETRY = "retry"
+    DEAD_LETTER = "dead letter"
+
+
+class Decision(NamedTuple):
+    """The next step and its delay in seconds."""
+
+    step: Step
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Number, backoff and timeout of delivery attempts."""
+
+    max_attempts: int = 64
+    min_backoff: float = 0.5
+    max_backoff: float = 60.0
+    timeout: float = 60.0
+    """Seconds to wait for the response of a sink."""
+
+    def backoff(self, attempts: int) -> float:
+        """Return the seconds until the next attempt."""
+        return min(self.max_backoff, self.min_backoff * 2.0 ** min(attempts - 1, 32))
+
+    def decide(self, result: DeliveryResult, attempts: int) -> Decision:
+        """Return the next step after this number of attempts, counted from 1."""
+        if result.is_accepted:
+            return Decision(Step.ACKNOWLEDGE)
+        if attempts >= self.max_attempts:
+            return Decision(Step.DEAD_LETTER)
+        return Decision(Step.RETRY, self.backoff(attempts))

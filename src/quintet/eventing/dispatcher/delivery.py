@@ -1,0 +1,182 @@
+"""Delivers the events of one Subscription from the stream to its sink.
+
+An event is acknowledged only after the sink has accepted it, and the server confirms the acknowledgement.
+Otherwise the server redelivers the event; one that the sink has already accepted is not sent again.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from quintet.apis.subscription import Subscription
+from quintet.clock import Clock, Timer
+from quintet.eventing.dispatcher.dead_letters import DeadLetters
+from quintet.eventing.dispatcher.decide.outgoing_event import InvalidEvent, OutgoingEvent, build_outgoing
+from quintet.eventing.dispatcher.decide.retry_policy import (
+    PROGRESS_SECONDS,
+    DeliveryResult,
+    RetryPolicy,
+    Step,
+)
+from quintet.eventing.dispatcher.metrics import SubscriptionMetrics
+from quintet.eventing.dispatcher.sink_client import SinkClient
+from quintet.nats.errors import NatsError
+from quintet.nats.jetstream import Delivery
+
+MAX_UNCONFIRMED: Final = 10_000
+"""Accepted events whose acknowledgement the server has not confirmed; older ones are forgotten."""
+
+log = logging.getLogger(__name__)
+
+
+class SubscriptionDelivery:
+    """Delivers the events of one Subscription."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        subjects: dict[str, str],
+        event_type_prefix: str,
+        sink_client: SinkClient,
+        dead_letters: DeadLetters,
+        retry_policy: RetryPolicy,
+        clock: Clock,
+    ) -> None:
+        self._subscription = subscription
+        self._types = subjects
+        self._event_type_prefix = event_type_prefix
+        self._sink_client = sink_client
+        self._dead_letters = dead_letters
+        self._retry_policy = retry_policy
+        self._clock = clock
+        self._in_flight: set[asyncio.Task[None]] = set()
+        # By sequence number. A recreated stream starts at 1 again, so the event identity is compared too.
+        self._unconfirmed: OrderedDict[int, tuple[str, str]] = OrderedDict()
+        self.metrics = SubscriptionMetrics(subscription.key)
+        self.stopped = False
+
+    def update(self, subscription: Subscription, subjects: dict[str, str]) -> None:
+        """Use a changed Subscription from the next event on."""
+        self._subscription = subscription
+        self._types = subjects
+        self.metrics.keep_only(tuple(subjects.values()))
+
+    def start(self, delivery: Delivery) -> None:
+        """Start to deliver an event."""
+        if self.stopped:
+            _send(delivery.nak)
+            return
+        task = asyncio.get_running_loop().create_task(self._deliver(delivery))
+        self._in_flight.add(task)
+        task.add_done_callback(self._on_done)
+        self.metrics.in_flight.set(len(self._in_flight))
+
+    async def finish(self, seconds: float) -> None:
+        """Accept no more events and wait for those in flight; return the rest to the server."""
+        self.stopped = True
+        if not self._in_flight:
+            return
+        _, late = await asyncio.wait(self._in_flight, timeout=seconds)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
+        self._in_flight.discard(task)
+        self.metrics.in_flight.set(len(self._in_flight))
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The event was not acknowledged, so the server redelivers it.
+            log.error("Delivery failed unexpectedly", extra=self._log_fields(), exc_info=error)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        message = delivery.message
+        try:
+            event = build_outgoing(message.headers, message.payload, self._event_type_prefix)
+        except InvalidEvent as error:
+            await self._store_dead_letter(delivery, DeliveryResult(0, f"not a valid CloudEvent: {error}"))
+            return
+        if self._unconfirmed.get(delivery.stream_sequence) == event.identity:
+            self.metrics.redelivered.inc()
+            await self._acknowledge(delivery, event)
+            return
+        result = await self._attempt(delivery, event)
+        decision = self._retry_policy.decide(result, delivery.delivered)
+        match decision.step:
+            case Step.ACKNOWLEDGE:
+                await self._acknowledge(delivery, event)
+            case Step.RETRY:
+                _send(delivery.nak, decision.delay)
+            case Step.DEAD_LETTER:
+                await self._store_dead_letter(delivery, result)
+
+    async def _attempt(self, delivery: Delivery, event: OutgoingEvent) -> DeliveryResult:
+        progress = _ProgressReports(delivery, self._clock)
+        started = self._clock.monotonic()
+        try:
+            result = await self._sink_client.post(self._subscription.spec.sink, event)
+        except asyncio.CancelledError:
+            _send(delivery.nak)
+            raise
+        finally:
+            progress.stop()
+        event_type = self._types.get(delivery.message.subject, "")
+        self.metrics.count_attempt(event_type, result, self._clock.monotonic() - started)
+        if not result.is_accepted:
+            log.info(
+                "Event not delivered",
+                extra=self._log_fields() | {"result": str(result), "attempt": delivery.delivered},
+            )
+        return result
+
+    async def _acknowledge(self, delivery: Delivery, event: OutgoingEvent) -> None:
+        sequence = delivery.stream_sequence
+        self._unconfirmed[sequence] = event.identity
+        if len(self._unconfirmed) > MAX_UNCONFIRMED:
+            self._unconfirmed.popitem(last=False)
+        try:
+            await delivery.ack_confirmed()
+        except NatsError as error:
+            # The server redelivers it, and it is recognised then.
+            log.info("Acknowledgement not confirmed", extra=self._log_fields() | {"error": str(error)})
+        else:
+            self._unconfirmed.pop(sequence, None)
+
+    async def _store_dead_letter(self, delivery: Delivery, result: DeliveryResult) -> None:
+        try:
+            await self._dead_letters.store(self._subscription, delivery, result)
+        except NatsError as error:
+            log.warning("Dead letter not stored", extra=self._log_fields() | {"error": str(error)})
+            _send(delivery.nak, self._retry_policy.max_backoff)
+            return
+        self.metrics.dead_letters.inc()
+        _send(delivery.term)
+
+    def _log_fields(self) -> dict[str, str]:
+        return {"subscription": str(self._subscription.key), "sink": self._subscription.spec.sink}
+
+
+class _ProgressReports:
+    """Reports regularly to the server that a delivery is in progress, so that it does not redeliver."""
+
+    def __init__(self, delivery: Delivery, clock: Clock) -> None:
+        self._delivery = delivery
+        self._clock = clock
+        self._timer: Timer = clock.call_later(PROGRESS_SECONDS, self._report)
+
+    def stop(self) -> None:
+        """Stop reporting."""
+        self._timer.cancel()
+
+    def _report(self) -> None:
+        _send(self._delivery.in_progress)
+        self._timer = self._clock.call_later(PROGRESS_SECONDS, self._report)
+
+
+def _send(command: Callable[..., None], *arguments: float) -> None:
+    """Send a command about an event; without a connection the server redelivers it after its timeout."""
+    with contextlib.suppress(NatsError):
+        command(*arguments)

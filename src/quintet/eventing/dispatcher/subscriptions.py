@@ -1,0 +1,167 @@
+"""The Subscriptions that this process delivers events for, with a pull consumer for each.
+
+A Subscription belongs to the backend in its status, because only the controller knows all backends. An
+invalid or deleted Subscription gets no events; they stay in the stream.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from quintet.apis.meta import ObjectKey, find_condition
+from quintet.apis.subscription import Subscription
+from quintet.apis.subscription.types import READY, SINK_LEAVES
+from quintet.apis.subscription.validation import spec_errors
+from quintet.clock import Clock
+from quintet.eventing.decide import naming
+from quintet.eventing.decide.consumers import max_in_flight, pull_batch
+from quintet.eventing.dispatcher.dead_letters import DeadLetters
+from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
+from quintet.eventing.dispatcher.delivery import SubscriptionDelivery
+from quintet.eventing.dispatcher.sink_client import SinkClient
+from quintet.eventing.settings import DispatcherSettings
+from quintet.nats.errors import NatsError
+from quintet.nats.jetstream import JetStream, PullConsumer
+from quintet.runtime.cache import Store
+
+PULL_SECONDS: Final = 60.0
+HEARTBEAT_SECONDS: Final = 15.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ActiveSubscription:
+    """Delivery and pull consumer of one Subscription."""
+
+    delivery: SubscriptionDelivery
+    consumer: PullConsumer
+    batch: int
+
+
+class ActiveSubscriptions:
+    """The active Subscriptions of one backend."""
+
+    def __init__(
+        self,
+        settings: DispatcherSettings,
+        jetstream: JetStream,
+        sink_client: SinkClient,
+        dead_letters: DeadLetters,
+        retry_policy: RetryPolicy,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._jetstream = jetstream
+        self._sink_client = sink_client
+        self._dead_letters = dead_letters
+        self._retry_policy = retry_policy
+        self._clock = clock
+        self._active: dict[ObjectKey, ActiveSubscription] = {}
+        self._finishing: set[asyncio.Task[None]] = set()
+
+    def watch_store(self, store: Store[Subscription]) -> None:
+        """Deliver for all Subscriptions of a store, now and after changes."""
+        store.subscribe(lambda old, new, initial: self._on_change(old, new))
+        for subscription in store:
+            self._on_change(None, subscription)
+
+    def inactive(self) -> list[ObjectKey]:
+        """Return the Subscriptions without a confirmed pull request."""
+        return [key for key, each in self._active.items() if not each.consumer.is_active]
+
+    def __len__(self) -> int:
+        return len(self._active)
+
+    async def finish(self, seconds: float) -> None:
+        """Stop pulling and wait for the events in flight."""
+        for each in self._active.values():
+            each.consumer.stop()
+        deliveries = [each.delivery for each in self._active.values()]
+        await asyncio.gather(*(delivery.finish(seconds) for delivery in deliveries), *self._finishing)
+
+    def _on_change(self, old: Subscription | None, new: Subscription | None) -> None:
+        if new is not None and self._is_deliverable(new):
+            key = new.key
+            # A Subscription that was deleted and recreated has another consumer.
+            if old is not None and old.metadata.uid != new.metadata.uid:
+                self._stop(key)
+            self._start_or_update(new)
+        elif (gone := new or old) is not None:
+            self._stop(gone.key)
+
+    def _is_deliverable(self, subscription: Subscription) -> bool:
+        metadata, status = subscription.metadata, subscription.status
+        if metadata.deleting or status.backend.name != self._settings.backend or not status.backend.types:
+            return False
+        ready = find_condition(status.conditions, READY)
+        if ready is not None and ready.reason == SINK_LEAVES:
+            return False
+        # Validated again here, because requests to the sink are sent with the network access of this pod.
+        return not spec_errors(msgspec.to_builtins(subscription.spec), metadata.namespace)
+
+    def _start_or_update(self, subscription: Subscription) -> None:
+        settings, key = self._settings, subscription.key
+        subjects = naming.subscription_subjects(
+            subscription, settings.nats.subject_prefix, settings.event_type_prefix
+        )
+        batch = pull_batch(max_in_flight(subscription, settings.max_in_flight))
+        known = self._active.get(key)
+        if known is not None:
+            known.delivery.update(subscription, subjects)
+            if known.batch != batch:
+                known.consumer.stop()
+                self._active[key] = ActiveSubscription(
+                    known.delivery, self._create_consumer(subscription, known.delivery, batch), batch
+                )
+            return
+        delivery = SubscriptionDelivery(
+            subscription,
+            subjects,
+            settings.event_type_prefix,
+            self._sink_client,
+            self._dead_letters,
+            self._retry_policy,
+            self._clock,
+        )
+        self._active[key] = ActiveSubscription(
+            delivery, self._create_consumer(subscription, delivery, batch), batch
+        )
+        log.debug("Delivering to sink", extra={"subscription": str(key), "sink": subscription.spec.sink})
+
+    def _create_consumer(
+        self, subscription: Subscription, delivery: SubscriptionDelivery, batch: int
+    ) -> PullConsumer:
+        key, consumer = subscription.key, naming.consumer_name(subscription.metadata)
+
+        def on_error(error: NatsError) -> None:
+            log.warning("PullConsumer interrupted", extra={"subscription": str(key), "error": str(error)})
+
+        return self._jetstream.pull(
+            self._settings.nats.stream,
+            consumer,
+            batch,
+            delivery.start,
+            expires=PULL_SECONDS,
+            heartbeat=HEARTBEAT_SECONDS,
+            on_error=on_error,
+        )
+
+    def _stop(self, key: ObjectKey) -> None:
+        known = self._active.pop(key, None)
+        if known is None:
+            return
+        known.consumer.stop()
+        log.debug("No longer delivering", extra={"subscription": str(key)})
+        task = asyncio.get_running_loop().create_task(self._finish(key, known.delivery))
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
+
+    async def _finish(self, key: ObjectKey, delivery: SubscriptionDelivery) -> None:
+        await delivery.finish(self._retry_policy.timeout)
+        if key not in self._active:
+            delivery.metrics.close()
+            self._dead_letters.forget(key)
