@@ -71,7 +71,7 @@ def publisher_proxy(
     logs.set_up(log_format, log_level)
     from quintet.eventing.publisher import process
 
-    options = process.Options(
+    options = process.PublisherOptions(
         address=address,
         metrics_address=metrics_address,
         leave_seconds=leave_seconds,
@@ -130,7 +130,7 @@ def dispatcher(
     logs.set_up(log_format, log_level)
     from quintet.eventing.dispatcher import process
 
-    options = process.Options(
+    options = process.DispatcherOptions(
         kubeconfig=kubeconfig, address=address, metrics_address=metrics_address, sink_overrides=dict(places)
     )
     if not _run(process.serve(settings, options, SystemClock())):

@@ -31,7 +31,7 @@ from quintet.kube.errors import (
     error_for,
 )
 from quintet.observe import metrics
-from quintet.web.connection import Connection, Target, connect, proxy_authorization
+from quintet.web.connection import Connection, ConnectionTarget, connect, proxy_authorization
 from quintet.web.pool import ConnectionPool
 
 Fence = Callable[[], bool]
@@ -79,7 +79,7 @@ class Transport:
         url = urlsplit(config.server)
         self._host = url.netloc.rpartition("@")[2]
         tls = config.ssl_context() if url.scheme == "https" else None
-        self._target = Target(config.server, tls, config.tls_server_name, config.proxy_url)
+        self._target = ConnectionTarget(config.server, tls, config.tls_server_name, config.proxy_url)
         # The prefix of every path, and the constant part of every request head.
         self._base = url.path.rstrip("/")
         self._constant = f" HTTP/1.1\r\nHost: {self._host}\r\n"

@@ -27,7 +27,7 @@ _MAX_BUFFERED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ConnectionTarget:
     """The server of a connection, and how to reach it."""
 
     server: str
@@ -224,7 +224,7 @@ def _head_too_large() -> ConnectionError:
     return ConnectionError(f"the response has more than {_MAX_HEAD_BYTES >> 10} KiB of headers")
 
 
-async def connect(target: Target) -> Connection:
+async def connect(target: ConnectionTarget) -> Connection:
     """Open a connection, through the proxy if there is one."""
     url = urlsplit(target.server)
     host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)

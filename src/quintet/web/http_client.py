@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from quintet.clock import Clock
-from quintet.web.connection import Target, connect
+from quintet.web.connection import ConnectionTarget, connect
 from quintet.web.pool import ConnectionPool, HttpResponse
 
 MAX_IDLE: Final = 32
@@ -24,7 +24,7 @@ class HttpTimeout(HttpError):
     """There was no response in time. The server may have handled the request."""
 
 
-class Origin(NamedTuple):
+class HttpOrigin(NamedTuple):
     """Scheme, host and port of a URL: requests to the same origin share connections."""
 
     host: str
@@ -37,16 +37,16 @@ class Origin(NamedTuple):
         return f"{'https' if self.tls else 'http'}://{host}:{port or self.port}"
 
 
-class Endpoint(NamedTuple):
+class HttpEndpoint(NamedTuple):
     """A URL to which requests are posted."""
 
-    origin: Origin
+    origin: HttpOrigin
     request_head: str
     """The request line and the Host header of every request."""
 
 
 @functools.lru_cache(maxsize=4096)
-def parse_endpoint(url: str) -> Endpoint:
+def parse_endpoint(url: str) -> HttpEndpoint:
     """Return the endpoint of a valid http or https URL."""
     parts = urlsplit(url)
     host, tls = parts.hostname or "", parts.scheme == "https"
@@ -56,10 +56,10 @@ def parse_endpoint(url: str) -> Endpoint:
     authority = f"[{host}]" if ":" in host else host
     if port != default:
         authority = f"{authority}:{port}"
-    return Endpoint(Origin(host, port, tls), f"POST {target} HTTP/1.1\r\nhost: {authority}\r\n")
+    return HttpEndpoint(HttpOrigin(host, port, tls), f"POST {target} HTTP/1.1\r\nhost: {authority}\r\n")
 
 
-def encode_post(endpoint: Endpoint, headers: Mapping[str, str], body: bytes) -> bytes:
+def encode_post(endpoint: HttpEndpoint, headers: Mapping[str, str], body: bytes) -> bytes:
     """Return the bytes of a POST request."""
     lines = [endpoint.request_head]
     lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
@@ -77,7 +77,7 @@ class HttpClient:
         self.host = origin.host
         tls = ssl.create_default_context() if origin.tls else None
         self._connect = functools.partial(
-            connect, Target(origin.url(), tls, origin.host, addresses=addresses)
+            connect, ConnectionTarget(origin.url(), tls, origin.host, addresses=addresses)
         )
         self._pool = ConnectionPool(clock, idle_seconds=IDLE_SECONDS, max_idle=MAX_IDLE)
         self._timeout = timeout

@@ -2,17 +2,17 @@
 
 import pytest
 
-from quintet.eventing.dispatcher.decide.retry_policy import Decision, DeliveryResult, RetryPolicy, Step
+from quintet.eventing.dispatcher.decide.retry_policy import Decision, DeliveryResult, NextStep, RetryPolicy
 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
 def test_every_2xx_acknowledges_the_event(status):
-    assert RetryPolicy().decide(DeliveryResult(status), 64) == Decision(Step.ACKNOWLEDGE)
+    assert RetryPolicy().decide(DeliveryResult(status), 64) == Decision(NextStep.ACKNOWLEDGE)
 
 
 @pytest.mark.parametrize("status", [0, 100, 301, 302, 400, 404, 410, 429, 500, 503])
 def test_any_other_status_is_retried(status):
-    assert RetryPolicy().decide(DeliveryResult(status, "refused"), 1) == Decision(Step.RETRY, 0.5)
+    assert RetryPolicy().decide(DeliveryResult(status, "refused"), 1) == Decision(NextStep.RETRY, 0.5)
 
 
 def test_backoff_grows_up_to_its_limit():
@@ -31,7 +31,7 @@ def test_backoff_grows_up_to_its_limit():
 def test_last_attempt_gives_a_dead_letter():
     patience = RetryPolicy(max_attempts=3)
     steps = [patience.decide(DeliveryResult(500), tries).step for tries in (1, 2, 3, 4)]
-    assert steps == [Step.RETRY, Step.RETRY, Step.DEAD_LETTER, Step.DEAD_LETTER]
+    assert steps == [NextStep.RETRY, NextStep.RETRY, NextStep.DEAD_LETTER, NextStep.DEAD_LETTER]
 
 
 def test_default_attempts_outlast_an_outage_of_fifty_minutes():

@@ -10,29 +10,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quintet.eventing.decide.cloudevents import BATCH, STRUCTURED, Event, NotACloudEventError, parse_events
+from quintet.eventing.decide.cloudevents import (
+    BATCH,
+    STRUCTURED,
+    CloudEvent,
+    NotACloudEventError,
+    parse_events,
+)
 from quintet.eventing.decide.headers import BadValueError, decode_value, encode_value
 
 BINARY = {"ce-id": "7", "ce-source": "/shop", "ce-type": "order.created.v1", "ce-specversion": "1.0"}
 MEMBERS = {"id": "7", "source": "/shop", "type": "order.created.v1", "specversion": "1.0"}
 
 
-def binary(body: bytes = b"", without: str = "", **headers: str) -> Event:
+def binary(body: bytes = b"", without: str = "", **headers: str) -> CloudEvent:
     given = {**BINARY, **{name.replace("_", "-"): value for name, value in headers.items()}}
     event = parse_events({name: value for name, value in given.items() if name != without}, body)
-    assert isinstance(event, Event)
+    assert isinstance(event, CloudEvent)
     return event
 
 
-def structured(without: str = "", content_type: str = STRUCTURED, **members: Any) -> Event:
+def structured(without: str = "", content_type: str = STRUCTURED, **members: Any) -> CloudEvent:
     body = {name: value for name, value in {**MEMBERS, **members}.items() if name != without}
     event = parse_events({"content-type": content_type}, json.dumps(body).encode())
-    assert isinstance(event, Event)
+    assert isinstance(event, CloudEvent)
     return event
 
 
 def test_binary_and_structured_mode_give_the_same_event():
-    want = Event(
+    want = CloudEvent(
         "7",
         "/shop",
         "order.created.v1",
@@ -56,7 +62,7 @@ def test_binary_and_structured_mode_give_the_same_event():
         pytest.param(lambda name: structured(**{name: None}), id="null"),
     ],
 )
-def test_missing_required_attribute_is_named(made: Callable[[str], Event], missing: str):
+def test_missing_required_attribute_is_named(made: Callable[[str], CloudEvent], missing: str):
     want = f"{missing}: MUST be a non-empty {'URI-reference' if missing == 'source' else 'string'}"
     with pytest.raises(NotACloudEventError) as raised:
         made(missing)

@@ -26,7 +26,7 @@ def exported() -> dict[str, set[str]]:
     publishing = PublisherMetrics("nats:4222")
     publishing.count_request(204, "POST", "/publish", 0.1)
     publishing.count_event(204, "order.created", "/shop", 0.1)
-    meters = dispatching.SubscriptionMetrics(ObjectKey("shop", "orders"))
+    meters = dispatching.DeliveryMetrics(ObjectKey("shop", "orders"))
     meters.count_attempt("order.created", DeliveryResult(204), 0.1)
     subscribing.status.labels("shop", "grafana").set(1)
     subscribing.subscribed.labels("shop", "grafana", "order.created").set(1)

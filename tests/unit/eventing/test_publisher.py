@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kit.clock import VirtualClock
-from quintet.eventing.decide.cloudevents import BATCH, STRUCTURED, Event, NotACloudEventError
+from quintet.eventing.decide.cloudevents import BATCH, STRUCTURED, CloudEvent, NotACloudEventError
 from quintet.eventing.publisher import metrics as names
 from quintet.eventing.publisher.decide.responses import (
     BackendError,
@@ -77,7 +77,7 @@ def test_batch_result_is_that_of_its_first_failure():
 
 def test_message_id_is_unique_per_source_and_id():
     def made(source: str, identity: str) -> str:
-        return message_id(Event(identity, source, "t", {}, b""))
+        return message_id(CloudEvent(identity, source, "t", {}, b""))
 
     assert made("/shop", "7") == made("/shop", "7")
     assert len({made("/shop", "7"), made("/shop", "8"), made("/shop7", ""), made("/sho", "p7")}) == 4
@@ -241,10 +241,10 @@ class Slow:
     def __init__(self) -> None:
         self.waiting: list[Done] = []
 
-    def check(self, event: Event) -> None:
+    def check(self, event: CloudEvent) -> None:
         SubjectMapper("kyma", "").find(event.source, event.type)
 
-    def send(self, event: Event, tracing: object, done: Done) -> None:
+    def send(self, event: CloudEvent, tracing: object, done: Done) -> None:
         self.waiting.append(done)
 
     def problem(self) -> str | None:

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from quintet.web.connection import Connection, Target, connect
+from quintet.web.connection import Connection, ConnectionTarget, connect
 
 KIB = 1024
 HINTS = b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n"
@@ -43,7 +43,7 @@ async def a_peer(*first: bytes, forever: bytes = b"") -> AsyncIterator[tuple[Pee
     peer.pieces = lambda: pieces.pop(0) if pieces else forever
     server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    connection = await connect(Target(f"http://127.0.0.1:{port}", None))
+    connection = await connect(ConnectionTarget(f"http://127.0.0.1:{port}", None))
     try:
         connection.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         yield peer, connection

@@ -19,7 +19,7 @@ from quintet.eventing.dispatcher.sink_client import SinkClient
 from quintet.nats.client import NatsClient
 from quintet.nats.errors import LoginRefused, ServerUnreachable
 from quintet.nats.options import NatsOptions
-from quintet.web.connection import Target, connect
+from quintet.web.connection import ConnectionTarget, connect
 from quintet.web.happy_eyeballs import connect_first
 from quintet.web.http_client import HttpClient
 
@@ -74,7 +74,7 @@ async def test_http_connects_when_first_address_is_dead(monkeypatch):
         with a_dead_address(port):
             monkeypatch.setattr(loop, "getaddrinfo", resolve)
             async with asyncio.timeout(10):
-                connection = await connect(Target(f"http://api.example:{port}", None))
+                connection = await connect(ConnectionTarget(f"http://api.example:{port}", None))
             connection.close()
 
 

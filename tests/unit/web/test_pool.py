@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from kit.clock import VirtualClock
 from kit.http.raw import Place, a_server, echo, get
-from quintet.web.connection import Connection, Target, connect
+from quintet.web.connection import Connection, ConnectionTarget, connect
 from quintet.web.messages import Request, Response
 from quintet.web.pool import MAX_BODY_BYTES, ConnectionPool
 
@@ -22,7 +22,7 @@ async def a_pool(place: Place, clock: VirtualClock, max_idle: int = 8) -> AsyncI
 
 def connector(place: Place):
     async def open_connection() -> Connection:
-        return await connect(Target(f"http://127.0.0.1:{place.port}", None))
+        return await connect(ConnectionTarget(f"http://127.0.0.1:{place.port}", None))
 
     return open_connection
 

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-from quintet.web.connection import Connection, Target, connect
+from quintet.web.connection import Connection, ConnectionTarget, connect
 
 ReadData = Callable[[str], Awaitable[tuple[bytes | None, str]]]
 """Reads a URL; returns the body, or None and the reason."""
@@ -20,7 +20,7 @@ async def read_over_http(url: str, seconds: float = _SECONDS) -> tuple[bytes | N
     """Read the data with an HTTP request to the Service."""
     try:
         async with asyncio.timeout(seconds):
-            connection = await connect(Target(url, None))
+            connection = await connect(ConnectionTarget(url, None))
             try:
                 return await _fetch(connection, url)
             finally:

@@ -1,7 +1,7 @@
 """Parses CloudEvents 1.0 from HTTP requests: binary, structured and batched mode, JSON format. Pure.
 
-All modes give the same `Event`, with the headers of binary mode, in which events are stored and delivered.
-JSON data is not decoded; its bytes are kept unchanged.
+All modes give the same `CloudEvent`, with the headers of binary mode, in which events are stored and
+delivered. JSON data is not decoded; its bytes are kept unchanged.
 """
 
 import base64
@@ -61,7 +61,7 @@ class NotACloudEventError(ValueError):
     """An invalid CloudEvent; the message has one line per problem."""
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class CloudEvent(msgspec.Struct, frozen=True, gc=False):
     """One CloudEvent: identity, all attributes as headers, and data."""
 
     id: str
@@ -72,7 +72,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
-def parse_events(headers: Mapping[str, str], body: bytes) -> Event | list[Event]:
+def parse_events(headers: Mapping[str, str], body: bytes) -> CloudEvent | list[CloudEvent]:
     """Return the event of a request, or the events of a batch; header names are in lower case."""
     content_type = headers.get(CONTENT_TYPE, "")
     if content_type[: len(_EVENTS)].lower() != _EVENTS:
@@ -98,7 +98,7 @@ def _check_utf8(content_type: str, body: bytes) -> bytes:
         raise NotACloudEventError(f"the body MUST be UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def _parse_binary(headers: Mapping[str, str], body: bytes) -> Event:
+def _parse_binary(headers: Mapping[str, str], body: bytes) -> CloudEvent:
     if SPEC_VERSION not in headers:
         raise NotACloudEventError(
             f"not a CloudEvent: no header ce-specversion, and the Content-Type is not {STRUCTURED}"
@@ -128,7 +128,7 @@ def _parse_binary(headers: Mapping[str, str], body: bytes) -> Event:
     return _build_event(attributes, body, problems)
 
 
-def _parse_structured(body: bytes) -> Event:
+def _parse_structured(body: bytes) -> CloudEvent:
     try:
         members = _object.decode(body)
     except DECODE_ERRORS as error:
@@ -136,12 +136,12 @@ def _parse_structured(body: bytes) -> Event:
     return _from_members(members)
 
 
-def _parse_batch(body: bytes) -> list[Event]:
+def _parse_batch(body: bytes) -> list[CloudEvent]:
     try:
         items = _list.decode(body)
     except DECODE_ERRORS as error:
         raise NotACloudEventError(f"the body MUST be a JSON array: {error}") from None
-    events: list[Event] = []
+    events: list[CloudEvent] = []
     problems: list[str] = []
     for number, item in enumerate(items, 1):
         try:
@@ -153,7 +153,7 @@ def _parse_batch(body: bytes) -> list[Event]:
     return events
 
 
-def _from_members(members: dict[str, msgspec.Raw]) -> Event:
+def _from_members(members: dict[str, msgspec.Raw]) -> CloudEvent:
     data, binary = members.pop("data", None), members.pop("data_base64", None)
     attributes: dict[str, str] = {}
     problems: list[str] = []
@@ -222,10 +222,10 @@ def _encode_data(data: msgspec.Raw, content_type: str) -> bytes:
         raise BadValueError("data: MUST be encodable in the charset of datacontenttype") from None
 
 
-def _build_event(attributes: dict[str, str], data: bytes, problems: list[str]) -> Event:
+def _build_event(attributes: dict[str, str], data: bytes, problems: list[str]) -> CloudEvent:
     identity, source, event_type = attributes.get(ID), attributes.get(SOURCE), attributes.get(TYPE)
     if not problems and identity and source and event_type and attributes.get(SPEC_VERSION) == "1.0":
-        return Event(
+        return CloudEvent(
             _decode_if_encoded(identity),
             _decode_if_encoded(source),
             _decode_if_encoded(event_type),

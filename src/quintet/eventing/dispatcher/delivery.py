@@ -18,10 +18,10 @@ from quintet.eventing.dispatcher.decide.outgoing_event import InvalidEvent, Outg
 from quintet.eventing.dispatcher.decide.retry_policy import (
     PROGRESS_SECONDS,
     DeliveryResult,
+    NextStep,
     RetryPolicy,
-    Step,
 )
-from quintet.eventing.dispatcher.metrics import SubscriptionMetrics
+from quintet.eventing.dispatcher.metrics import DeliveryMetrics
 from quintet.eventing.dispatcher.sink_client import SinkClient
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import Delivery
@@ -55,7 +55,7 @@ class SubscriptionDelivery:
         self._in_flight: set[asyncio.Task[None]] = set()
         # By sequence number. A recreated stream starts at 1 again, so the event identity is compared too.
         self._unconfirmed: OrderedDict[int, tuple[str, str]] = OrderedDict()
-        self.metrics = SubscriptionMetrics(subscription.key)
+        self.metrics = DeliveryMetrics(subscription.key)
         self.stopped = False
 
     def update(self, subscription: Subscription, subjects: dict[str, str]) -> None:
@@ -106,11 +106,11 @@ class SubscriptionDelivery:
         result = await self._attempt(delivery, event)
         decision = self._retry_policy.decide(result, delivery.delivered)
         match decision.step:
-            case Step.ACKNOWLEDGE:
+            case NextStep.ACKNOWLEDGE:
                 await self._acknowledge(delivery, event)
-            case Step.RETRY:
+            case NextStep.RETRY:
                 _send(delivery.nak, decision.delay)
-            case Step.DEAD_LETTER:
+            case NextStep.DEAD_LETTER:
                 await self._store_dead_letter(delivery, result)
 
     async def _attempt(self, delivery: Delivery, event: OutgoingEvent) -> DeliveryResult:

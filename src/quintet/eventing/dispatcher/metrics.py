@@ -37,7 +37,7 @@ in_flight = Gauge("eventing_ec_in_flight", "Events in flight to a sink", _LABELS
 health = Gauge("eventing_ec_health", "1 while events can be delivered")
 
 
-class SubscriptionMetrics:
+class DeliveryMetrics:
     """The metrics of one Subscription."""
 
     def __init__(self, key: ObjectKey) -> None:

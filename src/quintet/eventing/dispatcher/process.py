@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class DispatcherOptions:
     """Cluster and listen addresses."""
 
     kubeconfig: str | None
@@ -55,7 +55,7 @@ class Options:
     """Hosts of sinks that are reached at another address."""
 
 
-async def serve(settings: DispatcherSettings, options: Options, clock: Clock) -> bool:
+async def serve(settings: DispatcherSettings, options: DispatcherOptions, clock: Clock) -> bool:
     """Deliver until SIGTERM; return False if the client gave up reconnecting to NATS."""
     host = os.environ.get("KUBERNETES_SERVICE_HOST")
     metrics_server = HealthServer(*options.metrics_address, clock)

@@ -16,8 +16,8 @@ from quintet.apis.eventingbackend.addresses import Limits, judge
 from quintet.clock import Clock
 from quintet.eventing.dispatcher.decide.outgoing_event import OutgoingEvent
 from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
-from quintet.web.connection import Connection, Target, connect, resolve
-from quintet.web.http_client import Origin, encode_post, parse_endpoint
+from quintet.web.connection import Connection, ConnectionTarget, connect, resolve
+from quintet.web.http_client import HttpOrigin, encode_post, parse_endpoint
 from quintet.web.pool import ConnectionPool
 
 MAX_IDLE: Final = 512
@@ -66,7 +66,7 @@ class SinkClient:
         """Close the connections."""
         self._pool.close()
 
-    async def _connect(self, origin: Origin) -> Connection:
+    async def _connect(self, origin: HttpOrigin) -> Connection:
         if override := self.overrides.get(origin.host):
             addresses: Sequence[str] = (override[0],)
             port = override[1]
@@ -77,4 +77,4 @@ class SinkClient:
         if origin.tls and self._tls is None:
             self._tls = ssl.create_default_context()
         tls = self._tls if origin.tls else None
-        return await connect(Target(origin.url(port), tls, origin.host, addresses=tuple(addresses)))
+        return await connect(ConnectionTarget(origin.url(port), tls, origin.host, addresses=tuple(addresses)))

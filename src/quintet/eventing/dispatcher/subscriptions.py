@@ -138,7 +138,7 @@ class ActiveSubscriptions:
         key, consumer = subscription.key, naming.consumer_name(subscription.metadata)
 
         def on_error(error: NatsError) -> None:
-            log.warning("PullConsumer interrupted", extra={"subscription": str(key), "error": str(error)})
+            log.warning("Pull request failed", extra={"subscription": str(key), "error": str(error)})
 
         return self._jetstream.pull(
             self._settings.nats.stream,

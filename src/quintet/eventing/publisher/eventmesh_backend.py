@@ -13,7 +13,7 @@ from typing import Final
 from quintet.apis.subscription import clean_type
 from quintet.clock import Clock
 from quintet.eventing import oauth
-from quintet.eventing.decide.cloudevents import Event
+from quintet.eventing.decide.cloudevents import CloudEvent
 from quintet.eventing.decide.eventmesh import MESSAGING, NAMESPACE, from_secret
 from quintet.eventing.decide.headers import ORIGINAL_SOURCE, ORIGINAL_TYPE, SOURCE, TYPE, encode_value
 from quintet.eventing.publisher.decide.responses import BackendError, PublishResult
@@ -52,11 +52,11 @@ class EventMeshBackend:
         self._problem: str | None = "no token was fetched yet"
         self.destination = self._event_client.host
 
-    def check(self, event: Event) -> None:
+    def check(self, event: CloudEvent) -> None:
         """Raise `NoSubjectError` if the event has no valid type for EventMesh."""
         self._subjects.find(event.source, event.type)
 
-    def send(self, event: Event, tracing: Mapping[str, str], done: Done) -> None:
+    def send(self, event: CloudEvent, tracing: Mapping[str, str], done: Done) -> None:
         """Publish an event and call back when EventMesh has accepted it."""
         headers = self._headers(event)
         headers.update(tracing)
@@ -88,7 +88,7 @@ class EventMeshBackend:
         while self._tasks and self._clock.monotonic() < deadline:
             await self._clock.sleep(0.02)
 
-    def _headers(self, event: Event) -> dict[str, str]:
+    def _headers(self, event: CloudEvent) -> dict[str, str]:
         destination = self._subjects.find(event.source, event.type)
         headers = event.headers
         headers[ORIGINAL_TYPE], headers[ORIGINAL_SOURCE] = headers[TYPE], headers[SOURCE]

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Final
 
 from quintet.clock import Clock
-from quintet.eventing.decide.cloudevents import Event
+from quintet.eventing.decide.cloudevents import CloudEvent
 from quintet.eventing.decide.headers import ORIGINAL_TYPE, TYPE
 from quintet.eventing.publisher.decide.subjects import SubjectMapper
 from quintet.eventing.publisher.pending_acks import Done, PendingAcks
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _FIRST_BACKOFF: Final = 0.2
 
 
-def message_id(event: Event) -> str:
+def message_id(event: CloudEvent) -> str:
     """Return the message id of an event, unique per source and id: attributes contain no zero byte."""
     return blake2b(f"{event.source}\0{event.id}".encode(), digest_size=16).hexdigest()
 
@@ -52,11 +52,11 @@ class NatsBackend:
         )
         self.destination = self._options.address
 
-    def check(self, event: Event) -> None:
+    def check(self, event: CloudEvent) -> None:
         """Raise `NoSubjectError` if the event has no valid subject."""
         self._subjects.find(event.source, event.type)
 
-    def send(self, event: Event, tracing: Mapping[str, str], done: Done) -> None:
+    def send(self, event: CloudEvent, tracing: Mapping[str, str], done: Done) -> None:
         """Publish an event and call back when it is stored; raises if it cannot be sent."""
         subject, cleaned = self._subjects.find(event.source, event.type)
         if self._client is None:

@@ -33,7 +33,7 @@ _OBJECTS_PER_COLLECTION = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class PublisherOptions:
     """Listen addresses and shutdown times."""
 
     address: Address
@@ -44,7 +44,7 @@ class Options:
     """How long requests in flight may take after that."""
 
 
-async def serve(settings: PublisherSettings, options: Options, clock: Clock) -> bool:
+async def serve(settings: PublisherSettings, options: PublisherOptions, clock: Clock) -> bool:
     """Serve until SIGTERM; return False if the backend gave up reconnecting."""
     backend = _create_backend(settings, clock)
     metrics = PublisherMetrics(backend.destination)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from quintet.clock import Clock
-from quintet.eventing.decide.cloudevents import Event, NotACloudEventError, parse_events
+from quintet.eventing.decide.cloudevents import CloudEvent, NotACloudEventError, parse_events
 from quintet.eventing.decide.headers import B3_MULTI, TRACING
 from quintet.eventing.publisher.decide.responses import (
     NO_METHOD,
@@ -41,11 +41,11 @@ _INTERNAL: Final = 500
 class PublisherBackend(Protocol):
     """Stores or forwards published events."""
 
-    def check(self, event: Event) -> None:
+    def check(self, event: CloudEvent) -> None:
         """Raise `NoSubjectError` if the backend cannot store the event."""
         ...
 
-    def send(self, event: Event, tracing: Mapping[str, str], done: Done) -> None:
+    def send(self, event: CloudEvent, tracing: Mapping[str, str], done: Done) -> None:
         """Send an event and call back once; may raise instead."""
         ...
 
@@ -105,16 +105,18 @@ class PublisherProxy:
             events = parse_events(request.headers, request.body)
         except NotACloudEventError as error:
             return self._count_response(result_for_error(error), self._clock.monotonic() - started)
-        count = 1 if isinstance(events, Event) else len(events)
+        count = 1 if isinstance(events, CloudEvent) else len(events)
         if self._metrics.in_flight + count > self._max_in_flight:
             busy = BusyError(f"more than {self._max_in_flight} events are in flight")
             return self._count_response(result_for_error(busy), self._clock.monotonic() - started)
         tracing = _tracing_headers(request.headers)
-        if isinstance(events, Event):
+        if isinstance(events, CloudEvent):
             return self._publish_event(events, tracing, started)
         return self._publish_batch(events, tracing, started)
 
-    def _publish_event(self, event: Event, tracing: Mapping[str, str], started: float) -> DeferredResponse:
+    def _publish_event(
+        self, event: CloudEvent, tracing: Mapping[str, str], started: float
+    ) -> DeferredResponse:
         response = DeferredResponse()
         event_type, source = event.type, event.source  # so that the data is not kept in memory
 
@@ -132,7 +134,7 @@ class PublisherProxy:
         return response
 
     def _publish_batch(
-        self, events: list[Event], tracing: Mapping[str, str], started: float
+        self, events: list[CloudEvent], tracing: Mapping[str, str], started: float
     ) -> Response | DeferredResponse:
         errors: list[Exception | None] = [self._subject_error(event) for event in events]
         if not events or any(errors):
@@ -158,14 +160,14 @@ class PublisherProxy:
             self._send(event, tracing, functools.partial(done, number))
         return response
 
-    def _subject_error(self, event: Event) -> NoSubjectError | None:
+    def _subject_error(self, event: CloudEvent) -> NoSubjectError | None:
         try:
             self._backend.check(event)
         except NoSubjectError as error:
             return error
         return None
 
-    def _send(self, event: Event, tracing: Mapping[str, str], done: Done) -> None:
+    def _send(self, event: CloudEvent, tracing: Mapping[str, str], done: Done) -> None:
         self._metrics.in_flight += 1
         try:
             self._backend.send(event, tracing, done)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from quintet.eventing.decide.cloudevents import Event, NotACloudEventError, parse_events
+from quintet.eventing.decide.cloudevents import CloudEvent, NotACloudEventError, parse_events
 from quintet.eventing.decide.headers import (
     B3_PREFIX,
     CONTENT_TYPE,
@@ -81,7 +81,7 @@ def _parse(lower: dict[str, str], payload: bytes) -> tuple[dict[str, str], bytes
         event = parse_events(lower, payload)
     except NotACloudEventError as error:
         raise InvalidEvent(str(error)) from None
-    if not isinstance(event, Event):
+    if not isinstance(event, CloudEvent):
         raise InvalidEvent("a batch of events")
     return event.headers, event.data
 

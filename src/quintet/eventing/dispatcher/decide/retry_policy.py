@@ -36,7 +36,7 @@ class DeliveryResult(NamedTuple):
         return f"status {self.status}" if self.status else self.problem
 
 
-class Step(Enum):
+class NextStep(Enum):
     """What to do with an event next."""
 
     ACKNOWLEDGE = "acknowledge"
@@ -47,7 +47,7 @@ class Step(Enum):
 class Decision(NamedTuple):
     """The next step and its delay in seconds."""
 
-    step: Step
+    step: NextStep
     delay: float = 0.0
 
 
@@ -68,7 +68,7 @@ class RetryPolicy:
     def decide(self, result: DeliveryResult, attempts: int) -> Decision:
         """Return the next step after this number of attempts, counted from 1."""
         if result.is_accepted:
-            return Decision(Step.ACKNOWLEDGE)
+            return Decision(NextStep.ACKNOWLEDGE)
         if attempts >= self.max_attempts:
-            return Decision(Step.DEAD_LETTER)
-        return Decision(Step.RETRY, self.backoff(attempts))
+            return Decision(NextStep.DEAD_LETTER)
+        return Decision(NextStep.RETRY, self.backoff(attempts))
