@@ -75,7 +75,7 @@ async def test_the_example_of_the_design_runs_as_it_is_written(node, operator):
     place = operator.at("echo-test")
     answer = place.run("apply", "-f", str(SEED))
     assert answer.returncode == 0, answer.stderr
-    assert "Warning: spec.timeout is an old name and was rewritten: use spec.timeoutSeconds" in answer.stderr
+    assert "Warning: spec.timeout is deprecated and was replaced: use spec.timeoutSeconds" in answer.stderr
     case = Case(place, "echo-checkup-config")
     await passes_within_its_second(case)
     place.kubectl("wait", "checkup/echo-checkup-config", "--for=condition=Succeeded", "--timeout=30s")

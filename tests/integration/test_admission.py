@@ -17,19 +17,19 @@ from kit.cluster.api import RefusedError
 from kit.eventually import eventually
 from kit.kinds.controllers import CRDS
 from kit.kinds.widgets import CONFIG_MAPS, WIDGETS, a_widget
-from quintet.admission.certs import Policy
+from quintet.admission.certs import RotationPolicy
 from quintet.admission.modes import by_url
 from quintet.admission.registration import (
     MUTATING,
     VALIDATING,
-    ByUrl,
-    Endpoint,
     Registration,
+    UrlTarget,
+    WebhookEndpoint,
     cluster_rules,
     namespace_rules,
 )
 from quintet.admission.server import AdmissionServer
-from quintet.admission.sources import SECRET_NAME, SECRETS, MemoryStore, SecretStore, SelfMade
+from quintet.admission.sources import SECRET_NAME, SECRETS, MemoryStore, SecretStore, SelfSignedCertificates
 from quintet.admission.webhooks import Webhooks
 from quintet.apis.meta import ObjectKey, Resource
 from quintet.clock import SystemClock
@@ -51,14 +51,14 @@ class Hooks:
         self.name = f"quintet-{namespace}"
         self._client = client
         policy = options.pop("policy", None)
-        self.source = SelfMade(store or MemoryStore(), HOSTS, policy)
+        self.source = SelfSignedCertificates(store or MemoryStore(), HOSTS, policy)
         self._options = {"interval": 0.2, "remove": True} | options
         self.port = 0
 
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> WebhookEndpoint:
         selector = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
-        return Endpoint(
-            at=ByUrl(f"https://127.0.0.1:{self.port}"), name=self.name, namespace_selector=selector
+        return WebhookEndpoint(
+            at=UrlTarget(f"https://127.0.0.1:{self.port}"), name=self.name, namespace_selector=selector
         )
 
     @contextlib.asynccontextmanager
@@ -161,7 +161,7 @@ async def test_review_over_size_limit_is_denied_and_next_review_succeeds(hooks, 
     with pytest.raises(RefusedError) as refusal:
         await api.create(WIDGETS.path(namespace), a_widget("w", text="<" * 800_000))
     assert refusal.value.code == 413, refusal.value
-    assert "The object is too large. A review of this Widget takes more than 4194304 bytes." in str(
+    assert "The object is too large. The AdmissionReview of this Widget exceeds 4194304 bytes." in str(
         refusal.value
     )
     await api.create(WIDGETS.path(namespace), a_widget("w", text="x"))
@@ -211,14 +211,14 @@ async def test_webhook_process_outside_cluster_is_registered_only_while_it_runs(
     )  # fmt: skip
     async with hooks.running():
         await wait_until_called(api, namespace)
-        assert hooks.finding() is None
+        assert hooks.readiness_problem() is None
     for resource in WEBHOOK_TYPES:
         with pytest.raises(NotFound):
             await widgets.get(resource, key, dict)
 
 
 async def test_standby_replica_does_not_register_webhooks(widgets, namespace):
-    endpoint = Endpoint(at=ByUrl("https://127.0.0.1:1"), name=f"quintet-{namespace}")
+    endpoint = WebhookEndpoint(at=UrlTarget("https://127.0.0.1:1"), name=f"quintet-{namespace}")
     standby = widgets.with_fence(lambda: False)
     await Registration(standby, endpoint, (ADMISSION,)).ensure(b"bundle")
     for resource in WEBHOOK_TYPES:
@@ -229,7 +229,7 @@ async def test_standby_replica_does_not_register_webhooks(widgets, namespace):
 @pytest.mark.parametrize("resource", WEBHOOK_TYPES, ids=lambda resource: resource.kind)
 async def test_changed_ca_bundle_and_failure_policy_are_restored(hooks, api, namespace, resource):
     before = await hooks.bundle(resource)
-    other = await SelfMade(MemoryStore(), HOSTS).current(datetime.now(UTC))
+    other = await SelfSignedCertificates(MemoryStore(), HOSTS).current(datetime.now(UTC))
     path = resource.path("", hooks.name)
     operations = [
         {
@@ -283,7 +283,7 @@ async def test_no_admission_fails_while_certificates_and_cas_rotate(authorities,
     """Up to 50 admissions per second through the API server, with new TLS handshakes all the time."""
     seconds = timedelta(seconds=1)
     # Rotated all the time, but far from expiry: a machine that stalls for seconds must not fail the test.
-    policy = Policy(authority=30 * seconds, leaf=10 * seconds, lead=5 * seconds, renew_left=14 / 15)
+    policy = RotationPolicy(authority=30 * seconds, leaf=10 * seconds, lead=5 * seconds, renew_left=14 / 15)
     hooks = Hooks(widgets, namespace, SecretStore(widgets, ObjectKey(namespace, SECRET_NAME)), policy=policy)
     leaves, signers, failures = set[int](), set[str](), list[str]()
     admitted = number = 0
@@ -340,7 +340,7 @@ async def test_replicas_that_write_concurrently_serve_one_certificate(widgets, n
     key = ObjectKey(namespace, SECRET_NAME)
     now = datetime.now(UTC)
     for moment in (now, now + timedelta(days=5), now + timedelta(days=300), now + timedelta(days=310)):
-        sources = [SelfMade(SecretStore(widgets, key), HOSTS) for _ in range(5)]
+        sources = [SelfSignedCertificates(SecretStore(widgets, key), HOSTS) for _ in range(5)]
         served = await asyncio.gather(*(source.current(moment) for source in sources))
         assert len(set(served)) == 1, f"{len(set(served))} different certificates at {moment}"
 
@@ -349,7 +349,7 @@ async def test_foreign_labels_and_keys_in_certificate_secret_are_preserved(widge
     path = SECRETS.path(namespace)
     body = {"metadata": {"name": SECRET_NAME, "labels": {"of": "helm"}}, "stringData": {"note": "hello"}}
     await api.create(path, body)
-    source = SelfMade(SecretStore(widgets, ObjectKey(namespace, SECRET_NAME)), HOSTS)
+    source = SelfSignedCertificates(SecretStore(widgets, ObjectKey(namespace, SECRET_NAME)), HOSTS)
     now = datetime.now(UTC)
     await source.current(now)
     await source.current(now + timedelta(days=300))
@@ -370,10 +370,10 @@ async def test_declared_permissions_suffice_and_allow_no_other_webhook_configura
 
 
 async def assert_permissions_are_exact(cluster, widgets, api, namespace: str, user: str, name: str) -> None:
-    endpoint = Endpoint(
-        at=ByUrl("https://127.0.0.1:1"), name=name, namespace_selector={"matchLabels": {"a": "b"}}
+    endpoint = WebhookEndpoint(
+        at=UrlTarget("https://127.0.0.1:1"), name=name, namespace_selector={"matchLabels": {"a": "b"}}
     )
-    other = Endpoint(at=ByUrl("https://127.0.0.1:1"), name=f"{name}-other")
+    other = WebhookEndpoint(at=UrlTarget("https://127.0.0.1:1"), name=f"{name}-other")
     async with Transport(load(str(cluster.client_kubeconfig(user)))) as transport:
         limited = Client(transport)
         registration = Registration(limited, endpoint, (ADMISSION,))
@@ -384,7 +384,7 @@ async def assert_permissions_are_exact(cluster, widgets, api, namespace: str, us
                 await Registration(limited, other, (ADMISSION,)).ensure(b"one")
         finally:
             await Registration(widgets, endpoint, (ADMISSION,)).remove()
-        source = SelfMade(SecretStore(limited, ObjectKey(namespace, SECRET_NAME)), HOSTS)
+        source = SelfSignedCertificates(SecretStore(limited, ObjectKey(namespace, SECRET_NAME)), HOSTS)
         await wait_until_allowed(api, user, "create", "secrets", namespace=namespace)
         await source.current(datetime.now(UTC))
         await source.current(datetime.now(UTC) + timedelta(days=5))

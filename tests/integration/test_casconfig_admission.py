@@ -56,8 +56,8 @@ async def test_example_from_design_is_accepted_with_warnings_and_applied(
     main = {"name": "main", "image": "quintet.local/other:2"}
     done = apply(cluster, namespace, as_manifest(a_policy(maincontainer=main, **{"from": source})))
     assert done.returncode == 0, done.stderr
-    assert "Warning: spec.policies[0].values.maincontainer: was rewritten to mainContainer" in done.stderr
-    assert "Warning: spec.policies[0].values.from: was rewritten to a list of one" in done.stderr
+    assert "Warning: spec.policies[0].values.maincontainer: was renamed to mainContainer" in done.stderr
+    assert "Warning: spec.policies[0].values.from: was converted to a list of one item" in done.stderr
     key = ObjectKey(namespace, "asked")
     stored = await get(casconfigs, key)
     assert stored.metadata.finalizers == (FINALIZER,), "no finalizer"

@@ -29,9 +29,7 @@ async def test_timeout_alias_is_rewritten_with_warning(webhooks, cluster, checku
     for _ in range(2):
         done = apply(cluster, namespace, body)
         assert done.returncode == 0, done.stderr
-        assert (
-            "Warning: spec.timeout is an old name and was rewritten: use spec.timeoutSeconds" in done.stderr
-        )
+        assert "Warning: spec.timeout is deprecated and was replaced: use spec.timeoutSeconds" in done.stderr
     checkup = await get(checkups, ObjectKey(namespace, "old"))
     assert (checkup.spec.timeout_seconds, checkup.spec.timeout) == (60, None)
     assert checkup.metadata.finalizers == (FINALIZER,), "no finalizer"

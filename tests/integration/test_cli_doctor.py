@@ -19,7 +19,7 @@ from kit.kinds.suite import NAMES, a_flavour, register_webhooks, suite_operator_
 from quintet import __version__
 from quintet.apis.suite import QUINTET
 from quintet.local.cluster import Cluster
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 
 NAMESPACE = "quintet-system"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -137,7 +137,7 @@ async def test_a_role_of_somebody_else_under_the_name_of_ours_is_in_the_way(own,
 
 
 async def test_a_definition_of_somebody_else_is_in_the_way(own, bare):
-    body = definition(QUINTET)
+    body = custom_resource_definition(QUINTET)
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["theirs"] = {"type": "string"}
     async with there(bare, CRDS, body):

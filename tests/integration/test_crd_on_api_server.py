@@ -11,7 +11,7 @@ from kit.eventually import eventually
 from kit.kinds.controllers import CRDS, wait_until_served
 from quintet.apis.meta import ObjectKey
 from quintet.kube.discovery import list_resources
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.text import as_yaml
 from unit.apis.sample_kind import LIBRARY
 
@@ -22,7 +22,7 @@ NAME = LIBRARY.resource.qualified
 @pytest.fixture(scope="module")
 async def warnings(api, client, cluster):
     """Install the sample kind and return the API server's warnings."""
-    async with api.session.post(api.server + DEFINITIONS, json=definition(LIBRARY)) as answer:
+    async with api.session.post(api.server + DEFINITIONS, json=custom_resource_definition(LIBRARY)) as answer:
         assert answer.status == 201, await answer.text()
         found = answer.headers.getall("Warning", [])
 
@@ -73,10 +73,10 @@ async def test_generated_crd_is_structural_and_accepted_without_warnings(warning
 
 
 async def test_crd_file_for_kubectl_matches_created_crd(warnings, cluster):
-    applied = cluster.kubectl("apply", "--server-side", "-f", "-", input=as_yaml(definition(LIBRARY)))
+    applied = cluster.kubectl("apply", "--server-side", "-f", "-", input=as_yaml(custom_resource_definition(LIBRARY)))
     assert applied.returncode == 0, applied.stderr
     assert applied.stderr == ""
-    changed = cluster.kubectl("diff", "--server-side", "-f", "-", input=as_yaml(definition(LIBRARY)))
+    changed = cluster.kubectl("diff", "--server-side", "-f", "-", input=as_yaml(custom_resource_definition(LIBRARY)))
     assert changed.returncode == 0, changed.stdout
 
 

@@ -151,9 +151,9 @@ async def test_incompatible_crd_stops_install_before_any_change(own, bare, elsew
     kinds = [body["kind"] for body in yaml.safe_load_all(printed.stdout)]
     assert "Deployment" in kinds
     from quintet.apis.checkup import CHECKUP
-    from quintet.manifests.crd import definition
+    from quintet.manifests.crd import custom_resource_definition
 
-    body = definition(CHECKUP)
+    body = custom_resource_definition(CHECKUP)
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["ofALaterVersion"] = {"type": "string"}
     name = body["metadata"]["name"]

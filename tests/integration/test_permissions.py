@@ -55,7 +55,7 @@ from quintet.kube.client import Client
 from quintet.kube.config import load
 from quintet.kube.transport import Transport
 from quintet.local.cluster import Cluster
-from quintet.manifests.operator import people
+from quintet.manifests.operator import user_facing_roles
 from quintet.runtime.events import Recorder
 from quintet.runtime.manager import Manager
 
@@ -302,7 +302,7 @@ async def is_allowed(bare: Api, user: str, verb: str, group: str, resource: str)
 async def roles_of_people(bare: Api) -> dict[str, set[tuple[str, str, str]]]:
     """Every user role bound to a user of its name in namespace default, with the expected permissions."""
     wanted: dict[str, set[tuple[str, str, str]]] = {}
-    for role in people(CUSTOM_RESOURCES):
+    for role in user_facing_roles(CUSTOM_RESOURCES):
         name = role["metadata"]["name"]
         await bare.apply(f"{RBAC}/clusterroles/{name}", role, manager="test", force=True)
         subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}

@@ -9,7 +9,7 @@ import pytest
 from kit.cluster.access_reviews import wait_for_permissions
 from kit.cluster.api import Api
 from kit.eventually import eventually
-from quintet.admission.sources import SECRETS, LeftBehind, SecretStore, SelfMade
+from quintet.admission.sources import SECRETS, SecretStore, SelfSignedCertificates, StaleSecretError
 from quintet.apis.meta import JsonObject, Object, ObjectKey, OwnerReference
 from quintet.clock import SystemClock
 from quintet.kube import config
@@ -83,7 +83,9 @@ async def test_lease_and_certificate_secret_are_deleted_with_service_account(
 ):
     owner = await own_service_account(robot, namespace)
     await a_leader(robot, namespace, owner).acquire()
-    await SelfMade(SecretStore(robot, ObjectKey(namespace, SECRET), owner), HOSTS).current(datetime.now(UTC))
+    await SelfSignedCertificates(SecretStore(robot, ObjectKey(namespace, SECRET), owner), HOSTS).current(
+        datetime.now(UTC)
+    )
     kept = [(LEASES, NAME), (SECRETS, SECRET)]
     for resource, name in kept:
         found = await client.get(resource, ObjectKey(namespace, name), Object)
@@ -117,12 +119,12 @@ async def test_objects_of_deleted_service_account_are_awaited_and_not_taken_over
     owner = await own_service_account(robot, namespace)
     await a_leader(robot, namespace, owner).acquire()
     store = SecretStore(robot, ObjectKey(namespace, SECRET), owner)
-    await SelfMade(store, HOSTS).current(datetime.now(UTC))
+    await SelfSignedCertificates(store, HOSTS).current(datetime.now(UTC))
     made = await create_service_account(api, namespace, "another")
     newer = OwnerReference(owner.api_version, owner.kind, "another", made["metadata"]["uid"])
     leader = a_leader(client, namespace, newer, "two")
     acquiring = asyncio.create_task(leader.acquire())
-    with pytest.raises(LeftBehind, match="an account that is gone"):
+    with pytest.raises(StaleSecretError, match="a deleted ServiceAccount"):
         await SecretStore(client, ObjectKey(namespace, SECRET), newer).read()
     await asyncio.sleep(0.5)
     assert not acquiring.done()

@@ -200,7 +200,7 @@ REFUSED = {
     ),
     "settings of a rolling update for another strategy": (
         a_cluster(updateStrategy={"type": "OnDelete", "rollingUpdate": {"partition": 1}}),
-        "rollingUpdate is for RollingUpdate only",
+        "rollingUpdate is only allowed with type RollingUpdate",
     ),
     "maxUnavailable of zero": (
         a_cluster(updateStrategy={"rollingUpdate": {"maxUnavailable": 0}}),
@@ -246,12 +246,12 @@ async def test_api_server_rejects_invalid_object_without_webhook(body, want, api
         ("spec.serviceName", "other", "serviceName must not be changed"),
         ("spec.serviceName", None, "serviceName must not be changed"),
         ("spec.podManagementPolicy", "Parallel", "podManagementPolicy must not be changed"),
-        ("spec.volumeClaimTemplates", [], "of volumeClaimTemplates only the requested size can change"),
-        ("spec.volumeClaimTemplates", None, "of volumeClaimTemplates only the requested size can change"),
+        ("spec.volumeClaimTemplates", [], "only the requested size of volumeClaimTemplates can be changed"),
+        ("spec.volumeClaimTemplates", None, "only the requested size of volumeClaimTemplates can be changed"),
         (
             "spec.volumeClaimTemplates.0.metadata.name",
             "data",
-            "of volumeClaimTemplates only the requested size can change",
+            "only the requested size of volumeClaimTemplates can be changed",
         ),
     ],
 )

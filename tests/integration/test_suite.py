@@ -26,7 +26,7 @@ from kit.kinds.suite import (
 from quintet.controllers.suite.decide.installation import OWNED, key_of
 from quintet.kube.client import Client
 from quintet.manifests.installation import KIAGNOSE, Flavour, in_namespace, installer, objects
-from quintet.manifests.operator import a_quintet
+from quintet.manifests.operator import quintet_object
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -252,7 +252,7 @@ async def test_kiagnose_flavour_installs_checkup_controller_under_its_own_names(
 ):
     flavour = in_namespace(KIAGNOSE, namespace, "q:1")
     async with installed_operator(api, flavour) as token, suite_operator(proxy, token, tmp_path, flavour):
-        await api.create(PATH, a_quintet(flavour))
+        await api.create(PATH, quintet_object(flavour))
         quintet = await wait_until_settled(client)
         assert [each.name for each in quintet.status.components] == ["checkup"]
         assert await list_owned(api, deployments(namespace)) == ["kiagnose-checkup-controller"]

@@ -14,7 +14,7 @@ import yaml
 from quintet import __version__
 from quintet.components import COMPONENTS
 from quintet.manifests.installation import QUINTET
-from quintet.manifests.operator import a_quintet, operator
+from quintet.manifests.operator import quintet_object, operator
 
 ALL = tuple(COMPONENTS.values())
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def rendered(helm, *options):
 
 def test_chart_renders_same_objects_as_single_file_manifest(helm):
     made = [body for body in rendered(helm) if "helm.sh/hook" not in body["metadata"].get("annotations", {})]
-    want = [*(body for body in operator(ALL) if body["kind"] != "Namespace"), a_quintet()]
+    want = [*(body for body in operator(ALL) if body["kind"] != "Namespace"), quintet_object()]
     assert keyed(made) == keyed(want)
 
 

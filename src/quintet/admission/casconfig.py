@@ -1,31 +1,35 @@
-"""The webhooks of CASConfig; the rules themselves are in `apis.casconfig`."""
+"""Webhooks of CASConfig."""
 
-from quintet.admission.review import Admission, Operation, Request, Verdict
+from quintet.admission.review import Admission, AdmissionRequest, Operation
 from quintet.apis.casconfig import CASCONFIGS
 from quintet.apis.casconfig.overlap import overlaps
-from quintet.apis.casconfig.validation import aliases, default, judge, rewritten
-from quintet.apis.jsonpatch import same
+from quintet.apis.casconfig.validation import alias_warnings, default, normalize, validate
+from quintet.apis.fields import ValidationResult
 from quintet.apis.meta import JsonObject
 
 
 def _default(obj: JsonObject, operation: Operation) -> JsonObject:
-    # The finalizer only at creation: one that somebody took away on purpose must not come back.
-    return default(obj) if operation is Operation.CREATE else rewritten(obj)
+    # The finalizer only at creation: one that a user removed must not be added again.
+    return default(obj) if operation is Operation.CREATE else normalize(obj)
 
 
-def _old_names(obj: JsonObject) -> tuple[str, ...]:
-    return tuple(aliases(obj))
+def _alias_warnings(obj: JsonObject) -> tuple[str, ...]:
+    return tuple(alias_warnings(obj))
 
 
-def _validate(request: Request) -> Verdict:
-    # An object that came past the webhooks can still be labelled, and released by its finalizer.
-    if request.old_object is not None and same(request.old_object.get("spec"), request.object.get("spec")):
-        return Verdict()
-    found = judge(request.object)
-    doubts = () if found.errors else tuple(overlaps(request.object))
-    return Verdict(found.errors, (*found.warnings, *doubts))
+def _validate(request: AdmissionRequest) -> ValidationResult:
+    if request.spec_unchanged:
+        return ValidationResult()
+    result = validate(request.object)
+    if result.errors:
+        return result
+    return ValidationResult((), (*result.warnings, *overlaps(request.object)))
 
 
 ADMISSION = Admission(
-    CASCONFIGS, _validate, _default, _old_names, too_large="The CASConfig is too large: split its policies."
+    CASCONFIGS,
+    _validate,
+    _default,
+    _alias_warnings,
+    too_large="The CASConfig is too large: split its policies.",
 )

@@ -1,13 +1,11 @@
-"""Our own certificates for the webhook server: how they are made and when they change. Pure.
+"""Creation and rotation of the webhook server's self-signed certificates. Pure.
 
-An authority (1 year) signs a leaf (7 days); `advanced` is the whole policy. The steps of an
-authority's replacement, each leaving all that is served and all that is trusted compatible:
+An authority (1 year) signs a leaf (7 days). `rotate` replaces them. Every served leaf is valid for every
+caBundle in use, because a new authority is trusted before it signs:
 
-    one authority ── a third of its life left ─────────────▶ two trusted, the old one signs
-    two, old signs ── everybody trusts both (`lead` passed) ─▶ two trusted, the new one signs
-    two, new signs ── the last leaf of the old has run out ──▶ one authority
-
-`sources` keeps the state and hands it out; `registration` tells the API server whom to trust.
+    one authority ── a third of its lifetime left ──────────▶ two trusted, the old one signs
+    two, old signs ── `lead` has passed since then ─────────▶ two trusted, the new one signs
+    two, new signs ── the last leaf of the old has expired ─▶ one authority
 """
 
 import ipaddress
@@ -20,21 +18,21 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-# Clocks of nodes differ by seconds; a certificate must not be "from the future".
+# Clocks of nodes differ by seconds: a new certificate must already be valid everywhere.
 SKEW = timedelta(minutes=5)
 SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """How long things last."""
+class RotationPolicy:
+    """Lifetimes of certificates."""
 
     authority: timedelta = timedelta(days=365)
     leaf: timedelta = timedelta(days=7)
     lead: timedelta = timedelta(hours=1)
-    """From the day that a new authority is trusted until it signs."""
+    """Time between trusting a new authority and signing with it."""
     renew_left: float = 1 / 3
-    """A certificate is replaced when this share of its life is left."""
+    """A certificate is replaced when this share of its lifetime is left."""
 
     def __post_init__(self) -> None:
         if self.authority * self.renew_left < self.lead + self.leaf:
@@ -55,12 +53,12 @@ class KeyPair:
 
     @property
     def issued(self) -> datetime:
-        """When it was made, to the second."""
+        """When it was issued, to the second."""
         return self.x509.not_valid_before_utc + SKEW
 
     @property
     def ends(self) -> datetime:
-        """When it runs out."""
+        """When it expires."""
         return self.x509.not_valid_after_utc
 
     @property
@@ -68,30 +66,30 @@ class KeyPair:
         """The key, decoded."""
         key = serialization.load_pem_private_key(self.key, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError("the key is not one of ours")
+            raise ValueError("the private key is not an elliptic-curve key")
         return key
 
     def check(self) -> None:
-        """Raise `ValueError` unless certificate and key belong together."""
+        """Raise `ValueError` unless certificate and key match."""
         if self.x509.public_key() != self.private_key.public_key():
-            raise ValueError("certificate and key do not belong together")
+            raise ValueError("certificate and key do not match")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class CertificateState:
     """All certificates of an installation."""
 
     authorities: tuple[KeyPair, ...]
-    """Newest first: one, or two while one replaces the other."""
+    """Newest first: one, or two during a rotation."""
     leaf: KeyPair
 
     @property
     def bundle(self) -> bytes:
-        """Whom the API server has to trust."""
+        """The CA bundle for the API server."""
         return b"".join(authority.certificate for authority in self.authorities)
 
     def as_data(self) -> dict[str, bytes]:
-        """As a Secret holds it."""
+        """Return the data of the Secret."""
         newest, *previous = self.authorities
         data = {"ca.crt": self.bundle, "ca.key": newest.key}
         for pair in previous:
@@ -99,8 +97,8 @@ class State:
         return data | {"tls.crt": self.leaf.certificate, "tls.key": self.leaf.key}
 
     @classmethod
-    def from_data(cls, data: dict[str, bytes]) -> "State | None":
-        """The state in a Secret; None if there is none that could be used."""
+    def from_data(cls, data: dict[str, bytes]) -> "CertificateState | None":
+        """Return the certificates in a Secret; None if they are missing or unusable."""
         try:
             newest = x509.load_pem_x509_certificates(data["ca.crt"])[0]
             authorities = [KeyPair(newest.public_bytes(serialization.Encoding.PEM), data["ca.key"])]
@@ -114,37 +112,45 @@ class State:
         return state
 
 
-def advanced(state: State | None, hosts: tuple[str, ...], now: datetime, policy: Policy) -> State:
-    """What the state ought to be now; the same one if it is right."""
+def rotate(
+    state: CertificateState | None, hosts: tuple[str, ...], now: datetime, policy: RotationPolicy
+) -> CertificateState:
+    """Return the certificates to use now; `state` itself if nothing is due."""
     authorities = _authorities(state, now, policy)
     newest = authorities[0]
     signer = newest if now >= newest.issued + policy.lead else authorities[-1]
-    if state is not None and _serves(state.leaf, signer, hosts) and not _due(state.leaf, now, policy):
+    if (
+        state is not None
+        and _is_signed_for(state.leaf, signer, hosts)
+        and not _is_due(state.leaf, now, policy)
+    ):
         leaf = state.leaf
     else:
         leaf = new_leaf(signer, hosts, now, policy)
-    wanted = State(authorities, leaf)
-    return state if state == wanted else wanted
+    rotated = CertificateState(authorities, leaf)
+    return state if state == rotated else rotated
 
 
-def _authorities(state: State | None, now: datetime, policy: Policy) -> tuple[KeyPair, ...]:
+def _authorities(
+    state: CertificateState | None, now: datetime, policy: RotationPolicy
+) -> tuple[KeyPair, ...]:
     living = tuple(pair for pair in state.authorities if pair.ends > now) if state else ()
     if not living:
         return (new_authority(now, policy),)
-    if len(living) == 1 and _due(living[0], now, policy):
+    if len(living) == 1 and _is_due(living[0], now, policy):
         return (new_authority(now, policy), *living)
-    # The old one signed until `lead` after the new one was made, for a leaf's life at most.
+    # The old authority signed until `lead` after the new one was issued; its last leaf has expired by now.
     if len(living) > 1 and now > living[0].issued + policy.lead + policy.leaf + SECOND:
         return living[:1]
     return living
 
 
-def _due(pair: KeyPair, now: datetime, policy: Policy) -> bool:
+def _is_due(pair: KeyPair, now: datetime, policy: RotationPolicy) -> bool:
     return pair.ends - now <= (pair.ends - pair.issued) * policy.renew_left
 
 
-def _serves(leaf: KeyPair, signer: KeyPair, hosts: tuple[str, ...]) -> bool:
-    """Whether a leaf is of that authority and for those hosts."""
+def _is_signed_for(leaf: KeyPair, signer: KeyPair, hosts: tuple[str, ...]) -> bool:
+    """Return whether the authority signed the leaf, for exactly these hosts."""
     certificate = leaf.x509
     try:
         certificate.verify_directly_issued_by(signer.x509)
@@ -154,10 +160,10 @@ def _serves(leaf: KeyPair, signer: KeyPair, hosts: tuple[str, ...]) -> bool:
     return list(names) == [_general_name(host) for host in hosts]
 
 
-def new_authority(now: datetime, policy: Policy) -> KeyPair:
-    """A certificate that signs others."""
+def new_authority(now: datetime, policy: RotationPolicy) -> KeyPair:
+    """Return a new certificate authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    # Each has a name of its own, so that nobody takes the one for the other by name.
+    # Every authority has a unique name, so that clients do not confuse two of them.
     name = _name(f"quintet webhooks {now:%Y-%m-%dT%H:%M:%SZ}")
     builder = (
         _builder(name, name, key, now, now + policy.authority)
@@ -167,13 +173,13 @@ def new_authority(now: datetime, policy: Policy) -> KeyPair:
     return _pair(builder, key, key)
 
 
-def new_leaf(signer: KeyPair, hosts: tuple[str, ...], now: datetime, policy: Policy) -> KeyPair:
-    """A server certificate for the given DNS names and IP addresses."""
+def new_leaf(signer: KeyPair, hosts: tuple[str, ...], now: datetime, policy: RotationPolicy) -> KeyPair:
+    """Return a new server certificate for the given DNS names and IP addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
     signing_key = signer.private_key
     authority = signer.x509
     end = min(now + policy.leaf, authority.not_valid_after_utc)
-    # A common name holds 64 characters at most, a host name more; clients read the other one.
+    # Host names may exceed the 64 characters of a common name; clients read the alternative names.
     builder = (
         _builder(_name("quintet webhooks"), authority.subject, key, now, end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -188,14 +194,14 @@ def new_leaf(signer: KeyPair, hosts: tuple[str, ...], now: datetime, policy: Pol
 
 
 def service_hosts(namespace: str, name: str) -> tuple[str, ...]:
-    """The names of a Service; the API server asks for the one that ends in `.svc`."""
+    """Return the DNS names of a Service; the API server uses the one that ends in `.svc`."""
     return (f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local", f"{name}.{namespace}", name)
 
 
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, end: datetime
 ) -> x509.CertificateBuilder:
-    # Certificates know whole seconds; rounding must not make a life shorter.
+    # Certificates have whole seconds: round up, so that none expires early.
     whole_end = end.replace(microsecond=0) + (SECOND if end.microsecond else timedelta())
     return (
         x509.CertificateBuilder()

@@ -1,47 +1,46 @@
-"""The webhooks of EventingBackend; the rules themselves are in `apis.eventingbackend`.
+"""Webhooks of EventingBackend.
 
-Mistakes in `spec.config` are warnings, so that the status can show them, or refusals. Which of the
-two is said by an operator's flag for all namespaces and by a label for one. Reading labels is left
-to the API server, by two webhooks for different namespaces: so we need no right on namespaces.
+Errors in `spec.config` either reject the object or are only warnings, so that the status can list them. A
+flag of the operator sets this for all namespaces, a namespace label for one. Two webhooks with opposite
+namespace selectors let the API server read the label, so we need no permission to read namespaces.
 """
 
 from enum import StrEnum
 from typing import Final
 
-from quintet.admission.patch import same
-from quintet.admission.review import LONGEST_WARNING, Admission, Operation, Request, Verdict
+from quintet.admission.review import LONGEST_WARNING, Admission, AdmissionRequest, Operation
 from quintet.apis import eventingbackend
 from quintet.apis.eventingbackend.validation import type_errors
-from quintet.apis.fields import OMITTED, FieldError
+from quintet.apis.fields import OMITTED, FieldError, ValidationResult
 from quintet.apis.meta import JsonObject
 
 NAMESPACE_LABEL: Final = "quintet.dev/eventing-config-errors"
 
 
 class ConfigErrors(StrEnum):
-    """What becomes of an object with mistakes in `spec.config`."""
+    """How the webhooks treat errors in `spec.config`."""
 
     WARN = "Warn"
     REJECT = "Reject"
 
 
-def admissions(usual: ConfigErrors) -> tuple[Admission, ...]:
-    """The webhooks of an installation; `usual` holds where the namespace has no label of its own."""
-    (other,) = set(ConfigErrors) - {usual}
+def admissions(mode: ConfigErrors) -> tuple[Admission, ...]:
+    """Return the webhooks of an installation; `mode` applies to namespaces without the label."""
+    (other,) = set(ConfigErrors) - {mode}
     return (
         Admission(
             eventingbackend.EVENTINGBACKENDS,
-            _RULES[usual],
+            _RULES[mode],
             _default,
-            # Whoever takes away a finalizer of ours must not seem to change a config that names a Secret.
-            fills_in_unchanged=False,
-            validates_in=_selector("NotIn", other),
+            # Removing a finalizer must not count as changing a config that names a Secret.
+            default_unchanged=False,
+            validation_namespaces=_selector("NotIn", other),
         ),
         Admission(
             eventingbackend.EVENTINGBACKENDS,
             _RULES[other],
             variant=other.lower(),
-            validates_in=_selector("In", other),
+            validation_namespaces=_selector("In", other),
         ),
     )
 
@@ -51,38 +50,34 @@ def _selector(operator: str, mode: ConfigErrors) -> JsonObject:
 
 
 def _default(obj: JsonObject, operation: Operation) -> JsonObject:
-    # At each change: `kubectl apply` takes away what is not in its file, and so what was filled in.
+    # At every change: `kubectl apply` removes defaults that are not in its file.
     return eventingbackend.default(obj)
 
 
-def _warn(request: Request) -> Verdict:
-    if _as_it_was(request):
-        return Verdict()
-    mistakes, hints = eventingbackend.judge(request.object, reject=True)
+def _warn(request: AdmissionRequest) -> ValidationResult:
+    if request.spec_unchanged:
+        return ValidationResult()
+    errors, warnings = eventingbackend.validate(request.object, reject=True)
     if type_errors((request.object.get("spec") or {}).get("type")):
-        return Verdict(mistakes)  # without a catalog to check against, there is nothing to admit
-    return Verdict((), (*map(_warning, mistakes), *hints))
+        return ValidationResult(errors)  # an unknown type is always rejected: it has no options to check
+    return ValidationResult((), (*map(_warning, errors), *warnings))
 
 
-def _reject(request: Request) -> Verdict:
-    return Verdict() if _as_it_was(request) else Verdict(*eventingbackend.judge(request.object, reject=True))
+def _reject(request: AdmissionRequest) -> ValidationResult:
+    if request.spec_unchanged:
+        return ValidationResult()
+    return eventingbackend.validate(request.object, reject=True)
 
 
 _RULES: Final = {ConfigErrors.WARN: _warn, ConfigErrors.REJECT: _reject}
 
 
-def _as_it_was(request: Request) -> bool:
-    # An object with mistakes can still be labelled, and released by its finalizer.
-    return request.old_object is not None and same(request.old_object.get("spec"), request.object.get("spec"))
+def _warning(error: FieldError | str) -> str:
+    """Return the error as a warning; without the value if it would be too long, for the user knows it."""
+    if isinstance(error, str) or len(str(error)) <= LONGEST_WARNING:
+        return str(error)
+    return str(FieldError(error.path, error.type, OMITTED, error.message))
 
 
-def _warning(mistake: FieldError) -> str:
-    """As `judge` words it; what would be cut gives up the value, which its author knows."""
-    text = str(mistake)
-    if len(text) <= LONGEST_WARNING:
-        return text
-    return str(FieldError(mistake.path, mistake.kind, OMITTED, mistake.message))
-
-
-REFUSING: Final = admissions(ConfigErrors.REJECT)[0]
-"""For those who check without a cluster: there, nothing is admitted that has a status to show mistakes in."""
+REJECTING: Final = admissions(ConfigErrors.REJECT)[0]
+"""For validation without a cluster, where no status could list the errors."""

@@ -1,28 +1,41 @@
-"""The three ways to run the webhooks; `cli` picks one and runs it around the manager.
+"""The three ways to run the webhooks.
 
     hooks = by_service(admissions, client, manager.client, clock, service=ObjectKey(namespace, name))
-    health.readiness["webhooks"] = hooks.finding
+    health.readiness["webhooks"] = hooks.readiness_problem
     async with hooks.running():
         await manager.run()
 
-`client` is one that every replica may write with, `leading` one that only the leader may.
+Every replica may write with `client`, only the leader with `leading`.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from quintet.admission.certs import service_hosts
-from quintet.admission.registration import LOCAL_NAME, NAME, ByService, ByUrl, Endpoint, Registration
+from quintet.admission.registration import (
+    LOCAL_NAME,
+    NAME,
+    Registration,
+    ServiceTarget,
+    UrlTarget,
+    WebhookEndpoint,
+)
 from quintet.admission.review import Admission
 from quintet.admission.server import AdmissionServer
-from quintet.admission.sources import Files, MemoryStore, SecretStore, SelfMade, secret_name
+from quintet.admission.sources import (
+    CertificateFiles,
+    MemoryStore,
+    SecretStore,
+    SelfSignedCertificates,
+    secret_name,
+)
 from quintet.admission.webhooks import Webhooks
 from quintet.apis.meta import JsonObject, ObjectKey, OwnerReference
 from quintet.clock import Clock
 from quintet.kube.client import Client
 
 PORT = 9443
-# Until every node has taken a pod that ends out of the Service, also on a busy cluster.
+# Until every node has removed a terminating pod from the Service, even on a busy cluster.
 DRAIN = 5.0
 
 
@@ -37,15 +50,15 @@ def by_service(
     name: str = NAME,
     owner: OwnerReference | None = None,
 ) -> Webhooks:
-    """In the cluster, with certificates of our own in a Secret that all replicas share.
+    """Return webhooks behind a Service, with self-signed certificates in a Secret that all replicas share.
 
-    `name` tells the configurations and the Secret of several processes apart; the Secret goes with `owner`.
+    `name` is that of the configurations, and part of the Secret's; `owner` owns the Secret.
     """
     store = SecretStore(client, ObjectKey(service.namespace, secret_name(name)), owner)
-    endpoint = Endpoint(at=ByService(*service), name=name)
+    endpoint = WebhookEndpoint(at=ServiceTarget(*service), name=name)
     return Webhooks(
         AdmissionServer(admissions, clock, port=port),
-        SelfMade(store, service_hosts(*service)),
+        SelfSignedCertificates(store, service_hosts(*service)),
         clock,
         Registration(leading, endpoint, admissions),
         drain=DRAIN,
@@ -63,16 +76,16 @@ def by_url(
     name: str = LOCAL_NAME,
     namespace_selector: JsonObject | None = None,
 ) -> Webhooks:
-    """On a developer's machine that the API server reaches as `host`; ends without a trace.
+    """Return webhooks on a machine that the API server reaches as `host`; removed at shutdown.
 
-    `listen` is for a machine that does not know itself by that name (a container's host, a NAT).
+    `listen` is the address to listen on where it differs (container host, NAT).
     """
     netloc = f"[{host}]" if ":" in host else host
-    at = ByUrl(f"https://{netloc}:{port}")
-    endpoint = Endpoint(at=at, name=name, namespace_selector=namespace_selector)
+    at = UrlTarget(f"https://{netloc}:{port}")
+    endpoint = WebhookEndpoint(at=at, name=name, namespace_selector=namespace_selector)
     return Webhooks(
         AdmissionServer(admissions, clock, host=listen or host, port=port),
-        SelfMade(MemoryStore(), (host,)),
+        SelfSignedCertificates(MemoryStore(), (host,)),
         clock,
         Registration(client, endpoint, admissions),
         remove=True,
@@ -90,15 +103,19 @@ def by_files(
     port: int = PORT,
     name: str = NAME,
 ) -> Webhooks:
-    """In the cluster, with certificates of somebody else.
+    """Return webhooks behind a Service, with certificates that somebody else renews in a folder.
 
-    cert-manager: `service`, and `certificate` as `namespace/name`; we register, it injects the
-    bundle. OLM: neither of them, for it registers as well.
+    For cert-manager, set `service` and `certificate` (`namespace/name`): we register the webhooks, it sets
+    the caBundle. For OLM, set neither: it registers the webhooks itself.
     """
     registration = None
     if service is not None:
-        endpoint = Endpoint(at=ByService(*service), name=name, inject_ca_from=certificate)
+        endpoint = WebhookEndpoint(at=ServiceTarget(*service), name=name, inject_ca_from=certificate)
         registration = Registration(leading, endpoint, admissions)
     return Webhooks(
-        AdmissionServer(admissions, clock, port=port), Files(folder), clock, registration, drain=DRAIN
+        AdmissionServer(admissions, clock, port=port),
+        CertificateFiles(folder),
+        clock,
+        registration,
+        drain=DRAIN,
     )

@@ -1,8 +1,7 @@
-"""Tells the API server to ask us: keeps the two webhook configurations of an installation right.
+"""The MutatingWebhookConfiguration and ValidatingWebhookConfiguration of an installation.
 
-Called by `webhooks` every few seconds; the objects are built by a pure function that `manifests`
-can use as well. Scoped so that an outage of ours blocks nothing but creating and changing objects
-of our kinds: no subresources, no deletions, and no changes to objects that are being deleted.
+If our webhooks are down, users can only not create or change objects of our kinds: subresources,
+deletions and objects that are being deleted are excluded.
 """
 
 import base64
@@ -11,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from quintet.admission.patch import same
 from quintet.admission.review import Admission
+from quintet.apis.jsonpatch import same
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound, WriteFenced
@@ -27,69 +26,69 @@ VALIDATING = Resource(
 )
 NAME = "quintet"
 LOCAL_NAME = "quintet-local"
-"""For a process outside the cluster, so that it does not take over what is installed inside."""
+"""For a process outside the cluster, next to an installation inside."""
 INJECT_CA_FROM = "cert-manager.io/inject-ca-from"
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ByService:
-    """The server is reached through a Service of the cluster."""
+class ServiceTarget:
+    """A webhook server behind a Service."""
 
     namespace: str
     name: str
     port: int = 443
 
     def client_config(self, path: str) -> JsonObject:
-        """Where to send reviews."""
+        """Return the clientConfig of a webhook with this path."""
         service = {"namespace": self.namespace, "name": self.name, "port": self.port, "path": path}
         return {"service": service}
 
 
 @dataclass(frozen=True, slots=True)
-class ByUrl:
-    """The server is reached at an address that the API server can connect to by itself."""
+class UrlTarget:
+    """A webhook server at a URL that the API server can reach."""
 
     base: str
 
     def client_config(self, path: str) -> JsonObject:
-        """Where to send reviews."""
+        """Return the clientConfig of a webhook with this path."""
         return {"url": f"{self.base}{path}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """How the API server reaches us, and for which namespaces it asks."""
+class WebhookEndpoint:
+    """How the API server reaches the webhooks, and for which namespaces."""
 
-    at: ByService | ByUrl
+    at: ServiceTarget | UrlTarget
     name: str = NAME
     inject_ca_from: str = ""
-    """`namespace/certificate` of cert-manager, which then keeps the caBundle."""
+    """`namespace/name` of a cert-manager Certificate, from which cert-manager sets the caBundle."""
     namespace_selector: JsonObject | None = None
 
 
 def configurations(
-    endpoint: Endpoint, admissions: Iterable[Admission], bundle: bytes | None
+    endpoint: WebhookEndpoint, admissions: Iterable[Admission], bundle: bytes | None
 ) -> list[tuple[Resource, JsonObject]]:
-    """Both configurations, complete; a kind without defaults has no mutating webhook."""
+    """Return both configurations; a kind without defaults has no mutating webhook."""
     declared = tuple(admissions)
     defaulting = tuple(each for each in declared if each.default is not None)
-    wanted = []
+    desired = []
     for resource, verb, chosen in ((MUTATING, "mutate", defaulting), (VALIDATING, "validate", declared)):
         webhooks = [_webhook(endpoint, verb, each, bundle) for each in chosen]
-        # What is applied no longer shows by the digest being another, what was changed by looking at it.
+        # The digest changes when webhooks are removed from the desired list, which `covers` cannot detect.
         annotations = {APPLIED: digest({"webhooks": webhooks})}
         if endpoint.inject_ca_from:
             annotations[INJECT_CA_FROM] = endpoint.inject_ca_from
         labels = {"app.kubernetes.io/part-of": "quintet"}
         metadata = {"name": endpoint.name, "annotations": annotations, "labels": labels}
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        wanted.append((resource, {**body, "webhooks": webhooks}))
-    return wanted
+        desired.append((resource, {**body, "webhooks": webhooks}))
+    return desired
 
 
-def _webhook(endpoint: Endpoint, verb: str, admission: Admission, bundle: bytes | None) -> JsonObject:
+def _webhook(endpoint: WebhookEndpoint, verb: str, admission: Admission, bundle: bytes | None) -> JsonObject:
     resource = admission.resource
     client = endpoint.at.client_config(f"/{verb}/{admission.path}")
     if bundle is not None and not endpoint.inject_ca_from:
@@ -111,60 +110,60 @@ def _webhook(endpoint: Endpoint, verb: str, admission: Admission, bundle: bytes 
         "sideEffects": "None",
         "timeoutSeconds": 5,
         "admissionReviewVersions": ["v1"],
-        # The last thing that happens to an object is the removal of a finalizer, and that is a change.
+        # Removing the last finalizer is an update, too, and must not depend on our webhooks.
         "matchConditions": [
             {"name": "not-deleting", "expression": "!has(object.metadata.deletionTimestamp)"},
         ],
     }
-    selectors = [endpoint.namespace_selector, admission.validates_in if verb == "validate" else None]
+    selectors = [endpoint.namespace_selector, admission.validation_namespaces if verb == "validate" else None]
     if chosen := [selector for selector in selectors if selector is not None]:
-        webhook["namespaceSelector"] = _both(*chosen)
+        webhook["namespaceSelector"] = _combine(*chosen)
     return webhook
 
 
-def _both(*selectors: JsonObject) -> JsonObject:
-    """One selector of what all of them select; a label that two of them ask for is asked for twice."""
-    asked = [
+def _combine(*selectors: JsonObject) -> JsonObject:
+    """Return one selector that requires all the given ones."""
+    requirements = [
         {"key": key, "operator": "In", "values": [value]}
         for selector in selectors
         for key, value in selector.get("matchLabels", {}).items()
     ]
-    asked += [entry for selector in selectors for entry in selector.get("matchExpressions", ())]
-    return {"matchExpressions": asked} if len(selectors) > 1 else selectors[0]
+    requirements += [entry for selector in selectors for entry in selector.get("matchExpressions", ())]
+    return {"matchExpressions": requirements} if len(selectors) > 1 else selectors[0]
 
 
 class Registration:
-    """The webhook configurations of one installation, on one API server.
+    """Keeps the webhook configurations of one installation up to date.
 
-    Give it the client of the manager, so that only the leader writes: replicas of two versions
-    would undo each other's work during an upgrade.
+    Use the manager's client, so that only the leader writes: during an upgrade, replicas of two versions
+    would overwrite each other's changes.
     """
 
-    def __init__(self, client: Client, endpoint: Endpoint, admissions: Iterable[Admission]) -> None:
+    def __init__(self, client: Client, endpoint: WebhookEndpoint, admissions: Iterable[Admission]) -> None:
         self._client = client.with_manager("quintet-webhooks")
         self._endpoint = endpoint
         self._admissions = tuple(admissions)
 
     async def ensure(self, bundle: bytes | None) -> bool:
-        """Write what differs, and nothing else; False if that is for the leader to do."""
-        for resource, wanted in configurations(self._endpoint, self._admissions, bundle):
+        """Apply the configurations that differ; return False if only the leader may do that."""
+        for resource, desired in configurations(self._endpoint, self._admissions, bundle):
             key = ObjectKey("", self._endpoint.name)
             try:
                 live: JsonObject = await self._client.get(resource, key, dict[str, Any])
             except NotFound:
                 live = {}
-            if covers(live, wanted) or not (live or wanted["webhooks"]):
+            if covers(live, desired) or not (live or desired["webhooks"]):
                 continue
             try:
-                await self._client.apply(resource, key, wanted, Object)
+                await self._client.apply(resource, key, desired, Object)
             except WriteFenced:
-                # The leader does it, long before a certificate is served that needs it (`Policy.lead`).
+                # The leader applies it long before a certificate needs the new bundle (see `lead`).
                 return False
             log.info("Webhooks registered", extra={"configuration": f"{resource.kind}/{key}"})
         return True
 
     async def remove(self) -> None:
-        """Take both away, so that nobody is sent to a server that has stopped."""
+        """Delete both configurations, so that the API server does not call a stopped server."""
         for resource in (MUTATING, VALIDATING):
             try:
                 await self._client.delete(resource, ObjectKey("", self._endpoint.name))
@@ -172,23 +171,23 @@ class Registration:
                 continue
 
 
-def covers(live: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is there; what the server or others added does not matter."""
-    if isinstance(wanted, dict):
-        return isinstance(live, dict) and all(covers(live.get(key), wanted[key]) for key in wanted)
-    if not isinstance(wanted, list):
-        return same(live, wanted)
-    found = live if isinstance(live, list) else []  # the server leaves an empty list out
-    if wanted and isinstance(wanted[0], dict) and "name" in wanted[0]:
+def covers(live: Any, desired: Any) -> bool:
+    """Return whether the live value contains all of the desired one; it may contain more."""
+    if isinstance(desired, dict):
+        return isinstance(live, dict) and all(covers(live.get(key), desired[key]) for key in desired)
+    if not isinstance(desired, list):
+        return same(live, desired)
+    found = live if isinstance(live, list) else []  # the API server omits an empty list
+    if desired and isinstance(desired[0], dict) and "name" in desired[0]:
         by_name = {item["name"]: item for item in found}
-        return all(covers(by_name.get(item["name"]), item) for item in wanted)
-    return not wanted or (len(found) == len(wanted) and all(map(covers, found, wanted)))
+        return all(covers(by_name.get(item["name"]), item) for item in desired)
+    return not desired or (len(found) == len(desired) and all(map(covers, found, desired)))
 
 
 def cluster_rules(name: str = NAME, *, create: bool = True) -> list[JsonObject]:
-    """What `Registration` may do, as rules of a ClusterRole; only to our own two objects.
+    """Return the ClusterRole rules that `Registration` needs, for its own two objects.
 
-    Without `create` where somebody else makes and removes them: what was removed then stays so.
+    Without `create` where the suite operator creates and deletes them: deleted ones stay deleted.
     """
     return [
         {
@@ -201,9 +200,9 @@ def cluster_rules(name: str = NAME, *, create: bool = True) -> list[JsonObject]:
 
 
 def namespace_rules(secret: str) -> list[JsonObject]:
-    """What `SecretStore` may do, as rules of a Role in the operator's namespace."""
+    """Return the rules of the Role in the operator's namespace that `SecretStore` needs."""
     return [
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get", "patch"]},
-        # A creation by POST has no name yet that a rule could ask for.
+        # RBAC cannot restrict `create` by name.
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
     ]

@@ -1,8 +1,7 @@
-"""AdmissionReview in, AdmissionReview out: everything about a webhook that needs no network.
+"""Decode AdmissionReviews, call the kind's defaulting or validation, encode the response. No I/O.
 
-Called by `server` with the bytes of a request. A kind is declared by one `Admission`, in
-the wiring module named like it; its rules are pure functions in `apis/<kind>`. An error
-in such a rule refuses the one object it met and is logged: it never reaches the server.
+Every kind declares one `Admission` in the module of its name; the rules are pure functions in
+`apis/<kind>`. If a rule raises an exception, the object is rejected and the exception is logged.
 """
 
 import base64
@@ -15,27 +14,27 @@ from enum import StrEnum
 
 import msgspec
 
-from quintet.admission.patch import diff, same
 from quintet.apis.decoding import DECODE_ERRORS
-from quintet.apis.fields import FieldError, InvalidObjectError
+from quintet.apis.fields import FieldError, InvalidObjectError, ValidationResult
+from quintet.apis.jsonpatch import diff, same
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.kube.errors import Cause, Status, StatusDetails
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
-# The API server cuts a warning at 256 characters and drops all beyond 4096 together.
+# The API server truncates a warning at 256 characters and drops warnings beyond 4096 in total.
 LONGEST_WARNING = 256
 MOST_WARNINGS = 15
 
 log = logging.getLogger(__name__)
 
 
-class BadReview(ValueError):
-    """Not a review, or not one for this webhook; one line that says why."""
+class InvalidReviewError(ValueError):
+    """Raised for a body that is not an AdmissionReview, or not one for this webhook; one line of text."""
 
 
 class Operation(StrEnum):
-    """What the user does to the object."""
+    """The operation that the API server asks about."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -44,7 +43,7 @@ class Operation(StrEnum):
 
 
 class UserInfo(Struct, frozen=True):
-    """Who asks."""
+    """The user who sent the request to the API server."""
 
     username: str = ""
     uid: str = ""
@@ -53,53 +52,54 @@ class UserInfo(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a kind is asked to judge."""
+class AdmissionRequest:
+    """The request of an AdmissionReview, as kinds validate it."""
 
     operation: Operation
     object: JsonObject
-    """As it would be stored; empty for a deletion."""
+    """The object to be stored; empty for a deletion."""
     old_object: JsonObject | None = None
-    """As it is stored; None for a creation."""
+    """The stored object; None for a creation."""
     user: UserInfo = field(default_factory=UserInfo)
     namespace: str = ""
     name: str = ""
-    """Empty if the server is to make one up from `generateName`."""
+    """Empty if the API server generates the name from `generateName`."""
     dry_run: bool = False
     subresource: str = ""
 
+    @property
+    def spec_unchanged(self) -> bool:
+        """Whether this is an update that leaves `spec` as it is.
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is wrong (a mistake in a field, or a plain sentence), and what the user should know."""
-
-    errors: tuple[FieldError | str, ...] = ()
-    warnings: tuple[str, ...] = ()
+        Such updates are always allowed: users can label an object that bypassed the webhooks, and the
+        controller can remove its finalizer.
+        """
+        return self.old_object is not None and same(self.old_object.get("spec"), self.object.get("spec"))
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The webhooks of one kind."""
+    """The webhooks of one kind: its validation and its defaults."""
 
     resource: Resource
-    validate: Callable[[Request], Verdict]
+    validate: Callable[[AdmissionRequest], ValidationResult]
     default: Callable[[JsonObject, Operation], JsonObject] | None = None
-    """Returns the object with what the user left out; may raise `InvalidObjectError`."""
-    old_names: Callable[[JsonObject], tuple[str, ...]] | None = None
-    """Warnings about what `default` rewrites, which `validate` therefore never sees."""
+    """Returns the object with defaults for what the user left out; may raise `InvalidObjectError`."""
+    alias_warnings: Callable[[JsonObject], tuple[str, ...]] | None = None
+    """Warnings about deprecated field names, which `default` rewrites before `validate` can see them."""
     operations: tuple[Operation, ...] = (Operation.CREATE, Operation.UPDATE)
     too_large: str = "The object is too large."
-    """Said when a review is over the limit, so that none of the rules could be asked."""
-    fills_in_unchanged: bool = True
-    """Whether `default` is also asked about an update that leaves the spec as it is."""
+    """The error for a review that exceeds the size limit."""
+    default_unchanged: bool = True
+    """Whether `default` is also called for updates that leave `spec` as it is."""
     variant: str = ""
-    """Tells the admissions of one resource apart, which judge it in different namespaces."""
-    validates_in: JsonObject | None = None
-    """A label selector of the namespaces in which `validate` is asked; None: all. `default` always is."""
+    """Distinguishes several admissions of one resource, each for other namespaces."""
+    validation_namespaces: JsonObject | None = None
+    """A label selector of the namespaces of `validate`; None for all. `default` applies everywhere."""
 
     @property
     def path(self) -> str:
-        """Where its reviews are sent to, below `/mutate` and `/validate`."""
+        """The URL path of its webhooks below `/mutate` and `/validate`."""
         return f"{self.resource.qualified}/{self.variant}" if self.variant else self.resource.qualified
 
 
@@ -108,7 +108,7 @@ class _GroupResource(Struct, frozen=True):
     resource: str = ""
 
 
-class _Question(Struct, frozen=True):
+class _ReviewRequest(Struct, frozen=True):
     uid: str
     operation: Operation
     resource: _GroupResource
@@ -121,14 +121,14 @@ class _Question(Struct, frozen=True):
     sub_resource: str = ""
 
 
-class _Asked(Struct, frozen=True):
+class _ReviewEnvelope(Struct, frozen=True):
     api_version: str = ""
     kind: str = ""
-    request: msgspec.Raw = msgspec.Raw()  # decoded once it is known to be a review of this version
+    request: msgspec.Raw = msgspec.Raw()  # decoded after the version has been checked
 
 
-class Response(Struct, frozen=True):
-    """The answer to one review."""
+class AdmissionResponse(Struct, frozen=True):
+    """The response of an AdmissionReview."""
 
     uid: str
     allowed: bool
@@ -138,144 +138,151 @@ class Response(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class Review(Struct, frozen=True, omit_defaults=False):
-    """A review with its answer."""
+class AdmissionReview(Struct, frozen=True, omit_defaults=False):
+    """An AdmissionReview that carries a response."""
 
-    response: Response
+    response: AdmissionResponse
     api_version: str = API_VERSION
     kind: str = KIND
 
 
-_decode_asked = msgspec.json.Decoder(_Asked).decode
-_decode_question = msgspec.json.Decoder(_Question).decode
+_decode_envelope = msgspec.json.Decoder(_ReviewEnvelope).decode
+_decode_request = msgspec.json.Decoder(_ReviewRequest).decode
 _encode = msgspec.json.Encoder().encode
-# The API server writes the uid first; what a user wrote comes long after it.
+# The API server writes the uid first, before anything that a user controls.
 _UID = re.compile(rb'"request":\s*\{\s*"uid":\s*"([0-9A-Za-z-]{1,64})"')
 
 
 def mutate(admission: Admission, body: bytes) -> bytes:
-    """Answer with a patch that fills in what the user left out."""
-    return _answer(admission, body, _patched)
+    """Return the response of the mutating webhook: a patch that sets defaults."""
+    return _respond(admission, body, _set_defaults)
 
 
 def validate(admission: Admission, body: bytes) -> bytes:
-    """Answer whether the object may be stored."""
-    return _answer(admission, body, _judged)
+    """Return the response of the validating webhook."""
+    return _respond(admission, body, _validate)
 
 
-def without_verdict(head: bytes | bytearray, code: int, reason: str, message: str) -> bytes | None:
-    """Refuse a review that was not or could not be read; None if not even its uid is known.
+def reject_unread(head: bytes | bytearray, code: int, reason: str, message: str) -> bytes | None:
+    """Return a response that rejects a review which was not decoded; None if its uid cannot be found.
 
-    An answer shows the user the message, where an HTTP error would show "Internal error occurred".
+    The response shows the message to the user; an HTTP error would only show "Internal error occurred".
     """
     found = _UID.search(head)
     if found is None:
         return None
-    return _encoded(Response(found.group(1).decode(), False, Status(message, reason, code)))
+    return _encode_response(AdmissionResponse(found.group(1).decode(), False, Status(message, reason, code)))
 
 
-def _answer(admission: Admission, body: bytes, judge: Callable[[Admission, str, Request], Response]) -> bytes:
-    question = _question(admission, body)
-    request = Request(
-        operation=question.operation,
-        object=question.object or {},
-        old_object=question.old_object,
-        user=question.user_info,
-        namespace=question.namespace,
-        name=question.name,
-        dry_run=bool(question.dry_run),
-        subresource=question.sub_resource,
+def _respond(
+    admission: Admission,
+    body: bytes,
+    handler: Callable[[Admission, str, AdmissionRequest], AdmissionResponse],
+) -> bytes:
+    review = _read_request(admission, body)
+    request = AdmissionRequest(
+        operation=review.operation,
+        object=review.object or {},
+        old_object=review.old_object,
+        user=review.user_info,
+        namespace=review.namespace,
+        name=review.name,
+        dry_run=bool(review.dry_run),
+        subresource=review.sub_resource,
     )
     try:
-        response = judge(admission, question.uid, request)
+        response = handler(admission, review.uid, request)
     except InvalidObjectError as error:
-        response = _refused(admission, question.uid, request, error.errors, ())
+        response = _rejection(admission, review.uid, request, error.errors, ())
     except Exception as error:
         log.exception(
-            "Refusing, because the check itself failed",
+            "Validation raised an exception; the object is rejected",
             extra={
                 "resource": admission.resource.qualified,
                 "object": str(ObjectKey(request.namespace, request.name)),
-                "uid": question.uid,
+                "uid": review.uid,
             },
         )
         text = (
-            f"the check of this {admission.resource.kind} failed unexpectedly ({type(error).__name__}); "
-            f"the operator's log has the details under uid {question.uid}"
+            f"validation of this {admission.resource.kind} failed unexpectedly ({type(error).__name__}); "
+            f"see the operator's log for request uid {review.uid}"
         )
-        response = Response(question.uid, False, Status(text, "InternalError", 500))
-    return _encoded(response)
+        response = AdmissionResponse(review.uid, False, Status(text, "InternalError", 500))
+    return _encode_response(response)
 
 
-def _question(admission: Admission, body: bytes) -> _Question:
+def _read_request(admission: Admission, body: bytes) -> _ReviewRequest:
     try:
-        asked = _decode_asked(body)
-        if (asked.api_version, asked.kind) != (API_VERSION, KIND):
-            raise BadReview(f"expected {API_VERSION} {KIND}, got {asked.api_version!r} {asked.kind!r}"[:300])
-        if not asked.request:
-            raise BadReview("the review holds no request")
-        question = _decode_question(asked.request)
+        envelope = _decode_envelope(body)
+        if (envelope.api_version, envelope.kind) != (API_VERSION, KIND):
+            raise InvalidReviewError(
+                f"expected {API_VERSION} {KIND}, got {envelope.api_version!r} {envelope.kind!r}"[:300]
+            )
+        if not envelope.request:
+            raise InvalidReviewError("the AdmissionReview has no request")
+        review = _decode_request(envelope.request)
     except DECODE_ERRORS as error:
-        raise BadReview(f"not a review: {error}".replace("\n", " ")) from error
-    if not question.uid:
-        raise BadReview("the request has no uid")
+        raise InvalidReviewError(f"not an AdmissionReview: {error}".replace("\n", " ")) from error
+    if not review.uid:
+        raise InvalidReviewError("the request has no uid")
     resource = admission.resource
-    if (question.resource.group, question.resource.resource) != (resource.group, resource.plural):
-        raise BadReview(f"this webhook is for {resource.qualified} only")
-    return question
+    if (review.resource.group, review.resource.resource) != (resource.group, resource.plural):
+        raise InvalidReviewError(f"this webhook only accepts {resource.qualified}")
+    return review
 
 
-def _patched(admission: Admission, uid: str, request: Request) -> Response:
+def _set_defaults(admission: Admission, uid: str, request: AdmissionRequest) -> AdmissionResponse:
     if admission.default is None or request.subresource or not request.object:
-        return Response(uid, True)
-    unchanged = request.old_object is not None and same(
-        request.old_object.get("spec"), request.object.get("spec")
-    )
-    if unchanged and not admission.fills_in_unchanged:
-        return Response(uid, True)
-    # A copy, so that a default that changes its argument in place is not lost.
+        return AdmissionResponse(uid, True)
+    if request.spec_unchanged and not admission.default_unchanged:
+        return AdmissionResponse(uid, True)
+    # `default` gets a copy, because it may change its argument in place.
     after = admission.default(copy.deepcopy(request.object), request.operation)
-    warnings = presentable(admission.old_names(request.object)) if admission.old_names is not None else ()
+    warnings = (
+        format_warnings(admission.alias_warnings(request.object))
+        if admission.alias_warnings is not None
+        else ()
+    )
     operations = diff(request.object, after)
     if not operations:
-        return Response(uid, True, warnings=warnings)
+        return AdmissionResponse(uid, True, warnings=warnings)
     patch = base64.b64encode(_encode(operations)).decode()
-    return Response(uid, True, patch_type="JSONPatch", patch=patch, warnings=warnings)
+    return AdmissionResponse(uid, True, patch_type="JSONPatch", patch=patch, warnings=warnings)
 
 
-def _judged(admission: Admission, uid: str, request: Request) -> Response:
-    verdict = admission.validate(request)
-    warnings = presentable(verdict.warnings)
-    if verdict.errors:
-        return _refused(admission, uid, request, verdict.errors, warnings)
-    return Response(uid, True, warnings=warnings)
+def _validate(admission: Admission, uid: str, request: AdmissionRequest) -> AdmissionResponse:
+    result = admission.validate(request)
+    warnings = format_warnings(result.warnings)
+    if result.errors:
+        return _rejection(admission, uid, request, result.errors, warnings)
+    return AdmissionResponse(uid, True, warnings=warnings)
 
 
-def _refused(
+def _rejection(
     admission: Admission,
     uid: str,
-    request: Request,
+    request: AdmissionRequest,
     errors: tuple[FieldError | str, ...],
     warnings: tuple[str, ...],
-) -> Response:
-    """422 with one cause per mistake if any is about a field, else a plain 403."""
+) -> AdmissionResponse:
+    """Return a 422 response with one cause per error if any is a `FieldError`, else a 403 response."""
     kind, name = admission.resource.kind, request.name
     message = "; ".join(map(str, errors))
     if not any(isinstance(error, FieldError) for error in errors):
-        return Response(uid, False, Status(message, "Forbidden", 403), warnings=warnings)
+        return AdmissionResponse(uid, False, Status(message, "Forbidden", 403), warnings=warnings)
     details = StatusDetails(kind, name, causes=tuple(map(_cause, errors)))
     message = f'{kind} "{name}" is invalid: {message}'
-    return Response(uid, False, Status(message, "Invalid", 422, details), warnings=warnings)
+    return AdmissionResponse(uid, False, Status(message, "Invalid", 422, details), warnings=warnings)
 
 
 def _cause(error: FieldError | str) -> Cause:
     if isinstance(error, str):
         return Cause("FieldValueInvalid", error)
-    return Cause(error.kind.reason, error.cause, str(error.path))
+    return Cause(error.type.reason, error.cause, str(error.path))
 
 
-def presentable(warnings: tuple[str, ...]) -> tuple[str, ...]:
-    """Warnings as a header can carry and a terminal can show them: each once, short, on one line."""
+def format_warnings(warnings: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the warnings fit for an HTTP header and a terminal: unique, short, each on one line."""
     texts = list(dict.fromkeys(filter(None, map(_one_line, warnings))))
     if len(texts) > MOST_WARNINGS:
         texts[MOST_WARNINGS - 1 :] = [f"… and {len(texts) - MOST_WARNINGS + 1} more warnings"]
@@ -288,9 +295,9 @@ def _one_line(text: str) -> str:
     if len(shown) <= LONGEST_WARNING:
         return shown
     kept = shown[: LONGEST_WARNING - 1].rpartition(" ")[0]
-    # A text without spaces, or with only a few at its start, is cut in the middle of a word.
+    # A text without a space in its second half is cut in the middle of a word.
     return f"{kept if len(kept) > LONGEST_WARNING // 2 else shown[: LONGEST_WARNING - 1]}…"
 
 
-def _encoded(response: Response) -> bytes:
-    return _encode(Review(response))
+def _encode_response(response: AdmissionResponse) -> bytes:
+    return _encode(AdmissionReview(response))

@@ -1,8 +1,7 @@
-"""The HTTPS server that the API server asks: `/mutate/<plural>.<group>` and `/validate/<plural>.<group>`.
+"""The HTTPS server of the webhooks: `/mutate/<plural>.<group>` and `/validate/<plural>.<group>`.
 
-Run by `webhooks` on every replica; what is answered is decided in `review`. Requests are
-bounded in size, number and time, because they come from anybody who may create an object.
-The kinds' rules run in threads: a slow one must not hold up the leader's lease.
+Requests are bounded in size, number and time, because any user who may create objects causes them.
+Validation runs in threads, so that a slow one does not delay the renewal of the leader's Lease.
 """
 
 import asyncio
@@ -19,19 +18,19 @@ from datetime import UTC, datetime
 from cryptography import x509
 
 from quintet.admission import review
-from quintet.admission.review import Admission, BadReview
-from quintet.admission.sources import Serving
+from quintet.admission.review import Admission, InvalidReviewError
+from quintet.admission.sources import ServingCertificate
 from quintet.clock import Clock
 from quintet.observe import metrics
 from quintet.web.messages import JSON
 from quintet.web.server import Request, Response, Server, ServerLimits
 
 LARGEST_BODY = 4 * 1024 * 1024
-# The API server gives up after 5 seconds: an answer has to come before that.
+# Less than the 5 seconds after which the API server gives up.
 TIME_LIMIT = 4.5
 MOST_AT_ONCE = 32
 THREADS = 8
-# Go keeps idle connections for 90 seconds. Who closes second never cuts off a request in flight.
+# Go closes idle connections after 90 seconds. Closing later than the client never aborts a request.
 KEEP_ALIVE = 120.0
 GRACE = 5.0
 # Of a review that is too large only the beginning is kept: it says who asks.
@@ -40,13 +39,13 @@ LIMITS = ServerLimits(
 )
 NEVER = datetime.min.replace(tzinfo=UTC)
 
-Judge = Callable[[Admission, bytes], bytes]
+Handler = Callable[[Admission, bytes], bytes]
 
 log = logging.getLogger(__name__)
 
 
 class AdmissionServer:
-    """Answers the reviews of some kinds."""
+    """Serves the webhooks of some kinds."""
 
     def __init__(
         self,
@@ -58,10 +57,10 @@ class AdmissionServer:
         time_limit: float = TIME_LIMIT,
         limits: ServerLimits = LIMITS,
     ) -> None:
-        self._routes: dict[str, tuple[Admission, Judge]] = {
-            f"/{verb}/{admission.path}": (admission, judge)
+        self._routes: dict[str, tuple[Admission, Handler]] = {
+            f"/{verb}/{admission.path}": (admission, handler)
             for admission in admissions
-            for verb, judge in (("mutate", review.mutate), ("validate", review.validate))
+            for verb, handler in (("mutate", review.mutate), ("validate", review.validate))
         }
         self._clock = clock
         self._address = host, port
@@ -69,58 +68,58 @@ class AdmissionServer:
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="admission")
         self._tls = _tls_context()
-        self._served: Serving | None = None
+        self._served: ServingCertificate | None = None
         self._ends = NEVER
         self._server = Server(self._route, limits, clock)
 
-    def load(self, serving: Serving) -> None:
-        """Show this certificate in new handshakes; connections that are open stay as they are."""
+    def load(self, serving: ServingCertificate) -> None:
+        """Use this certificate for new TLS handshakes; open connections stay."""
         if serving == self._served:
             return
         leaf = x509.load_pem_x509_certificate(serving.certificate)
         with _as_file(serving.certificate + b"\n" + serving.key) as path:
-            # Tried elsewhere first: half a pair would leave the live one without a working key.
+            # Loaded into a scratch context first: a mismatched pair would break the live context.
             _tls_context().load_cert_chain(path)
             self._tls.load_cert_chain(path)
         self._served = serving
         self._ends = leaf.not_valid_after_utc
         metrics.webhook_certificate_end.set(self._ends.timestamp())
-        log.info("Serving a certificate", extra={"until": self._ends.isoformat()})
+        log.info("Webhook certificate loaded", extra={"until": self._ends.isoformat()})
 
-    def finding(self) -> str | None:
-        """For readiness: what keeps the server from being trusted."""
+    def readiness_problem(self) -> str | None:
+        """Return why the server is not ready; None if it is."""
         if self._served is None:
-            return "no certificate yet"
-        return "the certificate has run out" if self._ends <= self._clock.now() else None
+            return "the webhook certificate has not been loaded yet"
+        return "the webhook certificate has expired" if self._ends <= self._clock.now() else None
 
     async def start(self) -> int:
-        """Begin to serve; returns the port, which matters when any free one was asked for."""
+        """Start to listen; return the port, which port 0 leaves to the system."""
         return await self._server.start(*self._address, tls=self._tls)
 
     def drain(self) -> None:
-        """Answer on, and have the API server connect anew: it is led elsewhere by then."""
+        """Keep serving, but close connections after each response, so that clients connect to another pod."""
         self._server.drain()
 
     async def stop(self) -> None:
-        """Answer what has been asked, then serve no more."""
+        """Finish the requests in flight, then stop."""
         await self._server.stop(GRACE)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _route(self, request: Request) -> Response | Awaitable[Response]:
         found = self._routes.get(request.path)
         if found is None:
-            return Response(404, b"there is no webhook at this path\n")
+            return Response(404, b"no webhook at this path\n")
         if request.method != "POST":
-            return Response(405, b"send a review by POST\n", headers={"Allow": "POST"})
+            return Response(405, b"use POST to send an AdmissionReview\n", headers={"Allow": "POST"})
         return self._handle(request, *found)
 
-    async def _handle(self, request: Request, admission: Admission, judge: Judge) -> Response:
+    async def _handle(self, request: Request, admission: Admission, handler: Handler) -> Response:
         started, path = self._clock.monotonic(), request.path
         in_flight = metrics.webhook_in_flight.labels(path)
         in_flight.inc()
         code = 500
         try:
-            response = await self._answer(request, admission, judge)
+            response = await self._respond(request, admission, handler)
             code = response.status
             return response
         finally:
@@ -128,30 +127,30 @@ class AdmissionServer:
             metrics.webhook_requests.labels(path, str(code)).inc()
             metrics.webhook_seconds.labels(path).observe(self._clock.monotonic() - started)
 
-    async def _answer(self, request: Request, admission: Admission, judge: Judge) -> Response:
+    async def _respond(self, request: Request, admission: Admission, handler: Handler) -> Response:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             return Response(415, b"send application/json\n")
         kind, body = admission.resource.kind, request.body
         if request.truncated:
-            text = f"{admission.too_large} A review of this {kind} takes more than {LARGEST_BODY} bytes."
-            answer = review.without_verdict(bytearray(body), 413, "RequestEntityTooLarge", text)
+            text = f"{admission.too_large} The AdmissionReview of this {kind} exceeds {LARGEST_BODY} bytes."
+            answer = review.reject_unread(bytearray(body), 413, "RequestEntityTooLarge", text)
             return _response(answer, 413, text)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._time_limit), self._slots:
-                answer = await loop.run_in_executor(self._threads, judge, admission, body)
-        except BadReview as error:
+                answer = await loop.run_in_executor(self._threads, handler, admission, body)
+        except InvalidReviewError as error:
             return Response(400, f"{error}\n".encode())
         except TimeoutError:
-            log.warning("No verdict in time", extra={"resource": admission.resource.qualified})
-            text = f"no verdict on this {kind} within {self._time_limit:g} s: try again"
-            answer = review.without_verdict(bytearray(body), 504, "Timeout", text)
+            log.warning("Validation timed out", extra={"resource": admission.resource.qualified})
+            text = f"validation of this {kind} took longer than {self._time_limit:g} s: try again"
+            answer = review.reject_unread(bytearray(body), 504, "Timeout", text)
             return _response(answer, 408, text)
         return _response(answer)
 
 
 def _response(answer: bytes | None, code: int = 500, text: str = "") -> Response:
-    """The answer, or a plain refusal where there is nobody to answer to."""
+    """Return the AdmissionReview, or an HTTP error if there is none."""
     return Response(code, f"{text}\n".encode()) if answer is None else Response(200, answer, JSON)
 
 
@@ -163,7 +162,7 @@ def _tls_context() -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path for OpenSSL to read from, without a key on a disk: a pod's may be read-only."""
+    """Yield a path that OpenSSL can read the content from; on Linux the key is never written to disk."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("certificate")
         try:

@@ -1,8 +1,7 @@
-"""Where the certificate of the webhook server comes from, asked again every few seconds by `webhooks`.
+"""Sources of the webhook server's certificate.
 
-`SelfMade` keeps what `certs` makes in a store that all replicas share (a Secret), or in memory
-for a process on a developer's machine. `Files` reads what somebody else renews: cert-manager's
-mounted Secret, or the folder that OLM fills.
+`SelfSignedCertificates` keeps its certificates in a Secret that all replicas share, or in memory on a
+developer's machine. `CertificateFiles` reads those that cert-manager or OLM renews in a mounted folder.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from quintet.admission.certs import Policy, State, advanced
+from quintet.admission.certs import CertificateState, RotationPolicy, rotate
 from quintet.apis.meta import JsonObject, Object, ObjectKey, OwnerReference, Resource
 from quintet.kube.client import Client
 from quintet.kube.errors import Conflict, NotFound
@@ -26,69 +25,69 @@ log = logging.getLogger(__name__)
 
 
 def secret_name(instance: str) -> str:
-    """Where the processes of one name keep their certificates."""
+    """Return the name of the Secret in which all replicas of an instance keep their certificates."""
     return f"{instance}-webhook-certs"
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
-    """What the server shows, and whom the API server has to trust for it."""
+class ServingCertificate:
+    """The certificate of the webhook server, its key, and the CA bundle for the API server."""
 
     certificate: bytes
     key: bytes
     bundle: bytes | None = None
-    """None where somebody else tells the API server."""
+    """None where cert-manager or OLM sets the caBundle."""
 
 
 class CertificateSource(Protocol):
-    """Asked for the present certificate."""
+    """Returns the certificate to serve."""
 
-    async def current(self, now: datetime) -> Serving:
-        """The certificate to serve from now on."""
+    async def current(self, now: datetime) -> ServingCertificate:
+        """Return the certificate to serve from now on."""
         ...
 
 
-class Store(Protocol):
+class CertificateStore(Protocol):
     """Keeps the state; a write succeeds only if nobody wrote since the read."""
 
     async def read(self) -> tuple[dict[str, bytes], str]:
-        """What is kept, and its version; nothing and an empty version if there is nothing."""
+        """Return the stored data and its version; empty data and version if nothing is stored."""
         ...
 
     async def write(self, data: dict[str, bytes], version: str) -> None:
-        """Keep this instead; `Conflict` if the version is another by now."""
+        """Replace the stored data; raise `Conflict` if the stored version is another."""
         ...
 
 
 class MemoryStore:
-    """For one process."""
+    """Keeps certificates in the memory of one process."""
 
     def __init__(self) -> None:
         self._data: dict[str, bytes] = {}
 
     async def read(self) -> tuple[dict[str, bytes], str]:
-        """What is kept."""
+        """Return the stored data."""
         return self._data, ""
 
     async def write(self, data: dict[str, bytes], version: str) -> None:
-        """Keep this instead."""
+        """Replace the stored data."""
         self._data = data
 
 
-class Secret(Object, frozen=True):
-    """A Secret as the API server keeps it."""
+class CertificateSecret(Object, frozen=True):
+    """A Secret with its base64-encoded data."""
 
     data: dict[str, str] | None = None
 
 
-class LeftBehind(Exception):
-    """What is there belongs to an installation before ours, and is about to be removed with it."""
+class StaleSecretError(Exception):
+    """Raised while the Secret of an earlier installation has not been garbage-collected yet."""
 
 
 class SecretStore:
-    """For all replicas. Labels and keys that others put on the Secret stay.
+    """Keeps certificates in a Secret that all replicas share; keeps labels and keys that others added.
 
-    A Secret that is made here belongs to `owner` and goes with it.
+    A new Secret is owned by `owner`, so that it is garbage-collected with it.
     """
 
     def __init__(self, client: Client, key: ObjectKey, owner: OwnerReference | None = None) -> None:
@@ -98,22 +97,22 @@ class SecretStore:
         self._known: frozenset[str] = frozenset()
 
     async def read(self) -> tuple[dict[str, bytes], str]:
-        """What the Secret holds."""
+        """Return the data of the Secret and its resourceVersion."""
         try:
-            secret = await self._client.get(SECRETS, self._key, Secret)
+            secret = await self._client.get(SECRETS, self._key, CertificateSecret)
         except NotFound:
             return {}, ""
         owners = {each.uid for each in secret.metadata.owner_references}
         if self._owner is not None and owners and self._owner.uid not in owners:
-            raise LeftBehind(
-                f"Secret {self._key} belongs to an account that is gone; waiting for its removal"
+            raise StaleSecretError(
+                f"Secret {self._key} is owned by a deleted ServiceAccount; waiting for its garbage collection"
             )
         self._known = frozenset(secret.data or {})
-        data = {name: _decoded(value) for name, value in (secret.data or {}).items()}
+        data = {name: _decode(value) for name, value in (secret.data or {}).items()}
         return data, secret.metadata.resource_version
 
     async def write(self, data: dict[str, bytes], version: str) -> None:
-        """Create or change the Secret."""
+        """Create or patch the Secret."""
         encoded: JsonObject = {name: base64.b64encode(value).decode() for name, value in data.items()}
         metadata: JsonObject = {"name": self._key.name, "namespace": self._key.namespace}
         if not version:
@@ -128,49 +127,53 @@ class SecretStore:
         await self._client.patch(SECRETS, self._key, body, Object)
 
 
-class SelfMade:
-    """Makes certificates when they are due, or takes those that another replica made."""
+class SelfSignedCertificates:
+    """Creates and rotates self-signed certificates, or uses those that another replica created."""
 
-    def __init__(self, store: Store, hosts: tuple[str, ...], policy: Policy | None = None) -> None:
+    def __init__(
+        self, store: CertificateStore, hosts: tuple[str, ...], policy: RotationPolicy | None = None
+    ) -> None:
         self._store = store
         self._hosts = hosts
-        self._policy = policy or Policy()
-        self._last: State | None = None
+        self._policy = policy or RotationPolicy()
+        self._last: CertificateState | None = None
 
-    async def current(self, now: datetime) -> Serving:
-        """The certificate of the shared state, after it was brought up to date."""
+    async def current(self, now: datetime) -> ServingCertificate:
+        """Return the stored certificate, rotated first if it is due."""
         for _ in range(_ATTEMPTS):
             data, version = await self._store.read()
-            kept = State.from_data(data)
-            # A store that was emptied gets back what is in use: nobody has to trust anything new.
-            state = advanced(kept or self._last, self._hosts, now, self._policy)
+            kept = CertificateState.from_data(data)
+            # If the stored data was deleted, write the certificates in use again: the caBundle stays valid.
+            state = rotate(kept or self._last, self._hosts, now, self._policy)
             if state != kept:
                 log.info("Renewing certificates", extra={"authorities": len(state.authorities)})
                 try:
                     await self._store.write(state.as_data(), version)
                 except (Conflict, NotFound):
-                    continue  # another replica was faster: use what it made
+                    continue  # another replica was faster: use its certificates
             self._last = state
-            return Serving(state.leaf.certificate, state.leaf.key, state.bundle)
-        raise TimeoutError(f"the certificates were changed by others {_ATTEMPTS} times in a row")
+            return ServingCertificate(state.leaf.certificate, state.leaf.key, state.bundle)
+        raise TimeoutError(f"other replicas changed the certificates {_ATTEMPTS} times in a row")
 
 
-class Files:
-    """`tls.crt` and `tls.key` in a folder, renewed by somebody else."""
+class CertificateFiles:
+    """Reads `tls.crt` and `tls.key` from a folder in which somebody else renews them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def current(self, now: datetime) -> Serving:
-        """What the files hold; they are small, so reading them is as cheap as asking whether they changed."""
+    async def current(self, now: datetime) -> ServingCertificate:
+        """Read the files every time: they are small, and checking for changes would not be cheaper."""
         return await asyncio.to_thread(self._read)
 
-    def _read(self) -> Serving:
-        return Serving((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
+    def _read(self) -> ServingCertificate:
+        return ServingCertificate(
+            (self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes()
+        )
 
 
-def _decoded(value: str) -> bytes:
+def _decode(value: str) -> bytes:
     try:
         return base64.b64decode(value)
     except ValueError:
-        return b""  # as useless as any other text that is no certificate
+        return b""  # treated like any other data that is not a certificate

@@ -1,7 +1,6 @@
-"""The life of the webhooks in a process: certificate, server, registration, and the end of them.
+"""The webhooks of a process: its server, certificate and registration, refreshed every few seconds.
 
-`cli` makes one and runs it around the manager, on every replica. Each round of `_keep` asks
-for the present certificate, sees to it that the API server trusts it, and only then shows it.
+Each refresh first registers the CA bundle of a new certificate and only then serves the certificate.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Webhooks:
-    """One replica's webhook server and everything that keeps it trusted."""
+    """The webhook server of one replica, with its certificate and registration."""
 
     def __init__(
         self,
@@ -41,60 +40,60 @@ class Webhooks:
         self._registration = registration
         self._interval = interval
         self._drain = drain
-        """Seconds to serve on at the end, until the endpoints of a Service no longer lead here."""
+        """Seconds to keep serving at shutdown, until the Service no longer routes to this pod."""
         self._remove = remove
-        """Whether the configurations end with this process."""
+        """Whether to delete the webhook configurations at shutdown."""
         self._problem: str | None = None
-        self._settled = False
+        self._registered = False
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[int]:
-        """Serve while inside; gives the port. The server listens before anybody is sent to it."""
+        """Serve inside the context; yields the port. The server listens before it registers webhooks."""
         port = await self._server.start()
-        keeping: asyncio.Task[None] | None = None
+        refreshing: asyncio.Task[None] | None = None
         try:
             await self.refresh()
-            keeping = asyncio.create_task(self._keep(), name="webhooks")
+            refreshing = asyncio.create_task(self._refresh_forever(), name="webhooks")
             yield port
             if self._drain:
                 self._server.drain()
                 await self._clock.sleep(self._drain)
         finally:
-            if keeping is not None:
-                keeping.cancel()
-                await asyncio.gather(keeping, return_exceptions=True)
-            await self._end()
+            if refreshing is not None:
+                refreshing.cancel()
+                await asyncio.gather(refreshing, return_exceptions=True)
+            await self._shut_down()
 
-    def finding(self) -> str | None:
-        """For readiness: what keeps admissions from working, if anything does."""
-        missing = self._server.finding()
+    def readiness_problem(self) -> str | None:
+        """Return why the webhooks are not ready; None if they are."""
+        missing = self._server.readiness_problem()
         return f"{missing}: {self._problem}" if missing and self._problem else missing
 
     async def refresh(self) -> None:
-        """One round. What goes wrong is logged and tried again; the last certificate stays in use."""
+        """Load and register the current certificate. Errors are logged; the last certificate stays in use."""
         try:
             serving = await self._source.current(self._clock.now())
-            if self._server.finding() is not None:
-                self._server.load(serving)  # there is nothing to lose
-            settled = self._registration is None or await self._registration.ensure(serving.bundle)
-            # Trusted by now, so it may be shown.
+            if self._server.readiness_problem() is not None:
+                self._server.load(serving)  # any certificate is better than none
+            registered = self._registration is None or await self._registration.ensure(serving.bundle)
+            # The API server trusts it now.
             self._server.load(serving)
-            self._problem, self._settled = None, settled
-        except Exception as error:  # whatever it is, this round must not be the last
+            self._problem, self._registered = None, registered
+        except Exception as error:  # no error may end the refresh loop
             if self._problem != str(error):
-                log.warning("Webhooks not brought up to date", extra={"error": str(error)})
+                log.warning("Webhooks could not be refreshed", extra={"error": str(error)})
             self._problem = str(error)
 
-    async def _keep(self) -> None:
+    async def _refresh_forever(self) -> None:
         while True:
-            # Who has just become the leader registers at once, and not only with the next round.
-            await self._clock.sleep(self._interval if self._settled else min(RETRY, self._interval))
+            # A new leader registers soon, not only after a whole interval.
+            await self._clock.sleep(self._interval if self._registered else min(RETRY, self._interval))
             await self.refresh()
 
-    async def _end(self) -> None:
+    async def _shut_down(self) -> None:
         if self._registration is not None and self._remove:
             try:
                 await self._registration.remove()
             except KubeError as error:
-                log.warning("Webhook configurations left behind", extra={"error": str(error)})
+                log.warning("Webhook configurations could not be deleted", extra={"error": str(error)})
         await self._server.stop()

@@ -1,7 +1,6 @@
-"""Where a value is in an object, and what is wrong with it.
+"""Validation errors: the path of a field, what is wrong with its value, and how to fix it.
 
-One list of `FieldError` feeds the reply of a webhook, the status of an object and
-`quintet validate`, so the three cannot disagree. Pure; used by the validation of every kind.
+Webhooks, the status of objects and `quintet validate` all report the same `FieldError`s.
 
     errors = FieldErrors()
     errors.invalid(SPEC.child("params").index(2).child("name"), "a b", "must not hold a space")
@@ -13,14 +12,14 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 LONGEST_VALUE = 80
 
 
 @dataclass(frozen=True, slots=True, init=False, order=True)
 class FieldPath:
-    """`spec.params[2].name`, `spec.labels[app]`: as Kubernetes writes it."""
+    """The path of a field in Kubernetes notation: `spec.params[2].name`, `spec.labels[app]`."""
 
     parts: tuple[str, ...]
 
@@ -28,18 +27,18 @@ class FieldPath:
         object.__setattr__(self, "parts", tuple(f".{name}" for name in names))
 
     def child(self, *names: str) -> "FieldPath":
-        """A field of the object here."""
-        return self._longer(*(f".{name}" for name in names))
+        """Return the path of a field of the object at this path."""
+        return self._append(*(f".{name}" for name in names))
 
     def index(self, index: int | str) -> "FieldPath":
-        """An item of the list here."""
-        return self._longer(f"[{index}]")
+        """Return the path of an item of the list at this path."""
+        return self._append(f"[{index}]")
 
     def key(self, key: str) -> "FieldPath":
-        """A value of the map here."""
-        return self._longer(f"[{key}]")
+        """Return the path of a value of the map at this path."""
+        return self._append(f"[{key}]")
 
-    def _longer(self, *parts: str) -> "FieldPath":
+    def _append(self, *parts: str) -> "FieldPath":
         path = FieldPath()
         object.__setattr__(path, "parts", self.parts + parts)
         return path
@@ -55,8 +54,8 @@ SPEC: Final = FieldPath("spec")
 METADATA: Final = FieldPath("metadata")
 
 
-class Kind(Enum):
-    """What sort of mistake: the words for people and the `reason` of a `StatusCause` for programs."""
+class ErrorType(Enum):
+    """The type of a validation error: a text for people and the `reason` of a `StatusCause`."""
 
     REQUIRED = ("Required value", "FieldValueRequired")
     INVALID = ("Invalid value", "FieldValueInvalid")
@@ -71,40 +70,42 @@ class Kind(Enum):
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The text for people."""
         return self.value[0]
 
     @property
     def reason(self) -> str:
-        """For programs."""
+        """The `reason` of a `StatusCause`."""
         return self.value[1]
 
 
 class Omitted(Enum):
-    """Stands for a value that must not or need not be shown."""
+    """The placeholder for a value that must not or need not be shown."""
 
     OMITTED = "omitted"
 
 
 OMITTED: Final = Omitted.OMITTED
-WITHOUT_VALUE = frozenset({Kind.REQUIRED, Kind.FORBIDDEN, Kind.TOO_LONG, Kind.TOO_MANY, Kind.IMMUTABLE})
+WITHOUT_VALUE = frozenset(
+    {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.IMMUTABLE}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One mistake: where, what sort, the value, why it is one, and what to do."""
+    """One validation error: path, type, value, explanation, and the next step for the user."""
 
     path: FieldPath
-    kind: Kind
+    type: ErrorType
     value: Any = OMITTED
     message: str = ""
     next_step: str = ""
 
     @property
     def cause(self) -> str:
-        """The error without its path, as a `StatusCause` has it."""
-        shown = "" if self.value is OMITTED or self.kind in WITHOUT_VALUE else _shortened(self.value)
-        text = ": ".join(part for part in (self.kind.text, shown, self.message) if part)
+        """The message of a `StatusCause`: the error without its path."""
+        shown = "" if self.value is OMITTED or self.type in WITHOUT_VALUE else _shorten(self.value)
+        text = ": ".join(part for part in (self.type.text, shown, self.message) if part)
         return f"{text} ({self.next_step})" if self.next_step else text
 
     def __str__(self) -> str:
@@ -112,7 +113,7 @@ class FieldError:
 
 
 class InvalidObjectError(ValueError):
-    """An object with one or more mistakes; its text names the object and all of them."""
+    """Raised for an invalid object; the message names the object and lists all errors."""
 
     def __init__(self, subject: str, errors: Iterable[FieldError]) -> None:
         self.subject = subject
@@ -120,69 +121,77 @@ class InvalidObjectError(ValueError):
         super().__init__(f"{subject} is invalid: {'; '.join(map(str, self.errors))}")
 
 
+class ValidationResult(NamedTuple):
+    """The result of validating an object: errors reject it, warnings do not."""
+
+    errors: tuple[FieldError | str, ...] = ()
+    """Errors of fields, or plain sentences about the whole object."""
+    warnings: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class FieldErrors:
-    """Collects mistakes, so that a person hears of all of them at once."""
+    """A list of validation errors, so that users see all of them at once."""
 
     found: list[FieldError] = field(default_factory=list)
 
     def add(
-        self, path: FieldPath, kind: Kind, value: Any = OMITTED, message: str = "", next_step: str = ""
+        self, path: FieldPath, type: ErrorType, value: Any = OMITTED, message: str = "", next_step: str = ""
     ) -> None:
-        """Note any mistake; the other methods are shorter."""
-        self.found.append(FieldError(path, kind, value, message, next_step))
+        """Add an error of any type; the other methods are shorter."""
+        self.found.append(FieldError(path, type, value, message, next_step))
 
     def required(self, path: FieldPath, message: str = "must be set") -> None:
-        """A value is missing."""
-        self.add(path, Kind.REQUIRED, message=message)
+        """Add an error: the value is missing."""
+        self.add(path, ErrorType.REQUIRED, message=message)
 
     def invalid(self, path: FieldPath, value: Any, message: str, next_step: str = "") -> None:
-        """A value is of the right type but wrong."""
-        self.add(path, Kind.INVALID, value, message, next_step)
+        """Add an error: the value has the right type but is invalid."""
+        self.add(path, ErrorType.INVALID, value, message, next_step)
 
     def type_invalid(self, path: FieldPath, value: Any, expected: str) -> None:
-        """A value is of the wrong type."""
-        self.add(path, Kind.TYPE_INVALID, value, f"must be of type {expected}")
+        """Add an error: the value has the wrong type."""
+        self.add(path, ErrorType.TYPE_INVALID, value, f"must be of type {expected}")
 
     def not_supported(self, path: FieldPath, value: str, allowed: Iterable[str]) -> None:
-        """A value is not one of those that there are; the nearest one is suggested."""
+        """Add an error: the value is not one of those allowed; suggests the closest one."""
         names = list(allowed)
         near = difflib.get_close_matches(value, names, n=1)
         listed = ", ".join(f"'{name}'" for name in names)
         self.add(
             path,
-            Kind.NOT_SUPPORTED,
+            ErrorType.NOT_SUPPORTED,
             value,
             f"must be one of {listed}",
             f"did you mean '{near[0]}'?" if near else "",
         )
 
     def not_found(self, path: FieldPath, value: Any, message: str = "") -> None:
-        """A value names something that does not exist."""
-        self.add(path, Kind.NOT_FOUND, value, message)
+        """Add an error: the value refers to something that does not exist."""
+        self.add(path, ErrorType.NOT_FOUND, value, message)
 
     def duplicate(self, path: FieldPath, value: Any) -> None:
-        """A value is there twice."""
-        self.add(path, Kind.DUPLICATE, value, "must be unique")
+        """Add an error: the value occurs twice."""
+        self.add(path, ErrorType.DUPLICATE, value, "must be unique")
 
     def too_long(self, path: FieldPath, limit: int, unit: str = "characters") -> None:
-        """A text is longer than allowed."""
-        self.add(path, Kind.TOO_LONG, message=f"must not be longer than {limit} {unit}")
+        """Add an error: the text is too long."""
+        self.add(path, ErrorType.TOO_LONG, message=f"must not be longer than {limit} {unit}")
 
     def too_many(self, path: FieldPath, count: int, limit: int) -> None:
-        """A list or map holds more than allowed."""
-        self.add(path, Kind.TOO_MANY, message=f"has {count} entries and must have at most {limit}")
+        """Add an error: the list or map has too many entries."""
+        self.add(path, ErrorType.TOO_MANY, message=f"has {count} entries and must have at most {limit}")
 
     def forbidden(self, path: FieldPath, message: str) -> None:
-        """A value must not be given here."""
-        self.add(path, Kind.FORBIDDEN, message=message)
+        """Add an error: this field must not be set."""
+        self.add(path, ErrorType.FORBIDDEN, message=message)
 
     def immutable(self, path: FieldPath, next_step: str = "") -> None:
-        """A value was changed that must stay as it is."""
-        self.add(path, Kind.IMMUTABLE, message="must not be changed", next_step=next_step)
+        """Add an error: an immutable value was changed."""
+        self.add(path, ErrorType.IMMUTABLE, message="must not be changed", next_step=next_step)
 
     def raise_if_any(self, subject: str) -> None:
-        """End here with all of them, if there are any."""
+        """Raise `InvalidObjectError` if there are errors."""
         if self.found:
             raise InvalidObjectError(subject, self.found)
 
@@ -193,6 +202,6 @@ class FieldErrors:
         return len(self.found)
 
 
-def _shortened(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from quintet.apis.fields import METADATA, OMITTED, FieldError, FieldErrors, FieldPath, Kind
+from quintet.apis.fields import METADATA, OMITTED, ErrorType, FieldError, FieldErrors, FieldPath
 from quintet.apis.labels import check_labels
 from quintet.apis.meta import JsonObject
 
@@ -195,7 +195,7 @@ def _dropped(schema: JsonObject, value: Any) -> bool:
 def _unknown(path: FieldPath, name: str, known: JsonObject) -> FieldError:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean '{near[0]}'?" if near else ""
-    return FieldError(path, Kind.NOT_SUPPORTED, message="there is no such field", next_step=hint)
+    return FieldError(path, ErrorType.NOT_SUPPORTED, message="there is no such field", next_step=hint)
 
 
 def _check_list(

@@ -22,7 +22,7 @@ from quintet.controllers.suite.decide.safety import unsafe_changes
 from quintet.controllers.suite.decide.status import Reason
 from quintet.kube.errors import NotFound
 from quintet.local.errors import LocalError
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 
 if TYPE_CHECKING:
     from quintet.apis.resources import CustomResource
@@ -65,7 +65,7 @@ class Installing:
         """Stop before anything is written if a definition that is there could not be replaced."""
         for kind in kinds:
             live = await self._live(CRDS, ObjectKey("", kind.resource.qualified))
-            if live is not None and (changes := unsafe_changes(live, definition(kind))):
+            if live is not None and (changes := unsafe_changes(live, custom_resource_definition(kind))):
                 raise NotDone(
                     f"the definition of {kind.resource.qualified} cannot be replaced, because objects could "
                     f"break: {'; '.join(changes[:5])}",

@@ -222,7 +222,7 @@ async def _run(options: Options) -> None:
                 if component.serve is not None:
                     await stack.enter_async_context(component.serve(settings, clock))
             if webhooks is not None:
-                health.readiness["webhooks"] = webhooks.finding
+                health.readiness["webhooks"] = webhooks.readiness_problem
                 await stack.enter_async_context(webhooks.running())
             await manager.run()
 

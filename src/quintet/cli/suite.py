@@ -16,9 +16,9 @@ from quintet.cli.installing import Installing, Lost, NotDone, own
 from quintet.components import COMPONENTS
 from quintet.imagenames import QUINTET as IMAGE
 from quintet.imagenames import beside
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import FLAVOURS, Flavour, in_namespace
-from quintet.manifests.operator import a_quintet, operator
+from quintet.manifests.operator import quintet_object, operator
 from quintet.manifests.rbac import optional_roles
 from quintet.manifests.text import as_yaml
 
@@ -39,7 +39,7 @@ def chosen(flavour: str, namespace: str | None, image: str = "") -> Flavour:
 def objects(flavour: Flavour, spec: JsonObject | None = None) -> list[JsonObject]:
     """What is applied for the operator; with a spec also the Quintet."""
     bodies = operator(_COMPONENTS, flavour)
-    return bodies if spec is None else [*bodies, a_quintet(flavour, spec)]
+    return bodies if spec is None else [*bodies, quintet_object(flavour, spec)]
 
 
 def as_text(flavour: Flavour, spec: JsonObject | None = None) -> str:
@@ -55,7 +55,7 @@ def kinds(flavour: Flavour) -> list[CustomResource]:
 def groundwork(flavour: Flavour) -> list[JsonObject]:
     """What controllers need of a cluster in which they do not run themselves."""
     offered = flavour.offered(_COMPONENTS)
-    return [*map(definition, kinds(flavour)), *optional_roles(offered)]
+    return [*map(custom_resource_definition, kinds(flavour)), *optional_roles(offered)]
 
 
 async def bring(hands: Installing, flavour: Flavour, spec: JsonObject) -> None:
@@ -63,7 +63,7 @@ async def bring(hands: Installing, flavour: Flavour, spec: JsonObject) -> None:
     await hands.refuse_unsafe(kinds(flavour))
     flavour = await _of_the_same_registry(hands, flavour)
     await hands.apply(objects(flavour))
-    await hands.ask(a_quintet(flavour, spec), changed=bool(spec))
+    await hands.ask(quintet_object(flavour, spec), changed=bool(spec))
 
 
 async def install(hands: Installing, flavour: Flavour, spec: JsonObject, *, wait: bool) -> None:

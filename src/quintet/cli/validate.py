@@ -35,7 +35,7 @@ KINDS = {
     ),
     ("eventing.kyma-project.io/v1alpha1", "EventingBackend"): (
         "apis.eventingbackend:EVENTINGBACKEND",
-        "admission.eventingbackend:REFUSING",
+        "admission.eventingbackend:REJECTING",
     ),
     ("eventing.kyma-project.io/v1alpha2", "Subscription"): (
         "apis.subscription:SUBSCRIPTION",
@@ -99,7 +99,7 @@ def judged(document: Document, namespace: str) -> Judged:
 
 def _judged(kind: tuple[str, str], obj: JsonObject) -> Judged:
     """In the order of the API server: fill in, check the schema, and only then ask the kind."""
-    from quintet.admission.review import Operation, Request
+    from quintet.admission.review import AdmissionRequest, Operation
     from quintet.apis.structural import as_read, mistakes
     from quintet.cli.rules import RULES
 
@@ -110,13 +110,13 @@ def _judged(kind: tuple[str, str], obj: JsonObject) -> Judged:
         return Judged(tuple(errors))
     obj = as_read(schema, obj)
     if admission.default is not None:
-        notes = admission.old_names(obj) if admission.old_names is not None else ()
+        notes = admission.alias_warnings(obj) if admission.alias_warnings is not None else ()
         obj = admission.default(obj, Operation.CREATE)
         errors = mistakes(schema, obj, RULES)
     if errors:
         return Judged(tuple(errors), notes)
     where = {key: obj["metadata"].get(key, "") for key in ("namespace", "name")}
-    verdict = admission.validate(Request(operation=Operation.CREATE, object=obj, **where))
+    verdict = admission.validate(AdmissionRequest(operation=Operation.CREATE, object=obj, **where))
     return Judged(verdict.errors, (*notes, *verdict.warnings))
 
 
@@ -184,7 +184,7 @@ def findings(document: Document, namespace: str, found: Judged) -> Iterator[dict
         if isinstance(error, str):
             yield {**where, "severity": "error", "field": "", "reason": "", "message": error}
         else:
-            said = {"field": str(error.path), "reason": error.kind.reason, "message": error.cause}
+            said = {"field": str(error.path), "reason": error.type.reason, "message": error.cause}
             yield {**where, "severity": "error", **said}
     for warning in found.warnings:
         yield {**where, "severity": "warning", "field": "", "reason": "", "message": warning}

@@ -9,7 +9,7 @@ from pathlib import Path
 from quintet.apis.resources import CustomResource
 from quintet.components import Component
 from quintet.manifests.catalog import catalog_page
-from quintet.manifests.crd import MOST_BYTES, definition
+from quintet.manifests.crd import MOST_BYTES, custom_resource_definition
 from quintet.manifests.discovery import published
 from quintet.manifests.helm import CHART, chart
 from quintet.manifests.installation import KIAGNOSE as KIAGNOSE_FLAVOUR
@@ -17,7 +17,7 @@ from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.manager import manager, namespace
 from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
 from quintet.manifests.olm import BUNDLE, CATALOG, bundle, catalog, dockerfile
-from quintet.manifests.operator import a_quintet, operator, operator_process
+from quintet.manifests.operator import quintet_object, operator, operator_process
 from quintet.manifests.permissionspage import permissions_page
 from quintet.manifests.policy import policies
 from quintet.manifests.process import service_monitor
@@ -84,7 +84,7 @@ def _operator(folder: Path, components: Sequence[Component], flavour: Flavour) -
     return {
         folder / "operator.yaml": as_yaml(*operator(components, flavour)),
         folder / "kustomization.yaml": _kustomization(["operator.yaml"]),
-        folder / "quintet.yaml": as_yaml(a_quintet(flavour)),
+        folder / "quintet.yaml": as_yaml(quintet_object(flavour)),
     }
 
 
@@ -123,7 +123,7 @@ def write(root: Path, files: Files) -> list[Path]:
 
 
 def _definition_file(declared: CustomResource) -> str:
-    content = as_yaml(definition(declared))
+    content = as_yaml(custom_resource_definition(declared))
     size = len(content.encode())
     if size >= MOST_BYTES:
         name = declared.resource.qualified

@@ -17,7 +17,7 @@ from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET as KIND
 from quintet.components import Component
 from quintet.manifests import process as processes
-from quintet.manifests.crd import definition, object_schema
+from quintet.manifests.crd import custom_resource_definition, object_schema
 from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
 from quintet.manifests.operator import operator, operator_process
@@ -112,7 +112,7 @@ def chart(components: Sequence[Component]) -> dict[Path, str]:
         CHART / "Chart.yaml": as_yaml(_chart()),
         CHART / "values.yaml": as_yaml(values()),
         CHART / "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
-        CHART / "crds" / f"{KIND.resource.qualified}.yaml": as_yaml(definition(KIND)),
+        CHART / "crds" / f"{KIND.resource.qualified}.yaml": as_yaml(custom_resource_definition(KIND)),
         CHART / "templates" / "_image.tpl": _comment(_IMAGE_TEMPLATE),
         CHART / "templates" / "operator.yaml": _operator_template(components),
         CHART / "templates" / "quintet.yaml": HEADER + _QUINTET_TEMPLATE,

@@ -19,9 +19,9 @@ from quintet.apis.suite import QUINTET as KIND
 from quintet.apis.suite import Topology
 from quintet.components import Component
 from quintet.manifests import process as processes
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import QUINTET
-from quintet.manifests.operator import a_quintet, operator, operator_process, operator_rules
+from quintet.manifests.operator import quintet_object, operator, operator_process, operator_rules
 from quintet.manifests.process import IMAGE
 from quintet.manifests.text import HEADER, as_yaml
 
@@ -97,7 +97,7 @@ def bundle(components: Sequence[Component], release: Release | None = None) -> d
     version = as_yaml(cluster_service_version(components, chosen))
     files = {
         Path("manifests") / f"{PACKAGE}.clusterserviceversion.yaml": version,
-        Path("manifests") / f"{KIND.resource.qualified}.crd.yaml": as_yaml(definition(KIND)),
+        Path("manifests") / f"{KIND.resource.qualified}.crd.yaml": as_yaml(custom_resource_definition(KIND)),
         Path("metadata") / "annotations.yaml": as_yaml({"annotations": annotations()}),
         Path("tests/scorecard") / "config.yaml": as_yaml(_scorecard(chosen.scorecard)),
     }
@@ -234,7 +234,7 @@ def _strategy(components: Sequence[Component], release: Release) -> JsonObject:
 
 def _service_annotations(release: Release) -> dict[str, str]:
     return {
-        "alm-examples": json.dumps([a_quintet()], indent=2),
+        "alm-examples": json.dumps([quintet_object()], indent=2),
         "capabilities": "Seamless Upgrades",
         "categories": "Developer Tools, Application Runtime, Streaming & Messaging, Monitoring",
         "containerImage": release.image,
@@ -242,7 +242,7 @@ def _service_annotations(release: Release) -> dict[str, str]:
         "description": "Mock APIs, eventing, stateful clusters, injected configuration and checkups.",
         "repository": HOME,
         "support": "Quintet maintainers",
-        "operatorframework.io/initialization-resource": json.dumps(a_quintet(), indent=2),
+        "operatorframework.io/initialization-resource": json.dumps(quintet_object(), indent=2),
         "operatorframework.io/suggested-namespace": QUINTET.namespace,
     }
 
@@ -306,7 +306,7 @@ def _offered(components: Sequence[Component], release: Release) -> JsonObject:
             "value": {"group": resource.group, "kind": resource.kind, "version": resource.version},
         },
     ]
-    made = [cluster_service_version(components, release), definition(KIND), *beside(components)]
+    made = [cluster_service_version(components, release), custom_resource_definition(KIND), *beside(components)]
     properties += [
         {"type": "olm.bundle.object", "value": {"data": base64.b64encode(_encoded(body)).decode()}}
         for body in made

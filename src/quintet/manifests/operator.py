@@ -14,7 +14,7 @@ from quintet.components import Component
 from quintet.controllers.suite.decide.installation import CRDS, OWNED, key_of
 from quintet.controllers.suite.rbac import PERMISSIONS
 from quintet.manifests import process as processes
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import QUINTET as USUAL
 from quintet.manifests.installation import Flavour, installer, objects
 from quintet.manifests.manager import namespace
@@ -40,11 +40,11 @@ def operator(components: Sequence[Component], flavour: Flavour = USUAL) -> list[
     kinds = [kind for component in offered for kind in component.kinds]
     return [
         namespace(flavour.namespace),
-        definition(QUINTET),
+        custom_resource_definition(QUINTET),
         *service_account_with_roles(
             flavour.operator, flavour.namespace, *operator_rules(components, flavour)
         ),
-        *people(kinds),
+        *user_facing_roles(kinds),
         *optional_roles(offered),
         processes.metrics_service(process),
         processes.deployment(process),
@@ -53,7 +53,7 @@ def operator(components: Sequence[Component], flavour: Flavour = USUAL) -> list[
     ]
 
 
-def people(kinds: Iterable[CustomResource]) -> list[JsonObject]:
+def user_facing_roles(kinds: Iterable[CustomResource]) -> list[JsonObject]:
     """Roles for people. They are not the operator's to make, or it would have to hold all of them.
 
     Whoever may write the Quintet decides what runs with our rights, so no role takes that in by itself.
@@ -78,7 +78,7 @@ def operator_process(flavour: Flavour = USUAL, log_level: str = "info") -> Proce
     )
 
 
-def a_quintet(flavour: Flavour = USUAL, spec: JsonObject | None = None) -> JsonObject:
+def quintet_object(flavour: Flavour = USUAL, spec: JsonObject | None = None) -> JsonObject:
     """The object that makes the operator begin."""
     wanted: JsonObject = {"controllers": list(flavour.controllers)} if flavour.controllers else {}
     return {

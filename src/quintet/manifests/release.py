@@ -15,7 +15,7 @@ from quintet.components import Component
 from quintet.manifests.helm import CHART, chart
 from quintet.manifests.installation import KIAGNOSE, QUINTET
 from quintet.manifests.olm import BUNDLE, PACKAGE, Release, bundle, catalog, dockerfile, hub_settings
-from quintet.manifests.operator import a_quintet, operator
+from quintet.manifests.operator import quintet_object, operator
 from quintet.manifests.text import as_yaml
 
 
@@ -26,9 +26,9 @@ def release(
     chosen = offered or Release()
     texts = {
         Path("install.yaml"): as_yaml(*operator(components, QUINTET)),
-        Path("quintet.yaml"): as_yaml(a_quintet(QUINTET)),
+        Path("quintet.yaml"): as_yaml(quintet_object(QUINTET)),
         Path("kiagnose-install.yaml"): as_yaml(*operator(components, KIAGNOSE)),
-        Path("kiagnose-quintet.yaml"): as_yaml(a_quintet(KIAGNOSE)),
+        Path("kiagnose-quintet.yaml"): as_yaml(quintet_object(KIAGNOSE)),
         Path("catalog") / PACKAGE / "catalog.yaml": catalog(components, chosen, earlier),
         Path("operators") / PACKAGE / "ci.yaml": hub_settings(),
         BUNDLE / "bundle.Dockerfile": dockerfile(),

@@ -9,7 +9,7 @@ from kit.install.versions import Version
 from quintet.cli.installing import own as goes_with_the_operator
 from quintet.components import COMPONENTS
 from quintet.manifests.installation import KIAGNOSE, QUINTET, Flavour
-from quintet.manifests.operator import a_quintet, operator
+from quintet.manifests.operator import quintet_object, operator
 
 Helm = Callable[..., Any]
 SECONDS = 500
@@ -43,7 +43,7 @@ class InstallMethod:
 
     def ask(self) -> None:
         """Create the Quintet."""
-        self.system.apply(a_quintet(self.flavour, self.spec))
+        self.system.apply(quintet_object(self.flavour, self.spec))
 
     def forget(self) -> None:
         """Delete the Quintet and wait until no controller runs."""

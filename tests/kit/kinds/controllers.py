@@ -21,7 +21,7 @@ from quintet.kube.client import Client
 from quintet.kube.discovery import list_resources
 from quintet.kube.errors import Forbidden
 from quintet.kube.transport import Transport
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 from quintet.runtime.manager import Manager
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
@@ -43,7 +43,7 @@ async def install_crds(client: Client, *kinds: CustomResource) -> None:
     if all(key in made and made[key] == there.get(key) for key in keys):
         return
     for kind, key in zip(together, keys, strict=True):
-        await client.apply(CRDS, key, definition(kind), Object)
+        await client.apply(CRDS, key, custom_resource_definition(kind), Object)
     await wait_until_served(client, *(kind.resource for kind in together))
 
     async def owned() -> None:

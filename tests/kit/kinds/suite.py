@@ -27,7 +27,7 @@ from quintet.controllers.suite import controller
 from quintet.controllers.suite.decide.installation import BY_KIND, OWNED, SELECTOR, VALIDATING, key_of
 from quintet.kube.client import Client
 from quintet.manifests.installation import QUINTET, Flavour, in_namespace, installer
-from quintet.manifests.operator import a_quintet, operator
+from quintet.manifests.operator import quintet_object, operator
 from quintet.runtime.manager import Manager
 
 ALL = tuple(COMPONENTS.values())
@@ -174,7 +174,7 @@ async def update_crd(api: Api, path: str, spec: JsonObject) -> None:
 
 async def apply_quintet(api: Api, **spec: Any) -> None:
     """Create or update the Quintet with this spec."""
-    body = a_quintet(spec=spec)
+    body = quintet_object(spec=spec)
     if await api.exists(f"{PATH}/{THE_ONE.name}"):
         await api.merge(f"{PATH}/{THE_ONE.name}", {"spec": spec})
     else:

@@ -17,7 +17,7 @@ from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET
 from quintet.components import CUSTOM_RESOURCES
 from quintet.controllers.suite.decide.installation import key_of
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 
 FOLDER = Path(__file__).parents[2] / "data/released"
 
@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parents[2] / "data/released"
 @functools.cache
 def current_crds() -> dict[str, JsonObject]:
     """Return the CRDs of this version by name."""
-    made = [definition(kind) for kind in (*CUSTOM_RESOURCES, QUINTET)]
+    made = [custom_resource_definition(kind) for kind in (*CUSTOM_RESOURCES, QUINTET)]
     return {key_of(each).name: each for each in made}
 
 

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from quintet.admission.server import AdmissionServer
-from quintet.admission.sources import MemoryStore, SelfMade, Serving
+from quintet.admission.sources import MemoryStore, SelfSignedCertificates, ServingCertificate
 from quintet.clock import SystemClock
 from unit.admission.sample import ADMISSION, hold
 
@@ -15,8 +15,8 @@ HOSTS = ("127.0.0.1",)
 
 
 @pytest.fixture
-async def serving() -> Serving:
-    return await SelfMade(MemoryStore(), HOSTS).current(datetime.now(UTC))
+async def serving() -> ServingCertificate:
+    return await SelfSignedCertificates(MemoryStore(), HOSTS).current(datetime.now(UTC))
 
 
 @pytest.fixture

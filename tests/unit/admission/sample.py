@@ -5,8 +5,8 @@ import threading
 from typing import Any
 
 from kit.kinds.widgets import WIDGETS
-from quintet.admission.review import Admission, Operation, Request, Verdict
-from quintet.apis.fields import SPEC, FieldErrors
+from quintet.admission.review import Admission, AdmissionRequest, Operation
+from quintet.apis.fields import SPEC, FieldErrors, ValidationResult
 from quintet.apis.meta import JsonObject
 
 SENTENCE = "Invalid text: must not be empty."
@@ -23,18 +23,18 @@ def default(obj: JsonObject, operation: Operation) -> JsonObject:
     return obj
 
 
-def validate(request: Request) -> Verdict:
+def validate(request: AdmissionRequest) -> ValidationResult:
     spec = request.object["spec"]
     if spec.get("mode") == "slow":
         hold.wait(20)
     if spec.get("mode") == "crash":
         raise RuntimeError("this widget crashes its validation")
     if spec.get("mode") == "forbidden":
-        return Verdict((f"Not for {request.user.username}.",))
+        return ValidationResult((f"Not for {request.user.username}.",))
     errors = FieldErrors()
     if spec.get("text") == "":
         errors.invalid(SPEC.child("text"), "", SENTENCE)
-    return Verdict(tuple(errors), (WARNING,) if spec.get("replicas", 0) > 10 else ())
+    return ValidationResult(tuple(errors), (WARNING,) if spec.get("replicas", 0) > 10 else ())
 
 
 ADMISSION = Admission(WIDGETS, validate, default)

@@ -68,8 +68,8 @@ def test_other_spellings_are_rewritten_with_a_warning(operation):
     assert paths["/spec/policies/0/values/mainContainer"] == {"name": "app", "image": "a:1"}
     assert paths["/spec/policies/0/values/from"] == [source]
     assert answer["warnings"] == [
-        "spec.policies[0].values.maincontainer: was rewritten to mainContainer",
-        "spec.policies[0].values.from: was rewritten to a list of one",
+        "spec.policies[0].values.maincontainer: was renamed to mainContainer",
+        "spec.policies[0].values.from: was converted to a list of one item",
     ]
 
 

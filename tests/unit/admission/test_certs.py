@@ -9,12 +9,20 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quintet.admission.certs import KeyPair, Policy, State, advanced, new_authority, new_leaf, service_hosts
+from quintet.admission.certs import (
+    CertificateState,
+    KeyPair,
+    RotationPolicy,
+    new_authority,
+    new_leaf,
+    rotate,
+    service_hosts,
+)
 
 START = datetime(2030, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)
 HOSTS = ("hooks.quintet.svc", "127.0.0.1")
 DAY = timedelta(days=1)
-POLICY = Policy()
+POLICY = RotationPolicy()
 
 
 def signed_by(leaf: KeyPair, authority: KeyPair) -> bool:
@@ -25,13 +33,13 @@ def signed_by(leaf: KeyPair, authority: KeyPair) -> bool:
     return True
 
 
-def history(days: int, step: timedelta) -> list[tuple[datetime, State]]:
+def history(days: int, step: timedelta) -> list[tuple[datetime, CertificateState]]:
     """Every different state on the way, with the time at which it came up."""
-    now, state = START, advanced(None, HOSTS, START, POLICY)
+    now, state = START, rotate(None, HOSTS, START, POLICY)
     seen = [(now, state)]
     while now < START + days * DAY:
         now += step
-        following = advanced(state, HOSTS, now, POLICY)
+        following = rotate(state, HOSTS, now, POLICY)
         if following is not state:
             seen.append((now, following))
         state = following
@@ -44,7 +52,7 @@ def two_years():
 
 
 def test_an_authority_lives_a_year_and_a_leaf_a_week_and_no_second_less():
-    state = advanced(None, HOSTS, START, POLICY)
+    state = rotate(None, HOSTS, START, POLICY)
     authority, leaf = state.authorities[0].x509, state.leaf.x509
     assert timedelta() <= authority.not_valid_after_utc - (START + 365 * DAY) < timedelta(seconds=1)
     assert timedelta() <= leaf.not_valid_after_utc - (START + 7 * DAY) < timedelta(seconds=1)
@@ -52,7 +60,7 @@ def test_an_authority_lives_a_year_and_a_leaf_a_week_and_no_second_less():
 
 
 def test_a_leaf_is_for_our_hosts_and_for_serving_only():
-    leaf = advanced(None, HOSTS, START, POLICY).leaf.x509
+    leaf = rotate(None, HOSTS, START, POLICY).leaf.x509
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["hooks.quintet.svc"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
@@ -66,9 +74,9 @@ def test_the_name_that_the_api_server_asks_for_is_first():
 
 
 def test_nothing_changes_until_a_third_of_the_life_is_left():
-    state = advanced(None, HOSTS, START, POLICY)
-    assert advanced(state, HOSTS, START + 4.6 * DAY, POLICY) is state
-    renewed = advanced(state, HOSTS, START + 4.7 * DAY, POLICY)
+    state = rotate(None, HOSTS, START, POLICY)
+    assert rotate(state, HOSTS, START + 4.6 * DAY, POLICY) is state
+    renewed = rotate(state, HOSTS, START + 4.7 * DAY, POLICY)
     assert renewed.leaf != state.leaf
     assert renewed.authorities == state.authorities
 
@@ -114,16 +122,16 @@ def test_an_old_authority_is_trusted_until_all_its_leaves_have_run_out(two_years
 
 
 def test_a_change_of_hosts_needs_a_new_leaf_at_once():
-    state = advanced(None, HOSTS, START, POLICY)
-    changed = advanced(state, ("other.quintet.svc",), START, POLICY)
+    state = rotate(None, HOSTS, START, POLICY)
+    changed = rotate(state, ("other.quintet.svc",), START, POLICY)
     assert changed.leaf != state.leaf
     assert changed.authorities == state.authorities
 
 
 def test_after_a_long_sleep_everything_is_made_anew():
-    state = advanced(None, HOSTS, START, POLICY)
+    state = rotate(None, HOSTS, START, POLICY)
     now = START + 400 * DAY
-    fresh = advanced(state, HOSTS, now, POLICY)
+    fresh = rotate(state, HOSTS, now, POLICY)
     assert len(fresh.authorities) == 1
     assert fresh.authorities != state.authorities
     assert signed_by(fresh.leaf, fresh.authorities[0]), "nobody trusts the old one: the new one signs at once"
@@ -132,11 +140,11 @@ def test_after_a_long_sleep_everything_is_made_anew():
 
 @given(st.floats(0, 800), st.floats(0, 40))
 def test_whenever_we_look_the_leaf_is_good_and_trusted(first, second):
-    state = advanced(None, HOSTS, START, POLICY)
+    state = rotate(None, HOSTS, START, POLICY)
     for days in (first, first + second):
         now = START + days * DAY
-        state = advanced(state, HOSTS, now, POLICY)
-        assert advanced(state, HOSTS, now, POLICY) is state, "once is enough"
+        state = rotate(state, HOSTS, now, POLICY)
+        assert rotate(state, HOSTS, now, POLICY) is state, "once is enough"
         assert state.leaf.x509.not_valid_before_utc < now < state.leaf.ends
         assert any(
             signed_by(state.leaf, authority) and authority.ends > now for authority in state.authorities
@@ -144,30 +152,30 @@ def test_whenever_we_look_the_leaf_is_good_and_trusted(first, second):
 
 
 def test_a_secret_keeps_the_whole_state():
-    state = advanced(None, HOSTS, START, POLICY)
+    state = rotate(None, HOSTS, START, POLICY)
     rotating = dataclasses.replace(
         state, authorities=(new_authority(START + DAY, POLICY), *state.authorities)
     )
     for each in (state, rotating):
-        assert State.from_data(each.as_data()) == each
+        assert CertificateState.from_data(each.as_data()) == each
     assert rotating.as_data()["ca.crt"].count(b"BEGIN CERTIFICATE") == 2
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
 @pytest.mark.parametrize("damage", [None, b"", b"garbage", b"\xff"])
 def test_a_damaged_secret_is_no_state(name, damage):
-    data = advanced(None, HOSTS, START, POLICY).as_data()
+    data = rotate(None, HOSTS, START, POLICY).as_data()
     if damage is None:
         del data[name]
     else:
         data[name] = damage
-    assert State.from_data(data) is None
+    assert CertificateState.from_data(data) is None
 
 
 def test_a_key_of_another_certificate_is_no_state():
-    data = advanced(None, HOSTS, START, POLICY).as_data()
-    data["tls.key"] = advanced(None, HOSTS, START, POLICY).leaf.key
-    assert State.from_data(data) is None
+    data = rotate(None, HOSTS, START, POLICY).as_data()
+    data["tls.key"] = rotate(None, HOSTS, START, POLICY).leaf.key
+    assert CertificateState.from_data(data) is None
 
 
 def test_a_leaf_never_outlives_its_authority():
@@ -178,4 +186,4 @@ def test_a_leaf_never_outlives_its_authority():
 
 def test_a_policy_that_could_not_work_is_refused():
     with pytest.raises(ValueError, match="outlive"):
-        Policy(authority=timedelta(days=9), leaf=timedelta(days=7))
+        RotationPolicy(authority=timedelta(days=9), leaf=timedelta(days=7))

@@ -40,7 +40,7 @@ def test_the_old_name_is_rewritten_and_warned_of():
         a_review("UPDATE", spec={"image": "i", "serviceAccountName": "s", "timeout": 5})
     )
     assert {operation["path"] for operation in patch} == {"/spec/timeout", "/spec/timeoutSeconds"}
-    assert response["warnings"] == ["spec.timeout is an old name and was rewritten: use spec.timeoutSeconds"]
+    assert response["warnings"] == ["spec.timeout is deprecated and was replaced: use spec.timeoutSeconds"]
 
 
 def test_a_new_one_is_held_and_one_without_old_names_is_not_warned_of():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quintet.admission.patch import diff, same
+from quintet.apis.jsonpatch import diff, same
 
 keys = st.one_of(st.sampled_from(["", "a", "b", "a/b", "~", "~1", "0", "-"]), st.text(max_size=3))
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.floats(-2, 2), st.text(max_size=3))

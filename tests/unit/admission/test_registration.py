@@ -7,9 +7,9 @@ import pytest
 
 from quintet.admission.registration import (
     INJECT_CA_FROM,
-    ByService,
-    ByUrl,
-    Endpoint,
+    ServiceTarget,
+    UrlTarget,
+    WebhookEndpoint,
     cluster_rules,
     configurations,
     covers,
@@ -17,7 +17,7 @@ from quintet.admission.registration import (
 from quintet.admission.review import Admission
 from unit.admission.sample import ADMISSION, WIDGETS
 
-SERVICE = Endpoint(at=ByService("quintet-system", "quintet-webhooks"))
+SERVICE = WebhookEndpoint(at=ServiceTarget("quintet-system", "quintet-webhooks"))
 
 
 def built(endpoint=SERVICE, admissions=(ADMISSION,), bundle: bytes | None = b"PEM"):
@@ -68,14 +68,14 @@ def test_each_webhook_has_a_path_of_its_own_behind_the_service():
 
 
 def test_a_process_outside_is_reached_by_url():
-    body = built(Endpoint(at=ByUrl("https://10.0.0.5:9443")))["ValidatingWebhookConfiguration"]
+    body = built(WebhookEndpoint(at=UrlTarget("https://10.0.0.5:9443")))["ValidatingWebhookConfiguration"]
     client = body["webhooks"][0]["clientConfig"]
     assert client["url"] == "https://10.0.0.5:9443/validate/widgets.test.quintet.dev"
     assert "service" not in client
 
 
 def test_with_cert_manager_the_bundle_is_left_to_it():
-    endpoint = Endpoint(at=SERVICE.at, inject_ca_from="quintet-system/serving")
+    endpoint = WebhookEndpoint(at=SERVICE.at, inject_ca_from="quintet-system/serving")
     body = built(endpoint)["MutatingWebhookConfiguration"]
     assert body["metadata"]["annotations"][INJECT_CA_FROM] == "quintet-system/serving"
     assert "caBundle" not in body["webhooks"][0]["clientConfig"]
@@ -83,7 +83,7 @@ def test_with_cert_manager_the_bundle_is_left_to_it():
 
 def test_namespaces_can_be_chosen():
     chosen = {"matchLabels": {"quintet": "yes"}}
-    body = built(Endpoint(at=SERVICE.at, namespace_selector=chosen))["MutatingWebhookConfiguration"]
+    body = built(WebhookEndpoint(at=SERVICE.at, namespace_selector=chosen))["MutatingWebhookConfiguration"]
     assert body["webhooks"][0]["namespaceSelector"] == chosen
 
 

@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quintet.admission import review
-from quintet.admission.review import Admission, BadReview, Operation, Request, Verdict
-from quintet.apis.fields import SPEC, FieldError, FieldErrors, Kind
+from quintet.admission.review import (
+    Admission,
+    AdmissionRequest,
+    InvalidReviewError,
+    Operation,
+    ValidationResult,
+)
+from quintet.apis.fields import SPEC, ErrorType, FieldError, FieldErrors
 from unit.admission.sample import ADMISSION, SENTENCE, WARNING, WIDGETS, a_review, encoded
 
 
@@ -54,8 +60,8 @@ def test_a_plain_sentence_is_403():
 
 
 def test_all_mistakes_are_told_at_once():
-    field_error = FieldError(SPEC, Kind.REQUIRED, message="must be set")
-    admission = Admission(WIDGETS, lambda _: Verdict((field_error, "And a sentence.")))
+    field_error = FieldError(SPEC, ErrorType.REQUIRED, message="must be set")
+    admission = Admission(WIDGETS, lambda _: ValidationResult((field_error, "And a sentence.")))
     status = validated(a_review(), admission)["status"]
     assert status["message"] == 'Widget "w" is invalid: spec: Required value: must be set; And a sentence.'
     assert [cause.get("field") for cause in status["details"]["causes"]] == ["spec", None]
@@ -71,11 +77,11 @@ def test_warnings_go_along_with_permission_and_with_refusal():
 
 
 def test_the_kind_sees_who_does_what_to_which_object():
-    seen: list[Request] = []
+    seen: list[AdmissionRequest] = []
 
-    def remember(request: Request) -> Verdict:
+    def remember(request: AdmissionRequest) -> ValidationResult:
         seen.append(request)
-        return Verdict()
+        return ValidationResult()
 
     asked = a_review("UPDATE", old={"spec": {"text": "old"}}, text="new")
     asked["request"] |= {"dryRun": True, "subResource": "scale"}
@@ -92,7 +98,7 @@ def test_the_kind_sees_who_does_what_to_which_object():
 def test_a_deletion_has_no_object():
     asked = a_review("DELETE", old={"spec": {}})
     asked["request"]["object"] = None
-    admission = Admission(WIDGETS, lambda request: Verdict(() if request.object == {} else ("?",)))
+    admission = Admission(WIDGETS, lambda request: ValidationResult(() if request.object == {} else ("?",)))
     assert validated(asked, admission)["allowed"] is True
 
 
@@ -147,26 +153,26 @@ def changed(**request):
 @pytest.mark.parametrize(
     ("body", "want"),
     [
-        pytest.param(b"", "not a review", id="nothing"),
-        pytest.param(b"{", "not a review", id="half an object"),
-        pytest.param(b"\xff\xfe", "not a review", id="no text"),
-        pytest.param(b"[]", "not a review", id="a list"),
-        pytest.param(b"[" * 100_000, "not a review", id="a tower of brackets"),
+        pytest.param(b"", "not an AdmissionReview", id="nothing"),
+        pytest.param(b"{", "not an AdmissionReview", id="half an object"),
+        pytest.param(b"\xff\xfe", "not an AdmissionReview", id="no text"),
+        pytest.param(b"[]", "not an AdmissionReview", id="a list"),
+        pytest.param(b"[" * 100_000, "not an AdmissionReview", id="a tower of brackets"),
         pytest.param(encoded({**a_review(), "apiVersion": "admission.k8s.io/v1beta1"}), "v1beta1", id="old"),
         pytest.param(encoded({**a_review(), "kind": "Pod"}), "got", id="another kind"),
         pytest.param(encoded({**a_review(), "kind": "x" * 9000 + "\n"}), "got", id="a very long kind"),
-        pytest.param(encoded({**a_review(), "request": None}), "not a review", id="a null request"),
+        pytest.param(encoded({**a_review(), "request": None}), "not an AdmissionReview", id="a null request"),
         pytest.param(b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', "no request", id="none"),
         pytest.param(changed(uid=""), "no uid", id="an empty uid"),
-        pytest.param(changed(uid=5), "not a review", id="a uid of the wrong type"),
-        pytest.param(changed(operation="STEAL"), "not a review", id="an unknown operation"),
-        pytest.param(changed(object="text"), "not a review", id="an object that is none"),
-        pytest.param(changed(resource={"group": "", "resource": "pods"}), "widgets.test.quintet.dev only", id="pods"),
+        pytest.param(changed(uid=5), "not an AdmissionReview", id="a uid of the wrong type"),
+        pytest.param(changed(operation="STEAL"), "not an AdmissionReview", id="an unknown operation"),
+        pytest.param(changed(object="text"), "not an AdmissionReview", id="an object that is none"),
+        pytest.param(changed(resource={"group": "", "resource": "pods"}), "only accepts widgets.test.quintet.dev", id="pods"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("answer", [review.mutate, review.validate])
 def test_what_is_no_review_for_us_is_refused_in_one_line(answer, body, want):
-    with pytest.raises(BadReview) as refusal:
+    with pytest.raises(InvalidReviewError) as refusal:
         answer(ADMISSION, body)
     text = str(refusal.value)
     assert want in text, text
@@ -176,7 +182,7 @@ def test_what_is_no_review_for_us_is_refused_in_one_line(answer, body, want):
 
 @given(st.binary(max_size=200))
 def test_no_bytes_whatever_cause_another_error(body):
-    with pytest.raises(BadReview):
+    with pytest.raises(InvalidReviewError):
         review.validate(ADMISSION, body)
 
 
@@ -188,7 +194,7 @@ def test_no_object_whatever_stops_the_server(obj):
     asked["request"]["object"] = obj
     try:
         response = json.loads(review.validate(ADMISSION, encoded(asked)))["response"]
-    except BadReview:
+    except InvalidReviewError:
         assert not isinstance(obj, dict)
     else:
         assert response["allowed"] in (True, False)
@@ -196,7 +202,7 @@ def test_no_object_whatever_stops_the_server(obj):
 
 @given(st.lists(st.text(max_size=600), max_size=30))
 def test_warnings_fit_a_header_and_a_terminal(texts):
-    shown = review.presentable(tuple(texts))
+    shown = review.format_warnings(tuple(texts))
     assert len(shown) <= 15
     assert all(0 < len(text) <= 256 for text in shown)
     assert all(text.isprintable() for text in shown)
@@ -204,14 +210,16 @@ def test_warnings_fit_a_header_and_a_terminal(texts):
 
 
 def test_a_long_warning_is_cut_between_words_and_a_long_word_anywhere():
-    (text,) = review.presentable((f"{'word ' * 100}",))
+    (text,) = review.format_warnings((f"{'word ' * 100}",))
     assert text.endswith("word…")
-    (text,) = review.presentable(("x" * 1000,))
+    (text,) = review.format_warnings(("x" * 1000,))
     assert text == "x" * 255 + "…"
-    assert review.presentable(("two\nlines\x1b[31m", "two lines [31m")) == ("two lines [31m",)
-    assert review.presentable(tuple(f"w{i}" for i in range(20)))[-1] == "… and 6 more warnings"
+    assert review.format_warnings(("two\nlines\x1b[31m", "two lines [31m")) == ("two lines [31m",)
+    assert review.format_warnings(tuple(f"w{i}" for i in range(20)))[-1] == "… and 6 more warnings"
 
 
 def test_an_answer_is_a_review_that_decodes_as_one():
-    answer = msgspec.json.decode(review.validate(ADMISSION, encoded(a_review(text="x"))), type=review.Review)
+    answer = msgspec.json.decode(
+        review.validate(ADMISSION, encoded(a_review(text="x"))), type=review.AdmissionReview
+    )
     assert answer.response.allowed

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 from kit.clock import VirtualClock
 from kit.eventually import eventually
 from quintet.admission.server import LARGEST_BODY, AdmissionServer
-from quintet.admission.sources import MemoryStore, SelfMade, Serving
+from quintet.admission.sources import MemoryStore, SelfSignedCertificates, ServingCertificate
 from unit.admission.sample import ADMISSION, MUTATE, VALIDATE, a_review, encoded, hold
 
 JSON = {"Content-Type": "application/json"}
@@ -91,7 +91,7 @@ async def test_a_rule_that_hangs_is_given_up_and_holds_up_nobody(serving):
         await server.stop()
     assert quick["allowed"] is True
     assert (slow["allowed"], slow["status"]["code"], slow["status"]["reason"]) == (False, 504, "Timeout")
-    assert "no verdict on this Widget within 2 s" in slow["status"]["message"]
+    assert "validation of this Widget took longer than 2 s" in slow["status"]["message"]
 
 
 async def test_stopping_answers_what_was_asked_and_takes_no_more(server, session, serving):
@@ -134,16 +134,19 @@ async def test_requests_are_counted_by_webhook_and_code(session):
 async def test_ready_means_that_there_is_a_certificate_and_it_is_good():
     clock = VirtualClock()
     server = AdmissionServer((ADMISSION,), clock)
-    assert server.finding() == "no certificate yet"
-    server.load(await SelfMade(MemoryStore(), ("localhost",)).current(clock.now()))
-    assert server.finding() is None
+    assert server.readiness_problem() == "the webhook certificate has not been loaded yet"
+    server.load(await SelfSignedCertificates(MemoryStore(), ("localhost",)).current(clock.now()))
+    assert server.readiness_problem() is None
     await clock.advance(8 * 24 * 3600)
-    assert server.finding() == "the certificate has run out"
+    assert server.readiness_problem() == "the webhook certificate has expired"
 
 
 async def test_half_a_pair_is_refused_and_the_old_one_stays(server, session, serving):
-    other = await SelfMade(MemoryStore(), ("127.0.0.1",)).current(VirtualClock().now())
-    for broken in (Serving(serving.certificate, other.key), Serving(b"garbage", other.key)):
+    other = await SelfSignedCertificates(MemoryStore(), ("127.0.0.1",)).current(VirtualClock().now())
+    for broken in (
+        ServingCertificate(serving.certificate, other.key),
+        ServingCertificate(b"garbage", other.key),
+    ):
         with pytest.raises((ssl.SSLError, ValueError)):
             server.load(broken)
     trust = ssl.create_default_context(cadata=serving.bundle.decode())

@@ -5,8 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quintet.admission.certs import State
-from quintet.admission.sources import Files, MemoryStore, SelfMade, Serving
+from quintet.admission.certs import CertificateState
+from quintet.admission.sources import (
+    CertificateFiles,
+    MemoryStore,
+    SelfSignedCertificates,
+    ServingCertificate,
+)
 from quintet.kube.errors import Conflict, Status
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -37,7 +42,7 @@ class SharedStore:
 
 async def test_replicas_that_start_together_agree_on_one_certificate():
     store = SharedStore()
-    replicas = [SelfMade(store, HOSTS) for _ in range(4)]
+    replicas = [SelfSignedCertificates(store, HOSTS) for _ in range(4)]
     served = await asyncio.gather(*(replica.current(NOW) for replica in replicas))
     assert len(set(served)) == 1
     assert store.writes == 1
@@ -45,7 +50,7 @@ async def test_replicas_that_start_together_agree_on_one_certificate():
 
 async def test_one_replica_renews_and_the_others_follow():
     store = SharedStore()
-    replicas = [SelfMade(store, HOSTS) for _ in range(3)]
+    replicas = [SelfSignedCertificates(store, HOSTS) for _ in range(3)]
     before = {await replica.current(NOW) for replica in replicas}
     after = await asyncio.gather(*(replica.current(NOW + 5 * DAY) for replica in replicas))
     assert len(set(after)) == 1
@@ -55,12 +60,12 @@ async def test_one_replica_renews_and_the_others_follow():
 
 async def test_an_emptied_or_damaged_store_gets_back_what_is_in_use():
     store = SharedStore()
-    replica = SelfMade(store, HOSTS)
+    replica = SelfSignedCertificates(store, HOSTS)
     before = await replica.current(NOW)
     for accident in ({}, {"ca.crt": b"garbage"}):
         store.data = accident
         assert await replica.current(NOW) == before
-        assert State.from_data(store.data) is not None
+        assert CertificateState.from_data(store.data) is not None
 
 
 async def test_a_store_that_always_conflicts_is_reported():
@@ -69,21 +74,21 @@ async def test_a_store_that_always_conflicts_is_reported():
             raise Conflict("PUT secret", Status("changed", "Conflict", 409))
 
     with pytest.raises(TimeoutError, match="5 times"):
-        await SelfMade(Contested(), HOSTS).current(NOW)
+        await SelfSignedCertificates(Contested(), HOSTS).current(NOW)
 
 
 async def test_a_process_of_its_own_needs_no_secret():
-    source = SelfMade(MemoryStore(), HOSTS)
+    source = SelfSignedCertificates(MemoryStore(), HOSTS)
     first = await source.current(NOW)
     assert await source.current(NOW) == first
     assert first.bundle is not None
 
 
 async def test_files_are_followed_when_they_change(tmp_path):
-    source = Files(tmp_path)
+    source = CertificateFiles(tmp_path)
     with pytest.raises(FileNotFoundError):
         await source.current(NOW)
     for content in (b"one", b"two"):
         (tmp_path / "tls.crt").write_bytes(content)
         (tmp_path / "tls.key").write_bytes(content)
-        assert await source.current(NOW) == Serving(content, content, None)
+        assert await source.current(NOW) == ServingCertificate(content, content, None)

@@ -13,7 +13,7 @@ from cryptography import x509
 
 from kit.clock import VirtualClock
 from quintet.admission.server import LIMITS, AdmissionServer
-from quintet.admission.sources import Files, MemoryStore, SelfMade
+from quintet.admission.sources import CertificateFiles, MemoryStore, SelfSignedCertificates
 from quintet.admission.webhooks import Webhooks
 from quintet.kube.errors import Unreachable
 from unit.admission.sample import ADMISSION, VALIDATE, a_review
@@ -63,7 +63,9 @@ def webhooks(clock, trust, source=None, **options):
     # Days pass here between two requests: an idle connection must not end by that.
     limits = replace(LIMITS, idle_seconds=inf)
     server = AdmissionServer((ADMISSION,), clock, host="127.0.0.1", port=0, limits=limits)
-    return Webhooks(server, source or SelfMade(MemoryStore(), ("127.0.0.1",)), clock, trust, **options)
+    return Webhooks(
+        server, source or SelfSignedCertificates(MemoryStore(), ("127.0.0.1",)), clock, trust, **options
+    )
 
 
 async def test_handshakes_succeed_across_two_replacements_of_the_authority():
@@ -118,11 +120,11 @@ async def test_a_certificate_is_not_shown_before_it_is_trusted():
 
 async def test_without_files_the_server_waits_for_them_and_says_so(tmp_path):
     clock = VirtualClock()
-    made = await SelfMade(MemoryStore(), ("127.0.0.1",)).current(datetime.now(UTC))
-    hooks = webhooks(clock, None, Files(tmp_path), interval=10)
+    made = await SelfSignedCertificates(MemoryStore(), ("127.0.0.1",)).current(datetime.now(UTC))
+    hooks = webhooks(clock, None, CertificateFiles(tmp_path), interval=10)
     async with hooks.running() as port:
-        assert "no certificate yet" in hooks.finding()
-        assert "tls.crt" in hooks.finding()
+        assert "the webhook certificate has not been loaded yet" in hooks.readiness_problem()
+        assert "tls.crt" in hooks.readiness_problem()
         with pytest.raises(OSError):  # noqa: PT011 - what OpenSSL says differs by version
             await leaf_shown(port, made.bundle)
         (tmp_path / "tls.crt").write_bytes(made.certificate)

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quintet.apis.fields import OMITTED, SPEC, FieldError, FieldErrors, FieldPath, InvalidObjectError, Kind
+from quintet.apis.fields import (
+    OMITTED,
+    SPEC,
+    ErrorType,
+    FieldError,
+    FieldErrors,
+    FieldPath,
+    InvalidObjectError,
+)
 
 
 def test_paths_read_as_kubernetes_writes_them():
@@ -87,13 +95,14 @@ def test_all_errors_of_an_object_are_said_at_once():
 
 def test_secrets_and_long_values_are_not_spilled():
     assert (
-        str(FieldError(SPEC, Kind.INVALID, OMITTED, "must be a URL")) == "spec: Invalid value: must be a URL"
+        str(FieldError(SPEC, ErrorType.INVALID, OMITTED, "must be a URL"))
+        == "spec: Invalid value: must be a URL"
     )
-    shown = str(FieldError(SPEC, Kind.INVALID, "x" * 10_000, "must be short"))
+    shown = str(FieldError(SPEC, ErrorType.INVALID, "x" * 10_000, "must be short"))
     assert "(10002 characters)" in shown
     assert len(shown) < 200
 
 
 def test_programs_get_the_reasons_that_kubernetes_knows():
-    assert Kind.NOT_SUPPORTED.reason == "FieldValueNotSupported"
-    assert all(kind.reason.startswith("FieldValue") for kind in Kind)
+    assert ErrorType.NOT_SUPPORTED.reason == "FieldValueNotSupported"
+    assert all(kind.reason.startswith("FieldValue") for kind in ErrorType)

@@ -10,7 +10,7 @@ from quintet.apis.casconfig.injection import wanted
 from quintet.apis.casconfig.layers import beneath, patched
 from quintet.apis.casconfig.ledger import LedgerError
 from quintet.apis.casconfig.undo import undone
-from quintet.apis.casconfig.validation import aliases, default, judge
+from quintet.apis.casconfig.validation import alias_warnings, default, validate
 from unit.casconfig.objects import LOW, TEMPLATE, a_deployment, a_policy, a_spec, pod_of
 
 NAMES = (
@@ -32,7 +32,7 @@ LIMITS = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @example([{"resources": {"name": {}}}], [], {"resources": [1]})
 def test_injection_of_values_of_any_shape_can_be_set_and_undone(sidecars, tolerations, main):
     values = {"sidecars": sidecars, "tolerations": tolerations, "mainContainer": main, "envs": {"E": "1"}}
-    judge({"spec": {"policies": [a_policy(**values)]}})
+    validate({"spec": {"policies": [a_policy(**values)]}})
     chosen, live = a_spec(a_policy(**values)).policies, a_deployment()
     asked = wanted(chosen, beneath(live, LOW), {}, TEMPLATE)
     after = patched(live, LOW, asked.settings, TEMPLATE).object
@@ -58,8 +58,8 @@ def test_objects_of_any_shape_can_be_targets(containers, metadata):
 def test_spec_of_any_shape_is_validated_and_defaulted_without_crash(spec):
     for body in (spec, {"policies": spec}, {"policies": [spec]}, {"policies": [{"values": spec}]}):
         obj = {"metadata": {"name": "x"}, "spec": body}
-        judge(obj)
-        list(aliases(default(obj)))
+        validate(obj)
+        list(alias_warnings(default(obj)))
 
 
 @LIMITS

@@ -131,11 +131,11 @@ REFUSED = {
     ),
     "the data is mounted over": (
         a_policy(sidecars=[{"name": "json-server", "volumeMounts": [{"name": "x", "mountPath": "/data"}]}]),
-        f"{CONFIG}.values.sidecars[0].volumeMounts[0]: Forbidden: the data is mounted at /data and must stay",
+        f"{CONFIG}.values.sidecars[0].volumeMounts[0]: Forbidden: /data and the volumes of the data are reserved",
     ),
     "an empty include": (
         a_policy(include={}, labels={"a": "b"}),
-        f"{CONFIG}.include: Required value: must say which objects are meant: an empty include matches nothing",
+        f"{CONFIG}.include: Required value: must select objects: an empty include matches nothing",
     ),
     "a privileged sidecar": (
         a_policy(sidecars=[{**SIDECAR, "securityContext": {"privileged": True}}]),
@@ -152,7 +152,7 @@ def test_jsonserver_refuses_embedded_config_that_breaks_its_children(policy, wan
 def test_malformed_embedded_config_gives_one_error():
     server = a_server()
     server["spec"]["casConfig"] = {"policies": "x"}
-    assert [str(error) for error in jsonserver.judge(server).errors] == [
+    assert [str(error) for error in jsonserver.validate(server).errors] == [
         "spec.casConfig: Invalid value: null: Expected `array`, got `str` - at `$.policies`"
     ]
 
@@ -160,7 +160,7 @@ def test_malformed_embedded_config_gives_one_error():
 def test_statefulcluster_refuses_embedded_config_that_sets_its_labels():
     config = [a_policy(include={"kinds": ["Pod"]}, labels={"app": "x", "enge.me/replica": "x", "free": "x"})]
     path = "spec.cluster.casConfig.policies[0].values.labels"
-    assert [str(error).partition(":")[0] for error in statefulcluster.judge(a_cluster(config)).errors] == [
+    assert [str(error).partition(":")[0] for error in statefulcluster.validate(a_cluster(config)).errors] == [
         f"{path}[app]",
         f"{path}[enge.me/replica]",
     ]

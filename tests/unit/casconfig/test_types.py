@@ -5,7 +5,7 @@ import pytest
 
 from quintet.apis.casconfig import CASCONFIG, CASConfig, Level, Mode, Policy
 from quintet.apis.lint import problems
-from quintet.manifests.crd import definition, object_schema
+from quintet.manifests.crd import custom_resource_definition, object_schema
 from quintet.manifests.files import MOST_BYTES
 from quintet.manifests.openapi import committed, structural
 from quintet.manifests.text import as_yaml
@@ -77,4 +77,4 @@ def test_every_field_has_a_description_and_limits():
 
 
 def test_crd_fits_into_the_last_applied_annotation():
-    assert len(as_yaml(definition(CASCONFIG)).encode()) < MOST_BYTES
+    assert len(as_yaml(custom_resource_definition(CASCONFIG)).encode()) < MOST_BYTES

@@ -4,7 +4,7 @@ import pytest
 
 from quintet.apis.casconfig.kinds import resolved
 from quintet.apis.casconfig.types import FINALIZER
-from quintet.apis.casconfig.validation import aliases, default, judge
+from quintet.apis.casconfig.validation import alias_warnings, default, validate
 from quintet.apis.meta import Resource
 from unit.casconfig.objects import LOW, a_deployment, a_policy, given, pod_of
 
@@ -24,14 +24,14 @@ def with_context(**context):
 
 
 def errors(config):
-    return [str(error) for error in judge(config).errors]
+    return [str(error) for error in validate(config).errors]
 
 
 CONTEXT = f"{VALUES}.sidecars[0].securityContext"
 REFUSED = {
     "an empty include": (
         a_policy(include={}, labels={"a": "b"}),
-        f"{INCLUDE}: Required value: must say which objects are meant: an empty include matches nothing",
+        f"{INCLUDE}: Required value: must select objects: an empty include matches nothing",
     ),
     "values that set nothing": (a_policy(), f"{VALUES}: Required value: must set something"),
     "roles as targets": (
@@ -68,7 +68,7 @@ REFUSED = {
     ),
     "a name that is none": (
         a_policy(include={"names": ["Web!"]}, labels={"a": "b"}),
-        f'{INCLUDE}.names[0]: Invalid value: "Web!": is no name; * stands for any text',
+        f'{INCLUDE}.names[0]: Invalid value: "Web!": is not a valid name; * matches any text',
     ),
     "a label that is none": (
         a_policy(labels={"a": "no value!"}),
@@ -76,11 +76,11 @@ REFUSED = {
     ),
     "a forged ledger": (
         a_policy(annotations={"casconfig.openebs.io/other": "{}"}),
-        f"{VALUES}.annotations[casconfig.openebs.io/other]: Forbidden: this annotation says what became of an object, and is not for configs",
+        f"{VALUES}.annotations[casconfig.openebs.io/other]: Forbidden: this annotation is reserved: it records changes to an object",
     ),
     "a forged mark of another controller": (
         a_policy(annotations={"quintet.dev/applied": "x"}),
-        f"{VALUES}.annotations[quintet.dev/applied]: Forbidden: this annotation says what became of an object, and is not for configs",
+        f"{VALUES}.annotations[quintet.dev/applied]: Forbidden: this annotation is reserved: it records changes to an object",
     ),
     "a variable that is none": (
         a_policy(envs={"A=B": "x"}),
@@ -211,11 +211,11 @@ def test_config_with_every_field_is_valid():
     [
         (
             a_policy(include={"names": ["a"]}, labels={"a": "b"}),
-            "spec.policies[0].include.kinds: left out, every kind with a pod template is meant",
+            "spec.policies[0].include.kinds: not set, so every kind with a pod template matches",
         ),
         (
             a_policy(include={"kinds": ["Pod"]}, envs={"A": "b"}),
-            "spec.policies[0].include.kinds: a running pod takes labels and annotations only, not envs",
+            "spec.policies[0].include.kinds: only labels and annotations of a running pod can change, not envs",
         ),
         (
             a_policy(sidecars=[{"name": "a"}]),
@@ -223,7 +223,7 @@ def test_config_with_every_field_is_valid():
         ),
         (
             a_policy(envs={"X": "1"}, **{"from": [SOURCE]}),
-            "spec.policies[0].values.envs[X]: from sets the same variable, and wins",
+            "spec.policies[0].values.envs[X]: values.from sets the same variable and takes precedence",
         ),
     ],
 )
@@ -238,11 +238,11 @@ def test_aliases_are_rewritten_with_a_warning():
     made = default(config)
     assert made["spec"]["policies"][0]["values"] == {"mainContainer": SIDECAR, "from": [SOURCE]}
     assert made["metadata"]["finalizers"] == [FINALIZER]
-    assert list(aliases(config)) == [
-        f"{VALUES}.maincontainer: was rewritten to mainContainer",
-        f"{VALUES}.from: was rewritten to a list of one",
+    assert list(alias_warnings(config)) == [
+        f"{VALUES}.maincontainer: was renamed to mainContainer",
+        f"{VALUES}.from: was converted to a list of one item",
     ]
-    assert list(aliases(made)) == []
+    assert list(alias_warnings(made)) == []
     assert default(made) == made
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from quintet.apis.checkup import CHECKUP
 from quintet.apis.checkup.types import FINALIZER
-from quintet.apis.checkup.validation import default, old_names, spec_errors
+from quintet.apis.checkup.validation import alias_warnings, default, spec_errors
 from quintet.apis.lint import problems
-from quintet.manifests.crd import definition, object_schema
+from quintet.manifests.crd import custom_resource_definition, object_schema
 
 SPEC = {"image": "i", "serviceAccountName": "s", "timeoutSeconds": 5}
 
@@ -94,7 +94,7 @@ def test_two_different_timeouts_are_left_to_validation():
 def test_started_checkup_keeps_its_deprecated_name():
     obj = {"metadata": {}, "spec": {"timeout": 1}, "status": {"startTime": "2026-01-01T00:00:00Z"}}
     assert default(obj, created=False) == obj
-    assert old_names(obj) == ()
+    assert alias_warnings(obj) == ()
 
 
 def test_deprecated_names_give_warnings():
@@ -107,7 +107,7 @@ def test_every_field_has_a_description_and_limits():
 
 
 def test_crd_matches_the_design():
-    spec = definition(CHECKUP)["spec"]
+    spec = custom_resource_definition(CHECKUP)["spec"]
     assert spec["names"]["shortNames"] == ["ckup"]
     assert spec["names"]["categories"] == ["quintet"]
     columns = [

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quintet.admission.certs import Policy, advanced
+from quintet.admission.certs import RotationPolicy, rotate
 from quintet.apis.meta import Condition, ObjectMeta, Resource
 from quintet.apis.suite import QUINTET, Quintet
 from quintet.apis.suite.types import ComponentStatus, QuintetStatus
@@ -17,7 +17,7 @@ from quintet.cli.documents import Document
 from quintet.cli.validate import judged
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES
 from quintet.kube.errors import error_for
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import FLAVOURS
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -108,8 +108,8 @@ def test_an_installation_in_another_namespace_is_in_the_way_and_one_in_this_is_n
 
 
 def test_a_definition_that_cannot_be_replaced_is_named_with_the_field():
-    wanted = definition(QUINTET)
-    live = definition(QUINTET)
+    wanted = custom_resource_definition(QUINTET)
+    live = custom_resource_definition(QUINTET)
     schema = live["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["later"] = {"type": "string"}
     (found,) = before.judge_definitions([(live, wanted)])
@@ -135,11 +135,11 @@ def test_who_keeps_a_definition(metadata, want):
 
 
 def test_a_definition_of_somebody_else_that_would_fit_is_a_warning():
-    live = definition(QUINTET)
+    live = custom_resource_definition(QUINTET)
     live["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "kyma"}
-    (found,) = before.judge_definitions([(live, definition(QUINTET))])
+    (found,) = before.judge_definitions([(live, custom_resource_definition(QUINTET))])
     assert (found.status, "kyma" in found.message) == (WARNING, True)
-    (none,) = before.judge_definitions([(None, definition(QUINTET))])
+    (none,) = before.judge_definitions([(None, custom_resource_definition(QUINTET))])
     assert none.status == OK
 
 
@@ -208,10 +208,10 @@ def test_a_controller_needs_its_pods(ready, want):
 
 def test_definitions_are_there_served_and_of_this_version():
     def live(*, served: bool = True):
-        body = definition(QUINTET)
+        body = custom_resource_definition(QUINTET)
         return {**body, "status": {"conditions": [{"type": "Established", "status": str(served)}]}}
 
-    wanted = definition(QUINTET)
+    wanted = custom_resource_definition(QUINTET)
     assert after.judge_definitions([(live(), wanted)])[0].status == OK
     assert after.judge_definitions([(None, wanted)])[0].status == FAILED
     assert after.judge_definitions([(live(served=False), wanted)])[0].status == FAILED
@@ -239,7 +239,7 @@ def a_registration(bundle: str | None):
 def a_bundle() -> tuple[str, datetime]:
     from cryptography import x509
 
-    state = advanced(None, ("x.svc",), NOW, Policy())
+    state = rotate(None, ("x.svc",), NOW, RotationPolicy())
     authority = x509.load_pem_x509_certificates(state.bundle)
     return base64.b64encode(state.bundle).decode(), max(each.not_valid_after_utc for each in authority)
 

@@ -140,7 +140,7 @@ def test_what_is_allowed_but_probably_not_meant_is_a_warning_and_no_failure():
 
 def test_old_names_are_warned_of_as_at_admission():
     (line,) = said((ROOT / "config/samples/checkup.yaml").read_text())
-    assert line.endswith("warning: spec.timeout is an old name and was rewritten: use spec.timeoutSeconds")
+    assert line.endswith("warning: spec.timeout is deprecated and was replaced: use spec.timeoutSeconds")
 
 
 def test_objects_of_other_products_are_left_alone():
@@ -234,7 +234,7 @@ def test_validate_warnings_status_and_what_if_say_the_same_word_for_word(drawn):
     assert [error.path.parts[-1] for error in found.errors] == [f"[{fault.config}]" for fault in faults]
     reply = json.loads(what_if(CATALOG[name], stored).body)
     assert [entry["error"] for entry in reply["validationErrors"]] == [fault.error for fault in faults]
-    asked = review.Request(
+    asked = review.AdmissionRequest(
         operation=review.Operation.CREATE, object={**obj, "spec": {"type": name, "config": stored}}
     )
     verdict = warning.validate(asked)
@@ -279,9 +279,9 @@ SAID_ELSEWHERE = {
     "Invalid name: must start with 'app-'.",
     "Invalid replicas number.",
     "spec.timeoutSeconds is required and must be a number of seconds from 1 to 86400",
-    "spec.timeout is the old name of spec.timeoutSeconds: give one of them only",
+    "spec.timeout is the deprecated name of spec.timeoutSeconds: set only one of them",
     "must be a number of seconds from 1 to 86400",
-    "selector must select something: an empty one would mean every pod",
+    "selector must not be empty: an empty selector selects every pod",
     "must be a number from 1 to 10000",
 }
 
@@ -317,7 +317,7 @@ def a_statefulcluster(path, value):
         (a_statefulcluster("metadata.name", "a" * 53), "Invalid value: must be at most 52 lower-case"),
         (a_statefulcluster("spec.template.spec.restartPolicy", "Never"), "spec.template: Invalid value: spec.restartPolicy must be Always"),
         (a_statefulcluster("spec.template.spec.activeDeadlineSeconds", 5), "spec.activeDeadlineSeconds must not be set"),
-        (a_statefulcluster("spec.updateStrategy", {"type": "OnDelete", "rollingUpdate": {}}), "spec.updateStrategy: Invalid value: rollingUpdate is for RollingUpdate only"),
+        (a_statefulcluster("spec.updateStrategy", {"type": "OnDelete", "rollingUpdate": {}}), "spec.updateStrategy: Invalid value: rollingUpdate is only allowed with type RollingUpdate"),
         (a_statefulcluster("spec.updateStrategy.rollingUpdate.maxUnavailable", "0%"), "maxUnavailable: Invalid value: must be a number above 0"),
         (a_statefulcluster("spec.updateStrategy.rollingUpdate.maxUnavailable", 0), "maxUnavailable: Invalid value: must be a number above 0"),
         (a_statefulcluster("spec.volumeClaimTemplates.0.metadata", {}), "every claim template needs a metadata.name"),

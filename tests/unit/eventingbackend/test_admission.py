@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from quintet.admission import review
 from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors, admissions
-from quintet.admission.registration import ByUrl, Endpoint, configurations
+from quintet.admission.registration import UrlTarget, WebhookEndpoint, configurations
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS, config_faults
 from quintet.apis.eventingbackend.types import LABEL
 from unit.eventingbackend.test_fuzzed_configs import ANYTHING, CONFIGS
@@ -139,7 +139,7 @@ def test_long_value_is_omitted_so_that_the_error_fits():
 
 @pytest.mark.parametrize(("usual", "other"), [("Warn", "Reject"), ("Reject", "Warn")])
 def test_namespace_label_overrides_the_flag(usual, other):
-    endpoint = Endpoint(at=ByUrl("https://here"))
+    endpoint = WebhookEndpoint(at=UrlTarget("https://here"))
     built = {kind.kind: body for kind, body in configurations(endpoint, admissions(ConfigErrors(usual)), b"")}
     (mutating,) = built["MutatingWebhookConfiguration"]["webhooks"]
     assert "namespaceSelector" not in mutating, "defaults are the same everywhere"
@@ -153,7 +153,7 @@ def test_namespace_label_overrides_the_flag(usual, other):
 
 
 def test_process_with_watched_namespaces_uses_both_selectors():
-    endpoint = Endpoint(at=ByUrl("https://here"), namespace_selector={"matchLabels": {"team": "a"}})
+    endpoint = WebhookEndpoint(at=UrlTarget("https://here"), namespace_selector={"matchLabels": {"team": "a"}})
     _, (_, validating) = configurations(endpoint, admissions(ConfigErrors.WARN), b"")
     assert validating["webhooks"][0]["namespaceSelector"] == {
         "matchExpressions": [

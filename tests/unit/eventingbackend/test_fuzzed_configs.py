@@ -1,4 +1,4 @@
-"""Configs made at random from the catalog: nothing crashes, and all who judge them agree."""
+"""Configs made at random from the catalog: nothing crashes, and all who validate them agree."""
 
 import json
 import re
@@ -15,9 +15,9 @@ from quintet.apis.eventingbackend import (
     config_faults,
     effective,
     entries,
-    judge,
     restored,
     status_of,
+    validate,
 )
 from quintet.apis.eventingbackend.discovery import Asked, respond
 from quintet.apis.eventingbackend.jsonschema import config_schema
@@ -127,7 +127,7 @@ def test_status_warnings_refusals_and_what_if_report_the_same_errors(drawn):
     assert json.loads(reply.body)["validationErrors"] == wire
 
     obj = {"metadata": {"name": "x"}, "spec": {"type": backend.name, "config": config}}
-    warned, refused = judge(obj), judge(obj, reject=True)
+    warned, refused = validate(obj), validate(obj, reject=True)
     assert warned.errors == ()
     assert warned.warnings == tuple(map(str, refused.errors))
     assert [error.message for error in refused.errors] == [fault.error for fault in faults]

@@ -16,8 +16,8 @@ from quintet.apis.eventingbackend import (
     config_faults,
     effective,
     entries,
-    judge,
     status_of,
+    validate,
 )
 
 UP = Standing("True")
@@ -141,7 +141,7 @@ def test_ready_nats_backend_has_the_published_status():
 def test_beb_backend_accepts_the_published_config():
     backend = backend_of(BEB_BACKEND)
     assert config_faults(BEB, backend.spec.config) == ()
-    assert judge(yaml.safe_load(BEB_BACKEND)) == ((), ())
+    assert validate(yaml.safe_load(BEB_BACKEND)) == ((), ())
     want = yaml.safe_load(READY_STATUS) | {"backendType": "beb"}
     assert published(status_for(backend, BEB, ())) == want
 

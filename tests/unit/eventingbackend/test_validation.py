@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from quintet.apis.eventingbackend import BEB, CATALOG, NATS, DataType, Key, config_faults, default, judge
+from quintet.apis.eventingbackend import BEB, CATALOG, NATS, DataType, Key, config_faults, default, validate
 from quintet.apis.eventingbackend.types import MOST_FAULTS
 from quintet.apis.eventingbackend.values import NOT_SHOWN
 
@@ -180,7 +180,7 @@ def test_number_of_reported_errors_is_limited():
     assert len(found) == MOST_FAULTS
     # Each of the 64 that are looked at is wrong, 63 are there again, there are too many, and one is missing.
     beyond = 64 + 63 + 1 + 1 - MOST_FAULTS
-    assert found[-1] == (VALUE, "config", "", f"{beyond + 1} more mistakes are not listed")
+    assert found[-1] == (VALUE, "config", "", f"{beyond + 1} more errors are not listed")
 
 
 TOKEN = Key(name="token", description="A token.", data_type=DataType.STRING, longest=8, sensitive=True)
@@ -213,7 +213,7 @@ def test_secret_value_is_never_shown(entry):
 
 def test_deprecated_key_gives_a_warning():
     obj = {"metadata": {"name": "x"}, "spec": {"type": "nats", "config": [{"old": 1}]}}
-    assert judge(obj, catalog={"nats": OTHER}) == ((), ("spec.config[old]: is deprecated: use new",))
+    assert validate(obj, catalog={"nats": OTHER}) == ((), ("spec.config[old]: is deprecated: use new",))
 
 
 FAULTY = {"spec": {"type": "nats", "config": [{"streamReplicas": 9}, {"foo": "bar"}]}}

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from quintet.apis.jsonserver import JSONSERVER, default, judge
+from quintet.apis.jsonserver import JSONSERVER, default, validate
 from quintet.apis.lint import problems
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 
 NAMES = ("volumes", "containers", "projected", "sources", "volumeMounts", "name", "json-server", "mountPath")
 ANY_TEMPLATE = st.dictionaries(
@@ -48,7 +48,7 @@ def test_defaulting_keeps_existing_values():
         ),
         (
             {"metadata": {"name": "app-x"}, "spec": {}},
-            "spec.jsonConfig: Required value: Invalid JSON configuration. It must be a text that holds a JSON object.",
+            "spec.jsonConfig: Required value: Invalid JSON configuration. It must be a string that contains a JSON object.",
         ),
         (
             a_server(template={"metadata": {"labels": {"app": "other"}}}),
@@ -56,11 +56,11 @@ def test_defaulting_keeps_existing_values():
         ),
         (
             a_server(template={"spec": {"serviceAccountName": "admin"}}),
-            "spec.template.spec.serviceAccountName: Forbidden: pods of a JsonServer have no identity of their own",
+            "spec.template.spec.serviceAccountName: Forbidden: pods of a JsonServer run without a ServiceAccount of their own",
         ),
         (
             a_server(template={"spec": {"volumes": [{"name": "json-config", "emptyDir": {}}]}}),
-            "spec.template.spec.volumes[0]: Forbidden: the volume 'json-config' is taken",
+            "spec.template.spec.volumes[0]: Forbidden: the volume name 'json-config' is reserved",
         ),
         (
             a_server(
@@ -70,7 +70,7 @@ def test_defaulting_keeps_existing_values():
                     }
                 }
             ),
-            "spec.template.spec.volumes[0]: Forbidden: pods of a JsonServer get no token",
+            "spec.template.spec.volumes[0]: Forbidden: pods of a JsonServer must not mount a ServiceAccount token",
         ),
         (
             a_server(
@@ -80,11 +80,11 @@ def test_defaulting_keeps_existing_values():
                     }
                 }
             ),
-            "spec.template.spec.containers[0].volumeMounts[0]: Forbidden: the data is mounted at /data and must stay",
+            "spec.template.spec.containers[0].volumeMounts[0]: Forbidden: /data and the volumes of the data are reserved",
         ),
         (
             a_server(template={"spec": {"containers": [{"image": "x"}]}}),
-            "spec.template.spec.containers[0].name: Required value: items merge by their name",
+            "spec.template.spec.containers[0].name: Required value: is required: items are merged by name",
         ),
     ],
 )
@@ -101,11 +101,11 @@ def test_valid_server_passes():
         "metadata": {"labels": {"team": "a"}},
         "spec": {"containers": [{"name": "json-server", "env": []}]},
     }
-    assert judge(a_server(template=overlay)).errors == ()
+    assert validate(a_server(template=overlay)).errors == ()
 
 
 def test_several_replicas_with_ephemeral_storage_give_a_warning():
-    want = "spec.storage: with Ephemeral storage and several replicas, every pod keeps data of its own"
+    want = "spec.storage: with Ephemeral storage and several replicas, each pod has its own data"
     assert judge(a_server(storage="Ephemeral", replicas=2)).warnings == (want,)
     assert judge(a_server(storage="Ephemeral", replicas=1)).warnings == ()
 
@@ -122,7 +122,7 @@ def test_invalid_data_gives_an_error_and_no_warning():
 
 
 def test_crd_follows_the_api_conventions():
-    schema = definition(JSONSERVER)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema = custom_resource_definition(JSONSERVER)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert problems(schema) == []
 
 

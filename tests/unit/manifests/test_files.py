@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kit.manifests import yamltext
 from quintet.manifests import files
 from quintet.manifests.__main__ import main
-from quintet.manifests.crd import definition, object_schema
+from quintet.manifests.crd import custom_resource_definition, object_schema
 from quintet.manifests.text import HEADER, as_yaml
 from unit.apis.sample_kind import LIBRARY
 
@@ -34,7 +34,7 @@ def test_texts_of_several_lines_stay_lines():
 
 
 def test_a_definition_says_what_was_declared():
-    spec = definition(LIBRARY)["spec"]
+    spec = custom_resource_definition(LIBRARY)["spec"]
     assert spec["names"] == {
         "kind": "Library",
         "listKind": "LibraryList",
@@ -67,7 +67,7 @@ def test_writing_and_checking_agree(tmp_path, capsys):
     root = ["--root", str(tmp_path)]
     assert main([*root, "--check"], [LIBRARY]) == 1
     assert capsys.readouterr().err == (
-        f"these files differ from what the types say:\n  {FILE}\nnext step: make generate\n"
+        f"these generated files are out of date:\n  {FILE}\nnext step: make generate\n"
     )
     assert main(root, [LIBRARY]) == 0
     assert capsys.readouterr().out == f"wrote {FILE}\n"

@@ -8,7 +8,7 @@ from quintet.components import COMPONENTS
 from quintet.controllers.suite.decide.installation import BY_KIND, MANAGED_BY, OPERATOR, key_of
 from quintet.manifests.installation import KIAGNOSE, QUINTET, installer, objects
 from quintet.manifests.manager import manager
-from quintet.manifests.operator import a_quintet, operator, operator_rules
+from quintet.manifests.operator import quintet_object, operator, operator_rules
 from quintet.manifests.union import grants
 
 ALL = tuple(COMPONENTS.values())
@@ -236,7 +236,7 @@ def test_the_flavour_kiagnose_has_the_names_of_its_design():
         ("Deployment", "kiagnose", "kiagnose-operator"),
     }
     assert [each.name for each in installed(KIAGNOSE).parts] == ["kiagnose-checkup-controller"]
-    assert a_quintet(KIAGNOSE)["spec"] == {"controllers": ["checkup"]}
+    assert quintet_object(KIAGNOSE)["spec"] == {"controllers": ["checkup"]}
     assert not [each for each in made if "jsonserver" in each["metadata"]["name"]]
 
 

@@ -10,7 +10,7 @@ from kit.manifests import yamltext
 from quintet import __version__
 from quintet.components import COMPONENTS
 from quintet.manifests import helm, olm
-from quintet.manifests.operator import a_quintet, operator, operator_rules
+from quintet.manifests.operator import quintet_object, operator, operator_rules
 
 ALL = tuple(COMPONENTS.values())
 
@@ -98,7 +98,7 @@ def test_the_bundle_says_all_that_operatorhub_asks_for(service):
     assert len(spec["installModes"]) == 4
     assert tuple(map(int, spec["minKubeVersion"].split("."))) <= (1, 32, 0)
     examples = json.loads(annotations["alm-examples"])
-    assert examples == [a_quintet()]
+    assert examples == [quintet_object()]
     assert {each["kind"] for each in examples} == {
         each["kind"] for each in spec["customresourcedefinitions"]["owned"]
     }
@@ -107,7 +107,7 @@ def test_the_bundle_says_all_that_operatorhub_asks_for(service):
 
 def test_a_console_asks_for_the_quintet_after_the_installation(service):
     annotations = service["metadata"]["annotations"]
-    assert json.loads(annotations["operatorframework.io/initialization-resource"]) == a_quintet()
+    assert json.loads(annotations["operatorframework.io/initialization-resource"]) == quintet_object()
     assert annotations["operatorframework.io/suggested-namespace"] == "quintet-system"
 
 

@@ -31,9 +31,15 @@ async def test_endpoint_without_checks_is_healthy(server, path):
 
 async def test_response_lists_all_checks_and_one_failure_gives_503(server):
     health, url = server
-    health.readiness |= {"caches": lambda: None, "webhook": lambda: "no certificate yet"}
+    health.readiness |= {
+        "caches": lambda: None,
+        "webhook": lambda: "the webhook certificate has not been loaded yet",
+    }
 
-    assert (await ask(url + "/readyz"))[:2] == (503, "[+] caches: ok\n[-] webhook: no certificate yet\n")
+    assert (await ask(url + "/readyz"))[:2] == (
+        503,
+        "[+] caches: ok\n[-] webhook: the webhook certificate has not been loaded yet\n",
+    )
     assert (await ask(url + "/healthz"))[0] == 200, "readiness is not liveness"
 
 

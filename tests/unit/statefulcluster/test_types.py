@@ -18,7 +18,7 @@ from quintet.apis.statefulcluster import (
     StatefulClusterStatus,
     Update,
 )
-from quintet.manifests.crd import definition, object_schema
+from quintet.manifests.crd import custom_resource_definition, object_schema
 from quintet.manifests.files import MOST_BYTES
 from quintet.manifests.text import as_yaml
 
@@ -85,7 +85,7 @@ def test_every_spec_field_has_a_description():
 
 
 def test_typed_fields_have_the_kubernetes_types():
-    plain = definition(dataclasses.replace(STATEFULCLUSTER, spec_from=""))
+    plain = custom_resource_definition(dataclasses.replace(STATEFULCLUSTER, spec_from=""))
     ours = plain["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     theirs = object_schema(STATEFULCLUSTER)["properties"]["spec"]
     assert {field.encode_name for field in msgspec.structs.fields(StatefulClusterSpec)} == set(
@@ -103,4 +103,4 @@ def differences(ours, theirs, path):
 
 
 def test_crd_fits_into_the_last_applied_annotation():
-    assert len(as_yaml(definition(STATEFULCLUSTER)).encode()) < MOST_BYTES
+    assert len(as_yaml(custom_resource_definition(STATEFULCLUSTER)).encode()) < MOST_BYTES

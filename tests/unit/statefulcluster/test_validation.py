@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from kit.kinds.statefulcluster_manifests import WEB, a_cluster, with_value
-from quintet.apis.statefulcluster import judge
+from quintet.apis.statefulcluster import validate
 
 CLAIM = WEB["volumeClaimTemplates"][0]
 POD = "spec.template.spec"
@@ -13,11 +13,11 @@ STORAGE = "spec.volumeClaimTemplates.0.spec.resources.requests.storage"
 
 
 def refusals(cluster, old=None):
-    return [str(error) for error in judge(cluster, old).errors]
+    return [str(error) for error in validate(cluster, old).errors]
 
 
 def warnings(cluster):
-    found = judge(cluster)
+    found = validate(cluster)
     assert found.errors == ()
     return list(found.warnings)
 
@@ -30,16 +30,16 @@ REFUSED = {
     "a selector that selects nothing of the template": (
         with_value(a_cluster(), "spec.template.metadata.labels", {"app": "other"}),
         'spec.template.metadata.labels: Invalid value: {"app": "other"}: spec.selector does not match these labels '
-        "(give the pods the labels that spec.selector asks for)",
+        "(add the labels of spec.selector to the pod template)",
     ),
     "an expression that does not hold": (
         a_cluster(selector={"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}),
         'spec.template.metadata.labels: Invalid value: {"app": "nginx"}: spec.selector does not match these labels '
-        "(give the pods the labels that spec.selector asks for)",
+        "(add the labels of spec.selector to the pod template)",
     ),
     "an empty selector": (
         a_cluster(selector={}),
-        "spec.selector: Invalid value: {}: must select something: an empty selector would mean every pod",
+        "spec.selector: Invalid value: {}: must not be empty: an empty selector selects every pod",
     ),
     "a selector that is none": (
         a_cluster(selector={"matchLabels": {"app": "a b"}}),
@@ -146,11 +146,11 @@ WARNED = {
     ),
     "a history without end": (
         a_cluster(revisionHistoryLimit=-1),
-        "spec.revisionHistoryLimit: a negative number keeps every revision for ever",
+        "spec.revisionHistoryLimit: a negative number keeps all revisions",
     ),
     "a partition that covers everything": (
         a_cluster(updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}),
-        "spec.updateStrategy.rollingUpdate.partition: covers all replicas; a new template reaches none",
+        "spec.updateStrategy.rollingUpdate.partition: covers all replicas: no rollout happens",
     ),
     "a host name": (
         with_value(a_cluster(), f"{POD}.hostname", "fixed"),
@@ -158,7 +158,7 @@ WARNED = {
     ),
     "a claim in the place of a volume": (
         with_value(a_cluster(), f"{POD}.volumes", [{"name": "www", "emptyDir": {}}]),
-        "spec.volumeClaimTemplates[0]: takes the place of the template's volume 'www'",
+        "spec.volumeClaimTemplates[0]: replaces the pod template's volume 'www'",
     ),
     "a claim that nobody mounts": (
         with_value(a_cluster(), f"{POD}.containers.0.volumeMounts", []),
@@ -166,11 +166,11 @@ WARNED = {
     ),
     "one volume for all": (
         with_value(a_cluster(), "spec.volumeClaimTemplates.0.spec.volumeName", "disk-1"),
-        "spec.volumeClaimTemplates[0].spec.volumeName: only one replica can have that volume",
+        "spec.volumeClaimTemplates[0].spec.volumeName: only one replica can bind that volume",
     ),
     "a misspelt annotation": (
         a_cluster(annotations={"enge.me/plan": "true"}),
-        "metadata.annotations[enge.me/plan]: does nothing; known are enge.me/claim-adoption, enge.me/plan-only, "
+        "metadata.annotations[enge.me/plan]: unknown annotation, ignored; known are enge.me/claim-adoption, enge.me/plan-only, "
         "enge.me/unhealthy-grace-seconds",
     ),
 }

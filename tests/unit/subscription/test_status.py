@@ -13,7 +13,7 @@ from quintet.apis.subscription import (
     Subscription,
     SubscriptionSpec,
     SubscriptionStatus,
-    judge,
+    validate,
 )
 from quintet.controllers.subscription.decide.status import (
     DeliveryProblem,
@@ -71,7 +71,7 @@ def test_clean_types_are_shown_even_if_nothing_works():
 
 def test_invalid_spec_is_reported_with_the_text_of_the_webhook():
     broken = a_subscription(sink="ftp://x")
-    errors = judge(msgspec.to_builtins(broken))
+    errors = validate(msgspec.to_builtins(broken)).errors
     condition = status_of(broken, invalid_spec(errors)).conditions[0]
     assert (condition.status, condition.reason) == ("False", "InvalidSpec")
     assert "must have URL scheme 'http' or 'https'" in condition.message

@@ -6,7 +6,7 @@ import pytest
 
 from quintet.components import CUSTOM_RESOURCES
 from quintet.controllers.suite.decide.safety import unsafe_changes
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 from unit.apis.sample_kind import LIBRARY
 
 PLACE = "versions[v1].schema"
@@ -38,7 +38,7 @@ def with_field(**schema):
 
 def test_unchanged_crd_is_safe():
     for kind in (*CUSTOM_RESOURCES, LIBRARY):
-        assert unsafe_changes(definition(kind), definition(kind)) == []
+        assert unsafe_changes(custom_resource_definition(kind), custom_resource_definition(kind)) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from quintet.apis.lint import problems
 from quintet.apis.suite import CONTROLLERS, QUINTET, Quintet, QuintetSpec, Settings
 from quintet.components import COMPONENTS
-from quintet.manifests.crd import definition, object_schema
+from quintet.manifests.crd import custom_resource_definition, object_schema
 
 
 def test_every_field_has_a_description_and_limits():
@@ -14,7 +14,7 @@ def test_every_field_has_a_description_and_limits():
 
 
 def test_quintet_is_a_cluster_scoped_singleton():
-    spec = definition(QUINTET)["spec"]
+    spec = custom_resource_definition(QUINTET)["spec"]
     assert spec["scope"] == "Cluster"
     (rule,) = object_schema(QUINTET)["x-kubernetes-validations"]
     assert rule["rule"] == "self.metadata.name == 'quintet'"

@@ -1,12 +1,11 @@
-"""Defaults, mistakes and warnings of a config as it was written.
+"""Defaults and validation of CASConfigs and of configs embedded in other kinds. Pure.
 
-Pure; called by the webhooks, by the controller (an object may have come past them), and by the kinds that
-embed a config. Objects are taken as they came over the wire.
+The controller validates again, because an object may have bypassed the webhooks.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -16,45 +15,36 @@ from quintet.apis.casconfig.ledger import PREFIX
 from quintet.apis.casconfig.security import risks
 from quintet.apis.casconfig.spec import CASConfigSpec, EmbeddedConfig, Include, Policy, Scope, ToType, Values
 from quintet.apis.casconfig.types import FINALIZER
-from quintet.apis.fields import SPEC, FieldError, FieldErrors, FieldPath
+from quintet.apis.fields import SPEC, FieldError, FieldErrors, FieldPath, ValidationResult
 from quintet.apis.meta import JsonObject
 
 RESERVED: Final = (PREFIX, "quintet.dev/", "kubectl.kubernetes.io/last-applied-configuration")
-"""Annotations that say what became of an object: a config that could set them could lie about that."""
+"""Annotations that record changes to an object; a config must not forge them."""
 _NAME_PATTERN = re.compile(r"[a-z0-9*]([-a-z0-9.:*]*[a-z0-9*])?")
 _OPERATORS: Final = ("", "Equal", "Exists", "Lt", "Gt")
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-class Judgement(NamedTuple):
-    """What is to be said about an object."""
-
-    errors: tuple[FieldError, ...]
-    """All mistakes at once."""
-    warnings: tuple[str, ...]
-    """What is allowed, but probably not meant."""
-
-
 def default(obj: JsonObject) -> JsonObject:
-    """The object as it is stored when somebody creates it: held by our finalizer, spelled one way."""
+    """Return the normalized object with our finalizer."""
     metadata = dict(obj.get("metadata") or {})
     finalizers = list(metadata.get("finalizers") or ())
     if FINALIZER not in finalizers:
         metadata["finalizers"] = [*finalizers, FINALIZER]
-    return {**rewritten(obj), "metadata": metadata}
+    return {**normalize(obj), "metadata": metadata}
 
 
-def rewritten(obj: JsonObject) -> JsonObject:
-    """The object with `maincontainer` as `mainContainer`, and `from` as a list."""
+def normalize(obj: JsonObject) -> JsonObject:
+    """Return the object with `maincontainer` renamed to `mainContainer`, and `from` as a list."""
     spec = obj.get("spec")
     policies = spec.get("policies") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(policies, list):
         return obj
-    return {**obj, "spec": {**spec, "policies": [_rewritten_policy(policy) for policy in policies]}}
+    return {**obj, "spec": {**spec, "policies": [_normalize_policy(policy) for policy in policies]}}
 
 
-def _rewritten_policy(policy: Any) -> Any:
-    """What is not of the shape of a policy is left for validation to tell."""
+def _normalize_policy(policy: Any) -> Any:
+    """Return the normalized policy; a value of the wrong type is kept for validation to report."""
     values = _values(policy)
     if not values:
         return policy
@@ -71,42 +61,42 @@ def _values(policy: Any) -> JsonObject:
     return dict(found) if isinstance(found, dict) else {}
 
 
-def aliases(obj: JsonObject) -> Iterator[str]:
-    """What `rewritten` changes, as warnings."""
+def alias_warnings(obj: JsonObject) -> Iterator[str]:
+    """Yield a warning for each change that `normalize` makes."""
     spec = obj.get("spec")
     policies = spec.get("policies") if isinstance(spec, dict) else None
     for index, policy in enumerate(policies if isinstance(policies, list) else ()):
         path, values = SPEC.child("policies").index(index).child("values"), _values(policy)
         if "maincontainer" in values:
-            yield f"{path}.maincontainer: was rewritten to mainContainer"
+            yield f"{path}.maincontainer: was renamed to mainContainer"
         if isinstance(values.get("from"), dict):
-            yield f"{path}.from: was rewritten to a list of one"
+            yield f"{path}.from: was converted to a list of one item"
 
 
-def judge(obj: JsonObject) -> Judgement:
-    """Look at an object as it was written."""
+def validate(obj: JsonObject) -> ValidationResult:
+    """Validate an object."""
     try:
         spec = msgspec.convert(obj.get("spec") or {}, CASConfigSpec)
     except msgspec.ValidationError as error:
-        return Judgement((_not_decoded(error),), ())
-    return Judgement(tuple(spec_errors(spec)), tuple(_warnings(spec)))
+        return ValidationResult((_decoding_error(error),), ())
+    return ValidationResult(tuple(spec_errors(spec)), tuple(_warnings(spec)))
 
 
-def _not_decoded(error: msgspec.ValidationError) -> FieldError:
+def _decoding_error(error: msgspec.ValidationError) -> FieldError:
     errors = FieldErrors()
     errors.invalid(SPEC, None, str(error))
     return errors.found[0]
 
 
 def spec_errors(spec: CASConfigSpec) -> list[FieldError]:
-    """What is wrong with a config; nothing of it is applied while there is anything."""
+    """Return the errors of a config; it is not applied while there are any."""
     errors = FieldErrors()
     _check_scope(errors, spec.scope, SPEC.child("scope"))
     return [*errors, *policy_errors(spec, SPEC)]
 
 
 def policy_errors(spec: EmbeddedConfig, path: FieldPath) -> list[FieldError]:
-    """What is wrong with the policies, also of a config that is embedded at a path."""
+    """Return the errors of the policies of a config at a path."""
     errors = FieldErrors()
     if not spec.policies:
         errors.required(path.child("policies"), "a config without policies does nothing")
@@ -129,7 +119,7 @@ def _check_scope(errors: FieldErrors, scope: Scope, path: FieldPath) -> None:
 
 def _check_include(errors: FieldErrors, include: Include, path: FieldPath) -> None:
     if include.empty:
-        errors.required(path, "must say which objects are meant: an empty include matches nothing")
+        errors.required(path, "must select objects: an empty include matches nothing")
     for index, text in enumerate(include.kinds):
         where = path.child("kinds").index(index)
         if kinds.parsed(text) is None:
@@ -138,7 +128,7 @@ def _check_include(errors: FieldErrors, include: Include, path: FieldPath) -> No
             errors.forbidden(where, f"a {text.rpartition('/')[2]} is never a target: {why}")
     for index, name in enumerate(include.names):
         if not _NAME_PATTERN.fullmatch(name):
-            errors.invalid(path.child("names").index(index), name, "is no name; * stands for any text")
+            errors.invalid(path.child("names").index(index), name, "is not a valid name; * matches any text")
     labels.check_labels(errors, path.child("labels"), include.labels)
 
 
@@ -163,9 +153,7 @@ def _check_annotation(errors: FieldErrors, path: FieldPath, key: str) -> None:
     if not labels.is_key(key.lower()):
         errors.invalid(path, key, "is not the key of an annotation")
     elif key.startswith(RESERVED):
-        errors.forbidden(
-            path.key(key), "this annotation says what became of an object, and is not for configs"
-        )
+        errors.forbidden(path.key(key), "this annotation is reserved: it records changes to an object")
 
 
 def _check_variable(errors: FieldErrors, path: FieldPath, name: str) -> None:
@@ -175,8 +163,8 @@ def _check_variable(errors: FieldErrors, path: FieldPath, name: str) -> None:
 
 def _check_containers(errors: FieldErrors, values: Values, path: FieldPath) -> None:
     groups: list[tuple[str, Iterable[tuple[FieldPath, JsonObject]]]] = [
-        ("containers", _indexed(path.child("containers"), values.containers)),
-        ("sidecars", _indexed(path.child("sidecars"), values.sidecars)),
+        ("containers", _enumerate_paths(path.child("containers"), values.containers)),
+        ("sidecars", _enumerate_paths(path.child("sidecars"), values.sidecars)),
     ]
     if values.main is not None:
         groups.append(("mainContainer", [(path.child("mainContainer"), values.main)]))
@@ -196,7 +184,7 @@ def _check_containers(errors: FieldErrors, values: Values, path: FieldPath) -> N
                 errors.forbidden(field, why)
 
 
-def _indexed(path: FieldPath, items: Iterable[JsonObject]) -> Iterator[tuple[FieldPath, JsonObject]]:
+def _enumerate_paths(path: FieldPath, items: Iterable[JsonObject]) -> Iterator[tuple[FieldPath, JsonObject]]:
     for index, item in enumerate(items):
         yield path.index(index), item
 
@@ -226,12 +214,12 @@ def _warnings(spec: CASConfigSpec) -> Iterator[str]:
 def _policy_warnings(policy: Policy, path: FieldPath) -> Iterator[str]:
     include, values = policy.include, policy.values
     if not include.kinds:
-        yield f"{path}.include.kinds: left out, every kind with a pod template is meant"
+        yield f"{path}.include.kinds: not set, so every kind with a pod template matches"
     for name in set(values.envs) & {each.to_key for each in values.sources if each.to_type is ToType.ENV}:
-        yield f"{path}.values.envs[{name}]: from sets the same variable, and wins"
+        yield f"{path}.values.envs[{name}]: values.from sets the same variable and takes precedence"
     if any(kinds.parsed(text) == kinds.KindName("Pod") for text in include.kinds) and values.for_pods:
         fields = ", ".join(values.for_pods)
-        yield f"{path}.include.kinds: a running pod takes labels and annotations only, not {fields}"
+        yield f"{path}.include.kinds: only labels and annotations of a running pod can change, not {fields}"
     for index, sidecar in enumerate(values.sidecars):
         if not sidecar.get("image"):
             yield f"{path}.values.sidecars[{index}]: without an image it can only be merged into a container"

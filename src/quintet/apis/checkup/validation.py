@@ -1,8 +1,6 @@
-"""Defaults, aliases, mistakes and warnings of a Checkup as it was written.
+"""Defaults, deprecated names and validation of Checkups. Pure functions on undecoded objects.
 
-Pure; called by the webhooks. The controller asks `spec_errors` again, because an object may have
-come past the webhooks. Objects are taken as they came over the wire, because a mistake may be
-that they do not fit the types.
+The controller calls `spec_errors` again, because an object may have bypassed the webhooks.
 """
 
 from collections.abc import Iterator
@@ -15,21 +13,21 @@ from quintet.apis.fields import SPEC, FieldError, FieldErrors, FieldPath
 from quintet.apis.meta import JsonObject
 
 TEMPLATE = SPEC.child("template")
-# These decide who the pod is, or when it ends, and have fields of their own.
+# These set the identity or the lifetime of the pod, which fields of the Checkup control.
 _OWN_FIELDS = {
-    "serviceAccountName": "spec.serviceAccountName says who the checkup runs as",
-    "serviceAccount": "spec.serviceAccountName says who the checkup runs as",
-    "automountServiceAccountToken": "without its token the checkup cannot write its results",
+    "serviceAccountName": "set spec.serviceAccountName instead",
+    "serviceAccount": "set spec.serviceAccountName instead",
+    "automountServiceAccountToken": "the checkup needs its token to write its results",
     "restartPolicy": "a checkup runs once",
-    "activeDeadlineSeconds": "spec.timeoutSeconds says how long the checkup may run",
-    "terminationGracePeriodSeconds": "a checkup that is stopped has five seconds",
+    "activeDeadlineSeconds": "set spec.timeoutSeconds instead",
+    "terminationGracePeriodSeconds": "a stopped checkup always has five seconds",
 }
 
 
 def default(obj: JsonObject, *, created: bool) -> JsonObject:
-    """The object as it is stored: without old names and, when it is new, held by our finalizer."""
+    """Return the object with deprecated names replaced and, at creation, with our finalizer."""
     metadata, spec = dict(obj.get("metadata") or {}), dict(obj.get("spec") or {})
-    if _renames(obj):
+    if _uses_old_timeout(obj):
         spec["timeoutSeconds"] = spec.pop("timeout")
     if created:
         finalizers = list(metadata.get("finalizers") or ())
@@ -38,32 +36,32 @@ def default(obj: JsonObject, *, created: bool) -> JsonObject:
     return {**obj, "metadata": metadata, "spec": spec}
 
 
-def old_names(obj: JsonObject) -> tuple[str, ...]:
-    """Warnings about names that still work."""
-    if _renames(obj):
-        return ("spec.timeout is an old name and was rewritten: use spec.timeoutSeconds",)
+def alias_warnings(obj: JsonObject) -> tuple[str, ...]:
+    """Return a warning for each deprecated name in use."""
+    if _uses_old_timeout(obj):
+        return ("spec.timeout is deprecated and was replaced: use spec.timeoutSeconds",)
     return ()
 
 
-def _renames(obj: JsonObject) -> bool:
+def _uses_old_timeout(obj: JsonObject) -> bool:
     spec = obj.get("spec") or {}
     if "timeout" not in spec:
         return False
     if spec.get("timeoutSeconds") is not None:
         return bool(spec["timeoutSeconds"] == spec["timeout"])
-    # One that came past the webhooks and has started keeps its spec, or it could not even be labelled.
+    # A Checkup that bypassed the webhooks and has started keeps its spec, or it could not even be labelled.
     return not (obj.get("status") or {}).get("startTime")
 
 
 def spec_errors(spec: JsonObject) -> list[FieldError]:
-    """All mistakes of a spec; nothing is made while there is any."""
+    """Return the errors of a spec; the controller creates nothing while there are any."""
     errors = FieldErrors()
     for name in ("image", "serviceAccountName"):
         if not isinstance(spec.get(name), str) or not spec[name].strip():
             errors.required(SPEC.child(name))
     _check_timeout(spec, errors)
-    values, wrong = params.parse(spec.get("params"))
-    errors.found += wrong
+    values, found = params.parse(spec.get("params"))
+    errors.found += found
     _check_template(spec.get("template") or {}, {params.variable(name) for name in values}, errors)
     return list(errors)
 
@@ -76,7 +74,9 @@ def _check_timeout(spec: JsonObject, errors: FieldErrors) -> None:
     elif not _is_timeout(given):
         errors.invalid(SPEC.child(name), given, TIMEOUT_RULE)
     elif spec.get("timeout") not in (None, given):
-        errors.forbidden(SPEC.child("timeout"), "it is the old name of timeoutSeconds: give one of them only")
+        errors.forbidden(
+            SPEC.child("timeout"), "it is the deprecated name of timeoutSeconds: set only one of them"
+        )
 
 
 def _is_timeout(given: Any) -> bool:
@@ -91,9 +91,9 @@ def _check_template(template: JsonObject, variables: set[str], errors: FieldErro
         if name in spec:
             errors.forbidden(where.child(name), why)
     for name in ("initContainers", "volumes"):
-        for _ in _named(errors, spec, where, name):
+        for _ in _iterate_named(errors, spec, where, name):
             pass
-    for index, container in _named(errors, spec, where, "containers"):
+    for index, container in _iterate_named(errors, spec, where, "containers"):
         if container["name"] == CONTAINER:
             _check_container(container, where.child("containers").index(index), variables, errors)
 
@@ -102,23 +102,25 @@ def _check_container(
     container: JsonObject, path: FieldPath, variables: set[str], errors: FieldErrors
 ) -> None:
     if "image" in container:
-        errors.forbidden(path.child("image"), "spec.image says which image the checkup is")
-    for index, item in _named(errors, container, path, "env"):
+        errors.forbidden(path.child("image"), "set spec.image instead")
+    for index, item in _iterate_named(errors, container, path, "env"):
         if item["name"] in VARIABLES or item["name"] in variables:
             where = path.child("env").index(index).child("name")
-            errors.forbidden(where, f"the variable {item['name']} is set for the checkup already")
+            errors.forbidden(where, f"the controller sets the variable {item['name']}")
 
 
-def _named(
+def _iterate_named(
     errors: FieldErrors, spec: JsonObject, path: FieldPath, field: str
 ) -> Iterator[tuple[int, JsonObject]]:
-    """The items of a list that merges by name; items without one cannot be merged."""
+    """Yield index and item of a list that is merged by name; add an error for items without a name."""
     items = spec.get(field) or ()
     if not isinstance(items, list | tuple):
         errors.type_invalid(path.child(field), items, "list")
         return
     for index, item in enumerate(items):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-            errors.required(path.child(field).index(index).child("name"), "items merge by their name")
+            errors.required(
+                path.child(field).index(index).child("name"), "is required: items are merged by name"
+            )
         else:
             yield index, item

@@ -16,7 +16,7 @@ from quintet.apis.eventingbackend.types import (
     FaultType,
     Origin,
 )
-from quintet.apis.eventingbackend.validation import Judgement, config_faults, default, judge
+from quintet.apis.eventingbackend.validation import config_faults, default, validate
 
 __all__ = [
     "BEB",
@@ -34,7 +34,6 @@ __all__ = [
     "EventingBackendSpec",
     "EventingBackendStatus",
     "FaultType",
-    "Judgement",
     "Key",
     "Origin",
     "Standing",
@@ -43,8 +42,8 @@ __all__ = [
     "effective",
     "entries",
     "eventing_ready",
-    "judge",
     "ready_now",
     "restored",
     "status_of",
+    "validate",
 ]

@@ -20,7 +20,7 @@ from quintet.apis.eventingbackend.catalog import CATALOG, BackendType, Catalog, 
 from quintet.apis.eventingbackend.effective import effective
 from quintet.apis.eventingbackend.entries import entries
 from quintet.apis.eventingbackend.jsonschema import config_schema
-from quintet.apis.eventingbackend.validation import config_faults, deprecations, good_values
+from quintet.apis.eventingbackend.validation import config_faults, deprecation_warnings, good_values
 from quintet.apis.eventingbackend.values import text_of
 from quintet.apis.meta import JsonObject
 
@@ -97,7 +97,7 @@ def what_if(backend: BackendType, config: Any, catalog: Catalog = CATALOG) -> Js
         "type": backend.name,
         "valid": not faults,
         "validationErrors": msgspec.to_builtins(faults),
-        "warnings": list(deprecations(backend, config)),
+        "warnings": list(deprecation_warnings(backend, config)),
         "effectiveConfig": [
             msgspec.to_builtins(entry) for entry in complete.entries() if entry.name not in wrong
         ],

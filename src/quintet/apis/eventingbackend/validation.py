@@ -1,15 +1,15 @@
-"""Defaults, mistakes and warnings of an EventingBackend as it was written.
+"""Defaults and validation of EventingBackends. Pure functions on undecoded objects.
 
-Pure. `config_faults` finds every mistake of a config at once; status, webhooks, `quintet validate`
-and the what-if of `discovery` all show its list. An unknown `spec.type` has no catalog to check
-against and is refused; mistakes in `spec.config` are warnings, unless `reject` is asked for.
+`config_faults` finds all errors of a config at once; the status, the webhooks, `quintet validate` and the
+discovery API report its list. An unknown `spec.type` is always an error; errors in `spec.config` are
+warnings unless `reject` is set.
 """
 
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from quintet.apis.eventingbackend.catalog import CATALOG, BackendType, Catalog, DataType, Key
 from quintet.apis.eventingbackend.effective import effective, required
@@ -22,35 +22,26 @@ from quintet.apis.eventingbackend.types import (
     FaultType,
 )
 from quintet.apis.eventingbackend.values import EXAMPLES, meaning, shown, text_of
-from quintet.apis.fields import SPEC, FieldError, FieldErrors, Kind
+from quintet.apis.fields import SPEC, ErrorType, FieldError, FieldErrors, ValidationResult
 from quintet.apis.meta import JsonObject
 
 CONFIG: Final = SPEC.child("config")
 _KINDS: Final = {
-    FaultType.DATA_TYPE: Kind.TYPE_INVALID,
-    FaultType.VALUE: Kind.INVALID,
-    FaultType.UNSUPPORTED: Kind.NOT_SUPPORTED,
+    FaultType.DATA_TYPE: ErrorType.TYPE_INVALID,
+    FaultType.VALUE: ErrorType.INVALID,
+    FaultType.UNSUPPORTED: ErrorType.NOT_SUPPORTED,
 }
 
 
-class Judgement(NamedTuple):
-    """What is to be said about an object."""
-
-    errors: tuple[FieldError, ...]
-    """What it is refused for."""
-    warnings: tuple[str, ...]
-    """What the user should know."""
-
-
 def default(obj: JsonObject, catalog: Catalog = CATALOG) -> JsonObject:
-    """The object as it is stored when somebody creates it: labelled, and with every required key."""
+    """Return the object with its default label and with a default for every required option."""
     metadata, written = dict(obj.get("metadata") or {}), obj.get("spec") or {}
     metadata["labels"] = {LABEL[0]: LABEL[1], **(metadata.get("labels") or {})}
     if not isinstance(written, dict):
         return {**obj, "metadata": metadata}
     spec = dict(written)
     backend, config = catalog.get(str(spec.get("type"))), spec.get("config")
-    # A config of the wrong form is left as it is, so that the user is told about what they wrote.
+    # A config of the wrong type is kept, so that the error shows what the user wrote.
     if backend is not None and (config is None or isinstance(config, list)):
         names = (name for name, _ in entries(config).pairs)
         added = [{name: value} for name, value in required(backend, names).items()]
@@ -59,25 +50,25 @@ def default(obj: JsonObject, catalog: Catalog = CATALOG) -> JsonObject:
     return {**obj, "metadata": metadata, "spec": spec}
 
 
-def judge(obj: JsonObject, *, reject: bool = False, catalog: Catalog = CATALOG) -> Judgement:
-    """Look at an object as it was written; `reject` refuses mistakes in its config as well."""
+def validate(obj: JsonObject, *, reject: bool = False, catalog: Catalog = CATALOG) -> ValidationResult:
+    """Validate an object; with `reject`, errors in its config are errors instead of warnings."""
     spec = obj.get("spec") or {}
     errors = type_errors(spec.get("type"), catalog)
     if errors:
-        return Judgement(tuple(errors), ())
+        return ValidationResult(tuple(errors), ())
     backend = catalog[spec["type"]]
     faults = field_errors(config_faults(backend, spec.get("config"), catalog))
-    hints = deprecations(backend, spec.get("config"))
+    warnings = deprecation_warnings(backend, spec.get("config"))
     if reject:
-        return Judgement(faults, hints)
-    return Judgement((), (*map(str, faults), *hints))
+        return ValidationResult(faults, warnings)
+    return ValidationResult((), (*map(str, faults), *warnings))
 
 
 def type_errors(type_name: Any, catalog: Catalog = CATALOG) -> list[FieldError]:
-    """What is wrong with `spec.type`."""
+    """Return the errors of `spec.type`."""
     errors = FieldErrors()
     if type_name is None:
-        errors.required(SPEC.child("type"), f"must be one of {_listed(catalog)}")
+        errors.required(SPEC.child("type"), f"must be one of {_join(catalog)}")
     elif not isinstance(type_name, str):
         errors.type_invalid(SPEC.child("type"), type_name, "string")
     elif type_name not in catalog:
@@ -86,14 +77,14 @@ def type_errors(type_name: Any, catalog: Catalog = CATALOG) -> list[FieldError]:
 
 
 def field_errors(faults: Iterable[ConfigFault]) -> tuple[FieldError, ...]:
-    """The same mistakes, as webhooks and `quintet validate` say them."""
+    """Return the faults as field errors, for webhooks and `quintet validate`."""
     return tuple(
         FieldError(CONFIG.key(fault.config), _KINDS[fault.type], fault.value, fault.error) for fault in faults
     )
 
 
-def deprecations(backend: BackendType, config: Any) -> tuple[str, ...]:
-    """What still works but will not for ever."""
+def deprecation_warnings(backend: BackendType, config: Any) -> tuple[str, ...]:
+    """Return a warning for each deprecated option in the config."""
     return tuple(
         f"{CONFIG.key(name)}: is deprecated: {key.deprecated}"
         for name, _ in entries(config).pairs
@@ -102,24 +93,24 @@ def deprecations(backend: BackendType, config: Any) -> tuple[str, ...]:
 
 
 def config_faults(backend: BackendType, config: Any, catalog: Catalog = CATALOG) -> tuple[ConfigFault, ...]:
-    """Every mistake of a config, in the order in which it was written; what is missing comes last."""
-    pairs, of_form = entries(config)
-    faults = [*of_form, *_pair_faults(backend, pairs, catalog)]
+    """Return all errors of a config, in the order of its entries; missing options come last."""
+    pairs, form_faults = entries(config)
+    faults = [*form_faults, *_pair_faults(backend, pairs, catalog)]
     given = {name for name, _ in pairs}
     faults += (
         ConfigFault(FaultType.VALUE, key.name, "", "must be set")
         for key in backend.keys
         if key.required and key.default is None and key.name not in given
     )
-    faults += _faults_together(backend, good_values(pairs, faults), faults)
+    faults += _combined_faults(backend, good_values(pairs, faults), faults)
     if len(faults) > MOST_FAULTS:
-        more = f"{len(faults) - MOST_FAULTS + 1} more mistakes are not listed"
+        more = f"{len(faults) - MOST_FAULTS + 1} more errors are not listed"
         faults[MOST_FAULTS - 1 :] = [ConfigFault(FaultType.VALUE, "config", "", more)]
     return tuple(faults)
 
 
 def good_values(pairs: Sequence[tuple[str, Any]], faults: Iterable[ConfigFault]) -> dict[str, Any]:
-    """The values of keys that nothing was said about."""
+    """Return the values of the options without faults."""
     wrong = {fault.config for fault in faults}
     return {name: value for name, value in pairs if _name(name) not in wrong}
 
@@ -134,7 +125,7 @@ def _pair_faults(
         if key is None:
             yield ConfigFault(FaultType.UNSUPPORTED, _name(name), text, _unsupported(backend, name, catalog))
         elif meaning(key.data_type, value) is None:
-            yield ConfigFault(FaultType.DATA_TYPE, key.name, text, _of_type(key, value))
+            yield ConfigFault(FaultType.DATA_TYPE, key.name, text, _type_problem(key, value))
         elif problem := _value_problem(key, value):
             yield ConfigFault(FaultType.VALUE, key.name, text, problem)
         if key is not None and name in seen:
@@ -142,10 +133,10 @@ def _pair_faults(
         seen.add(name)
 
 
-def _faults_together(
+def _combined_faults(
     backend: BackendType, values: Mapping[str, Any], faults: Iterable[ConfigFault]
 ) -> Iterator[ConfigFault]:
-    """Mistakes that only two keys make together, each looked for where both are right by themselves."""
+    """Yield the faults of two options in combination, unless one of them is faulty by itself."""
     wrong = {fault.config for fault in faults}
     complete = effective(backend, values)
     for key in backend.keys:
@@ -157,7 +148,7 @@ def _faults_together(
             yield ConfigFault(FaultType.VALUE, key.name, shown(key, key.name, subject, faulty=True), error)
 
 
-def _of_type(key: Key, value: Any) -> str:
+def _type_problem(key: Key, value: Any) -> str:
     text = f"should be of type {key.data_type}"
     if key.data_type in EXAMPLES:
         return f"{text}, such as {EXAMPLES[key.data_type]}"
@@ -185,7 +176,7 @@ def _text_problem(key: Key, text: str) -> str:
     if key.allowed:
         if text in key.allowed:
             return ""
-        return f"must be one of {_listed(key.allowed)}{_suggestion(text, key.allowed)}"
+        return f"must be one of {_join(key.allowed)}{_suggestion(text, key.allowed)}"
     if not text:
         return "must not be empty"
     if key.longest is not None and len(text) > key.longest:
@@ -199,18 +190,18 @@ def _unsupported(backend: BackendType, name: str, catalog: Catalog) -> str:
     text = f"config does not exist for backend type {backend.name}"
     others = [other.name for other in catalog.values() if other.key(name) is not None]
     if others:
-        return f"{text} (it does for {_listed(others)})"
+        return f"{text} (it does for {_join(others)})"
     return text + _suggestion(name, (key.name for key in backend.keys))
 
 
 def _suggestion(written: str, names: Iterable[str]) -> str:
-    # As people compare names: without regard to case.
+    # Names are compared case-insensitively.
     by_lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(written[:LONGEST_NAME].lower(), by_lower, n=1, cutoff=0.7)
     return f" (did you mean '{by_lower[near[0]]}'?)" if near else ""
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 

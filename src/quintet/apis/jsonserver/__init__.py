@@ -11,7 +11,7 @@ from quintet.apis.jsonserver.types import (
     State,
     Storage,
 )
-from quintet.apis.jsonserver.validation import Judgement, default, judge
+from quintet.apis.jsonserver.validation import default, validate
 
 __all__ = [
     "JSONSERVER",
@@ -19,11 +19,10 @@ __all__ = [
     "JsonServer",
     "JsonServerSpec",
     "JsonServerStatus",
-    "Judgement",
     "Overlay",
     "OverlayMetadata",
     "State",
     "Storage",
     "default",
-    "judge",
+    "validate",
 ]

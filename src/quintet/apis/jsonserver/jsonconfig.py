@@ -1,21 +1,17 @@
-"""Whether a text is data that can be served, and what json-server will make of it.
-
-Pure. `examine` parses once and finds both what makes the text no JSON object, with line and
-column or path, and what is a JSON object all right but not what json-server 0.17 can serve.
-Asked by `validation`, and again by the controller, since webhooks can be bypassed.
-"""
+"""Validation of `spec.jsonConfig`: is it a JSON object, and can json-server 0.17 serve all of it? Pure."""
 
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
+from quintet.apis.fields import ValidationResult
 from quintet.apis.jsonserver.types import MAX_CONFIG_BYTES
 
-_MOST_DOUBTS = 5
-# A constant outside of strings; strings are matched too, so that one inside is not found.
+_MOST_WARNINGS = 5
+# Strings are matched too, so that constants inside of them are not found.
 _STRING_OR_CONSTANT = re.compile(r'"(?:\\.|[^"\\])*"|NaN|-?Infinity')
-# Go's encoder, which writes what etcd keeps, spends six bytes on each of these.
+# Go's JSON encoder, which writes objects to etcd, takes six bytes for each of these.
 _SIX_BYTES = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f<>&\u2028\u2029]")
 _TWO_BYTES = re.compile('["\\\\\n\r\t]')
 
@@ -24,48 +20,39 @@ class _Object(list[tuple[str, Any]]):
     """A JSON object as its pairs, so that duplicate keys are not lost."""
 
 
-class Findings(NamedTuple):
-    """What is to be said about a text."""
-
-    problem: str | None = None
-    """What keeps it from being the data of a JsonServer, in words."""
-    doubts: tuple[str, ...] = ()
-    """What json-server cannot serve of it, each with its path."""
-
-
-def examine(text: str) -> Findings:
-    """Everything there is to say about a text."""
+def validate_data(text: str) -> ValidationResult:
+    """Validate the data of a JsonServer: at most one error; warnings for what json-server cannot serve."""
     try:
-        data = _data(text)
-        twice = next(_duplicates(data, ""), None)
+        data = _parse(text)
+        duplicate = next(_duplicates(data, ""), None)
     except _ProblemError as error:
-        return Findings(str(error))
+        return ValidationResult((str(error),))
     except RecursionError:
-        return Findings("nested too deeply to be served")
-    if twice is not None:
-        return Findings(f"{twice}: this key is there twice")
-    found = tuple(_doubts(data))
-    if len(found) > _MOST_DOUBTS:
-        found = (*found[:_MOST_DOUBTS], f"and {len(found) - _MOST_DOUBTS} more of this sort")
-    return Findings(doubts=found)
+        return ValidationResult(("nested too deeply to be served",))
+    if duplicate is not None:
+        return ValidationResult((f"{duplicate}: duplicate key",))
+    found = tuple(_warnings(data))
+    if len(found) > _MOST_WARNINGS:
+        found = (*found[:_MOST_WARNINGS], f"and {len(found) - _MOST_WARNINGS} more warnings")
+    return ValidationResult(warnings=found)
 
 
 class _ProblemError(ValueError):
     pass
 
 
-def _data(text: str) -> _Object:
+def _parse(text: str) -> _Object:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise _ProblemError(f"{_position(text, error.start)}: not valid UTF-8") from error
     _check_size(text, size)
     try:
-        # Integers stay text: json-server compares ids as text, and none is too long for us.
-        data = json.loads(text, object_pairs_hook=_Object, parse_constant=_refuse_constant, parse_int=str)
+        # Integers stay strings: json-server compares ids as strings, and no integer is too long.
+        data = json.loads(text, object_pairs_hook=_Object, parse_constant=_reject_constant, parse_int=str)
     except json.JSONDecodeError as error:
-        said = f"{error.msg[0].lower()}{error.msg[1:]}"
-        raise _ProblemError(f"line {error.lineno}, column {error.colno}: {said}") from error
+        message = f"{error.msg[0].lower()}{error.msg[1:]}"
+        raise _ProblemError(f"line {error.lineno}, column {error.colno}: {message}") from error
     except _ConstantError as error:
         where = _position(text, _constant_at(text))
         raise _ProblemError(f"{where}: {error} is not a JSON value") from error
@@ -75,18 +62,18 @@ def _data(text: str) -> _Object:
 
 
 def escaped_size(text: str, size: int) -> int:
-    """Bytes of a text once it stands, quoted and escaped, in the stored object."""
+    """Return the size in bytes of a text as a quoted and escaped JSON string in the stored object."""
     wide = sum(6 - len(match.encode()) for match in _SIX_BYTES.findall(text))
     return size + 2 + wide + len(_TWO_BYTES.findall(text))
 
 
 def _check_size(text: str, size: int) -> None:
     if size > MAX_CONFIG_BYTES:
-        raise _ProblemError(f"{size} bytes are more than the {MAX_CONFIG_BYTES} that a ConfigMap takes")
+        raise _ProblemError(f"has {size} bytes, more than the {MAX_CONFIG_BYTES} that fit into a ConfigMap")
     escaped = escaped_size(text, size)
     if escaped > MAX_CONFIG_BYTES:
         raise _ProblemError(
-            f"{escaped} bytes once its quotes are escaped are more than the {MAX_CONFIG_BYTES} that fit"
+            f"has {escaped} bytes once its quotes are escaped, more than the {MAX_CONFIG_BYTES} that fit"
         )
 
 
@@ -94,7 +81,7 @@ class _ConstantError(ValueError):
     pass
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise _ConstantError(name)
 
 
@@ -132,23 +119,23 @@ def _duplicates(value: Any, path: str) -> Iterator[str]:
             yield from _duplicates(item, f"{path}[{index}]")
 
 
-def _doubts(data: _Object) -> Iterator[str]:
+def _warnings(data: _Object) -> Iterator[str]:
     for key, value in data:
         if "/" in key:
             yield f"{key}: json-server cannot serve a key with '/'"
         if not isinstance(value, list):
             yield f"{key}: json-server serves only objects and arrays at the top level, not {_kind(value)}"
         elif not isinstance(value, _Object):
-            yield from _item_doubts(key, value)
+            yield from _item_warnings(key, value)
 
 
-def _item_doubts(key: str, items: list[Any]) -> Iterator[str]:
+def _item_warnings(key: str, items: list[Any]) -> Iterator[str]:
     seen: dict[str, int] = {}
     for index, item in enumerate(items):
         if not isinstance(item, _Object):
             continue
         identity = dict(item).get("id")
         if identity is None:
-            yield f"{key}[{index}]: without an id it cannot be fetched by itself"
+            yield f"{key}[{index}]: json-server cannot fetch an item without an id"
         elif (first := seen.setdefault(str(identity), index)) != index:
-            yield f"{key}[{index}].id: {identity} is the id of {key}[{first}] too"
+            yield f"{key}[{index}].id: {identity} is also the id of {key}[{first}]"

@@ -1,15 +1,21 @@
-"""Defaults, mistakes and warnings of a JsonServer as it was written.
+"""Defaults and validation of JsonServers. Pure functions on undecoded objects.
 
-Pure; called by the webhooks. The controller asks again about data and template, because
-an object may have come past the webhooks. They take the object as it came over the wire,
-because a mistake may be that it does not fit the types.
+The controller validates data and pod template again, because an object may have bypassed the webhooks.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from quintet.apis.casconfig.embedding import embedded_errors
-from quintet.apis.fields import METADATA, SPEC, FieldError, FieldErrors, FieldPath, Kind
+from quintet.apis.fields import (
+    METADATA,
+    SPEC,
+    ErrorType,
+    FieldError,
+    FieldErrors,
+    FieldPath,
+    ValidationResult,
+)
 from quintet.apis.jsonserver import jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER, INVALID_CONFIG, INVALID_NAME, INVALID_REPLICAS, Storage
 from quintet.apis.meta import JsonObject
@@ -20,13 +26,13 @@ DATA_VOLUME = "data"
 DATA_PATH = "/data"
 SELECTOR_LABEL = "app"
 
-# Who these pods are to the API server is decided here, not by whoever writes a JsonServer.
+# Users must not choose the ServiceAccount of these pods.
 _IDENTITY = ("serviceAccountName", "serviceAccount", "automountServiceAccountToken")
 _OUR_VOLUMES = (CONFIG_VOLUME, DATA_VOLUME)
 
 
 def default(obj: JsonObject) -> JsonObject:
-    """The object as it is stored when somebody creates it: one replica, and held by our finalizer."""
+    """Return the object with its defaults: one replica, and our finalizer."""
     metadata, spec = dict(obj.get("metadata") or {}), dict(obj.get("spec") or {})
     spec.setdefault("replicas", 1)
     finalizers = list(metadata.get("finalizers") or ())
@@ -35,17 +41,8 @@ def default(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": metadata, "spec": spec}
 
 
-class Judgement(NamedTuple):
-    """What is to be said about an object."""
-
-    errors: tuple[FieldError, ...]
-    """All mistakes at once."""
-    warnings: tuple[str, ...]
-    """What is allowed, but probably not meant."""
-
-
-def judge(obj: JsonObject) -> Judgement:
-    """Look at an object as it was written."""
+def validate(obj: JsonObject) -> ValidationResult:
+    """Validate an object."""
     errors = FieldErrors()
     name, spec = obj.get("metadata", {}).get("name", ""), obj.get("spec") or {}
     if not name.startswith("app-"):
@@ -53,24 +50,24 @@ def judge(obj: JsonObject) -> Judgement:
     replicas = spec.get("replicas")
     if isinstance(replicas, int) and replicas < 0:
         errors.invalid(SPEC.child("replicas"), replicas, INVALID_REPLICAS)
-    doubts = _check_config(errors, spec.get("jsonConfig"))
-    found = (
+    warnings = _check_config(errors, spec.get("jsonConfig"))
+    all_errors = (
         *errors,
         *template_errors(spec.get("template") or {}, name),
         *config_errors(spec.get("casConfig")),
     )
-    return Judgement(found, (*doubts, *_storage_warnings(spec)))
+    return ValidationResult(all_errors, (*warnings, *_storage_warnings(spec)))
 
 
 def template_errors(template: JsonObject, name: str) -> list[FieldError]:
-    """What of an overlay must not be; nothing of the pods is made while there is any."""
+    """Return the errors of `spec.template`; no pods are created while there are any."""
     errors = FieldErrors()
     _check_overlay(errors, template, name)
     return list(errors)
 
 
 def config_errors(config: Any) -> list[FieldError]:
-    """What of an embedded config must not be; nothing of the children is made while there is any."""
+    """Return the errors of `spec.casConfig`; no children are created while there are any."""
     if config is None:
         return []
     path = SPEC.child("casConfig")
@@ -92,21 +89,21 @@ def _is_our_label(key: str) -> bool:
 
 def _storage_warnings(spec: JsonObject) -> list[str]:
     if spec.get("storage") == Storage.EPHEMERAL and spec.get("replicas", 1) > 1:
-        return ["spec.storage: with Ephemeral storage and several replicas, every pod keeps data of its own"]
+        return ["spec.storage: with Ephemeral storage and several replicas, each pod has its own data"]
     return []
 
 
 def _check_config(errors: FieldErrors, config: Any) -> list[str]:
-    """Note what is wrong with the data; returns what is doubtful about it."""
+    """Add the errors of `spec.jsonConfig`; return the warnings."""
     path = SPEC.child("jsonConfig")
     if not isinstance(config, str):
-        errors.required(path, f"{INVALID_CONFIG} It must be a text that holds a JSON object.")
+        errors.required(path, f"{INVALID_CONFIG} It must be a string that contains a JSON object.")
         return []
-    found = jsonconfig.examine(config)
-    if found.problem is not None:
-        # The value itself is not repeated: it may be a mebibyte, and its author knows it.
-        errors.found.append(FieldError(path, Kind.INVALID, message=f"{INVALID_CONFIG} {found.problem}"))
-    return [f"{path}: {doubt}" for doubt in found.doubts]
+    result = jsonconfig.validate_data(config)
+    for problem in result.errors:
+        # The value is not repeated: it may have a mebibyte, and the user knows it.
+        errors.found.append(FieldError(path, ErrorType.INVALID, message=f"{INVALID_CONFIG} {problem}"))
+    return [f"{path}: {warning}" for warning in result.warnings]
 
 
 def _check_overlay(errors: FieldErrors, template: JsonObject, name: str) -> None:
@@ -118,13 +115,20 @@ def _check_overlay(errors: FieldErrors, template: JsonObject, name: str) -> None
     spec, where = template.get("spec") or {}, path.child("spec")
     for field in _IDENTITY:
         if field in spec:
-            errors.forbidden(where.child(field), "pods of a JsonServer have no identity of their own")
-    for index, volume in _named(errors, spec, where, "volumes"):
+            errors.forbidden(
+                where.child(field), "pods of a JsonServer run without a ServiceAccount of their own"
+            )
+    for index, volume in _iterate_named(errors, spec, where, "volumes"):
         if volume.get("name") in _OUR_VOLUMES:
-            errors.forbidden(where.child("volumes").index(index), f"the volume '{volume['name']}' is taken")
+            errors.forbidden(
+                where.child("volumes").index(index), f"the volume name '{volume['name']}' is reserved"
+            )
         if any("serviceAccountToken" in source for source in _objects(volume.get("projected"), "sources")):
-            errors.forbidden(where.child("volumes").index(index), "pods of a JsonServer get no token")
-    for index, container in _named(errors, spec, where, "containers"):
+            errors.forbidden(
+                where.child("volumes").index(index),
+                "pods of a JsonServer must not mount a ServiceAccount token",
+            )
+    for index, container in _iterate_named(errors, spec, where, "containers"):
         if container.get("name") == CONTAINER:
             _check_main_container(errors, container, where.child("containers").index(index))
 
@@ -133,26 +137,29 @@ def _check_main_container(errors: FieldErrors, container: JsonObject, path: Fiel
     for index, mount in enumerate(_objects(container, "volumeMounts")):
         if mount.get("mountPath") == DATA_PATH or mount.get("name") in _OUR_VOLUMES:
             errors.forbidden(
-                path.child("volumeMounts").index(index), f"the data is mounted at {DATA_PATH} and must stay"
+                path.child("volumeMounts").index(index),
+                f"{DATA_PATH} and the volumes of the data are reserved",
             )
 
 
 def _objects(holder: Any, field: str) -> list[JsonObject]:
-    """A list of objects in what may be anything; what is none of them the API server refuses in the pods."""
+    """Return a list of objects from an unchecked value; the API server rejects other items in the pods."""
     items = holder.get(field) if isinstance(holder, dict) else None
     return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
 
 
-def _named(
+def _iterate_named(
     errors: FieldErrors, spec: JsonObject, path: FieldPath, field: str
 ) -> Iterator[tuple[int, JsonObject]]:
-    """The items of a list that merges by name; items without one cannot be merged."""
+    """Yield index and item of a list that is merged by name; add an error for items without a name."""
     items = spec.get(field) or ()
     if not isinstance(items, list | tuple):
         errors.type_invalid(path.child(field), items, "list")
         return
     for index, item in enumerate(items):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-            errors.required(path.child(field).index(index).child("name"), "items merge by their name")
+            errors.required(
+                path.child(field).index(index).child("name"), "is required: items are merged by name"
+            )
         else:
             yield index, item

@@ -39,7 +39,7 @@ from quintet.apis.statefulcluster.types import (
     StatefulCluster,
     StatefulClusterStatus,
 )
-from quintet.apis.statefulcluster.validation import Judgement, judge
+from quintet.apis.statefulcluster.validation import validate
 
 __all__ = [
     "ANNOTATION_PREFIX",
@@ -65,7 +65,6 @@ __all__ = [
     "ClaimState",
     "ConditionType",
     "Draw",
-    "Judgement",
     "PlannedAction",
     "PodManagement",
     "Requirement",
@@ -79,5 +78,5 @@ __all__ = [
     "StatefulClusterStatus",
     "Update",
     "UpdateStrategy",
-    "judge",
+    "validate",
 ]

@@ -1,17 +1,15 @@
-"""Mistakes and warnings of a StatefulCluster as it was written: what its schema cannot say.
+"""Validation of StatefulClusters beyond their CRD schema. Pure functions on undecoded objects.
 
-Pure; called by the webhooks. Types, bounds and most of what must not change are kept by the API
-server itself, with or without the webhooks. Objects are taken as they came over the wire.
+The API server enforces types, bounds and most immutable fields by itself, even without the webhooks.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import msgspec
 
 from quintet.apis import labels, quantity
 from quintet.apis.casconfig.embedding import embedded_errors
-from quintet.apis.fields import METADATA, SPEC, FieldError, FieldErrors, FieldPath
+from quintet.apis.fields import METADATA, SPEC, FieldErrors, FieldPath, ValidationResult
 from quintet.apis.meta import JsonObject
 from quintet.apis.statefulcluster.claims import check_claims, check_growth
 from quintet.apis.statefulcluster.types import (
@@ -28,28 +26,18 @@ _CHOICES = {CLAIM_ADOPTION: ("Always", "Never"), PLAN_ONLY: ("true", "false")}
 _KNOWN = (*_CHOICES, UNHEALTHY_GRACE)
 
 
-class Judgement(NamedTuple):
-    """What is to be said about an object."""
-
-    errors: tuple[FieldError, ...]
-    """All mistakes at once."""
-    warnings: tuple[str, ...]
-    """What is allowed, but probably not meant."""
-
-
-def judge(obj: JsonObject, old: JsonObject | None = None) -> Judgement:
-    """Look at an object as it was written; `old` is what it is to replace."""
+def validate(obj: JsonObject, old: JsonObject | None = None) -> ValidationResult:
+    """Validate an object; `old` is the stored object that it replaces."""
     errors, spec = FieldErrors(), obj.get("spec") or {}
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     _check_annotations(errors, annotations)
     _check_spec(errors, spec)
     if old is not None:
         check_growth(errors, spec, old.get("spec") or {})
-    return Judgement(tuple(errors), (*_annotation_warnings(annotations), *_warnings(spec)))
+    return ValidationResult(tuple(errors), (*_annotation_warnings(annotations), *_warnings(spec)))
 
 
 def _check_spec(errors: FieldErrors, spec: JsonObject) -> None:
-    """Note the mistakes of a spec."""
     service = spec.get("serviceName") or ""
     if service and not labels.is_dns_label(service):
         errors.invalid(
@@ -84,7 +72,7 @@ def _check_annotations(errors: FieldErrors, annotations: dict[str, str]) -> None
 def _annotation_warnings(annotations: dict[str, str]) -> Iterator[str]:
     for name in annotations:
         if name.startswith(ANNOTATION_PREFIX) and name not in _KNOWN:
-            yield f"metadata.annotations[{name}]: does nothing; known are {', '.join(_KNOWN)}"
+            yield f"metadata.annotations[{name}]: unknown annotation, ignored; known are {', '.join(_KNOWN)}"
 
 
 def _check_selector(errors: FieldErrors, spec: JsonObject) -> None:
@@ -97,13 +85,13 @@ def _check_selector(errors: FieldErrors, spec: JsonObject) -> None:
         if key.startswith(ANNOTATION_PREFIX):
             errors.forbidden(TEMPLATE.child("metadata", "labels").key(key), "the controller sets this label")
     if not written.get("matchLabels") and not written.get("matchExpressions"):
-        errors.invalid(path, written, "must select something: an empty selector would mean every pod")
+        errors.invalid(path, written, "must not be empty: an empty selector selects every pod")
     elif len(errors) == before and not labels.matches(msgspec.convert(written, labels.Selector), template):
         errors.invalid(
             TEMPLATE.child("metadata", "labels"),
             template,
             "spec.selector does not match these labels",
-            "give the pods the labels that spec.selector asks for",
+            "add the labels of spec.selector to the pod template",
         )
 
 
@@ -142,7 +130,7 @@ def _containers(pod: JsonObject, path: FieldPath) -> Iterator[tuple[FieldPath, J
 
 
 def _check_resources(errors: FieldErrors, path: FieldPath, resources: JsonObject) -> None:
-    """A schema cannot tell a quantity: text, whole numbers and `0.5` all are."""
+    """Check quantities here, because a CRD schema cannot: strings, integers and `0.5` are all valid."""
     for kind in ("limits", "requests"):
         for name, value in (resources.get(kind) or {}).items():
             found = quantity.amount(value)
@@ -153,7 +141,7 @@ def _check_resources(errors: FieldErrors, path: FieldPath, resources: JsonObject
 
 
 def claim_names(spec: JsonObject) -> list[str]:
-    """Of the claim templates."""
+    """Return the names of the claim templates."""
     templates = spec.get("volumeClaimTemplates") or ()
     return [str((template.get("metadata") or {}).get("name", "")) for template in templates]
 
@@ -163,10 +151,10 @@ def _warnings(spec: JsonObject) -> Iterator[str]:
     if spec.get("ordinals") is not None:
         yield "spec.ordinals: is ignored, because replicas have random names and no ordinals"
     if (spec.get("revisionHistoryLimit") or 0) < 0:
-        yield "spec.revisionHistoryLimit: a negative number keeps every revision for ever"
+        yield "spec.revisionHistoryLimit: a negative number keeps all revisions"
     rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
     if 0 < spec.get("replicas", 1) <= (rolling.get("partition") or 0):
-        yield "spec.updateStrategy.rollingUpdate.partition: covers all replicas; a new template reaches none"
+        yield "spec.updateStrategy.rollingUpdate.partition: covers all replicas: no rollout happens"
     for field in ("hostname", "subdomain"):
         if pod.get(field):
             yield f"spec.template.spec.{field}: is ignored, because every replica gets its own"
@@ -182,9 +170,9 @@ def _claim_warnings(spec: JsonObject, pod: JsonObject) -> Iterator[str]:
     }
     for index, template in enumerate(spec.get("volumeClaimTemplates") or ()):
         if (template.get("spec") or {}).get("volumeName"):
-            yield f"spec.volumeClaimTemplates[{index}].spec.volumeName: only one replica can have that volume"
+            yield f"spec.volumeClaimTemplates[{index}].spec.volumeName: only one replica can bind that volume"
     for index, name in enumerate(claim_names(spec)):
         if name in given:
-            yield f"spec.volumeClaimTemplates[{index}]: takes the place of the template's volume '{name}'"
+            yield f"spec.volumeClaimTemplates[{index}]: replaces the pod template's volume '{name}'"
         if name and name not in mounted:
             yield f"spec.volumeClaimTemplates[{index}]: no container mounts '{name}'"

@@ -13,7 +13,7 @@ from quintet.apis.subscription.types import (
     SubscriptionStatus,
     TypeMatching,
 )
-from quintet.apis.subscription.validation import default, judge, spec_errors
+from quintet.apis.subscription.validation import default, spec_errors, validate
 
 __all__ = [
     "SUBSCRIPTION",
@@ -30,7 +30,7 @@ __all__ = [
     "clean_type",
     "default",
     "event_types",
-    "judge",
     "spec_errors",
     "subject",
+    "validate",
 ]

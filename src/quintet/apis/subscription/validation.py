@@ -1,14 +1,13 @@
-"""Defaults and mistakes of a Subscription as it was written.
+"""Defaults and validation of Subscriptions. Pure functions on undecoded objects.
 
-Pure; called by the webhooks with the object as it came over the wire, and again by the controller,
-because an object may have come past the webhooks. Whether the sink exists is for the controller.
+The controller validates again, because an object may have bypassed the webhooks, and checks the sink.
 """
 
 import re
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from quintet.apis.fields import SPEC, FieldError, FieldErrors
+from quintet.apis.fields import SPEC, FieldError, FieldErrors, ValidationResult
 from quintet.apis.meta import JsonObject
 from quintet.apis.subscription.cleaning import NOT_IN_TYPES, clean_source, clean_type
 from quintet.apis.subscription.types import FINALIZER, IN_FLIGHT_RULE, MOST_IN_FLIGHT, TypeMatching
@@ -28,7 +27,7 @@ SAME_NAMESPACE: Final = "must have the same namespace as the subscriber"
 
 
 def default(obj: JsonObject) -> JsonObject:
-    """The object as it is stored when somebody creates it: held by our finalizer."""
+    """Return the object with our finalizer."""
     metadata = dict(obj.get("metadata") or {})
     finalizers = list(metadata.get("finalizers") or ())
     if FINALIZER not in finalizers:
@@ -36,14 +35,14 @@ def default(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": metadata}
 
 
-def judge(obj: JsonObject) -> tuple[FieldError, ...]:
-    """All mistakes of an object at once."""
+def validate(obj: JsonObject) -> ValidationResult:
+    """Validate an object."""
     namespace = (obj.get("metadata") or {}).get("namespace", "")
-    return tuple(spec_errors(obj.get("spec") or {}, namespace))
+    return ValidationResult(tuple(spec_errors(obj.get("spec") or {}, namespace)))
 
 
 def spec_errors(spec: JsonObject, namespace: str) -> list[FieldError]:
-    """All mistakes of the spec of a subscription in a namespace; nothing is delivered while there is any."""
+    """Return the errors of a spec in a namespace; no events are delivered while there are any."""
     errors = FieldErrors()
     _check_source(errors, spec.get("source"))
     exact = spec.get("typeMatching") == TypeMatching.EXACT
@@ -63,7 +62,7 @@ def _check_source(errors: FieldErrors, source: Any) -> None:
     elif not source:
         errors.invalid(path, "", EMPTY)
     elif not clean_source(source):
-        errors.invalid(path, source, "holds only characters that a subject cannot hold")
+        errors.invalid(path, source, "contains only characters that are not allowed in a NATS subject")
 
 
 def _check_types(errors: FieldErrors, types: Any, *, exact: bool) -> None:
@@ -86,14 +85,14 @@ def _check_types(errors: FieldErrors, types: Any, *, exact: bool) -> None:
         if written in types[:index]:
             errors.invalid(where, written, DUPLICATE_TYPES)
         elif other != written:
-            errors.invalid(where, written, f"{DUPLICATE_TYPES}: it means the same events as '{other}'")
+            errors.invalid(where, written, f"{DUPLICATE_TYPES}: it matches the same events as '{other}'")
 
 
 def _type_problem(written: str, *, exact: bool) -> str:
     if not written:
         return ZERO_LENGTH
     if exact and any(character in written for character in NOT_IN_TYPES):
-        return "must not hold a space or one of > * / \\ while typeMatching is exact"
+        return "must not contain a space or one of > * / \\ while typeMatching is exact"
     segments = clean_type(written).split(".")
     if len(segments) < FEWEST_SEGMENTS:
         return TOO_FEW_SEGMENTS
@@ -125,7 +124,7 @@ def _check_sink(errors: FieldErrors, sink: Any, namespace: str) -> None:
     elif not sink:
         errors.invalid(path, "", EMPTY)
     elif problem := _sink_problem(sink, namespace):
-        # An address may hold a password, which a refusal must not repeat.
+        # A URL may contain a password, which an error must not repeat.
         shown = re.sub(r"^([a-z]+:/*)?.*@", r"\1***@", sink, flags=re.DOTALL)
         errors.invalid(path, shown, problem)
 
@@ -133,9 +132,9 @@ def _check_sink(errors: FieldErrors, sink: Any, namespace: str) -> None:
 def _sink_problem(sink: str, namespace: str) -> str:
     if not sink.startswith(("http://", "https://")):
         return SCHEME
-    # The parser drops some of these silently, so what is checked would not be what is called.
+    # The URL parser silently drops some characters, so the checked URL would differ from the one called.
     if re.search(r"[^!-~]", sink):
-        return "must hold only visible ASCII characters"
+        return "must contain only visible ASCII characters"
     try:
         parts = urlsplit(sink)
         host, port = parts.hostname or "", parts.port
@@ -144,7 +143,7 @@ def _sink_problem(sink: str, namespace: str) -> str:
     if port == 0:
         return NO_URL
     if "@" in parts.netloc:
-        return "must not hold a user or password"
+        return "must not contain a user or password"
     if not host.endswith(f".{SUFFIX}"):
         return SINK_SUFFIX
     labels = host.split(".")

@@ -24,7 +24,7 @@ from quintet.components import COMPONENTS, Component
 from quintet.controllers.suite.decide.installation import BY_KIND, CRDS, DEPLOYMENTS, OWNED, WEBHOOKS, key_of
 from quintet.kube.client import APPLY, PODS, Client
 from quintet.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
-from quintet.manifests.crd import definition
+from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import FLAVOURS, Flavour, installer, objects
 from quintet.manifests.operator import operator
 from quintet.manifests.policy import policies
@@ -153,7 +153,7 @@ class Looking:
 
     async def _definitions_before(self) -> list[Finding]:
         kinds = [kind for component in self.flavour.offered(_ALL) for kind in component.kinds]
-        return before.judge_definitions(await self._definitions(map(definition, (QUINTET, *kinds))))
+        return before.judge_definitions(await self._definitions(map(custom_resource_definition, (QUINTET, *kinds))))
 
     async def _definitions(self, wanted: Iterable[JsonObject]) -> list[tuple[JsonObject | None, JsonObject]]:
         bodies = list(wanted)
@@ -187,7 +187,7 @@ class Looking:
     ) -> list[Finding]:
         kinds = [kind for component in running for kind in component.kinds]
         own = [QUINTET] if quintet is not None else []
-        return after.judge_definitions(await self._definitions(map(definition, (*own, *kinds))))
+        return after.judge_definitions(await self._definitions(map(custom_resource_definition, (*own, *kinds))))
 
     async def _policies(self, running: Sequence[Component]) -> list[Finding]:
         requirements = [requirement for component in running for requirement in component.user_requirements]

@@ -64,7 +64,7 @@ class JsonServerController(ObjectReconciler[JsonServer]):
         if needs_verification(server, problem, rollout):
             verification = await self._verify(server)
         stuck = _has_no_serving_pod(server, problem, rollout)
-        doubts = jsonconfig.examine(server.spec.json_config).doubts if stuck else ()
+        doubts = jsonconfig.validate_data(server.spec.json_config).warnings if stuck else ()
         status = status_of(server, problem, rollout, verification, doubts)
         return Outcome(status, self._requeue_after(server, problem, verification), failures)
 
@@ -132,8 +132,8 @@ def _config_problem(server: JsonServer) -> SyncProblem | None:
     config = server.spec.json_config
     if server.status.config_hash == desired.config_hash(config):
         return None  # validated before; parsing up to a mebibyte again would be slow
-    wrong = jsonconfig.examine(config).problem
-    return SyncProblem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, wrong) if wrong is not None else None
+    errors = jsonconfig.validate_data(config).errors
+    return SyncProblem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, str(errors[0])) if errors else None
 
 
 def _template_problem(server: JsonServer) -> SyncProblem | None:
