@@ -1,172 +1,169 @@
-"""The controllers that a process can run, one entry each. A new kind is added here and nowhere else.
+"""The controllers that a process can run: one `Component` per controller name in the registry of kinds."""
 
-Read by `cli.run`, which starts them, and by `manifests`, which grants them their rights.
-"""
-
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from quintet.admission import casconfig as casconfig_admission
-from quintet.admission import checkup as checkup_admission
-from quintet.admission import eventingbackend as eventingbackend_admission
-from quintet.admission import jsonserver as jsonserver_admission
-from quintet.admission import statefulcluster as statefulcluster_admission
-from quintet.admission import subscription as subscription_admission
-from quintet.admission.eventingbackend import ConfigErrors
-from quintet.admission.review import Admission
-from quintet.apis.casconfig import CASCONFIG
-from quintet.apis.checkup import CHECKUP
-from quintet.apis.eventingbackend import EVENTINGBACKEND
-from quintet.apis.jsonserver import JSONSERVER
-from quintet.apis.resources import CustomResource
-from quintet.apis.statefulcluster import STATEFULCLUSTER
-from quintet.apis.subscription import SUBSCRIPTION
-from quintet.clock import Clock
-from quintet.controllers.casconfig import controller as casconfig
-from quintet.controllers.casconfig import rbac as casconfig_rbac
-from quintet.controllers.checkup import controller as checkup
-from quintet.controllers.checkup import rbac as checkup_rbac
-from quintet.controllers.eventingbackend import controller as eventingbackend
-from quintet.controllers.eventingbackend import rbac as eventingbackend_rbac
-from quintet.controllers.eventingbackend.options import Options as EventingOptions
-from quintet.controllers.jsonserver import controller as jsonserver
-from quintet.controllers.jsonserver import rbac as jsonserver_rbac
-from quintet.controllers.jsonserver.served_data import read_over_http
-from quintet.controllers.permissions import OptionalRole, Permission, UserRequirement
-from quintet.controllers.statefulcluster import controller as statefulcluster
-from quintet.controllers.statefulcluster import rbac as statefulcluster_rbac
-from quintet.controllers.subscription import controller as subscription
-from quintet.controllers.subscription import rbac as subscription_rbac
-from quintet.eventing import discovery
-from quintet.eventing.sessions import Sessions
-from quintet.runtime.manager import Manager
+from quintet import kinds
+from quintet.apis.eventingbackend.types import ConfigErrors
+
+if TYPE_CHECKING:
+    from quintet.admission.review import Admission
+    from quintet.apis.resources import CustomResource
+    from quintet.clock import Clock
+    from quintet.controllers.eventingbackend.options import Options as EventingOptions
+    from quintet.controllers.permissions import OptionalRole, Permission, UserRequirement
+    from quintet.runtime.manager import Manager
 
 INSTANCE = "quintet"
-"""What a process is called unless it is told otherwise: its lease, its account, its webhooks."""
+"""The default instance name of a process: of its Lease, ServiceAccount and webhook configurations."""
 
 
 def webhook_service(instance: str) -> str:
-    """The Service through which the processes of one name are asked by the API server."""
+    """Return the name of the Service of an instance's webhooks."""
     return f"{instance}-webhooks"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an operator sets for the controllers of a process."""
+    """Settings of a process for its controllers."""
 
     json_server_image: str
     workers: int = 8
     eventing_config_errors: ConfigErrors = ConfigErrors.WARN
     discovery_address: tuple[str, int] = ("127.0.0.1", 8082)
-    eventing: EventingOptions | None = None
-    """What backends are made of; without it the component eventing cannot be started."""
+    eventing: "EventingOptions | None" = None
+    """Required by the component eventing."""
     system_namespace: str = ""
-    """Where the process itself lives, if it is known; configs keep away from it."""
+    """The namespace of the process, if known; CASConfigs do not change objects in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Component:
-    """One controller: its kinds, how it is started, what it admits, what it may do and demands."""
+    """The controllers of one controller name, with the kinds that they reconcile.
+
+    Parts are imported on first use, so that a process only imports the controllers that it runs.
+    """
 
     name: str
-    kinds: tuple[CustomResource, ...]
-    start: Callable[[Manager, Settings], None]
-    admissions: tuple[Admission, ...]
-    permissions: tuple[Permission, ...]
-    user_requirements: tuple[UserRequirement, ...] = ()
-    optional_roles: tuple[OptionalRole, ...] = ()
-    """Roles that it can do with, where an administrator binds them."""
-    admit: Callable[[Settings], tuple[Admission, ...]] | None = None
-    """Admissions that depend on what an operator set; those that do not are in `admissions`."""
-    serve: Callable[[Settings, Clock], AbstractAsyncContextManager[int]] | None = None
-    """What every replica serves beside its webhooks, while inside; gives the port."""
+    descriptors: tuple[kinds.Kind, ...]
+
+    @cached_property
+    def kinds(self) -> "tuple[CustomResource, ...]":
+        """The declarations of its kinds."""
+        return tuple(kinds.load(kind.declaration) for kind in self.descriptors)
+
+    @property
+    def permissions(self) -> "tuple[Permission, ...]":
+        """The RBAC permissions that it needs."""
+        return self._declared("PERMISSIONS")
+
+    @property
+    def user_requirements(self) -> "tuple[UserRequirement, ...]":
+        """The permissions that users must have to set some fields."""
+        return self._declared("USER_REQUIREMENTS")
+
+    @property
+    def optional_roles(self) -> "tuple[OptionalRole, ...]":
+        """The ClusterRoles that administrators may bind to it."""
+        return self._declared("OPTIONAL_ROLES")
+
+    @property
+    def has_webhooks(self) -> bool:
+        """Whether any of its kinds has webhooks."""
+        return any(kind.admission for kind in self.descriptors)
+
+    @property
+    def has_server(self) -> bool:
+        """Whether `serve` serves anything."""
+        return any(kind.serve for kind in self.descriptors)
+
+    def start(self, manager: "Manager", settings: Settings) -> None:
+        """Add its controllers to a manager."""
+        for start in self._load(kind.start for kind in self.descriptors):
+            start(manager, settings)
+
+    def admissions(self, settings: Settings) -> "tuple[Admission, ...]":
+        """Return the webhooks of its kinds."""
+        found: list[Admission] = []
+        for kind in self.descriptors:
+            if kind.configured_admissions:
+                found += kinds.load(kind.configured_admissions)(settings)
+            elif kind.admission:
+                found.append(kinds.load(kind.admission))
+        return tuple(found)
+
+    def serve(self, settings: Settings, clock: "Clock") -> list[AbstractAsyncContextManager[int]]:
+        """Return what each replica serves besides its webhooks, as context managers that yield a port."""
+        return [serve(settings, clock) for serve in self._load(kind.serve for kind in self.descriptors)]
+
+    def _declared(self, name: str) -> tuple[Any, ...]:
+        modules = self._load(kind.rbac for kind in self.descriptors)
+        return tuple(each for module in modules for each in getattr(module, name, ()))
+
+    def _load(self, references: Iterable[str]) -> list[Any]:
+        return [kinds.load(reference) for reference in references if reference]
 
 
-def _start_jsonserver(manager: Manager, settings: Settings) -> None:
-    image, workers = settings.json_server_image, settings.workers
-    jsonserver.build(manager, image=image, read_back=read_over_http, workers=workers)
+def start_jsonserver(manager: "Manager", settings: Settings) -> None:
+    """Add the controller of JsonServers."""
+    from quintet.controllers.jsonserver import controller
+    from quintet.controllers.jsonserver.served_data import read_over_http
+
+    controller.build(manager, image=settings.json_server_image, read_back=read_over_http, workers=settings.workers)
 
 
-def _start_checkup(manager: Manager, settings: Settings) -> None:
-    checkup.build(manager, workers=settings.workers)
+def start_checkup(manager: "Manager", settings: Settings) -> None:
+    """Add the controller of Checkups."""
+    from quintet.controllers.checkup import controller
+
+    controller.build(manager, workers=settings.workers)
 
 
-def _start_statefulcluster(manager: Manager, settings: Settings) -> None:
-    statefulcluster.build(manager, workers=settings.workers)
+def start_statefulcluster(manager: "Manager", settings: Settings) -> None:
+    """Add the controller of StatefulClusters."""
+    from quintet.controllers.statefulcluster import controller
+
+    controller.build(manager, workers=settings.workers)
 
 
-def _start_casconfig(manager: Manager, settings: Settings) -> None:
-    casconfig.build(manager, operator=settings.system_namespace, workers=settings.workers)
+def start_casconfig(manager: "Manager", settings: Settings) -> None:
+    """Add the controller of CASConfigs."""
+    from quintet.controllers.casconfig import controller
+
+    controller.build(manager, operator=settings.system_namespace, workers=settings.workers)
 
 
-def _start_eventing(manager: Manager, settings: Settings) -> None:
+def start_eventing(manager: "Manager", settings: Settings) -> None:
+    """Add the controllers of EventingBackends and Subscriptions, which share connections to NATS."""
+    from quintet.controllers.eventingbackend import controller as eventingbackend
+    from quintet.controllers.subscription import controller as subscription
+    from quintet.eventing.sessions import Sessions
+
     if settings.eventing is None:
-        raise ValueError("the component eventing needs settings of its own")
+        raise ValueError("the component eventing needs Settings.eventing")
     sessions = Sessions(manager.clock)
-    # They wait for servers of others: some that do not answer must not hold up those that do.
+    # These workers wait for external servers: slow servers must not block backends with fast ones.
     waiting = 4 * settings.workers
     eventingbackend.build(manager, options=settings.eventing, sessions=sessions, workers=waiting)
     subscription.build(manager, sessions=sessions, workers=settings.workers)
 
 
-def _admit_eventing(settings: Settings) -> tuple[Admission, ...]:
-    backends = eventingbackend_admission.admissions(settings.eventing_config_errors)
-    return (*backends, subscription_admission.ADMISSION)
+def eventingbackend_admissions(settings: Settings) -> "tuple[Admission, ...]":
+    """Return the webhooks of EventingBackends for the configured treatment of errors."""
+    from quintet.admission.eventingbackend import admissions
+
+    return admissions(settings.eventing_config_errors)
 
 
 def _serve_discovery(settings: Settings, clock: Clock) -> AbstractAsyncContextManager[int]:
     return discovery.serve(*settings.discovery_address, clock)
 
 
-# The one list: commands, definitions, roles and policies all follow from it.
 COMPONENTS = {
-    component.name: component
-    for component in (
-        Component(
-            "jsonserver",
-            (JSONSERVER,),
-            _start_jsonserver,
-            (jsonserver_admission.ADMISSION,),
-            jsonserver_rbac.PERMISSIONS,
-            jsonserver_rbac.USER_REQUIREMENTS,
-        ),
-        Component(
-            "checkup",
-            (CHECKUP,),
-            _start_checkup,
-            (checkup_admission.ADMISSION,),
-            checkup_rbac.PERMISSIONS,
-            checkup_rbac.USER_REQUIREMENTS,
-        ),
-        Component(
-            "casconfig",
-            (CASCONFIG,),
-            _start_casconfig,
-            (casconfig_admission.ADMISSION,),
-            casconfig_rbac.PERMISSIONS,
-            casconfig_rbac.USER_REQUIREMENTS,
-            casconfig_rbac.OPTIONAL_ROLES,
-        ),
-        Component(
-            "statefulcluster",
-            (STATEFULCLUSTER,),
-            _start_statefulcluster,
-            (statefulcluster_admission.ADMISSION,),
-            statefulcluster_rbac.PERMISSIONS,
-            statefulcluster_rbac.USER_REQUIREMENTS,
-        ),
-        Component(
-            "eventing",
-            (EVENTINGBACKEND, SUBSCRIPTION),
-            _start_eventing,
-            (),
-            (*eventingbackend_rbac.PERMISSIONS, *subscription_rbac.PERMISSIONS),
-            eventingbackend_rbac.USER_REQUIREMENTS,
-            optional_roles=eventingbackend_rbac.OPTIONAL_ROLES,
-            admit=_admit_eventing,
-            serve=_serve_discovery,
-        ),
-    )
+    name: Component(name, tuple(kind for kind in kinds.all_kinds() if kind.component == name))
+    for name in kinds.component_names()
 }
 CUSTOM_RESOURCES = tuple(kind for component in COMPONENTS.values() for kind in component.kinds)

@@ -18,10 +18,10 @@ from kit.cluster.webhooks import wait_until_unregistered
 from kit.eventually import eventually
 from kit.kinds.controllers import install_crds
 from quintet.admission import subscription
-from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors, admissions
+from quintet.admission.eventingbackend import NAMESPACE_LABEL, admissions
 from quintet.admission.modes import by_url
 from quintet.apis.eventingbackend import EVENTINGBACKEND, EVENTINGBACKENDS
-from quintet.apis.eventingbackend.types import LABEL, PARTS
+from quintet.apis.eventingbackend.types import LABEL, PARTS, ConfigErrors
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS
 from quintet.apis.subscription.types import FINALIZER

@@ -16,7 +16,7 @@ from kit.kinds.statefulcluster_manifests import WEB, a_cluster, with_value
 from quintet.apis.statefulcluster import LONGEST_NAME, STATEFULCLUSTERS
 from quintet.controllers.suite.decide.schemas import incompatible_changes
 from quintet.local.build import versions
-from quintet.manifests.openapi import ROOTS, committed, compact, structural
+from quintet.manifests.openapi import ROOTS, compact, load_schemas, structural_schema
 
 DEFINITION = ROOT / "config/crd/statefulclusters.enge.me.yaml"
 POD = "spec.template.spec"
@@ -54,7 +54,7 @@ async def test_committed_openapi_input_equals_that_of_api_server(api, cluster):
     if cluster.version != f"v{versions.DEFAULT.release}":
         pytest.skip(f"it is that of Kubernetes {versions.DEFAULT.name}, and this is {cluster.version}")
     served = compact(await api.get("/openapi/v3/apis/apps/v1"))
-    now = committed()
+    now = load_schemas()
     different = sorted(name for name in {*served, *now} if served.get(name) != now.get(name))
     assert different == [], "kubectl get --raw /openapi/v3/apis/apps/v1 | python -m quintet.manifests.openapi"
 
@@ -63,7 +63,8 @@ async def test_crd_accepts_every_statefulset_that_api_server_accepts(api):
     served = compact(await api.get("/openapi/v3/apis/apps/v1"))
     (root,) = ROOTS
     theirs, ours = (
-        {"type": "object", "properties": {"spec": structural(each, root)}} for each in (served, committed())
+        {"type": "object", "properties": {"spec": structural_schema(each, root)}}
+        for each in (served, load_schemas())
     )
     assert [*incompatible_changes(theirs, ours, "")] == []
 
@@ -137,7 +138,7 @@ def values_of_schema(schema, path=()):
 
 @pytest.mark.parametrize("examples", [3, pytest.param(10, marks=pytest.mark.exhaustive)])
 async def test_every_statefulset_spec_field_is_stored_without_pruning(examples, api, clusters):
-    schema = structural(committed(), ROOTS[0])
+    schema = structural_schema(load_schemas(), ROOTS[0])
     names = iter(range(10**6))
     loop = asyncio.get_running_loop()
 

@@ -28,7 +28,7 @@ from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET as KIND
 from quintet.components import COMPONENTS
 from quintet.local.cluster import Cluster
-from quintet.manifests.olm import beside
+from quintet.manifests.olm import additional_objects
 from quintet.manifests.operator import operator_rules
 
 pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -299,7 +299,7 @@ async def test_olm_removal_keeps_user_objects(removed: Administrator, upgraded: 
 
 async def test_olm_removal_keeps_only_crds_and_user_roles(removed: Administrator):
     kinds = [KIND, *(kind for component in ALL for kind in component.kinds)]
-    roles = [body["metadata"]["name"] for body in beside(ALL) if body["kind"] == "ClusterRole"]
+    roles = [body["metadata"]["name"] for body in additional_objects(ALL) if body["kind"] == "ClusterRole"]
     # OLM creates these for every CRD of an operator and keeps them as long as the CRD exists.
     roles += [
         f"{KIND.resource.qualified}-v1alpha1-{suffix}" for suffix in ("admin", "crdview", "edit", "view")

@@ -5,23 +5,16 @@ flag of the operator sets this for all namespaces, a namespace label for one. Tw
 namespace selectors let the API server read the label, so we need no permission to read namespaces.
 """
 
-from enum import StrEnum
 from typing import Final
 
 from quintet.admission.review import LONGEST_WARNING, Admission, AdmissionRequest, Operation
 from quintet.apis import eventingbackend
+from quintet.apis.eventingbackend.types import ConfigErrors
 from quintet.apis.eventingbackend.validation import type_errors
 from quintet.apis.fields import OMITTED, FieldError, ValidationResult
 from quintet.apis.meta import JsonObject
 
 NAMESPACE_LABEL: Final = "quintet.dev/eventing-config-errors"
-
-
-class ConfigErrors(StrEnum):
-    """How the webhooks treat errors in `spec.config`."""
-
-    WARN = "Warn"
-    REJECT = "Reject"
 
 
 def admissions(mode: ConfigErrors) -> tuple[Admission, ...]:

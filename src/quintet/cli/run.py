@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import click
 
 from quintet import imagenames
-from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors
+from quintet.admission.eventingbackend import NAMESPACE_LABEL
+from quintet.apis.eventingbackend.types import ConfigErrors
 from quintet.apis.meta import ObjectKey
 from quintet.cli import eventing
 from quintet.cli.addresses import Address
 from quintet.cli.process import elects, identity, prepare, process_options, run_process
 from quintet.clock import Clock, SystemClock
-from quintet.components import COMPONENTS, INSTANCE, Component, Settings, webhook_service
+from quintet.components import COMPONENTS, INSTANCE, Settings, webhook_service
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.service_account import own_service_account
@@ -215,12 +216,12 @@ async def _run(options: Options) -> None:
         settings = _settings(options, backends)
         for component in components:
             component.start(manager, settings)
-        admissions = [each for component in components for each in _admissions(component, settings)]
+        admissions = [each for component in components for each in component.admissions(settings)]
         webhooks = _webhooks(options, admissions, client, manager, clock, system, owner)
         async with contextlib.AsyncExitStack() as stack:
             for component in components:
-                if component.serve is not None:
-                    await stack.enter_async_context(component.serve(settings, clock))
+                for server in component.serve(settings, clock):
+                    await stack.enter_async_context(server)
             if webhooks is not None:
                 health.readiness["webhooks"] = webhooks.readiness_problem
                 await stack.enter_async_context(webhooks.running())
@@ -252,10 +253,6 @@ def _settings(options: Options, backends: EventingOptions | None) -> Settings:
         # On a developer's machine the default namespace is nobody's home.
         system_namespace=options.system_namespace or "",
     )
-
-
-def _admissions(component: Component, settings: Settings) -> tuple[Admission, ...]:
-    return component.admissions + (component.admit(settings) if component.admit is not None else ())
 
 
 def _webhooks(

@@ -1,8 +1,4 @@
-"""`python -m quintet.manifests [--check]`: write the generated files, or say which are out of date.
-
-`make generate` and `make check` call it from the root of the repository. What is generated
-is decided in `files`.
-"""
+"""`python -m quintet.manifests [--check]`: write the generated files, or list those that are out of date."""
 
 import argparse
 import sys
@@ -19,7 +15,7 @@ def main(
     declared: Sequence[CustomResource] = CUSTOM_RESOURCES,
     components: Sequence[Component] = (),
 ) -> int:
-    """Return the exit code: 1 when a check found differences."""
+    """Return the exit code: 1 if a check found outdated files."""
     parser = argparse.ArgumentParser(
         prog="python -m quintet.manifests", description="Write the generated files."
     )
@@ -34,7 +30,7 @@ def main(
     outdated = differences(options.root, files)
     if outdated:
         listed = "".join(f"  {path}\n" for path in outdated)
-        sys.stderr.write(f"these files differ from what the types say:\n{listed}next step: make generate\n")
+        sys.stderr.write(f"these generated files are out of date:\n{listed}next step: make generate\n")
     return 1 if outdated else 0
 
 

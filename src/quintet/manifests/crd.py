@@ -1,21 +1,17 @@
-"""A declared kind → its CustomResourceDefinition.
-
-Called by `files`, and by tests that put a definition on a real API server. The schema itself
-is made in `apis.schema`.
-"""
+"""CustomResourceDefinitions of declared kinds."""
 
 from quintet.apis.markers import FREE_FORM
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import Column, CustomResource
 from quintet.apis.schema import add_rules, ordered, struct_schema
-from quintet.manifests.openapi import committed, refined, structural
+from quintet.manifests.openapi import load_schemas, refine, structural_schema
 
 MOST_BYTES = 256 * 1024
-"""`kubectl apply` keeps a copy in an annotation, and annotations end here."""
+"""The limit of annotations, in which `kubectl apply` keeps a copy of the object."""
 
 TYPE_META: JsonObject = {
     "apiVersion": {
-        "description": "The group and version of the schema that this object is written in.",
+        "description": "The API group and version of this object.",
         "type": "string",
     },
     "kind": {"description": "The kind of this object.", "type": "string"},
@@ -23,8 +19,8 @@ TYPE_META: JsonObject = {
 }
 
 
-def definition(declared: CustomResource) -> JsonObject:
-    """The object to create in a cluster."""
+def custom_resource_definition(declared: CustomResource) -> JsonObject:
+    """Return the CustomResourceDefinition of a kind."""
     resource = declared.resource
     metadata: JsonObject = {"name": resource.qualified}
     if declared.labels:
@@ -43,14 +39,14 @@ def definition(declared: CustomResource) -> JsonObject:
 
 
 def object_schema(declared: CustomResource) -> JsonObject:
-    """The schema of a whole object, with what every Kubernetes object has."""
+    """Return the schema of a whole object, including apiVersion, kind and metadata."""
     schema = struct_schema(declared.type)
     if declared.spec_from:
-        schema["properties"]["spec"] = _extended(
-            structural(committed(), declared.spec_from), schema["properties"]["spec"]
+        schema["properties"]["spec"] = _extend(
+            structural_schema(load_schemas(), declared.spec_from), schema["properties"]["spec"]
         )
     for path, name in declared.parts_from:
-        _put(schema, path, structural(committed(), name))
+        _put(schema, path, structural_schema(load_schemas(), name))
     schema["properties"] = TYPE_META | {
         name: child for name, child in schema["properties"].items() if name not in TYPE_META
     }
@@ -58,36 +54,36 @@ def object_schema(declared: CustomResource) -> JsonObject:
     return ordered(schema)
 
 
-def _extended(theirs: JsonObject, ours: JsonObject) -> JsonObject:
-    """Kubernetes' schema of a spec, with fields of ours beside those that it has."""
+def _extend(theirs: JsonObject, ours: JsonObject) -> JsonObject:
+    """Return Kubernetes' schema of a spec with our own fields added."""
     own = {name: field for name, field in ours["properties"].items() if name not in theirs["properties"]}
     shared = {name: field for name, field in ours["properties"].items() if name not in own}
-    made = refined(theirs, {**ours, "properties": shared})
-    brief = {name: _brief(field, described=2) for name, field in own.items()}
+    made = refine(theirs, {**ours, "properties": shared})
+    brief = {name: _shorten_descriptions(field, described=2) for name, field in own.items()}
     return ordered({**made, "properties": {**made["properties"], **brief}})
 
 
-def _brief(schema: JsonObject, described: int) -> JsonObject:
-    """A schema with descriptions on its first levels only, for a definition that is large already."""
+def _shorten_descriptions(schema: JsonObject, described: int) -> JsonObject:
+    """Return the schema with descriptions on its first levels only, to limit the size of the CRD."""
     made = {key: value for key, value in schema.items() if key != "description" or described > 0}
     for key in ("items", "additionalProperties"):
         if isinstance(made.get(key), dict):
-            made[key] = _brief(made[key], described - 1)
+            made[key] = _shorten_descriptions(made[key], described - 1)
     if "properties" in made:
         made["properties"] = {
-            name: _brief(field, described - 1) for name, field in made["properties"].items()
+            name: _shorten_descriptions(field, described - 1) for name, field in made["properties"].items()
         }
     return made
 
 
 def _put(schema: JsonObject, path: str, theirs: JsonObject) -> None:
-    """Give one part of a schema the shape that Kubernetes has for it."""
-    *way, last = [step for name in path.split(".") for step in _steps(name)]
-    for step in way:
+    """Replace one part of a schema by the schema of a Kubernetes type, refined by ours."""
+    *parents, last = [step for name in path.split(".") for step in _steps(name)]
+    for step in parents:
         schema = schema["items"] if step == "items" else schema["properties"][step]
     holder = schema if last == "items" else schema["properties"]
     ours = {key: value for key, value in holder[last].items() if key not in FREE_FORM.schema}
-    holder[last] = refined(theirs, ours)
+    holder[last] = refine(theirs, ours)
 
 
 def _steps(name: str) -> list[str]:

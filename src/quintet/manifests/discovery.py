@@ -1,8 +1,8 @@
-"""The Services through which discovery is reached: ours, and its published address. Called by `files`.
+"""The Services of the discovery API: ours, and the published name in Kyma's namespace.
 
-The published address is in a namespace of somebody else, `kyma-system`. A Service there cannot select
-pods of ours, so it is another name for ours. It is installed apart from the rest: where Kyma itself
-runs it would take the place of Kyma's own, and a namespace must not go when we are taken away.
+The published name is in the namespace `kyma-system`. A Service there cannot select our pods, so it is an
+ExternalName of our Service. It is installed separately: on a cluster with Kyma it would replace Kyma's own
+Service, and uninstalling Quintet must not delete Kyma's namespace.
 """
 
 from quintet.apis.meta import JsonObject
@@ -14,13 +14,13 @@ PORT = 8082
 
 
 def discovery(selector: JsonObject) -> JsonObject:
-    """The Service in the namespace of the operator."""
+    """Return the Service in the namespace of the operator."""
     ports = [{"name": "http", "port": 80, "targetPort": "discovery", "protocol": "TCP"}]
     return _service(SYSTEM_NAMESPACE, {"selector": selector, "ports": ports})
 
 
-def published() -> JsonObject:
-    """The same under its published name."""
+def published_service() -> JsonObject:
+    """Return the Service with the published name, which refers to ours."""
     host = f"{NAME}.{SYSTEM_NAMESPACE}.svc.cluster.local"
     return _service(KYMA_NAMESPACE, {"type": "ExternalName", "externalName": host})
 

@@ -1,7 +1,4 @@
-"""All generated files, and how they differ from those that are there.
-
-Called by `__main__`. Everything is made in memory first, so checking and writing cannot disagree.
-"""
+"""All generated files of the repository, and their differences from the committed ones."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,21 +33,21 @@ PROMETHEUS = Path("config/prometheus")
 CATALOG_PAGE = Path("docs/eventingbackend-catalog.md")
 PERMISSIONS_PAGE = Path("docs/permissions.md")
 FOLDERS = (CRD_FOLDER, INSTALLATION, KYMA, OPERATOR, KIAGNOSE, PROMETHEUS, CHART, BUNDLE, CATALOG)
-"""Folders in which a file with our header and without a source is a left-over."""
+"""Folders in which files with our header that are no longer generated are removed."""
 
 
 def generate(declared: Sequence[CustomResource], components: Sequence[Component] = ()) -> Files:
-    """What the files should be: the definitions, and with components also how to install them."""
-    files = {CRD_FOLDER / f"{each.resource.qualified}.yaml": _definition_file(each) for each in declared}
+    """Return the files: CRDs, and with components also the installation files."""
+    files = {CRD_FOLDER / f"{each.resource.qualified}.yaml": _crd_file(each) for each in declared}
     if not components:
         return files
     return files | _installation(declared, components, sorted(files)) | _packages(components)
 
 
 def _installation(
-    declared: Sequence[CustomResource], components: Sequence[Component], definitions: Sequence[Path]
+    declared: Sequence[CustomResource], components: Sequence[Component], crds: Sequence[Path]
 ) -> Files:
-    """`kubectl apply -k config/default` installs everything."""
+    """Return the files for `kubectl apply -k config/default`, which installs everything."""
     parts = {
         "namespace.yaml": [namespace()],
         "rbac.yaml": [*operator_roles(components), *optional_roles(components), *user_roles(declared)],
@@ -61,16 +58,16 @@ def _installation(
     }
     files = {INSTALLATION / name: as_yaml(*objects) for name, objects in parts.items()}
     files[INSTALLATION / "kustomization.yaml"] = _kustomization(["../crd", *parts])
-    files[CRD_FOLDER / "kustomization.yaml"] = _kustomization([path.name for path in definitions])
+    files[CRD_FOLDER / "kustomization.yaml"] = _kustomization([path.name for path in crds])
     files[KYMA / "kustomization.yaml"] = _kustomization(["discovery.yaml"])
-    files[KYMA / "discovery.yaml"] = as_yaml(published())
+    files[KYMA / "discovery.yaml"] = as_yaml(published_service())
     files[CATALOG_PAGE] = catalog_page()
     files[PERMISSIONS_PAGE] = permissions_page(components)
     return files
 
 
 def _packages(components: Sequence[Component]) -> Files:
-    """The suite operator, in every form that it is installed in."""
+    """Return the files of the suite operator for kustomize, Helm and OLM."""
     files = {**_operator(OPERATOR, components, QUINTET), **_operator(KIAGNOSE, components, KIAGNOSE_FLAVOUR)}
     files |= chart(components) | _monitoring()
     files |= {BUNDLE / path: content for path, content in bundle(components).items()}
@@ -80,7 +77,7 @@ def _packages(components: Sequence[Component]) -> Files:
 
 
 def _operator(folder: Path, components: Sequence[Component], flavour: Flavour) -> Files:
-    """`kubectl apply -k` of the folder; the Quintet in it has to wait until its kind is served."""
+    """Return the files for `kubectl apply -k`; the Quintet is separate, because its CRD must exist first."""
     return {
         folder / "operator.yaml": as_yaml(*operator(components, flavour)),
         folder / "kustomization.yaml": _kustomization(["operator.yaml"]),
@@ -89,7 +86,7 @@ def _operator(folder: Path, components: Sequence[Component], flavour: Flavour) -
 
 
 def _monitoring() -> Files:
-    """`kubectl apply -k config/prometheus`, where Prometheus has its own operator."""
+    """Return the files for `kubectl apply -k config/prometheus`, for the Prometheus Operator."""
     process = operator_process()
     return {
         PROMETHEUS / "servicemonitor.yaml": as_yaml(service_monitor(process), eventing_monitor(process)),
@@ -105,13 +102,13 @@ def _kustomization(resources: list[str]) -> str:
 
 
 def differences(root: Path, files: Files) -> list[Path]:
-    """The files that are missing, differ, or should not be there any more."""
+    """Return the paths of files that are missing, different or no longer generated."""
     changed = [path for path, content in files.items() if _read(root / path) != content]
-    return sorted([*changed, *_left_over(root, files)])
+    return sorted([*changed, *_find_stale(root, files)])
 
 
 def write(root: Path, files: Files) -> list[Path]:
-    """Make the files what they should be; returns those that were not."""
+    """Write the files that differ, remove those no longer generated; return their paths."""
     changed = differences(root, files)
     for path in changed:
         if path in files:
@@ -127,11 +124,11 @@ def _definition_file(declared: CustomResource) -> str:
     size = len(content.encode())
     if size >= MOST_BYTES:
         name = declared.resource.qualified
-        raise ValueError(f"the definition of {name} has {size} bytes and must have less than {MOST_BYTES}")
+        raise ValueError(f"the CRD {name} has {size} bytes; it must have less than {MOST_BYTES}")
     return content
 
 
-def _left_over(root: Path, files: Files) -> list[Path]:
+def _find_stale(root: Path, files: Files) -> list[Path]:
     found = [path.relative_to(root) for folder in FOLDERS for path in (root / folder).rglob("*.yaml")]
     return [path for path in found if path not in files and (_read(root / path) or "").startswith(HEADER)]
 

@@ -1,9 +1,8 @@
-"""The same installation as a Helm chart. Called by `files`; what is installed is decided in `operator`.
+"""The Helm chart of the suite operator.
 
-The objects are written with marks in the places that values decide, and every mark is then replaced by its
-expression: whoever leaves the values alone gets exactly what every other way to install gives.
-The definition of the Quintet lies in `crds/`, which Helm never deletes; the operator keeps it, and those of
-all kinds, up to date.
+The objects are generated with placeholders for the values, which template expressions then replace: with
+default values the chart installs exactly the same objects as the other ways to install. The CRD of Quintet
+is in `crds/`, which Helm never deletes; the operator upgrades it.
 """
 
 import json
@@ -30,7 +29,7 @@ OLDEST_KUBERNETES = "1.32.0"
 
 _NAMESPACE, _IMAGE, _RESOURCES, _LEVEL = "MARKNAMESPACE", "MARKIMAGE", "MARKRESOURCES", "MARKLEVEL"
 _REPLICAS = 918273645
-_MARKED: Flavour = replace(QUINTET, namespace=_NAMESPACE, image=_IMAGE)
+_WITH_PLACEHOLDERS: Flavour = replace(QUINTET, namespace=_NAMESPACE, image=_IMAGE)
 _EXPRESSIONS: Mapping[str, str] = {
     _NAMESPACE: "{{ .Release.Namespace }}",
     _IMAGE: '{{ include "quintet.image" . }}',
@@ -94,20 +93,20 @@ spec:
 _NOTES = """\
 Quintet {{ .Chart.AppVersion }} is being installed in {{ .Release.Namespace }}.
 
-Look at it:        kubectl get quintets quintet -o wide
-Wait for it:       helm test {{ .Release.Name }} --namespace {{ .Release.Namespace }}
-See every kind:    kubectl get quintet --all-namespaces
+Status:            kubectl get quintets quintet -o wide
+Wait until ready:  helm test {{ .Release.Name }} --namespace {{ .Release.Namespace }}
+List all objects:  kubectl get quintet --all-namespaces
 {{- if not .Values.quintet.create }}
 
-Nothing runs yet: create an object of the kind Quintet named `quintet` to choose the controllers.
+No controller runs yet: create an object of the kind Quintet named `quintet` to select them.
 {{- end }}
 
-`helm uninstall` removes the operator and its controllers. Definitions and the objects of users stay.
+`helm uninstall` removes the operator and its controllers. CRDs and the objects of users stay.
 """
 
 
 def chart(components: Sequence[Component]) -> dict[Path, str]:
-    """Every file of the chart."""
+    """Return the files of the chart."""
     return {
         CHART / "Chart.yaml": as_yaml(_chart()),
         CHART / "values.yaml": as_yaml(values()),
@@ -144,7 +143,7 @@ def _chart() -> JsonObject:
 
 
 def values() -> JsonObject:
-    """What is installed unless somebody says otherwise."""
+    """Return the default values."""
     return {
         "image": {"repository": REPOSITORY, "tag": "", "digest": ""},
         "operator": {
@@ -160,16 +159,16 @@ def values() -> JsonObject:
 
 
 def values_schema() -> JsonObject:
-    """What values may be; those of the Quintet are as its definition says."""
+    """Return the JSON Schema of the values; that of `quintet.spec` comes from the CRD."""
     text, switch = {"type": "string"}, {"type": "object", "properties": {"enabled": {"type": "boolean"}}}
     level = {"enum": ["debug", "info", "warning", "error"]}
-    spec = _plain(object_schema(KIND)["properties"]["spec"])
+    spec = _plain_schema(object_schema(KIND)["properties"]["spec"])
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        **_closed(
+        **_closed_object(
             {
-                "image": _closed({"repository": text, "tag": text, "digest": text}),
-                "operator": _closed(
+                "image": _closed_object({"repository": text, "tag": text, "digest": text}),
+                "operator": _closed_object(
                     {
                         "replicas": {"type": "integer", "minimum": 1, "maximum": 5},
                         "logLevel": level,
@@ -179,38 +178,38 @@ def values_schema() -> JsonObject:
                 "networkPolicy": switch,
                 "serviceMonitor": switch,
                 "prometheusRule": switch,
-                "quintet": _closed({"create": {"type": "boolean"}, "spec": spec}),
+                "quintet": _closed_object({"create": {"type": "boolean"}, "spec": spec}),
                 "global": {"type": "object"},
             }
         ),
     }
 
 
-def _closed(properties: JsonObject) -> JsonObject:
+def _closed_object(properties: JsonObject) -> JsonObject:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _plain(schema: Any) -> Any:
-    """What of a definition's schema is JSON Schema; a field that nobody knows is a mistake."""
+def _plain_schema(schema: Any) -> Any:
+    """Return the plain JSON Schema of a CRD schema, without unknown fields and Kubernetes extensions."""
     if isinstance(schema, list):
-        return [_plain(each) for each in schema]
+        return [_plain_schema(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     made = {name: value for name, value in schema.items() if not name.startswith("x-kubernetes-")}
     if "properties" in made:
-        made["properties"] = {name: _plain(each) for name, each in made["properties"].items()}
+        made["properties"] = {name: _plain_schema(each) for name, each in made["properties"].items()}
         made["additionalProperties"] = False
     for name in ("items", "additionalProperties"):
         if name in made:
-            made[name] = _plain(made[name])
+            made[name] = _plain_schema(made[name])
     return made
 
 
 def _operator_template(components: Sequence[Component]) -> str:
-    process = operator_process(_MARKED, _LEVEL)
+    process = operator_process(_WITH_PLACEHOLDERS, _LEVEL)
     bodies = [
         body
-        for body in operator(components, _MARKED)
+        for body in operator(components, _WITH_PLACEHOLDERS)
         if body["kind"] not in ("Namespace", "CustomResourceDefinition", "Deployment")
     ]
     deployment = processes.deployment(replace(process, replicas=_REPLICAS))
@@ -221,7 +220,7 @@ def _operator_template(components: Sequence[Component]) -> str:
 
 
 def _document(body: JsonObject) -> str:
-    # What Prometheus fills in is not for Helm to fill in.
+    # Escape the template expressions of Prometheus, which Helm must not evaluate.
     text = "---\n" + as_yaml(body).removeprefix(HEADER).replace("{{", '{{ "{{" }}')
     for mark, expression in _EXPRESSIONS.items():
         text = text.replace(mark, expression)

@@ -1,7 +1,6 @@
-"""What a Quintet asks for → every object of it. The one source of all ways to install.
+"""The objects of an installation, from the spec of a Quintet. Pure.
 
-The operator brings it about (`controllers.suite`), tests and files are made from it. Pure: the same
-spec in the same place gives the same objects.
+The suite operator applies them, and the installation files are generated from them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from quintet.manifests import process as processes
 from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.discovery import PORT as DISCOVERY
 from quintet.manifests.policy import policies
-from quintet.manifests.process import HEALTH, IMAGE, RESOURCES, Process
+from quintet.manifests.process import HEALTH, IMAGE, RESOURCES, ProcessManifest
 from quintet.manifests.rbac import (
     SYSTEM_NAMESPACE,
     component_rules,
@@ -40,27 +39,27 @@ _MANAGED = {MANAGED_BY: OPERATOR}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavour:
-    """How the parts of an installation are called, and which controllers it can have."""
+    """The names of an installation's objects, and the controllers that it offers."""
 
     name: str = "quintet"
     namespace: str = SYSTEM_NAMESPACE
     operator: str = OPERATOR
     whole: str = INSTANCE
-    """All controllers in one process."""
+    """Name of the process with all controllers."""
     part: str = f"{INSTANCE}-{{}}"
-    """One controller in a process of its own."""
+    """Name pattern of the processes with one controller each."""
     controllers: tuple[str, ...] = ()
-    """Empty: all that there are."""
+    """Names of the offered controllers; empty for all."""
     image: str = IMAGE
     progress_seconds: int = 180
-    """After which a rollout that stands still has failed."""
+    """Seconds without progress after which a rollout has failed."""
 
     def offered(self, components: Sequence[Component]) -> list[Component]:
-        """The controllers that it can have."""
+        """Return the components that it offers."""
         return [each for each in components if not self.controllers or each.name in self.controllers]
 
     def instances(self, components: Sequence[Component]) -> list[str]:
-        """What any of its processes may be called."""
+        """Return the names of all its possible processes."""
         return [self.whole, *(self.part.format(each.name) for each in self.offered(components))]
 
 
@@ -77,7 +76,7 @@ FLAVOURS = {flavour.name: flavour for flavour in (QUINTET, KIAGNOSE)}
 
 
 def installer(components: Sequence[Component], flavour: Flavour = QUINTET) -> Installer:
-    """Fix which controllers there are and where they go; what is left depends on the spec alone."""
+    """Return a function that maps a spec to the objects of an installation."""
     offered = {each.name: each for each in flavour.offered(components)}
 
     def install(spec: QuintetSpec, images: Images) -> Installation:
@@ -100,7 +99,7 @@ def _kinds(components: Sequence[Component]) -> list[CustomResource]:
 
 
 def objects(made: Installation) -> list[JsonObject]:
-    """All of it, in the order of making."""
+    """Return all objects of an installation, in the order of their creation."""
     parts = [each for part in made.parts for each in (*part.objects, part.deployment)]
     return [*made.definitions, *made.policies, *parts]
 
@@ -116,7 +115,7 @@ def _part(group: Sequence[Component], spec: QuintetSpec, images: Images, flavour
     name = flavour.part.format(names[0]) if alone else flavour.whole
     tuning = _tuning(spec, names[0]) if alone else Tuning()
     image = next((images[each] for each in names if each in images), spec.image or flavour.image)
-    process = Process(
+    process = ProcessManifest(
         name=name,
         namespace=flavour.namespace,
         image=image,
@@ -125,8 +124,8 @@ def _part(group: Sequence[Component], spec: QuintetSpec, images: Images, flavour
         resources=_resources(spec, tuning),
         variables=dict(_variables(names, spec, image)),
         labels={COMPONENT: names[0] if alone else "controllers", **_MANAGED},
-        webhooks=any(component.admissions or component.admit for component in group),
-        discovery=any(component.serve for component in group),
+        webhooks=any(component.has_webhooks for component in group),
+        discovery=any(component.has_server for component in group),
         progress_seconds=flavour.progress_seconds,
     )
     rules = [*component_rules(group), *cluster_rules(name, create=False)]
@@ -161,7 +160,7 @@ def _args(name: str, group: Sequence[Component], spec: QuintetSpec, tuning: Tuni
     yield f"--instance={name}"
     yield f"--health-address=0.0.0.0:{HEALTH}"
     yield f"--log-level={(tuning.log_level or spec.log_level).lower()}"
-    if any(component.serve for component in group):
+    if any(component.has_server for component in group):
         yield f"--discovery-address=0.0.0.0:{DISCOVERY}"
     if spec.namespaces:
         yield f"--namespace={spec.namespaces[0]}"
@@ -185,12 +184,12 @@ def _variables(names: Sequence[str], spec: QuintetSpec, image: str) -> Iterator[
     if "jsonserver" in names and servers.image:
         yield "QUINTET_JSON_SERVER_IMAGE", servers.image
     if "eventing" in names:
-        # Publishers and dispatchers are of the version that makes them.
+        # Publishers and dispatchers run the version of the controller that creates them.
         yield "QUINTET_EVENTING_IMAGE", spec.settings.eventing.image or image
         if spec.settings.eventing.nats_image:
             yield "QUINTET_NATS_IMAGE", spec.settings.eventing.nats_image
 
 
 def in_namespace(flavour: Flavour, namespace: str | None, image: str = "") -> Flavour:
-    """The same installation somewhere else, or of another image, as far as these are named."""
+    """Return the flavour with another namespace or image, where these are given."""
     return replace(flavour, namespace=namespace or flavour.namespace, image=image or flavour.image)

@@ -1,13 +1,13 @@
-"""What is worth waking somebody for: the alerts, as an object of the operator of Prometheus.
+"""The alerts of Quintet as a PrometheusRule.
 
-Called by `helm` and `files`. Each alert has a section of the same name in docs/operations.md, which says
-what to do. Only our own processes are asked about: those that a Service `NAME-metrics` of ours leads to.
+Each alert has a runbook: the section of the same name in docs/operations.md. Queries only select our own
+processes, by the names of their metrics Services.
 """
 
 from dataclasses import dataclass
 
 from quintet.apis.meta import JsonObject
-from quintet.manifests.process import PART_OF, Process
+from quintet.manifests.process import PART_OF, ProcessManifest
 
 RUNBOOKS = "https://quintet.dev/docs/operations.md"
 API_VERSION = "monitoring.coreos.com/v1"
@@ -17,7 +17,7 @@ CRITICAL, WARNING = "critical", "warning"
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert. The summary names what it is about by its labels."""
+    """One alert; its summary may use the labels of the expression."""
 
     name: str
     expression: str
@@ -26,7 +26,7 @@ class Alert:
     summary: str
 
     def rule(self) -> JsonObject:
-        """As Prometheus reads it."""
+        """Return the alerting rule."""
         return {
             "alert": self.name,
             "expr": self.expression,
@@ -44,7 +44,7 @@ def _share(part: str, whole: str, by: str, more_than: float) -> str:
 
 
 def _waiting(window: str) -> str:
-    """Keys that have waited all the time in the pod that leads; a standby has none to wait for."""
+    """Return a query for the minimum depth of the leader's work queue; standby replicas have no queue."""
     return (
         f"sum by (namespace, controller) (min_over_time(workqueue_depth{{{OURS}}}[{window}]) "
         f"and on (namespace, job, instance) (leader_election_master_status{{{OURS}}} == 1))"
@@ -57,21 +57,21 @@ PROCESSES = (
         f"sum by (namespace, job) (up{{{OURS}}}) == 0",
         5,
         CRITICAL,
-        "No pod behind {{ $labels.job }} answers Prometheus.",
+        "No pod of {{ $labels.job }} responds to Prometheus.",
     ),
     Alert(
         "QuintetNotSeen",
         f"absent(leader_election_master_status{{{OURS}}})",
         15,
         WARNING,
-        "Prometheus sees no process of Quintet at all.",
+        "Prometheus scrapes no process of Quintet.",
     ),
     Alert(
         "QuintetNoLeader",
         f"max by (namespace, name) (leader_election_master_status{{{OURS}}}) == 0",
         3,
         CRITICAL,
-        "No replica of {{ $labels.name }} leads: nothing is reconciled.",
+        "No replica of {{ $labels.name }} is the leader: nothing is reconciled.",
     ),
     Alert(
         "QuintetApiServerErrors",
@@ -105,7 +105,7 @@ CONTROLLERS = (
         f"(increase(controller_runtime_reconcile_panics_total{{{OURS}}}[15m])) > 0",
         0,
         WARNING,
-        "A reconciliation of {{ $labels.controller }} ended in an error that nobody foresaw.",
+        "A reconciliation of {{ $labels.controller }} ended with an unexpected exception.",
     ),
     Alert(
         "QuintetReconcileTimeouts",
@@ -113,7 +113,7 @@ CONTROLLERS = (
         f"(increase(controller_runtime_reconcile_timeouts_total{{{OURS}}}[30m])) > 0",
         0,
         WARNING,
-        "A reconciliation of {{ $labels.controller }} took longer than 300 s and was given up.",
+        "A reconciliation of {{ $labels.controller }} took longer than 300 s and was aborted.",
     ),
     Alert(
         "QuintetQueueStuck",
@@ -121,21 +121,21 @@ CONTROLLERS = (
         f"sum by (namespace, controller) (rate(workqueue_work_duration_seconds_count{{{OURS}}}[15m])) > 0",
         5,
         CRITICAL,
-        "Objects wait for {{ $labels.controller }}, and it works on none.",
+        "Objects are queued for {{ $labels.controller }}, but it reconciles none.",
     ),
     Alert(
         "QuintetQueueLong",
         f"{_waiting('30m')} > 100",
         0,
         WARNING,
-        "For half an hour at least {{ $value }} objects have waited for {{ $labels.controller }}.",
+        "For half an hour, at least {{ $value }} objects have been queued for {{ $labels.controller }}.",
     ),
     Alert(
         "QuintetUndecodableObjects",
         f"sum by (namespace, resource) (increase(quintet_undecodable_objects_total{{{OURS}}}[1h])) > 0",
         0,
         WARNING,
-        "An object of {{ $labels.resource }} does not fit its type and is not served.",
+        "An object of {{ $labels.resource }} cannot be decoded and is not reconciled.",
     ),
 )
 WEBHOOKS = (
@@ -145,7 +145,7 @@ WEBHOOKS = (
         f'(rate(controller_runtime_webhook_requests_total{{{OURS},code!~"2.."}}[5m])) > 0',
         10,
         WARNING,
-        "{{ $labels.webhook }} does not answer some reviews: users cannot change their objects.",
+        "{{ $labels.webhook }} fails for some requests: users cannot change their objects.",
     ),
     Alert(
         "QuintetWebhookSlow",
@@ -153,7 +153,7 @@ WEBHOOKS = (
         f"(rate(controller_runtime_webhook_latency_seconds_bucket{{{OURS}}}[5m]))) > 2",
         10,
         WARNING,
-        "{{ $labels.webhook }} takes {{ $value | humanizeDuration }}; the API server waits 5 s.",
+        "{{ $labels.webhook }} takes {{ $value | humanizeDuration }}; the API server times out after 5 s.",
     ),
     Alert(
         "QuintetCertificateEnds",
@@ -161,7 +161,7 @@ WEBHOOKS = (
         "- time() < 86400",
         5,
         CRITICAL,
-        "The certificate of the webhooks of {{ $labels.job }} ends in less than a day.",
+        "The webhook certificate of {{ $labels.job }} expires in less than a day.",
     ),
 )
 EVENTING = (
@@ -170,7 +170,7 @@ EVENTING = (
         "max by (namespace, job) (eventing_epp_health) == 0",
         5,
         CRITICAL,
-        "No proxy of {{ $labels.job }} in {{ $labels.namespace }} has a backend to store events in.",
+        "No publisher proxy of {{ $labels.job }} in {{ $labels.namespace }} can reach its backend.",
     ),
     Alert(
         "QuintetPublisherRefuses",
@@ -205,7 +205,7 @@ EVENTING = (
         0,
         WARNING,
         "Events of Subscription {{ $labels.subscription_namespace }}/{{ $labels.subscription_name }} "
-        "were given up.",
+        "were moved to the dead-letter stream.",
     ),
 )
 GROUPS = {
@@ -218,7 +218,7 @@ ALERTS = tuple(alert for alerts in GROUPS.values() for alert in alerts)
 
 
 def rule_groups() -> JsonObject:
-    """All alerts, as a file of rules of Prometheus holds them."""
+    """Return all alerts as the content of a Prometheus rule file."""
     return {
         "groups": [
             {"name": name, "rules": [alert.rule() for alert in alerts]} for name, alerts in GROUPS.items()
@@ -226,8 +226,8 @@ def rule_groups() -> JsonObject:
     }
 
 
-def prometheus_rule(process: Process) -> JsonObject:
-    """For clusters with the operator of Prometheus: the alerts, beside the process that is asked."""
+def prometheus_rule(process: ProcessManifest) -> JsonObject:
+    """Return the PrometheusRule with all alerts, for the Prometheus Operator."""
     return {
         "apiVersion": API_VERSION,
         "kind": "PrometheusRule",
@@ -236,8 +236,8 @@ def prometheus_rule(process: Process) -> JsonObject:
     }
 
 
-def eventing_monitor(process: Process) -> JsonObject:
-    """Publisher proxies and dispatchers, which are where the backends of users are."""
+def eventing_monitor(process: ProcessManifest) -> JsonObject:
+    """Return the ServiceMonitor of publisher proxies and dispatchers in the namespaces of users."""
     return {
         "apiVersion": API_VERSION,
         "kind": "ServiceMonitor",

@@ -1,8 +1,7 @@
-"""The same installation for the Operator Lifecycle Manager: bundle, catalog and OperatorHub layout.
+"""The installation for the Operator Lifecycle Manager: bundle, catalog and OperatorHub layout.
 
-Called by `files` and `release`. The bundle holds the operator and the definition of the Quintet; everything
-else the operator makes by itself, also what a bundle may not hold (admission policies). The owner of the
-Quintet in the bundle's words is what the other ways to install say too: `operator` decides it.
+The bundle contains the suite operator and the CRD of Quintet. The operator creates everything else itself,
+including objects that a bundle must not contain, such as ValidatingAdmissionPolicies.
 """
 
 import base64
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from quintet import __version__, imagenames
+from quintet import __version__, imagenames, kinds
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET as KIND
 from quintet.apis.suite import Topology
@@ -31,7 +30,7 @@ CHANNELS, DEFAULT_CHANNEL = ("candidate",), "candidate"
 OLDEST_KUBERNETES = "1.32.0"
 HOME = "https://quintet.dev"
 SCORECARD = "scorecard-test:v1.42.0"
-"""The tests of the Operator SDK's scorecard. Where a cluster finds them is up to whoever runs them."""
+"""The image of the Operator SDK's scorecard tests; whoever runs them adds the registry."""
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 40"><g fill="#2f5d8a">'
     + "".join(
@@ -40,59 +39,55 @@ _ICON = (
     + "</g></svg>"
 )
 _DESCRIPTION = """\
-Quintet is five operators in one product.
+Quintet is several operators in one product.
 
-* **JsonServer**: a mock JSON API from a custom resource.
-* **EventingBackend** and **Subscription**: typed eventing backends with discovery and a real data plane.
-* **StatefulCluster**: a StatefulSet without ordinals.
-* **CASConfig**: configuration injected into other resources, and undone again.
-* **Checkup**: diagnostic jobs with results.
+{kinds}
 
 ## Before you begin
 
-Install it for all namespaces. Nothing else is needed: certificates of webhooks are made and renewed by the
-controllers themselves.
+Install it for all namespaces. There are no other prerequisites: the controllers create and renew the
+certificates of their webhooks themselves.
 
 ## After the installation
 
-Create one object of the kind `Quintet` named `quintet`: it says which controllers run. The operator brings
-their definitions, rights, webhooks and pods, and keeps them up to date when a new version comes.
+Create an object of the kind `Quintet` named `quintet`: it selects the controllers. The operator installs
+their CRDs, permissions, webhooks and Deployments, and upgrades them with each new version.
 
-## Removing it
+## Uninstall
 
-Delete the Quintet first, and then this operator. Neither this nor taking out a controller ever removes a
-definition or an object of a user.
+Delete the Quintet first, and then this operator. Neither this nor removing a controller ever deletes a CRD or
+an object of a user.
 """
 _FIELD = "urn:alm:descriptor:com.tectonic.ui"
-_MADE = ("Deployment", "Service", "ServiceAccount", "ClusterRole", "CustomResourceDefinition")
+_CREATED = ("Deployment", "Service", "ServiceAccount", "ClusterRole", "CustomResourceDefinition")
 _CONDITIONS = "urn:alm:descriptor:io.kubernetes.conditions"
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Which version of what is offered."""
+    """The version and the images that a bundle installs."""
 
     version: str = __version__
     image: str = IMAGE
     replaces: str = ""
-    """The version before, if there is one."""
+    """The previous version, if there is one."""
     created: str = "2026-11-15T00:00:00Z"
     scorecard: str = SCORECARD
 
     @property
     def name(self) -> str:
-        """What a bundle of this version is called."""
+        """The name of the ClusterServiceVersion."""
         return f"{PACKAGE}.v{self.version}"
 
     @property
     def images(self) -> list[JsonObject]:
-        """All that pods run unless users say otherwise: what a cluster without a way out has to mirror."""
+        """The default images of all pods, which a disconnected cluster has to mirror."""
         named = {"json-server": imagenames.JSON_SERVER, "nats": imagenames.NATS, "quintet": self.image}
         return [{"name": name, "image": image} for name, image in named.items()]
 
 
 def bundle(components: Sequence[Component], release: Release | None = None) -> dict[Path, str]:
-    """The files of a bundle, below its own folder."""
+    """Return the files of a bundle, relative to its folder."""
     chosen = release or Release()
     version = as_yaml(cluster_service_version(components, chosen))
     files = {
@@ -101,21 +96,21 @@ def bundle(components: Sequence[Component], release: Release | None = None) -> d
         Path("metadata") / "annotations.yaml": as_yaml({"annotations": annotations()}),
         Path("tests/scorecard") / "config.yaml": as_yaml(_scorecard(chosen.scorecard)),
     }
-    for body in beside(components):
+    for body in additional_objects(components):
         name = f"{body['metadata']['name']}.{body['kind'].lower()}.yaml"
         files[Path("manifests") / name] = as_yaml(body)
     return files
 
 
 def dockerfile() -> str:
-    """How a bundle becomes an image."""
+    """Return the Dockerfile of the bundle image."""
     labels = [f"LABEL {name}={value}" for name, value in annotations().items()]
     copies = [f"COPY {folder} /{folder}/" for folder in ("manifests", "metadata", "tests/scorecard")]
     return HEADER + "\n".join(["FROM scratch", *labels, *copies]) + "\n"
 
 
 def catalog(components: Sequence[Component], release: Release | None = None, earlier: str = "") -> str:
-    """A file-based catalog: what the one of the version before offers, word for word, and this release."""
+    """Return a file-based catalog: the entries of the previous catalog, unchanged, and this release."""
     chosen = release or Release()
     before = [each for each in yaml.safe_load_all(earlier) if each]
     documents: list[JsonObject] = [
@@ -123,7 +118,7 @@ def catalog(components: Sequence[Component], release: Release | None = None, ear
             "schema": "olm.package",
             "name": PACKAGE,
             "defaultChannel": DEFAULT_CHANNEL,
-            "description": _DESCRIPTION,
+            "description": _description(),
             "icon": {"base64data": _icon(), "mediatype": "image/svg+xml"},
         }
     ]
@@ -137,18 +132,18 @@ def catalog(components: Sequence[Component], release: Release | None = None, ear
         for name in CHANNELS
     ]
     documents += [each for each in before if each["schema"] == "olm.bundle" and each["name"] != chosen.name]
-    documents.append(_offered(components, chosen))
-    # What stands before the first separator is a document of its own to opm.
+    documents.append(_catalog_bundle(components, chosen))
+    # opm reads text before the first separator as a document.
     return HEADER + as_yaml(*documents).removeprefix(HEADER).removeprefix("---\n")
 
 
 def hub_settings() -> str:
-    """The `ci.yaml` of a submission to OperatorHub."""
+    """Return the `ci.yaml` of a submission to OperatorHub."""
     return as_yaml({"updateGraph": "replaces-mode", "reviewers": []})
 
 
 def annotations() -> dict[str, str]:
-    """What a bundle says of itself, in its metadata and as labels of its image."""
+    """Return the annotations of the bundle, which are also labels of its image."""
     bundled = "operators.operatorframework.io.bundle"
     return {
         f"{bundled}.mediatype.v1": "registry+v1",
@@ -162,10 +157,10 @@ def annotations() -> dict[str, str]:
     }
 
 
-def beside(components: Sequence[Component]) -> list[JsonObject]:
-    """What the bundle holds beside the operator: roles for people, and where Prometheus finds it.
+def additional_objects(components: Sequence[Component]) -> list[JsonObject]:
+    """Return the bundle's objects besides the operator: ClusterRoles for users and Services for metrics.
 
-    OLM puts namespaced objects where the operator goes, and some pipelines refuse NetworkPolicies.
+    OLM sets the namespace of namespaced objects. NetworkPolicies are left out: some pipelines reject them.
     """
     found = []
     for body in operator(components):
@@ -177,7 +172,7 @@ def beside(components: Sequence[Component]) -> list[JsonObject]:
 
 
 def cluster_service_version(components: Sequence[Component], release: Release) -> JsonObject:
-    """The operator as OLM knows it."""
+    """Return the ClusterServiceVersion of the operator."""
     spec = {
         **_about(release),
         "installModes": [
@@ -207,7 +202,7 @@ def cluster_service_version(components: Sequence[Component], release: Release) -
 def _about(release: Release) -> JsonObject:
     return {
         "displayName": "Quintet",
-        "description": _DESCRIPTION,
+        "description": _description(),
         "version": release.version,
         "minKubeVersion": OLDEST_KUBERNETES,
         "maturity": "alpha",
@@ -220,7 +215,7 @@ def _about(release: Release) -> JsonObject:
 
 
 def _strategy(components: Sequence[Component], release: Release) -> JsonObject:
-    """The same rights and the same pods as any other way to install gives."""
+    """Return the same permissions and Deployments as the other ways to install."""
     cluster, own = operator_rules(components)
     process = operator_process(replace(QUINTET, image=release.image))
     deployment = processes.deployment(process)
@@ -253,31 +248,31 @@ def _owned() -> JsonObject:
         "kind": KIND.resource.kind,
         "version": KIND.resource.version,
         "displayName": "Quintet",
-        "description": "Which controllers run in this cluster, and how.",
-        "resources": [{"kind": kind, "name": "", "version": "v1"} for kind in _MADE],
+        "description": "Selects and configures the controllers of this cluster.",
+        "resources": [{"kind": kind, "name": "", "version": "v1"} for kind in _CREATED],
         "specDescriptors": [
-            _descriptor("controllers", "Which run; left out: all."),
+            _descriptor("controllers", "The controllers to run. Defaults to all."),
             _descriptor(
-                "topology", "Separate, or Combined.", *(f"{_FIELD}:select:{each}" for each in Topology)
+                "topology", "Separate or Combined.", *(f"{_FIELD}:select:{each}" for each in Topology)
             ),
-            _descriptor("replicas", "Pods of each controller.", f"{_FIELD}:podCount"),
+            _descriptor("replicas", "Number of pods of each controller.", f"{_FIELD}:podCount"),
         ],
         "statusDescriptors": [
-            _descriptor("ready", "Controllers that are ready."),
+            _descriptor("ready", "Number of ready controllers."),
             _descriptor("version", "The version of the operator."),
-            _descriptor("conditions", "How it is doing.", _CONDITIONS),
+            _descriptor("conditions", "Conditions of the installation.", _CONDITIONS),
         ],
     }
 
 
-def _descriptor(path: str, description: str, *looks: str) -> JsonObject:
-    """How a console shows a field."""
+def _descriptor(path: str, description: str, *hints: str) -> JsonObject:
+    """Return how the console shows a field."""
     found: JsonObject = {"path": path, "displayName": path.capitalize(), "description": description}
-    return {**found, "x-descriptors": list(looks)} if looks else found
+    return {**found, "x-descriptors": list(hints)} if hints else found
 
 
 def _entries(before: Sequence[JsonObject], channel: str, release: Release) -> list[JsonObject]:
-    """What a channel offered before; a release that is made again is not offered twice."""
+    """Return the entries of a channel in the previous catalog, without this release."""
     found = [
         entry
         for each in before
@@ -287,7 +282,7 @@ def _entries(before: Sequence[JsonObject], channel: str, release: Release) -> li
     ]
     if found and release.replaces not in {entry["name"].removeprefix(f"{PACKAGE}.v") for entry in found}:
         offered = ", ".join(entry["name"] for entry in found)
-        raise ValueError(f"{release.name} must replace a version of the catalog before it: {offered}")
+        raise ValueError(f"{release.name} must replace a version of the previous catalog: {offered}")
     return found
 
 
@@ -296,8 +291,8 @@ def _entry(release: Release) -> JsonObject:
     return {**entry, "replaces": f"{PACKAGE}.v{release.replaces}"} if release.replaces else entry
 
 
-def _offered(components: Sequence[Component], release: Release) -> JsonObject:
-    """A bundle in a catalog. Its objects are in it, so no image of it has to be unpacked."""
+def _catalog_bundle(components: Sequence[Component], release: Release) -> JsonObject:
+    """Return the catalog entry of the bundle, with its objects inlined: no bundle image is unpacked."""
     resource = KIND.resource
     properties: list[JsonObject] = [
         {"type": "olm.package", "value": {"packageName": PACKAGE, "version": release.version}},
@@ -308,7 +303,7 @@ def _offered(components: Sequence[Component], release: Release) -> JsonObject:
     ]
     made = [cluster_service_version(components, release), custom_resource_definition(KIND), *beside(components)]
     properties += [
-        {"type": "olm.bundle.object", "value": {"data": base64.b64encode(_encoded(body)).decode()}}
+        {"type": "olm.bundle.object", "value": {"data": base64.b64encode(_encode(body)).decode()}}
         for body in made
     ]
     return {
@@ -321,8 +316,13 @@ def _offered(components: Sequence[Component], release: Release) -> JsonObject:
     }
 
 
-def _encoded(body: JsonObject) -> bytes:
+def _encode(body: JsonObject) -> bytes:
     return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _description() -> str:
+    lines = [f"* **{kind.name}**: {kind.summary}" for kind in kinds.all_kinds() if kind.component]
+    return _DESCRIPTION.format(kinds="\n".join(lines))
 
 
 def _icon() -> str:

@@ -1,8 +1,7 @@
-"""Schemas of Kubernetes' own types, made fit for a CustomResourceDefinition.
+"""Schemas of Kubernetes types, converted to structural schemas for CRDs.
 
-Called by `crd` for a kind whose spec is that of another type (`CustomResource.spec_from`). The input is
-`kubernetes.json`: what the API server's OpenAPI document says of those types, without its prose. To
-take it from another version:
+They are for kinds that embed a Kubernetes type (`CustomResource.spec_from`). The source is `kubernetes.json`,
+an excerpt of the API server's OpenAPI document without descriptions. To update it from another version:
 
     kubectl get --raw /openapi/v3/apis/apps/v1 | python -m quintet.manifests.openapi
 """
@@ -20,11 +19,11 @@ ROOTS = ("io.k8s.api.apps.v1.StatefulSetSpec",)
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-# What says something about a value and may stand in a CustomResourceDefinition.
+# Keywords that are allowed in a CRD.
 _KEPT = ("type", "format", "enum", "required", "x-kubernetes-map-type")
 _LIST_KEYS = "x-kubernetes-list-map-keys"
 _LIST_TYPE = "x-kubernetes-list-type"
-# What a type of ours says more exactly about a field that Kubernetes has shaped.
+# Keywords that our types may add to the schema of a Kubernetes field.
 _OURS = (
     "description",
     "default",
@@ -38,57 +37,55 @@ _OURS = (
     "x-kubernetes-validations",
 )
 
-Definitions = Mapping[str, JsonObject]
+Schemas = Mapping[str, JsonObject]
 
 
 def compact(document: JsonObject) -> dict[str, JsonObject]:
-    """The definitions of a document that the roots lead to, without descriptions."""
-    definitions = document["components"]["schemas"]
+    """Return the schemas that `ROOTS` refer to, without descriptions."""
+    all_schemas = document["components"]["schemas"]
     found: dict[str, JsonObject] = {}
     waiting = list(ROOTS)
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name] = _without_prose(definitions[name])
+            found[name] = _without_descriptions(all_schemas[name])
             waiting += _references(found[name])
     return dict(sorted(found.items()))
 
 
-def as_text(definitions: Definitions) -> str:
-    """One definition a line, so that a new version of Kubernetes can be reviewed as a difference."""
-    lines = (
-        f"{json.dumps(name)}: {json.dumps(schema, sort_keys=True)}" for name, schema in definitions.items()
-    )
+def as_text(schemas: Schemas) -> str:
+    """Return the schemas as JSON, one per line, so that a diff between Kubernetes versions is readable."""
+    lines = (f"{json.dumps(name)}: {json.dumps(schema, sort_keys=True)}" for name, schema in schemas.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def committed() -> Definitions:
-    """The definitions that the generated files are made from."""
-    definitions: dict[str, JsonObject] = json.loads(INPUT.read_text(encoding="utf-8"))
-    return definitions
+def load_schemas() -> Schemas:
+    """Load the schemas from `kubernetes.json`."""
+    schemas: dict[str, JsonObject] = json.loads(INPUT.read_text(encoding="utf-8"))
+    return schemas
 
 
-def structural(definitions: Definitions, name: str) -> JsonObject:
-    """The schema of a type with everything in it written out, as a definition must have it."""
+def structural_schema(schemas: Schemas, name: str) -> JsonObject:
+    """Return the schema of a type with all references resolved, as a CRD needs it."""
     if name == _INT_OR_STRING:
         return {"x-kubernetes-int-or-string": True}
     if name == _QUANTITY:
-        # Text, integers and `0.5` are all quantities, and no structural schema says so.
+        # Strings, integers and `0.5` are all valid quantities, which no structural schema can express.
         return {"x-kubernetes-preserve-unknown-fields": True}
-    return _structural(definitions, definitions[name])
+    return _convert(schemas, schemas[name])
 
 
-def _structural(definitions: Definitions, schema: JsonObject) -> JsonObject:
+def _convert(schemas: Schemas, schema: JsonObject) -> JsonObject:
     for reference in _own_references(schema):
-        return structural(definitions, reference)
+        return structural_schema(schemas, reference)
     made = {key: schema[key] for key in _KEPT if key in schema}
     if "items" in schema:
-        made |= _list(definitions, schema)
+        made |= _list(schemas, schema)
     if "additionalProperties" in schema:
-        made["additionalProperties"] = _structural(definitions, schema["additionalProperties"])
+        made["additionalProperties"] = _convert(schemas, schema["additionalProperties"])
     elif "properties" in schema:
         made["properties"] = {
-            name: _optional(_structural(definitions, field), name in schema.get("required", ()))
+            name: _optional(_convert(schemas, field), name in schema.get("required", ()))
             for name, field in schema["properties"].items()
         }
     elif schema["type"] == "object":
@@ -96,13 +93,13 @@ def _structural(definitions: Definitions, schema: JsonObject) -> JsonObject:
     return ordered(made)
 
 
-def _list(definitions: Definitions, schema: JsonObject) -> JsonObject:
-    """A list keeps how it is merged; a key that may be left out needs its default for that."""
+def _list(schemas: Schemas, schema: JsonObject) -> JsonObject:
+    """Return the schema of a list with its merge strategy; optional map keys need their default."""
     made: JsonObject = {_LIST_TYPE: schema.get(_LIST_TYPE, "atomic")}
-    item = _structural(definitions, schema["items"])
+    item = _convert(schemas, schema["items"])
     if keys := schema.get(_LIST_KEYS):
         made[_LIST_KEYS] = keys
-        source = definitions[next(_own_references(schema["items"]))]
+        source = schemas[next(_own_references(schema["items"]))]
         properties = dict(item["properties"])
         for key in keys:
             if key not in item.get("required", ()):
@@ -114,33 +111,35 @@ def _list(definitions: Definitions, schema: JsonObject) -> JsonObject:
 
 
 def _optional(schema: JsonObject, required: bool) -> JsonObject:
-    """To Kubernetes, an empty text in an optional field is the same as none."""
+    """Allow the empty string in an optional enum, which Kubernetes treats as not set."""
     if "enum" in schema and not required and "" not in schema["enum"]:
         return {**schema, "enum": [*schema["enum"], ""]}
     return schema
 
 
-def refined(theirs: JsonObject, ours: JsonObject) -> JsonObject:
-    """Kubernetes' schema with the bounds, defaults, rules and descriptions that our type adds to it."""
+def refine(theirs: JsonObject, ours: JsonObject) -> JsonObject:
+    """Return Kubernetes' schema with the bounds, defaults, rules and descriptions of our type."""
     made = {**theirs, **{key: ours[key] for key in _OURS if key in ours}}
     properties = dict(theirs.get("properties", {}))
     for name, field in ours.get("properties", {}).items():
-        properties[name] = refined(properties[name], field)
+        properties[name] = refine(properties[name], field)
     if properties:
         made["properties"] = properties
     if "items" in theirs:
-        made["items"] = refined(theirs["items"], ours.get("items", {}))
+        made["items"] = refine(theirs["items"], ours.get("items", {}))
     return ordered(made)
 
 
-def _without_prose(schema: JsonObject) -> JsonObject:
-    """Without descriptions; a field that is called so stays."""
+def _without_descriptions(schema: JsonObject) -> JsonObject:
+    """Return the schema without descriptions; a property named description stays."""
     made = {key: value for key, value in schema.items() if key != "description"}
     for key in ("items", "additionalProperties"):
         if isinstance(made.get(key), dict):
-            made[key] = _without_prose(made[key])
+            made[key] = _without_descriptions(made[key])
     if "properties" in made:
-        made["properties"] = {name: _without_prose(field) for name, field in made["properties"].items()}
+        made["properties"] = {
+            name: _without_descriptions(field) for name, field in made["properties"].items()
+        }
     return made
 
 
@@ -160,7 +159,7 @@ def _own_references(schema: JsonObject) -> Iterator[str]:
 
 
 def main() -> int:
-    """Read a document, write the input of the generator."""
+    """Read an OpenAPI document from stdin, write `kubernetes.json`."""
     INPUT.write_text(as_text(compact(json.load(sys.stdin))), encoding="utf-8")
     sys.stdout.write(f"wrote {INPUT}\nnext step: make generate\n")
     return 0

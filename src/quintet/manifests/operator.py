@@ -1,8 +1,7 @@
-"""The suite operator itself: what an administrator installs, and nothing that it installs by itself.
+"""The objects of the suite operator, which installs everything else.
 
-Called by `files`, `helm`, `olm` and `quintet install`. Its role is the union of the roles that it makes and
-of the rights to make them, each for the names that they are for. There is no `escalate` and no `bind`,
-and it may not delete definitions.
+Its role contains the roles that it creates and the permissions to manage their objects by name. It contains
+neither `escalate` nor `bind`, and the operator may not delete CRDs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +17,7 @@ from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import QUINTET as USUAL
 from quintet.manifests.installation import Flavour, installer, objects
 from quintet.manifests.manager import namespace
-from quintet.manifests.process import HEALTH, Process
+from quintet.manifests.process import HEALTH, ProcessManifest
 from quintet.manifests.rbac import (
     admin_roles,
     lease_rules,
@@ -30,11 +29,11 @@ from quintet.manifests.rbac import (
 )
 from quintet.manifests.union import union
 
-_SEE, _ACT = ["list", "watch", "create"], ["get", "patch", "delete"]
+_BY_TYPE, _BY_NAME = ["list", "watch", "create"], ["get", "patch", "delete"]
 
 
 def operator(components: Sequence[Component], flavour: Flavour = USUAL) -> list[JsonObject]:
-    """Every object, in the order of making."""
+    """Return all objects, in the order of their creation."""
     process = operator_process(flavour)
     offered = flavour.offered(components)
     kinds = [kind for component in offered for kind in component.kinds]
@@ -56,19 +55,19 @@ def operator(components: Sequence[Component], flavour: Flavour = USUAL) -> list[
 def user_facing_roles(kinds: Iterable[CustomResource]) -> list[JsonObject]:
     """Roles for people. They are not the operator's to make, or it would have to hold all of them.
 
-    Whoever may write the Quintet decides what runs with our rights, so no role takes that in by itself.
+    The editor role of Quintet is not aggregated: whoever may change the Quintet controls our permissions.
     """
     declared = tuple(kinds)
     viewer, editor = user_roles([QUINTET])
     return [viewer, without_aggregation(editor), *user_roles(declared), *admin_roles(declared)]
 
 
-def operator_process(flavour: Flavour = USUAL, log_level: str = "info") -> Process:
-    """What the operator's own Deployment runs."""
+def operator_process(flavour: Flavour = USUAL, log_level: str = "info") -> ProcessManifest:
+    """Return the process of the operator itself."""
     flags = [f"--health-address=0.0.0.0:{HEALTH}", f"--log-level={log_level}"]
     if flavour.name != USUAL.name:
         flags.append(f"--flavour={flavour.name}")
-    return Process(
+    return ProcessManifest(
         name=flavour.operator,
         namespace=flavour.namespace,
         image=flavour.image,
@@ -85,46 +84,46 @@ def quintet_object(flavour: Flavour = USUAL, spec: JsonObject | None = None) -> 
         "apiVersion": QUINTET.resource.api_version,
         "kind": QUINTET.resource.kind,
         "metadata": {"name": NAME},
-        "spec": wanted | (spec or {}),
+        "spec": defaults | (spec or {}),
     }
 
 
 def operator_rules(
     components: Sequence[Component], flavour: Flavour = USUAL
 ) -> tuple[list[JsonObject], list[JsonObject]]:
-    """What it may do in the whole cluster, and what in its own namespace."""
-    made = _all_that_it_makes(components, flavour)
+    """Return the rules of the operator's ClusterRole, and of the Role in its own namespace."""
+    created = _created_objects(components, flavour)
     cluster = [
         *map(policy_rule, PERMISSIONS),
-        *_granted(made, "ClusterRole"),
-        *_making(made, namespaced=False),
+        *_role_rules(created, "ClusterRole"),
+        *_management_rules(created, namespaced=False),
     ]
-    names = sorted({key_of(each).name for each in made if each["kind"] == CRDS.kind})
+    names = sorted({key_of(each).name for each in created if each["kind"] == CRDS.kind})
     cluster.append(_verbs(CRDS, ["get", "patch"], names))
-    cluster.append(_verbs(CRDS, _SEE))
-    own = [*_granted(made, "Role"), *_making(made, namespaced=True)]
+    cluster.append(_verbs(CRDS, _BY_TYPE))
+    own = [*_role_rules(created, "Role"), *_management_rules(created, namespaced=True)]
     own += lease_rules(flavour.operator, *flavour.instances(components))
     return union(cluster), union(own)
 
 
-def _all_that_it_makes(components: Sequence[Component], flavour: Flavour) -> list[JsonObject]:
-    """In any topology, so that changing it needs no other rights."""
+def _created_objects(components: Sequence[Component], flavour: Flavour) -> list[JsonObject]:
+    """Return the objects of all topologies, so that changing it needs no other permissions."""
     install = installer(components, flavour)
-    wanted = [install(QuintetSpec(topology=topology), {}) for topology in Topology]
-    return [each for installation in wanted for each in objects(installation)]
+    installations = [install(QuintetSpec(topology=topology), {}) for topology in Topology]
+    return [each for installation in installations for each in objects(installation)]
 
 
-def _granted(made: Iterable[JsonObject], kind: str) -> list[JsonObject]:
+def _role_rules(made: Iterable[JsonObject], kind: str) -> list[JsonObject]:
     return [each for body in made if body["kind"] == kind for each in body["rules"]]
 
 
-def _making(made: Sequence[JsonObject], *, namespaced: bool) -> list[JsonObject]:
-    """To make, change and remove exactly these objects; what a name cannot limit is not limited."""
+def _management_rules(made: Sequence[JsonObject], *, namespaced: bool) -> list[JsonObject]:
+    """Return rules to manage exactly these objects; RBAC cannot restrict list, watch and create by name."""
     rules = []
     for resource in OWNED:
         names = sorted({key_of(each).name for each in made if each["kind"] == resource.kind})
         if resource.namespaced is namespaced and names:
-            rules += [_verbs(resource, _SEE), _verbs(resource, _ACT, names)]
+            rules += [_verbs(resource, _BY_TYPE), _verbs(resource, _BY_NAME, names)]
     return rules
 
 

@@ -1,6 +1,6 @@
-"""One kind of process in a cluster: its Deployment, and what belongs to that.
+"""The Deployment of a process, its Services, PodDisruptionBudget and NetworkPolicy.
 
-Called by `manager` and `installation`. Every pod keeps the rules of the profile `restricted`.
+All pods conform to the Pod Security Standard `restricted`.
 """
 
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ RESOURCES: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """What one Deployment runs."""
+class ProcessManifest:
+    """Settings of the objects of one process."""
 
     args: tuple[str, ...]
     name: str = INSTANCE
@@ -35,25 +35,25 @@ class Process:
     resources: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: RESOURCES)
     variables: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    """In addition to its name and ours."""
+    """Labels besides name and part-of."""
     webhooks: bool = True
     discovery: bool = False
     progress_seconds: int | None = None
-    """After which a rollout that stands still has failed; None leaves that to Kubernetes."""
+    """`progressDeadlineSeconds`; None for the default of Kubernetes."""
 
     @property
     def selector(self) -> JsonObject:
-        """Finds its pods."""
+        """The labels that select its pods."""
         return {NAME: self.name}
 
     def metadata(self, name: str = "") -> JsonObject:
-        """Of everything that belongs to it."""
+        """Return the metadata of one of its objects."""
         labels = {**self.selector, PART_OF: "quintet", **self.labels}
         return {"name": name or self.name, "namespace": self.namespace, "labels": labels}
 
 
-def services(process: Process) -> list[JsonObject]:
-    """Where the API server and users of discovery reach it."""
+def services(process: ProcessManifest) -> list[JsonObject]:
+    """Return the Services of webhooks and discovery."""
     found = []
     if process.webhooks:
         ports = [{"name": "webhooks", "port": 443, "targetPort": "webhooks", "protocol": "TCP"}]
@@ -64,8 +64,8 @@ def services(process: Process) -> list[JsonObject]:
     return found
 
 
-def webhook_configurations(process: Process) -> list[JsonObject]:
-    """Empty: the process fills them in, and they go when it goes."""
+def webhook_configurations(process: ProcessManifest) -> list[JsonObject]:
+    """Return webhook configurations without webhooks: the process fills them in."""
     metadata = {name: value for name, value in process.metadata().items() if name != "namespace"}
     return [
         {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
@@ -74,14 +74,14 @@ def webhook_configurations(process: Process) -> list[JsonObject]:
     ]
 
 
-def metrics_service(process: Process) -> JsonObject:
-    """Where Prometheus finds it."""
+def metrics_service(process: ProcessManifest) -> JsonObject:
+    """Return the Service of its metrics."""
     ports = [{"name": "metrics", "port": HEALTH, "targetPort": "health", "protocol": "TCP"}]
     return _service(process, f"{process.name}-metrics", ports)
 
 
-def service_monitor(process: Process) -> JsonObject:
-    """For clusters with the operator of Prometheus: one for this process and all that belong with it."""
+def service_monitor(process: ProcessManifest) -> JsonObject:
+    """Return the ServiceMonitor of all our metrics Services, for the Prometheus Operator."""
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
@@ -93,13 +93,13 @@ def service_monitor(process: Process) -> JsonObject:
     }
 
 
-def deployment(process: Process) -> JsonObject:
-    """The pods."""
+def deployment(process: ProcessManifest) -> JsonObject:
+    """Return the Deployment."""
     labels = {**process.selector, PART_OF: "quintet", **process.labels}
     spec: JsonObject = {
         "replicas": process.replicas,
         "selector": {"matchLabels": process.selector},
-        # A pod leaves when another serves in its place: webhooks are never away.
+        # Webhooks stay available: an old pod stops only when a new one is ready.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
         "template": {"metadata": {"labels": labels}, "spec": _pod(process)},
     }
@@ -108,8 +108,8 @@ def deployment(process: Process) -> JsonObject:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": process.metadata(), "spec": spec}
 
 
-def budget(process: Process) -> JsonObject:
-    """No more than one pod leaves at a time."""
+def budget(process: ProcessManifest) -> JsonObject:
+    """Return the PodDisruptionBudget: one pod at a time."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -118,10 +118,10 @@ def budget(process: Process) -> JsonObject:
     }
 
 
-def network_policy(process: Process) -> JsonObject:
-    """Only the ports that somebody has business with; what it connects to itself is not limited.
+def network_policy(process: ProcessManifest) -> JsonObject:
+    """Return the NetworkPolicy, which allows ingress to the container ports only.
 
-    The API server and the kubelet are outside the network of pods, so nothing can be said about from where.
+    It cannot restrict the sources: API server and kubelet are outside the pod network.
     """
     ports = [port["containerPort"] for port in _ports(process)]
     return {
@@ -136,12 +136,12 @@ def network_policy(process: Process) -> JsonObject:
     }
 
 
-def _service(process: Process, name: str, ports: list[JsonObject]) -> JsonObject:
+def _service(process: ProcessManifest, name: str, ports: list[JsonObject]) -> JsonObject:
     spec = {"selector": process.selector, "ports": ports}
     return {"apiVersion": "v1", "kind": "Service", "metadata": process.metadata(name), "spec": spec}
 
 
-def _pod(process: Process) -> JsonObject:
+def _pod(process: ProcessManifest) -> JsonObject:
     return {
         "serviceAccountName": process.name,
         "terminationGracePeriodSeconds": 30,
@@ -164,13 +164,13 @@ def _pod(process: Process) -> JsonObject:
     }
 
 
-def _ports(process: Process) -> list[JsonObject]:
+def _ports(process: ProcessManifest) -> list[JsonObject]:
     ports = [("health", HEALTH, True), ("webhooks", WEBHOOKS, process.webhooks)]
     ports.append(("discovery", DISCOVERY, process.discovery))
     return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port, there in ports if there]
 
 
-def _container(process: Process) -> JsonObject:
+def _container(process: ProcessManifest) -> JsonObject:
     own = {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
     return {
         "name": "quintet",
@@ -187,6 +187,6 @@ def _container(process: Process) -> JsonObject:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        # Certificates pass through a file on their way into the TLS library.
+        # The TLS library loads certificates from a temporary file.
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }

@@ -1,7 +1,6 @@
-"""The files of a release that describe an installation, in every form that it is offered in.
+"""The installation files of a release: manifests, Helm chart, OLM bundle and catalog.
 
-Called by `quintet.release`, which adds packages and images. Archives hold no time of day, no owner and no
-order of the file system: the same source gives the same bytes.
+Archives are reproducible: they contain no timestamps, no owners and no order of the file system.
 """
 
 import gzip
@@ -22,7 +21,7 @@ from quintet.manifests.text import as_yaml
 def release(
     components: Sequence[Component], offered: Release | None = None, earlier: str = ""
 ) -> dict[Path, bytes]:
-    """Every such file, by its path below `dist`; `earlier` is the catalog of the version before."""
+    """Return all files by their path below `dist`; `earlier` is the catalog of the previous version."""
     chosen = offered or Release()
     texts = {
         Path("install.yaml"): as_yaml(*operator(components, QUINTET)),

@@ -1,7 +1,4 @@
-"""Objects → YAML that a person can review: block style, stable order, no aliases.
-
-Called by `files` for everything that is generated.
-"""
+"""YAML for generated files: block style, stable order, no aliases."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +7,12 @@ import yaml
 
 HEADER = "# Generated from src/quintet by `make generate`. Changes here are overwritten.\n"
 WIDTH = 110
-# A list of so many short texts is written side by side: nobody reads seventy signals one a line.
+# Longer lists of strings are written on one line, such as the seventy signals of a container.
 MANY = 16
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists stand under their key, long texts are folded or kept in lines, nothing is abbreviated."""
+    """Indents lists below their key and never writes aliases."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -30,13 +27,13 @@ def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 def _style(text: str) -> str | None:
     if not text.replace("\n", "").isprintable():
-        return '"'  # PyYAML writes some control characters bare, where YAML takes them for line breaks
+        return '"'  # PyYAML would write some control characters unescaped, and YAML reads them as line breaks
     return "|" if "\n" in text else None
 
 
 def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
-    side_by_side = len(items) > MANY and all(isinstance(item, str) for item in items)
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=side_by_side)
+    one_line = len(items) > MANY and all(isinstance(item, str) for item in items)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=one_line)
 
 
 _Dumper.add_representer(str, _string)
@@ -44,7 +41,7 @@ _Dumper.add_representer(list, _list)
 
 
 def as_yaml(*documents: Mapping[str, Any]) -> str:
-    """One generated file."""
+    """Return the content of a generated file."""
     body = yaml.dump_all(
         documents,
         Dumper=_Dumper,

@@ -1,7 +1,7 @@
-"""Several lists of rules → the shortest list that grants the same. Called by `operator`.
+"""The union of RBAC rules.
 
-Whoever grants rights must hold them: the operator's role is the union of the roles that it makes, and
-this is where that union is taken. A wildcard is refused, for nothing of ours may hold one.
+RBAC only lets the operator grant permissions that it has itself: its role contains the union of the roles
+that it creates. Wildcards are not allowed.
 """
 
 from collections import defaultdict
@@ -10,24 +10,24 @@ from collections.abc import Iterable, Iterator
 from quintet.apis.meta import JsonObject
 
 Grant = tuple[str, str, str, str]
-"""Group, resource, verb, and the one name that it is for; empty for all names."""
+"""API group, resource, verb and resource name; an empty name means all names."""
 _ORDER = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
 
 def grants(rules: Iterable[JsonObject]) -> Iterator[Grant]:
-    """Every single right in a list of rules."""
+    """Yield every single permission in a list of rules."""
     for rule in rules:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 for verb in rule["verbs"]:
                     if "*" in (group, resource, verb):
-                        raise ValueError(f"nothing of ours may hold a wildcard: {rule}")
+                        raise ValueError(f"a role must not contain a wildcard: {rule}")
                     for name in rule.get("resourceNames", [""]):
                         yield group, resource, verb, name
 
 
 def union(rules: Iterable[JsonObject]) -> list[JsonObject]:
-    """The same rights, each once. What is granted for all names is not granted for some of them again."""
+    """Return the shortest list of rules with the same permissions."""
     held = set(grants(rules))
     named: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for group, resource, verb, name in held:

@@ -7,7 +7,7 @@ from quintet.apis.jsonserver import JSONSERVER, JSONSERVERS
 from quintet.apis.meta import Resource
 from quintet.apis.statefulcluster import STATEFULCLUSTER, STATEFULCLUSTERS
 from quintet.manifests.crd import object_schema
-from quintet.manifests.openapi import committed
+from quintet.manifests.openapi import load_schemas
 
 TEMPLATE = {"$ref": "#/components/schemas/io.k8s.api.core.v1.PodTemplateSpec"}
 
@@ -22,7 +22,7 @@ def kind(group, version, name, **spec):
 
 
 def document(**kinds):
-    return {"components": {"schemas": {**committed(), **kinds}}}
+    return {"components": {"schemas": {**load_schemas(), **kinds}}}
 
 
 def place(found, group="apps", version="v1", name="Thing"):

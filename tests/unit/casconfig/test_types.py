@@ -7,7 +7,7 @@ from quintet.apis.casconfig import CASCONFIG, CASConfig, Level, Mode, Policy
 from quintet.apis.lint import problems
 from quintet.manifests.crd import custom_resource_definition, object_schema
 from quintet.manifests.files import MOST_BYTES
-from quintet.manifests.openapi import committed, structural
+from quintet.manifests.openapi import load_schemas, structural_schema
 from quintet.manifests.text import as_yaml
 
 BY_KUBERNETES = (".containers[*]", ".sidecars[*]", ".mainContainer", ".maincontainer", ".tolerations[*]")
@@ -47,7 +47,7 @@ def test_crd_contains_every_designed_field():
 def test_containers_have_the_kubernetes_schema(field):
     found = values_schema()[field]
     item = found["items"] if field != "mainContainer" else found
-    theirs = structural(committed(), "io.k8s.api.core.v1.Container")
+    theirs = structural_schema(load_schemas(), "io.k8s.api.core.v1.Container")
     assert item["properties"] == theirs["properties"]
     assert item["required"] == ["name"]
     assert "x-kubernetes-preserve-unknown-fields" not in item

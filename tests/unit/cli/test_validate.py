@@ -13,8 +13,9 @@ from hypothesis import given, settings
 
 from kit.kinds.statefulcluster_manifests import a_cluster, with_value
 from quintet.admission import review
-from quintet.admission.eventingbackend import ConfigErrors, admissions
+from quintet.admission.eventingbackend import admissions
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS, config_faults
+from quintet.apis.eventingbackend.types import ConfigErrors
 from quintet.apis.structural import CHECKED, SAID
 from quintet.cli.documents import Document
 from quintet.cli.main import quintet

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 
 from quintet.admission import review
-from quintet.admission.eventingbackend import NAMESPACE_LABEL, ConfigErrors, admissions
+from quintet.admission.eventingbackend import NAMESPACE_LABEL, admissions
 from quintet.admission.registration import UrlTarget, WebhookEndpoint, configurations
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS, config_faults
-from quintet.apis.eventingbackend.types import LABEL
+from quintet.apis.eventingbackend.types import LABEL, ConfigErrors
 from unit.eventingbackend.test_fuzzed_configs import ANYTHING, CONFIGS
 
 WARNING, REJECTING = admissions(ConfigErrors.WARN)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from quintet.manifests.openapi import as_text, committed, compact, refined, structural
+from quintet.manifests.openapi import as_text, compact, load_schemas, refine, structural_schema
 
 ROOT = "io.k8s.api.apps.v1.StatefulSetSpec"
 REFERENCE = "#/components/schemas/"
@@ -16,7 +16,7 @@ def document(properties, **others):
 
 
 def made(properties, **others):
-    return structural(compact(document(properties, **others)), ROOT)["properties"]
+    return structural_schema(compact(document(properties, **others)), ROOT)["properties"]
 
 
 def test_only_what_the_spec_leads_to_is_kept_and_its_prose_is_not():
@@ -109,7 +109,7 @@ def test_ours_adds_bounds_and_never_changes_the_shape():
         "description": "Both.",
         "properties": {"a": {"type": "string", "minimum": 0, "default": 1, "description": "One."}},
     }
-    assert refined(theirs, ours) == {
+    assert refine(theirs, ours) == {
         "description": "Both.",
         "type": "object",
         "properties": {
@@ -121,13 +121,13 @@ def test_ours_adds_bounds_and_never_changes_the_shape():
 
 def test_a_field_that_kubernetes_does_not_have_is_a_mistake():
     with pytest.raises(KeyError, match="misspelt"):
-        refined({"type": "object", "properties": {}}, {"properties": {"misspelt": {"type": "string"}}})
+        refine({"type": "object", "properties": {}}, {"properties": {"misspelt": {"type": "string"}}})
 
 
 def test_the_committed_input_is_in_the_form_that_the_command_writes():
     from quintet.manifests.openapi import INPUT
 
-    assert INPUT.read_text() == as_text(committed())
+    assert INPUT.read_text() == as_text(load_schemas())
 
 
 def test_every_keyword_of_the_result_is_one_that_a_definition_may_have():
@@ -145,4 +145,4 @@ def test_every_keyword_of_the_result_is_one_that_a_definition_may_have():
             if key in schema:
                 yield from keywords(schema[key])
 
-    assert set(keywords(structural(committed(), ROOT))) <= allowed
+    assert set(keywords(structural_schema(load_schemas(), ROOT))) <= allowed

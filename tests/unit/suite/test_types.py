@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from quintet.apis.lint import problems
-from quintet.apis.suite import CONTROLLERS, QUINTET, Quintet, QuintetSpec, Settings
+from quintet.apis.suite import CONTROLLERS, QUINTET, ControllerSettings, Quintet, QuintetSpec
 from quintet.components import COMPONENTS
 from quintet.manifests.crd import custom_resource_definition, object_schema
 

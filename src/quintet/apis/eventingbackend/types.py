@@ -34,8 +34,15 @@ PARTS: Final = (BACKEND_READY, PUBLISHER_PROXY_READY, SUBSCRIPTION_CONTROLLER_RE
 """The conditions that `eventingReady` is made of, spelled as they are published."""
 
 
+class ConfigErrors(StrEnum):
+    """How the webhooks treat errors in `spec.config`."""
+
+    WARN = "Warn"
+    REJECT = "Reject"
+
+
 class FaultType(StrEnum):
-    """What sort of mistake in `spec.config`."""
+    """The type of an error in `spec.config`."""
 
     DATA_TYPE = "invalid-data-type-error"
     VALUE = "invalid-value-error"

@@ -1,4 +1,4 @@
-"""Quintet: which controllers run in a cluster, and how. What an administrator writes."""
+"""Quintet: the controllers that run in a cluster, and their settings."""
 
 from quintet.apis.suite.types import (
     CONTROLLERS,
@@ -6,6 +6,7 @@ from quintet.apis.suite.types import (
     QUINTET,
     QUINTETS,
     ComponentStatus,
+    ControllerSettings,
     Eventing,
     JsonServers,
     LogLevel,
@@ -14,7 +15,6 @@ from quintet.apis.suite.types import (
     QuintetSpec,
     QuintetStatus,
     Resources,
-    Settings,
     Topology,
     Tuning,
 )
@@ -25,6 +25,7 @@ __all__ = [
     "QUINTET",
     "QUINTETS",
     "ComponentStatus",
+    "ControllerSettings",
     "Eventing",
     "JsonServers",
     "LogLevel",
@@ -33,7 +34,6 @@ __all__ = [
     "QuintetSpec",
     "QuintetStatus",
     "Resources",
-    "Settings",
     "Topology",
     "Tuning",
 ]

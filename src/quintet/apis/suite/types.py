@@ -1,14 +1,16 @@
-"""The types of Quintet, field by field. The definition is made from them by `manifests.crd`.
+"""The types of Quintet, the kind that configures the installation itself.
 
-There is one object per cluster, named `quintet`; a rule of the API server sees to it, so this kind
-needs no webhook: whatever else has to hold is said by its schema.
+There is one object per cluster, named `quintet`. Its schema and CEL rules validate it completely, so this
+kind has no webhook.
 """
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from msgspec import Meta, field
+from msgspec import Meta, defstruct, field
 
+from quintet import kinds
+from quintet.apis.eventingbackend.types import ConfigErrors
 from quintet.apis.markers import DEFAULTED, SET, Rule, list_map
 from quintet.apis.meta import Object, Resource, Struct
 from quintet.apis.resources import AGE, Column, CustomResource
@@ -18,28 +20,22 @@ QUINTETS: Final = Resource("quintet.dev", "v1alpha1", "Quintet", "quintets", nam
 NAME: Final = "quintet"
 
 
-class ControllerName(StrEnum):
-    """What can be run."""
-
-    JSONSERVER = "jsonserver"
-    EVENTING = "eventing"
-    STATEFULCLUSTER = "statefulcluster"
-    CASCONFIG = "casconfig"
-    CHECKUP = "checkup"
-
-
-CONTROLLERS: Final = tuple(ControllerName)
+CONTROLLERS: Final = kinds.component_names()
+if TYPE_CHECKING:
+    ControllerName = str
+else:
+    ControllerName = StrEnum("ControllerName", {name.upper(): name for name in CONTROLLERS})
 
 
 class Topology(StrEnum):
-    """How controllers are spread over processes."""
+    """Whether controllers run in separate Deployments or in one."""
 
     SEPARATE = "Separate"
     COMBINED = "Combined"
 
 
 class LogLevel(StrEnum):
-    """How much a process says."""
+    """The minimum level of log messages."""
 
     DEBUG = "Debug"
     INFO = "Info"
@@ -48,17 +44,10 @@ class LogLevel(StrEnum):
 
 
 class NetworkPolicies(StrEnum):
-    """Whether strangers are kept away from our pods."""
+    """Whether NetworkPolicies restrict access to the pods."""
 
     ENABLED = "Enabled"
     DISABLED = "Disabled"
-
-
-class ConfigErrors(StrEnum):
-    """What webhooks do about mistakes in the config of an EventingBackend."""
-
-    WARN = "Warn"
-    REJECT = "Reject"
 
 
 Quantity = Annotated[str, Meta(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
@@ -69,148 +58,182 @@ Workers = Annotated[int, Meta(ge=1, le=64)]
 
 
 class Resources(Struct, frozen=True):
-    """What a pod asks for and may use."""
+    """Compute resources of a pod."""
 
     requests: Annotated[
-        dict[str, Quantity], Meta(description="Asked for, such as cpu and memory.", max_length=8)
+        dict[str, Quantity],
+        Meta(description="Requests by resource name, such as cpu and memory.", max_length=8),
     ] = field(default_factory=dict)
-    limits: Annotated[dict[str, Quantity], Meta(description="Never exceeded.", max_length=8)] = field(
-        default_factory=dict
+    limits: Annotated[dict[str, Quantity], Meta(description="Limits by resource name.", max_length=8)] = (
+        field(default_factory=dict)
     )
 
 
 class Tuning(Struct, frozen=True):
-    """What can be set for one controller alone."""
+    """Settings of one controller."""
 
     replicas: Annotated[
-        Replicas | None, Meta(description="Pods of this controller; left out, as spec.replicas.")
+        Replicas | None, Meta(description="Number of pods of this controller. Defaults to spec.replicas.")
     ] = None
-    resources: Annotated[Resources | None, Meta(description="Of its pods; left out, as spec.resources.")] = (
-        None
-    )
-    log_level: Annotated[LogLevel | None, Meta(description="Of its pods; left out, as spec.logLevel.")] = None
-    workers: Annotated[Workers | None, Meta(description="How many objects it works on at once.")] = None
+    resources: Annotated[
+        Resources | None, Meta(description="Resources of its pods. Defaults to spec.resources.")
+    ] = None
+    log_level: Annotated[
+        LogLevel | None, Meta(description="Log level of its pods. Defaults to spec.logLevel.")
+    ] = None
+    workers: Annotated[
+        Workers | None, Meta(description="Number of objects that it reconciles concurrently.")
+    ] = None
 
 
 class JsonServers(Tuning, frozen=True):
     """Settings of the controller of JsonServers."""
 
-    image: Annotated[Image, Meta(description="What JsonServers run unless they say otherwise.")] = ""
+    image: Annotated[Image, Meta(description="Image of JsonServers that do not set spec.image.")] = ""
 
 
 class Eventing(Tuning, frozen=True):
     """Settings of the controller of EventingBackends and Subscriptions."""
 
-    image: Annotated[Image, Meta(description="What publishers and dispatchers run.")] = ""
-    nats_image: Annotated[Image, Meta(description="What backends run that bring a server of their own.")] = ""
+    image: Annotated[Image, Meta(description="Image of publishers and dispatchers.")] = ""
+    nats_image: Annotated[
+        Image, Meta(description="Image of the NATS servers that backends without a URL run.")
+    ] = ""
     config_errors: Annotated[
         ConfigErrors | None,
-        Meta(description="What webhooks do about mistakes in spec.config: Warn, or Reject."),
+        Meta(description="How webhooks treat errors in spec.config of EventingBackends: Warn or Reject."),
     ] = None
     refused_networks: Annotated[
         tuple[Network, ...],
         SET,
-        Meta(description="Where no EventingBackend may be, in addition to what is never allowed.",
+        Meta(description="Networks that EventingBackends must not connect to, besides those always refused.",
              max_length=64),
     ] = ()  # fmt: skip
     allowed_networks: Annotated[
         tuple[Network, ...],
         SET,
-        Meta(description="Where an EventingBackend may be all the same.", max_length=64),
+        Meta(
+            description="Networks that EventingBackends may connect to although they are refused.",
+            max_length=64,
+        ),
     ] = ()
 
 
-class Settings(Struct, frozen=True):
-    """What can be set for each controller."""
+class OwnSettings(Struct, frozen=True):
+    """Settings of the controllers that have options of their own."""
 
-    jsonserver: Annotated[JsonServers, Meta(description="Of the controller of JsonServers.")] = JsonServers()
-    eventing: Annotated[
-        Eventing, Meta(description="Of the controller of EventingBackends and Subscriptions.")
-    ] = Eventing()
-    statefulcluster: Annotated[Tuning, Meta(description="Of the controller of StatefulClusters.")] = Tuning()
-    casconfig: Annotated[Tuning, Meta(description="Of the controller of CASConfigs.")] = Tuning()
-    checkup: Annotated[Tuning, Meta(description="Of the controller of Checkups.")] = Tuning()
+    jsonserver: Annotated[JsonServers, Meta(description="Settings of the jsonserver controller.")] = (
+        JsonServers()
+    )
+    eventing: Annotated[Eventing, Meta(description="Settings of the eventing controllers.")] = Eventing()
+
+
+if TYPE_CHECKING:
+    ControllerSettings = OwnSettings
+else:
+    ControllerSettings = defstruct(
+        "ControllerSettings",
+        [
+            (name, Annotated[Tuning, Meta(description=f"Settings of the {name} controller.")], Tuning())
+            for name in CONTROLLERS
+            if name not in OwnSettings.__struct_fields__
+        ],
+        bases=(OwnSettings,),
+        namespace={"__doc__": "Settings of each controller."},
+        frozen=True,
+    )
 
 
 class QuintetSpec(Struct, frozen=True):
-    """Which controllers run, and how."""
+    """The desired controllers and their settings."""
 
     controllers: Annotated[
         tuple[ControllerName, ...],
         SET,
         Meta(
-            description="The controllers that run; left out, all that this version has. One that is taken "
-            "out of the list loses its workload and its rights; its definitions and the objects of users "
-            "stay.",
-            max_length=5,
+            description="The controllers to run. Defaults to all controllers of this version. Removing one "
+            "from the list deletes its Deployment and its permissions, but not its CRDs and not the objects "
+            "of users.",
+            max_length=len(CONTROLLERS),
         ),
     ] = ()
     namespaces: Annotated[
         tuple[Annotated[str, Meta(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")], ...],
         SET,
         Meta(
-            description="The namespace that the controllers look at, at most one; left out, all of them.",
+            description="The namespace that the controllers watch, at most one. Defaults to all namespaces.",
             max_length=1,
         ),
     ] = ()
     topology: Annotated[
         Topology,
         Meta(
-            description="Separate: a Deployment, an account and rights for each controller. "
-            "Combined: one for all, for small clusters."
+            description="Separate runs each controller in its own Deployment, with its own ServiceAccount "
+            "and permissions. Combined runs all controllers in one Deployment, for small clusters."
         ),
         DEFAULTED,
     ] = Topology.SEPARATE
     image: Annotated[
-        Image, Meta(description="What the controllers run; left out, what the operator itself runs.")
+        Image, Meta(description="Image of the controllers. Defaults to the image of the operator.")
     ] = ""
     replicas: Annotated[
         int,
-        Meta(description="Pods of each controller; one works, the others stand by.", ge=1, le=5),
+        Meta(
+            description="Number of pods of each controller. One is the leader, the others stand by.",
+            ge=1,
+            le=5,
+        ),
         DEFAULTED,
     ] = 2
-    resources: Annotated[Resources | None, Meta(description="What each pod asks for and may use.")] = None
-    log_level: Annotated[LogLevel, Meta(description="How much the controllers say."), DEFAULTED] = (
+    resources: Annotated[Resources | None, Meta(description="Resources of each pod.")] = None
+    log_level: Annotated[LogLevel, Meta(description="Log level of the controllers."), DEFAULTED] = (
         LogLevel.INFO
     )
     network_policies: Annotated[
         NetworkPolicies,
-        Meta(description="Enabled: only the ports of webhooks, health and discovery can be reached."),
+        Meta(description="Enabled restricts ingress to the ports of webhooks, health and discovery."),
         DEFAULTED,
     ] = NetworkPolicies.ENABLED
-    settings: Annotated[Settings, Meta(description="What is set for one controller alone.")] = Settings()
+    settings: Annotated[ControllerSettings, Meta(description="Settings of single controllers.")] = (
+        ControllerSettings()
+    )
 
 
 class ComponentStatus(Struct, frozen=True, kw_only=True):
-    """How one controller is doing."""
+    """The observed status of one controller."""
 
-    name: Annotated[str, Meta(description="Which controller.", max_length=63)]
-    ready: Annotated[bool, Meta(description="Whether all its pods are of the wanted version and serve.")] = (
-        False
-    )
-    version: Annotated[str, Meta(description="The version that serves.", max_length=128)] = ""
+    name: Annotated[str, Meta(description="Name of the controller.", max_length=63)]
+    ready: Annotated[
+        bool, Meta(description="Whether all its pods run the desired version and are ready.")
+    ] = False
+    version: Annotated[str, Meta(description="The version that is running.", max_length=128)] = ""
     image: Annotated[
-        str, Meta(description="The last image that served: where an upgrade that fails goes back to.",
+        str, Meta(description="The last image that became ready; a failed upgrade rolls back to it.",
                   max_length=512)
     ] = ""  # fmt: skip
     failed_image: Annotated[
-        str, Meta(description="An image that did not come up and is not tried again.", max_length=512)
+        str, Meta(description="An image that did not become ready and is not tried again.", max_length=512)
     ] = ""
-    message: Annotated[str, Meta(description="What is going on, for people.", max_length=4096)] = ""
+    message: Annotated[
+        str, Meta(description="A human-readable description of the current state.", max_length=4096)
+    ] = ""
 
 
 class QuintetStatus(Struct, frozen=True):
-    """What runs."""
+    """The observed status of the installation."""
 
-    observed_generation: Annotated[int, Meta(description="The generation that was acted on.", ge=0)] = 0
+    observed_generation: Annotated[
+        int, Meta(description="The generation that was last reconciled.", ge=0)
+    ] = 0
     version: Annotated[str, Meta(description="The version of the operator.", max_length=128)] = ""
-    ready: Annotated[str, Meta(description="How many controllers are ready, of how many.", max_length=16)] = (
-        ""
-    )
+    ready: Annotated[
+        str,
+        Meta(description="Number of ready controllers of the desired number, such as 5/5.", max_length=16),
+    ] = ""
     components: Annotated[
         tuple[ComponentStatus, ...],
         list_map("name"),
-        Meta(description="Each controller that is asked for.", max_length=16),
+        Meta(description="The status of each desired controller.", max_length=16),
     ] = ()
     conditions: Conditions = ()
 
@@ -226,10 +249,10 @@ QUINTET = CustomResource(
     resource=QUINTETS,
     type=Quintet,
     columns=(
-        Column.condition("Available", "Whether every controller serves."),
-        Column.condition("Progressing", "Whether something is being changed."),
-        Column.condition("Degraded", "Whether somebody has to look."),
-        Column("Ready", ".status.ready", description="Controllers that are ready."),
+        Column.condition("Available", "Whether every controller is ready."),
+        Column.condition("Progressing", "Whether a rollout is in progress."),
+        Column.condition("Degraded", "Whether the installation needs attention."),
+        Column("Ready", ".status.ready", description="Number of ready controllers."),
         Column("Version", ".status.version"),
         AGE,
         Column(
