@@ -73,7 +73,9 @@ async def test_generated_crd_is_structural_and_accepted_without_warnings(warning
 
 
 async def test_crd_file_for_kubectl_matches_created_crd(warnings, cluster):
-    applied = cluster.kubectl("apply", "--server-side", "-f", "-", input=as_yaml(custom_resource_definition(LIBRARY)))
+    applied = cluster.kubectl(
+        "apply", "--server-side", "-f", "-", input=as_yaml(custom_resource_definition(LIBRARY))
+    )
     assert applied.returncode == 0, applied.stderr
     assert applied.stderr == ""
     changed = cluster.kubectl("diff", "--server-side", "-f", "-", input=as_yaml(custom_resource_definition(LIBRARY)))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quintet.apis.checkup import Overlay, OverlayMetadata
+from quintet.apis.checkup import CheckupTemplate, CheckupTemplateMetadata
 from quintet.controllers.checkup.decide import desired, timing
 from unit.checkup.observations import a_checkup
 

@@ -73,8 +73,7 @@ def test_the_event_of_the_example_has_no_mistake():
 def test_an_installed_package_has_every_example_that_the_demo_applies():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    folders = {path.name for path in (ROOT / "examples").iterdir() if path.name != "00-hello"}
-    assert {f"examples/{name}" for name in folders} <= set(included)
+    assert "examples" in included
 
 
 def test_the_table_has_a_line_for_each_object_and_the_time_of_everything():

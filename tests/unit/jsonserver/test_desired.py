@@ -2,7 +2,13 @@
 
 import pytest
 
-from quintet.apis.jsonserver import JsonServer, JsonServerSpec, Overlay, OverlayMetadata, Storage
+from quintet.apis.jsonserver import (
+    JsonServer,
+    JsonServerSpec,
+    JsonServerTemplate,
+    JsonServerTemplateMetadata,
+    Storage,
+)
 from quintet.apis.meta import ObjectMeta
 from quintet.controllers.decide.overlay import overlay
 from quintet.controllers.jsonserver.decide import desired

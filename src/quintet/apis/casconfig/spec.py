@@ -1,7 +1,4 @@
-"""What a config says: scope, policies, values and includes, field for field as its design has them.
-
-Used by CASConfig itself (`types`) and by the kinds that embed one config in their own spec.
-"""
+"""The spec of CASConfig, which other kinds can embed."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -15,25 +12,25 @@ from quintet.apis.meta import JsonObject, Struct
 MOST_POLICIES: Final = 32
 MOST_NAMES: Final = 256
 MOST_TARGETS: Final = 100
-"""So many targets a config may have unless it says otherwise."""
+"""The default of `maxTargets`."""
 
 
 class Level(StrEnum):
-    """How far a config may reach."""
+    """The scope level of a config."""
 
     NAMESPACE = "namespace"
     CLUSTER = "cluster"
 
 
 class Mode(StrEnum):
-    """Whether a config changes its targets, or only says what it would change."""
+    """Whether a config changes its targets or only reports the changes."""
 
     APPLY = "Apply"
     PREVIEW = "Preview"
 
 
 class ToType(StrEnum):
-    """What a value that was taken from another object becomes."""
+    """The destination of a value from another object."""
 
     LABEL = "label"
     ANNOTATION = "annotation"
@@ -50,13 +47,14 @@ Container = Annotated[JsonObject, FREE_FORM]
 
 
 class Scope(Struct, frozen=True):
-    """Where targets may be."""
+    """The namespaces of the targets."""
 
     level: Annotated[
         Level,
         Meta(
-            description="namespace: the namespace of the config, or those in namespaces. cluster: all, but "
-            "kube-system and the operator's own; the ServiceAccount of the config must be bound for that."
+            description="namespace: the namespace of the config, or those listed in namespaces. cluster: all "
+            "namespaces except kube-system and the operator's own; the config's ServiceAccount needs a "
+            "ClusterRoleBinding for that."
         ),
         DEFAULTED,
     ] = Level.NAMESPACE
@@ -64,15 +62,15 @@ class Scope(Struct, frozen=True):
         tuple[Namespace, ...],
         SET,
         Meta(
-            description="With level namespace: the namespaces that are meant, instead of the own one. With "
-            "level cluster: only these.",
+            description="With level namespace: these namespaces instead of the config's own. With level "
+            "cluster: only these namespaces.",
             max_length=MOST_NAMES,
         ),
     ] = ()
 
 
 class FromOperation(Struct, frozen=True):
-    """A value that is taken from another object."""
+    """A value that is copied from another object."""
 
     kind: Annotated[
         str,
@@ -84,23 +82,31 @@ class FromOperation(Struct, frozen=True):
     path: Annotated[
         str,
         Meta(
-            description="Where the value is, as JSONPath: .data.level, .spec.ports[0].port, "
+            description="The JSONPath of the value: .data.level, .spec.ports[0].port, "
             ".metadata.annotations['a.b/c'], .items[?(@.name=='x')].value.",
             min_length=1,
             max_length=1024,
         ),
     ]
-    to_type: Annotated[ToType, Meta(description="label, annotation or env.")]
+    to_type: Annotated[ToType, Meta(description="The destination: label, annotation or env.")]
     to_key: Annotated[
-        str, Meta(description="Under which key or name it is set.", min_length=1, max_length=317)
+        str,
+        Meta(
+            description="The key of the label or annotation, or the name of the variable.",
+            min_length=1,
+            max_length=317,
+        ),
     ]
     namespace: Annotated[
-        str, Meta(description="Of the object; left out, the namespace of the config.", max_length=63)
+        str,
+        Meta(
+            description="The namespace of the object. Defaults to the namespace of the config.", max_length=63
+        ),
     ] = ""
 
 
 class Values(Struct, frozen=True):
-    """What is set on the targets."""
+    """The values that are set on the targets."""
 
     labels: Annotated[
         dict[str, LabelValue], Meta(description="Labels of the target itself.", max_length=64)
@@ -111,58 +117,59 @@ class Values(Struct, frozen=True):
     envs: Annotated[
         dict[str, EnvValue],
         Meta(
-            description="Environment variables of every container of its pods, init containers too.",
+            description="Environment variables of every container of its pods, including init containers.",
             max_length=256,
         ),
     ] = field(default_factory=dict)
     containers: Annotated[
         tuple[Container, ...],
         ATOMIC,
-        Meta(description="Take the place of all containers that its pods have.", max_length=32),
+        Meta(description="Containers that replace all containers of its pods.", max_length=32),
     ] = ()
     sidecars: Annotated[
         tuple[Container, ...],
         ATOMIC,
         Meta(
-            description="Containers that are added, or merged into the one of the same name. One with "
-            "restartPolicy Always is added to the init containers, where Kubernetes has its sidecars.",
+            description="Containers that are added to its pods, or merged into the container of the same "
+            "name. A container with restartPolicy Always becomes a native sidecar among the init containers.",
             max_length=32,
         ),
     ] = ()
     main_container: Annotated[
         Container | None,
         Meta(
-            description="Takes the place of the main container: the one that the pod annotation "
-            "kubectl.kubernetes.io/default-container names, else the first."
+            description="A container that replaces the main container: the one that the pod annotation "
+            "kubectl.kubernetes.io/default-container names, otherwise the first."
         ),
     ] = None
     maincontainer: Annotated[
-        Container | None, Meta(description="Another spelling of mainContainer, which it is rewritten to.")
+        Container | None,
+        Meta(description="Alias of mainContainer. It is replaced when the object is stored."),
     ] = None
     tolerations: Annotated[
         tuple[Annotated[JsonObject, FREE_FORM], ...],
         ATOMIC,
-        Meta(description="Tolerations that are added to those of its pods.", max_length=64),
+        Meta(description="Tolerations to add to its pods.", max_length=64),
     ] = ()
     from_: Annotated[
         Annotated[tuple[FromOperation, ...], Meta(max_length=64)] | FromOperation,
         ONE_OR_MANY,
-        Meta(description="Values that are taken from other objects: a list; a single one is taken too."),
+        Meta(description="Values that are copied from other objects, as a list or a single item."),
     ] = field(default=(), name="from")
 
     @property
     def main(self) -> JsonObject | None:
-        """The main container, whichever way it is spelled."""
+        """The main container, from either spelling."""
         return self.main_container if self.main_container is not None else self.maincontainer
 
     @property
     def sources(self) -> tuple[FromOperation, ...]:
-        """The values that are taken from other objects, also where a single one was written."""
+        """The values to copy from other objects, as a tuple."""
         return (self.from_,) if isinstance(self.from_, FromOperation) else self.from_
 
     @property
     def for_pods(self) -> tuple[str, ...]:
-        """The fields in use that are about pods, by the names that users know."""
+        """The JSON names of the used fields that apply to pods."""
         found = {
             "containers": self.containers,
             "mainContainer": self.main,
@@ -175,45 +182,45 @@ class Values(Struct, frozen=True):
 
 
 class Include(Struct, frozen=True):
-    """Which objects are targets: all that is given here must hold. An empty one matches nothing."""
+    """Selects the targets: an object must match all fields. An empty include matches nothing."""
 
     labels: Annotated[
         dict[str, LabelValue],
-        Meta(description="Labels that an object must have, all of them.", max_length=64),
+        Meta(description="Labels that an object must have.", max_length=64),
     ] = field(default_factory=dict)
     annotations: Annotated[
         dict[str, AnnotationValue],
-        Meta(description="Annotations that an object must have, all of them.", max_length=64),
+        Meta(description="Annotations that an object must have.", max_length=64),
     ] = field(default_factory=dict)
     namespaces: Annotated[
         tuple[Namespace, ...],
         SET,
-        Meta(description="Only objects in one of these, within the scope.", max_length=MOST_NAMES),
+        Meta(description="Namespaces of the objects, within the scope.", max_length=MOST_NAMES),
     ] = ()
     kinds: Annotated[
         tuple[Annotated[str, Meta(max_length=317)], ...],
         SET,
         Meta(
-            description="Only objects of one of these: Kind, or group/version/Kind. Left out: every kind "
-            "with a pod template.",
+            description="Kinds of the objects, as Kind or group/version/Kind. Defaults to every kind with a "
+            "pod template.",
             max_length=64,
         ),
     ] = ()
     names: Annotated[
         tuple[Name, ...],
         SET,
-        Meta(description="Only objects with one of these names; * stands for any text.",
+        Meta(description="Names of the objects; * matches any text.",
              max_length=MOST_NAMES),
     ] = ()  # fmt: skip
     service_accounts: Annotated[
         tuple[Name, ...],
         SET,
-        Meta(description="Only objects whose pods run as one of these.", max_length=MOST_NAMES),
+        Meta(description="ServiceAccounts of the objects' pods.", max_length=MOST_NAMES),
     ] = ()
 
     @property
     def empty(self) -> bool:
-        """Whether it says nothing at all."""
+        """Whether no field is set."""
         return not (
             self.labels
             or self.annotations
@@ -225,63 +232,63 @@ class Include(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True):
-    """Values, and the objects that get them."""
+    """Values and the targets that they are set on."""
 
     name: Annotated[
         str,
         Meta(
-            description="Of this policy, in status and messages.",
+            description="The name of the policy in status and messages.",
             min_length=1,
             max_length=63,
             pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
         ),
     ]
-    values: Annotated[Values, Meta(description="What is set on the targets.")]
-    include: Annotated[Include, Meta(description="Which objects are targets.")]
+    values: Annotated[Values, Meta(description="The values that are set on the targets.")]
+    include: Annotated[Include, Meta(description="Selects the targets.")]
     override: Annotated[
         bool,
         Meta(
-            description="Whether an environment variable that takes its value from elsewhere (valueFrom) is "
-            "replaced. Otherwise it is reported and left."
+            description="Whether to replace an environment variable that uses valueFrom. Otherwise it is "
+            "reported and not changed."
         ),
     ] = False
 
 
 class EmbeddedConfig(Struct, frozen=True):
-    """The part of a config that other kinds may have in their own spec."""
+    """The part of a CASConfig that other kinds can embed in their spec."""
 
     policies: Annotated[
         tuple[Policy, ...],
         list_map("name"),
         Meta(
-            description="Applied in this order: where two set the same, the later one wins.",
+            description="The policies, applied in this order: later ones take precedence.",
             min_length=1,
             max_length=MOST_POLICIES,
         ),
     ]
 
     def sources(self) -> Iterator[FromOperation]:
-        """Everything that is taken from other objects."""
+        """Yield the values to copy from other objects."""
         for policy in self.policies:
             yield from policy.values.sources
 
 
 class CASConfigSpec(EmbeddedConfig, frozen=True):
-    """Configuration that is injected into other objects, and taken back again."""
+    """The desired configuration and its targets."""
 
-    scope: Annotated[Scope, Meta(description="Where targets may be."), DEFAULTED] = Scope()
+    scope: Annotated[Scope, Meta(description="The namespaces of the targets."), DEFAULTED] = Scope()
     mode: Annotated[
         Mode,
         Meta(
-            description="Apply: targets are changed. Preview: the status says what would be changed, and "
-            "what was changed before is taken back."
+            description="Apply changes the targets. Preview reports the changes in the status and reverts "
+            "changes that were applied before."
         ),
         DEFAULTED,
     ] = Mode.APPLY
     max_targets: Annotated[
         int,
         Meta(
-            description="If more objects match than this, none is changed.",
+            description="The maximum number of matching objects; if more match, none is changed.",
             ge=1,
             le=100_000,
         ),

@@ -41,7 +41,7 @@ class Phase(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What came of a run, and whose fault it is."""
+    """The result of a run."""
 
     PASSED = "Passed"
     FAILED = "Failed"
@@ -56,43 +56,43 @@ AnnotationValue = Annotated[str, Meta(max_length=65536)]
 ResultValue = Annotated[str, Meta(max_length=MAX_RESULT_BYTES)]
 
 
-class OverlayMetadata(Struct, frozen=True):
-    """Labels and annotations for the pod."""
+class CheckupTemplateMetadata(Struct, frozen=True):
+    """Labels and annotations of the pod."""
 
-    labels: Annotated[
-        dict[str, LabelValue], Meta(description="Added to the labels of the pod.", max_length=64)
-    ] = field(default_factory=dict)
+    labels: Annotated[dict[str, LabelValue], Meta(description="Labels to add to the pod.", max_length=64)] = (
+        field(default_factory=dict)
+    )
     annotations: Annotated[
-        dict[str, AnnotationValue], Meta(description="Added to the annotations of the pod.", max_length=64)
+        dict[str, AnnotationValue], Meta(description="Annotations to add to the pod.", max_length=64)
     ] = field(default_factory=dict)
 
 
-class Overlay(Struct, frozen=True):
-    """Anything about the pod that has no field of its own."""
+class CheckupTemplate(Struct, frozen=True):
+    """A patch of the pod template."""
 
-    metadata: Annotated[OverlayMetadata, Meta(description="Labels and annotations for the pod.")] = (
-        OverlayMetadata()
+    metadata: Annotated[CheckupTemplateMetadata, Meta(description="Labels and annotations of the pod.")] = (
+        CheckupTemplateMetadata()
     )
     spec: Annotated[
         JsonObject,
         FREE_FORM,
         Meta(
-            description="Laid over the pod spec: lists of named things (containers, volumes, env) merge by "
-            "name, other lists are replaced. The container is called 'checkup'. Its image, the "
-            "ServiceAccount and the variables of the checkup have fields of their own and are refused here."
+            description="A patch of the pod spec. Lists of named items (containers, volumes, env) are merged "
+            "by name, other lists are replaced. The name of the container is 'checkup'. Its image, its "
+            "ServiceAccount and its variables have their own fields and are rejected here."
         ),
     ] = field(default_factory=dict)
 
 
 class CheckupSpec(Struct, frozen=True):
-    """What to run, as whom, with what, and for how long."""
+    """The checkup to run."""
 
     image: Annotated[str, Meta(description="The image of the checkup.", min_length=1, max_length=512)]
     service_account_name: Annotated[
         str,
         Meta(
-            description="The ServiceAccount that the checkup runs as, in the same namespace. It is allowed "
-            "to write the results of this checkup and gets no other right.",
+            description="The ServiceAccount that the checkup runs as, in the same namespace. The controller "
+            "only grants it permission to write the results of this checkup.",
             min_length=1,
             max_length=253,
         ),
@@ -100,91 +100,98 @@ class CheckupSpec(Struct, frozen=True):
     timeout_seconds: Annotated[
         Seconds | None,
         Meta(
-            description="How long the checkup may run, in seconds, from 1 to 86400; a number, or a text that "
-            "holds one. To get its pod running may take as long again, and at least 30 seconds."
+            description="The maximum run time in seconds, from 1 to 86400, as a number or a numeric string. "
+            "The start of the pod may take as long again, and at least 30 seconds."
         ),
     ] = None
     timeout: Annotated[
         Seconds | None,
-        Meta(description="The old name of timeoutSeconds. It is rewritten when the object is stored."),
+        Meta(description="Deprecated name of timeoutSeconds. It is replaced when the object is stored."),
     ] = None
     params: Annotated[
         str | dict[str, Any],
         FREE_FORM,
         Meta(
-            description="Parameters of the checkup: the JSON text of an object with string values, or "
-            "such an object itself. The checkup finds them as environment variables, with their names in "
-            "upper case, and as spec.param.NAME in its ConfigMap."
+            description="Parameters of the checkup: an object with string values, or its JSON text. The "
+            "checkup receives them as environment variables with upper-case names, and as "
+            "spec.param.NAME in its ConfigMap."
         ),
     ] = ""
-    template: Annotated[Overlay, Meta(description="Laid over the pod template.")] = Overlay()
+    template: Annotated[CheckupTemplate, Meta(description="A patch of the pod template.")] = CheckupTemplate()
 
     @property
     def seconds(self) -> int:
-        """The timeout, under whichever name it was given."""
+        """The timeout, from either field."""
         given = self.timeout_seconds if self.timeout_seconds is not None else self.timeout
         return int(given) if given is not None else 0
 
 
 class Run(Struct, frozen=True):
-    """A run that is over."""
+    """A finished run."""
 
-    run: Annotated[int, Meta(description="Its number, from 1.", ge=1)]
-    verdict: Annotated[Verdict, Meta(description="What came of it.")]
-    reason: Annotated[str, Meta(description="Why, in one word.", max_length=128)] = ""
-    message: Annotated[str, Meta(description="Why, in a sentence; long ones are cut.", max_length=1024)] = ""
-    start_time: Annotated[str | None, DATE_TIME, Meta(description="When it started.")] = None
-    completion_time: Annotated[str | None, DATE_TIME, Meta(description="When it ended.")] = None
+    run: Annotated[int, Meta(description="The number of the run, starting at 1.", ge=1)]
+    verdict: Annotated[Verdict, Meta(description="The result of the run.")]
+    reason: Annotated[str, Meta(description="The reason as one CamelCase word.", max_length=128)] = ""
+    message: Annotated[
+        str, Meta(description="A human-readable explanation; long ones are truncated.", max_length=1024)
+    ] = ""
+    start_time: Annotated[str | None, DATE_TIME, Meta(description="When the run started.")] = None
+    completion_time: Annotated[str | None, DATE_TIME, Meta(description="When the run ended.")] = None
 
 
 class CheckupStatus(Struct, frozen=True):
-    """What became of it."""
+    """The observed status of a checkup."""
 
-    observed_generation: Annotated[int, Meta(description="The generation that was acted on.", ge=0)] = 0
-    phase: Annotated[Phase | None, Meta(description="How far the run has come.")] = None
+    observed_generation: Annotated[int, Meta(description="The generation last reconciled.", ge=0)] = 0
+    phase: Annotated[Phase | None, Meta(description="The phase of the run.")] = None
     verdict: Annotated[
-        Verdict | None, Meta(description="What came of the run. Once it is there, it stays as it is.")
+        Verdict | None, Meta(description="The result of the run. Once set, it does not change.")
     ] = None
-    reason: Annotated[str, Meta(description="Why it is as it is, in one word.", max_length=128)] = ""
-    message: Annotated[str, Meta(description="Why it is as it is, for people.", max_length=32768)] = ""
+    reason: Annotated[
+        str, Meta(description="The reason of the current state as one CamelCase word.", max_length=128)
+    ] = ""
+    message: Annotated[
+        str, Meta(description="A human-readable explanation of the current state.", max_length=32768)
+    ] = ""
     start_time: Annotated[str | None, DATE_TIME, Meta(description="When the run started.")] = None
     completion_time: Annotated[str | None, DATE_TIME, Meta(description="When the run ended.")] = None
-    duration: Annotated[str, Meta(description="From start to completion.", max_length=32)] = ""
+    duration: Annotated[str, Meta(description="The time from start to completion.", max_length=32)] = ""
     failure_reason: Annotated[
-        str, Meta(description="What the checkup itself says about its failure.", max_length=32768)
+        str, Meta(description="The failure reason that the checkup reported.", max_length=32768)
     ] = ""
     results: Annotated[
         str,
         Meta(
-            description="The results as the JSON text of an object. While the checkup runs, what it has "
-            "written so far.",
+            description="The results as the JSON text of an object; while the checkup runs, those so far.",
             max_length=2 * MAX_RESULT_BYTES,
         ),
     ] = ""
     result_map: Annotated[
         dict[str, ResultValue], Meta(description="The same results as a map.", max_length=4096)
     ] = field(default_factory=dict)
-    run: Annotated[int, Meta(description="The number of the run, from 1.", ge=0)] = 0
+    run: Annotated[int, Meta(description="The number of the run, starting at 1.", ge=0)] = 0
     observed_rerun: Annotated[
-        str, Meta(description="The value of kiagnose.io/rerun that was acted on.", max_length=LONGEST_RERUN)
+        str,
+        Meta(
+            description="The last processed value of the annotation kiagnose.io/rerun.",
+            max_length=LONGEST_RERUN,
+        ),
     ] = ""
     job: Annotated[str, Meta(description="The Job of the run.", max_length=253)] = ""
     job_uid: Annotated[str, Meta(description="The uid of that Job.", max_length=64)] = ""
     config_map: Annotated[str, Meta(description="The ConfigMap with the results.", max_length=253)] = ""
     evidence: Annotated[
         Evidence | None,
-        Meta(
-            description="What was there to see when the run ended badly, saved before anything was removed."
-        ),
+        Meta(description="Diagnostic data of an unsuccessful run, saved before its objects are deleted."),
     ] = None
     history: Annotated[
-        tuple[Run, ...], list_map("run"), Meta(description="The runs before this one.", max_length=MOST_RUNS)
+        tuple[Run, ...], list_map("run"), Meta(description="Previous runs.", max_length=MOST_RUNS)
     ] = ()
     conditions: Conditions = ()
 
 
 class Checkup(Object, frozen=True, kw_only=True):
-    """A diagnostic job: its image runs once, and what it found is kept here."""
+    """A diagnostic job: its image runs once, and its results are kept in the status."""
 
     spec: CheckupSpec
     status: CheckupStatus = CheckupStatus()
@@ -200,9 +207,9 @@ CHECKUP = CustomResource(
     type=Checkup,
     short_names=("ckup",),
     columns=(
-        Column("Verdict", ".status.verdict", description="What came of the run."),
-        Column("Reason", ".status.reason", description="Why it is as it is."),
-        Column("Duration", ".status.duration", description="From start to completion."),
+        Column("Verdict", ".status.verdict", description="The result of the run."),
+        Column("Reason", ".status.reason", description="The reason of the result."),
+        Column("Duration", ".status.duration", description="The time from start to completion."),
         AGE,
         Column("Message", ".status.message", wide=True),
         Column("Job", ".status.job", wide=True),
@@ -216,7 +223,7 @@ CHECKUP = CustomResource(
         Rule(
             "!has(self.spec.timeoutSeconds) || !has(self.spec.timeout)"
             " || string(self.spec.timeoutSeconds) == string(self.spec.timeout)",
-            "spec.timeout is the old name of spec.timeoutSeconds: give one of them only",
+            "spec.timeout is the deprecated name of spec.timeoutSeconds: set only one of them",
         ),
         Rule(
             "!has(oldSelf.status) || !has(oldSelf.status.startTime) || self.spec == oldSelf.spec",

@@ -1,7 +1,7 @@
-"""The fields of an EventingBackend, with their bounds, and its declaration to the API server.
+"""The types of EventingBackend.
 
-What may stand in `spec.config` depends on `spec.type` and is said in `catalog`; that is checked by
-`validation`, so that mistakes are shown in the status instead of being refused one by one.
+The options of `spec.config` depend on `spec.type`. `validation` checks them, not the schema, so that the
+status can list all errors at once.
 """
 
 from enum import StrEnum
@@ -18,7 +18,7 @@ from quintet.apis.wellknown import CONDITION, MOST_CONDITIONS
 
 EVENTINGBACKENDS = Resource("eventing.kyma-project.io", "v1alpha1", "EventingBackend", "eventingbackends")
 LABEL: Final = ("kyma-project.io/eventing", "backend")
-"""Every backend carries it, so that one selector finds them all."""
+"""A label of every EventingBackend, for selectors."""
 
 FINALIZER: Final = "eventing.kyma-project.io/eventingbackend"
 
@@ -31,7 +31,7 @@ PUBLISHER_PROXY_READY: Final = "Publisher Proxy Ready"
 SUBSCRIPTION_CONTROLLER_READY: Final = "Subscription Controller Ready"
 READY: Final = "Ready"
 PARTS: Final = (BACKEND_READY, PUBLISHER_PROXY_READY, SUBSCRIPTION_CONTROLLER_READY)
-"""The conditions that `eventingReady` is made of, spelled as they are published."""
+"""The conditions that `eventingReady` summarizes, in their published spelling."""
 
 
 class ConfigErrors(StrEnum):
@@ -50,38 +50,42 @@ class FaultType(StrEnum):
 
 
 class ConfigFault(Struct, frozen=True):
-    """One mistake in `spec.config`."""
+    """One error in `spec.config`."""
 
-    type: Annotated[FaultType, Meta(description="What sort of mistake it is.")]
-    config: Annotated[str, Meta(description="The key it is about.", max_length=LONGEST_NAME)]
+    type: Annotated[FaultType, Meta(description="The type of the error.")]
+    config: Annotated[str, Meta(description="The name of the option.", max_length=LONGEST_NAME)]
     value: Annotated[
-        str, Meta(description="What was written, as text; a secret is not shown.", max_length=LONGEST_VALUE)
+        str,
+        Meta(description="The invalid value as a string. Secrets are not shown.", max_length=LONGEST_VALUE),
     ]
-    error: Annotated[str, Meta(description="What is wrong with it.", max_length=1024)]
+    error: Annotated[str, Meta(description="Why the value is invalid.", max_length=1024)]
 
 
 class Origin(StrEnum):
-    """Where a value comes from."""
+    """The origin of a value."""
 
     USER = "user"
     DEFAULT = "default"
 
 
 class EffectiveValue(Struct, frozen=True):
-    """One key of the configuration that is in use."""
+    """One option of the effective configuration."""
 
-    name: Annotated[str, Meta(description="The key.", max_length=LONGEST_NAME)]
+    name: Annotated[str, Meta(description="The name of the option.", max_length=LONGEST_NAME)]
     value: Annotated[
         str,
-        Meta(description="Its value, as text; empty if it has none. A secret is not shown.", max_length=512),
+        Meta(
+            description="The value as a string; empty if there is none. Secrets are not shown.",
+            max_length=512,
+        ),
     ]
-    origin: Annotated[Origin, Meta(description="Whether the user wrote it or it is the default.")]
+    origin: Annotated[Origin, Meta(description="Whether the user set the value or it is the default.")]
 
 
 _CONFIG: Final[JsonObject] = {
     "type": "array",
     "items": {
-        "description": "One key and its value.",
+        "description": "One option and its value.",
         "type": "object",
         "minProperties": 1,
         "maxProperties": 1,
@@ -91,7 +95,7 @@ _CONFIG: Final[JsonObject] = {
 
 
 class EventingBackendSpec(Struct, frozen=True):
-    """Which backend, and how it is configured."""
+    """The type of the backend and its configuration."""
 
     type: Annotated[
         str,
@@ -103,8 +107,8 @@ class EventingBackendSpec(Struct, frozen=True):
         Verbatim(_CONFIG),
         ATOMIC,
         Meta(
-            description="Keys and values for this type of backend: a list of maps with one key each. "
-            "Which keys there are: GET /backend/TYPE of the eventing controller.",
+            description="Options of this backend type: a list of maps with one key each. GET /backend/TYPE "
+            "of the discovery API lists the options.",
             max_length=MOST_ENTRIES,
         ),
     ] = ()
@@ -115,45 +119,43 @@ _SPOKEN: Final[JsonObject] = {
     "properties": {
         **CONDITION["properties"],
         "type": {
-            "description": "What the condition is about.",
+            "description": "The type of the condition.",
             "type": "string",
             "maxLength": 316,
             "minLength": 1,
         },
         "reason": {
-            "description": "Why the condition is as it is.",
+            "description": "The reason of the last transition.",
             "type": "string",
             "maxLength": 1024,
             "minLength": 1,
         },
     },
 }
-"""As `metav1.Condition`, except that published types and reasons of this kind hold spaces."""
+"""Like `metav1.Condition`, but the published types and reasons of this kind contain spaces."""
 
 
 class EventingBackendStatus(Struct, frozen=True):
-    """What became of it."""
+    """The observed status of an EventingBackend."""
 
-    backend_type: Annotated[
-        str, Meta(description="The type of the backend that is in use.", max_length=63)
-    ] = ""
+    backend_type: Annotated[str, Meta(description="The type of the backend in use.", max_length=63)] = ""
     eventing_ready: Annotated[
         bool | None, Meta(description="Whether every part is ready for the current spec.")
     ] = None
-    observed_generation: Annotated[int, Meta(description="The generation that was acted on.", ge=0)] = 0
+    observed_generation: Annotated[int, Meta(description="The generation last reconciled.", ge=0)] = 0
     validation_errors: Annotated[
         tuple[ConfigFault, ...],
         ATOMIC,
         Meta(
-            description="All mistakes in spec.config. While there are any, the last configuration without "
-            "mistakes stays in use.",
+            description="All errors in spec.config. While there are any, the last valid configuration stays "
+            "in use.",
             max_length=MOST_FAULTS,
         ),
     ] = ()
     effective_config: Annotated[
         tuple[EffectiveValue, ...],
         list_map("name"),
-        Meta(description="The configuration that is in use, with every default.", max_length=MOST_ENTRIES),
+        Meta(description="The configuration in use, including defaults.", max_length=MOST_ENTRIES),
     ] = ()
     conditions: Annotated[
         tuple[Condition, ...],

@@ -1,4 +1,4 @@
-"""The fields of a JsonServer, with their bounds, and its declaration to the API server."""
+"""The types of JsonServer."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -16,7 +16,7 @@ FINALIZER: Final = "example.com/jsonserver"
 PORT: Final = 3000
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024
-"""What a ConfigMap takes, and what is left for one field in an object that etcd takes."""
+"""The limit of a ConfigMap, and of one field in an object that fits into etcd."""
 
 INVALID_NAME: Final = "Invalid name: must start with 'app-'."
 INVALID_REPLICAS: Final = "Invalid replicas number."
@@ -35,7 +35,7 @@ class Storage(StrEnum):
 
 
 class State(StrEnum):
-    """The short answer to: is it as I asked?"""
+    """The state of the children."""
 
     SYNCED = "Synced"
     ERROR = "Error"
@@ -45,95 +45,99 @@ LabelValue = Annotated[str, Meta(max_length=63)]
 AnnotationValue = Annotated[str, Meta(max_length=65536)]
 
 
-class OverlayMetadata(Struct, frozen=True):
-    """Labels and annotations for the pods."""
+class JsonServerTemplateMetadata(Struct, frozen=True):
+    """Labels and annotations of the pods."""
 
     labels: Annotated[
         dict[str, LabelValue],
-        Meta(description="Added to the labels of the pods; those that select them must stay.", max_length=64),
+        Meta(description="Labels to add to the pods. The selector label must not change.", max_length=64),
     ] = field(default_factory=dict)
     annotations: Annotated[
-        dict[str, AnnotationValue], Meta(description="Added to the annotations of the pods.", max_length=64)
+        dict[str, AnnotationValue], Meta(description="Annotations to add to the pods.", max_length=64)
     ] = field(default_factory=dict)
 
 
-class Overlay(Struct, frozen=True):
-    """Anything about the pods that has no field of its own."""
+class JsonServerTemplate(Struct, frozen=True):
+    """A patch of the pod template."""
 
-    metadata: Annotated[OverlayMetadata, Meta(description="Labels and annotations for the pods.")] = (
-        OverlayMetadata()
-    )
+    metadata: Annotated[
+        JsonServerTemplateMetadata, Meta(description="Labels and annotations of the pods.")
+    ] = JsonServerTemplateMetadata()
     spec: Annotated[
         JsonObject,
         FREE_FORM,
         Meta(
-            description="Laid over the pod spec: lists of named things (containers, volumes, env) merge by "
-            "name, other lists are replaced. The container 'json-server', its mount at /data and the volume "
-            "behind it must stay."
+            description="A patch of the pod spec. Lists of named items (containers, volumes, env) are merged "
+            "by name, other lists are replaced. The container 'json-server', its mount at /data and the "
+            "volume of that mount must not be replaced."
         ),
     ] = field(default_factory=dict)
 
 
 class JsonServerSpec(Struct, frozen=True):
-    """What to serve, and how."""
+    """The data to serve, and how to serve it."""
 
     json_config: Annotated[
         str,
         Meta(
-            description="The data to serve: one JSON object whose keys are the resources. Kept byte for byte "
-            "as written here. At most 1 MiB, also once its quotes are escaped.",
+            description="The data to serve: a JSON object whose keys are the resources. It is stored byte "
+            "for byte. At most 1 MiB, also after escaping its quotes.",
             max_length=MAX_CONFIG_BYTES,
         ),
     ]
     replicas: Annotated[
         int,
-        Meta(description="How many pods serve the data.", ge=0, le=10_000),
+        Meta(description="The desired number of pods.", ge=0, le=10_000),
         Rule("self >= 0", INVALID_REPLICAS),
         DEFAULTED,
     ] = 1
     image: Annotated[
         str,
-        Meta(description="The image to run; left out, it is the one that the operator was set up with.",
+        Meta(description="The image of json-server. Defaults to the image of the operator's configuration.",
              max_length=512),
     ] = ""  # fmt: skip
     storage: Annotated[
         Storage,
         Meta(
-            description="ReadOnly: writes are answered with an error. Ephemeral: clients may write; every "
-            "pod keeps its own copy until it restarts."
+            description="ReadOnly rejects writes of clients. Ephemeral accepts them; every pod keeps its own "
+            "copy of the data until it restarts."
         ),
         DEFAULTED,
     ] = Storage.READ_ONLY
-    template: Annotated[Overlay, Meta(description="Laid over the pod template.")] = Overlay()
+    template: Annotated[JsonServerTemplate, Meta(description="A patch of the pod template.")] = (
+        JsonServerTemplate()
+    )
     cas_config: Annotated[
         EmbeddedConfig | None,
         Meta(
-            description="The policies of one config, applied to the ConfigMap, the "
-            "Service and the Deployment of this object before they are written."
+            description="Policies of a CASConfig that are applied to the ConfigMap, the Service and the "
+            "Deployment of this object before they are written."
         ),
     ] = None
 
 
 class JsonServerStatus(Struct, frozen=True):
-    """What became of it."""
+    """The observed status of a JsonServer."""
 
-    state: Annotated[State | None, Meta(description="Synced, or Error.")] = None
-    message: Annotated[str, Meta(description="What went well or wrong, for people.", max_length=4096)] = ""
-    observed_generation: Annotated[int, Meta(description="The generation that was acted on.", ge=0)] = 0
-    replicas: Annotated[int, Meta(description="Pods that there are.", ge=0)] = 0
-    ready_replicas: Annotated[int, Meta(description="Pods that serve.", ge=0)] = 0
-    selector: Annotated[str, Meta(description="Finds the pods, for autoscalers.", max_length=256)] = ""
-    config_hash: Annotated[str, Meta(description="Names the data that the children hold.", max_length=64)] = (
-        ""
-    )
-    url: Annotated[str, Meta(description="Where the data is served, inside the cluster.", max_length=256)] = (
-        ""
-    )
+    state: Annotated[State | None, Meta(description="Synced or Error.")] = None
+    message: Annotated[
+        str, Meta(description="A human-readable explanation of the state.", max_length=4096)
+    ] = ""
+    observed_generation: Annotated[int, Meta(description="The generation last reconciled.", ge=0)] = 0
+    replicas: Annotated[int, Meta(description="The number of pods.", ge=0)] = 0
+    ready_replicas: Annotated[int, Meta(description="The number of ready pods.", ge=0)] = 0
+    selector: Annotated[
+        str, Meta(description="The label selector of the pods, for autoscalers.", max_length=256)
+    ] = ""
+    config_hash: Annotated[
+        str, Meta(description="The hash of the data that the children have.", max_length=64)
+    ] = ""
+    url: Annotated[str, Meta(description="The URL of the data inside the cluster.", max_length=256)] = ""
     conditions: Conditions = ()
 
 
 class JsonServer(Object, frozen=True, kw_only=True):
-    """A mock JSON API: a json-server that serves the data written in the object."""
+    """A mock JSON API: a json-server that serves the data in the object."""
 
     spec: JsonServerSpec
     status: JsonServerStatus = JsonServerStatus()
@@ -144,9 +148,9 @@ JSONSERVER = CustomResource(
     type=JsonServer,
     short_names=("js",),
     columns=(
-        Column("State", ".status.state", description="Whether the children are as wanted."),
+        Column("State", ".status.state", description="Whether the children are up to date."),
         Column.condition("Ready", "Whether all replicas serve the current data."),
-        Column("Replicas", ".status.replicas", type="integer", description="Pods that there are."),
+        Column("Replicas", ".status.replicas", type="integer", description="The number of pods."),
         AGE,
         Column("Message", ".status.message", wide=True),
         Column("URL", ".status.url", wide=True),

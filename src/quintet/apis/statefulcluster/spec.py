@@ -1,7 +1,7 @@
-"""The spec of a StatefulCluster: what of a StatefulSetSpec the controller decides by.
+"""The spec of StatefulCluster: the fields of a StatefulSetSpec that the controller reads.
 
-The whole schema is taken from Kubernetes (`manifests.openapi`); bounds, defaults, rules and descriptions
-that are written here are laid over it. The templates pass through as they were written.
+The schema is that of Kubernetes (`manifests.openapi`), refined by the bounds, defaults, rules and
+descriptions here. Templates are not decoded.
 """
 
 from enum import StrEnum
@@ -16,39 +16,39 @@ from quintet.apis.meta import JsonObject, Struct
 
 
 class PodManagement(StrEnum):
-    """Whether pods are made and removed one by one."""
+    """Whether pods are created and deleted one by one."""
 
     ORDERED_READY = "OrderedReady"
     PARALLEL = "Parallel"
 
 
 class Update(StrEnum):
-    """Who replaces pods of an older revision: the controller, or whoever deletes them."""
+    """How pods of an older revision are replaced."""
 
     ROLLING_UPDATE = "RollingUpdate"
     ON_DELETE = "OnDelete"
 
 
 class Retention(StrEnum):
-    """What becomes of claims that no replica uses any more."""
+    """What happens to claims that no replica uses any more."""
 
     RETAIN = "Retain"
     DELETE = "Delete"
 
 
 class RollingUpdate(Struct, frozen=True):
-    """How far and how fast an update goes."""
+    """Limits of a rolling update."""
 
     partition: Annotated[
         int,
-        Meta(description="So many replicas, the oldest first, keep the revision that they have.", ge=0),
+        Meta(description="The number of replicas, oldest first, that keep their revision.", ge=0),
         DEFAULTED,
     ] = 0
     max_unavailable: Annotated[
         int | str,
         Meta(
-            description="So many replicas may be unavailable during an update: a number, or a percentage of "
-            "the replicas."
+            description="The maximum number of replicas that may be unavailable during an update, as a "
+            "number or a percentage of the replicas."
         ),
         Rule(
             "type(self) == int ? self > 0 : self.matches('^([1-9][0-9]?|100)%$')",
@@ -59,48 +59,49 @@ class RollingUpdate(Struct, frozen=True):
 
 
 class UpdateStrategy(Struct, frozen=True):
-    """How a new template reaches the pods."""
+    """How a new template is rolled out."""
 
     type: Annotated[
         Update,
         Meta(
-            description="RollingUpdate: pods of an older revision are replaced, the newest first. "
-            "OnDelete: a pod gets the new revision when somebody deletes it."
+            description="RollingUpdate replaces pods of an older revision, newest first. OnDelete replaces a "
+            "pod only after a user has deleted it."
         ),
         DEFAULTED,
     ] = Update.ROLLING_UPDATE
-    rolling_update: Annotated[RollingUpdate, Meta(description="For RollingUpdate only.")] = RollingUpdate()
+    rolling_update: Annotated[RollingUpdate, Meta(description="Only for RollingUpdate.")] = RollingUpdate()
     rules: ClassVar = (
         Rule(
-            "self.type != 'OnDelete' || !has(self.rollingUpdate)", "rollingUpdate is for RollingUpdate only"
+            "self.type != 'OnDelete' || !has(self.rollingUpdate)",
+            "rollingUpdate is only allowed with type RollingUpdate",
         ),
     )
 
 
 class RetentionPolicy(Struct, frozen=True):
-    """What becomes of the claims of a removed replica, and of all when the object is deleted."""
+    """What happens to claims after scaling down, and after the deletion of the StatefulCluster."""
 
     when_deleted: Annotated[
-        Retention, Meta(description="When the StatefulCluster itself is deleted."), DEFAULTED
+        Retention, Meta(description="For all claims, when the StatefulCluster is deleted."), DEFAULTED
     ] = Retention.RETAIN
     when_scaled: Annotated[
-        Retention, Meta(description="When a replica is removed because fewer are wanted."), DEFAULTED
+        Retention, Meta(description="For the claims of a replica that is deleted by scaling down."), DEFAULTED
     ] = Retention.RETAIN
 
 
 class Extensions(Struct, frozen=True):
-    """What a StatefulSet does not have."""
+    """Fields that a StatefulSet does not have."""
 
     cas_config: Annotated[
         EmbeddedConfig | None,
         Meta(
-            description="The policies of one config, applied to the pods and to new "
-            "claims of this object before they are written. A change of it is a new revision."
+            description="Policies of a CASConfig that are applied to the pods and to new claims of this "
+            "object before they are written. A change is a new revision."
         ),
     ] = None
 
 
-# What is laid over the items of the claim templates: their names become those of volumes, and labels.
+# Refines the items of claim templates: their names are also volume names and label values.
 _NAME: JsonObject = {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
 _NAMED: JsonObject = {
     "type": "object",
@@ -113,79 +114,85 @@ _TEMPLATE_NAMES: Final = (
 
 
 class StatefulClusterSpec(Struct, frozen=True):
-    """The spec of a StatefulSet: the same fields, with replicas that have random names and no ordinals."""
+    """The spec of a StatefulSet; replicas have random names and no ordinals."""
 
     selector: Annotated[
         Selector,
-        Meta(description="Finds the pods. It must match the labels of the template and never changes."),
+        Meta(
+            description="The label selector of the pods. It must match the labels of the template. Immutable."
+        ),
         Rule("self == oldSelf", "selector must not be changed"),
         Rule(
             "(has(self.matchLabels) && size(self.matchLabels) > 0) "
             "|| (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
-            "selector must select something: an empty one would mean every pod",
+            "selector must not be empty: an empty selector selects every pod",
         ),
     ]
     template: Annotated[
         JsonObject,
         Verbatim({"type": "object"}),
-        Meta(description="The pods: everything that a pod template of a StatefulSet may hold."),
+        Meta(description="The pod template, as of a StatefulSet."),
         Rule(
             "!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy in ['', 'Always']",
-            "spec.restartPolicy must be Always: a replica is meant to run",
+            "spec.restartPolicy must be Always",
         ),
         Rule(
             "!has(self.spec) || !has(self.spec.activeDeadlineSeconds)",
-            "spec.activeDeadlineSeconds must not be set: a replica is meant to run",
+            "spec.activeDeadlineSeconds must not be set",
         ),
     ]
-    replicas: Annotated[int, Meta(description="How many replicas there are.", ge=0), DEFAULTED] = 1
+    replicas: Annotated[int, Meta(description="The desired number of replicas.", ge=0), DEFAULTED] = 1
     service_name: Annotated[
         str,
         Meta(
-            description="The headless Service that gives every replica a name in DNS: "
-            "<replica>.<serviceName>.<namespace>.svc. It never changes.",
+            description="The headless Service that gives every replica a DNS name: "
+            "<replica>.<serviceName>.<namespace>.svc. Immutable.",
             max_length=63,
         ),
     ] = ""
     pod_management_policy: Annotated[
         PodManagement,
         Meta(
-            description="OrderedReady: one pod at a time, and the next when it is ready. Parallel: missing "
-            "pods are made and superfluous ones removed at once. It never changes."
+            description="OrderedReady creates and deletes one pod at a time and waits until it is ready. "
+            "Parallel creates and deletes all pods at once. Immutable."
         ),
         DEFAULTED,
     ] = PodManagement.ORDERED_READY
     update_strategy: Annotated[
-        UpdateStrategy, Meta(description="How a new template reaches the pods."), DEFAULTED
+        UpdateStrategy, Meta(description="How a new template is rolled out."), DEFAULTED
     ] = UpdateStrategy()
     revision_history_limit: Annotated[
-        int, Meta(description="So many revisions that no pod uses are kept."), DEFAULTED
+        int, Meta(description="The number of unused revisions to keep."), DEFAULTED
     ] = 10
     min_ready_seconds: Annotated[
-        int, Meta(description="A pod is available when it has been ready for so long.", ge=0), DEFAULTED
+        int, Meta(description="Seconds that a pod must be ready before it is available.", ge=0), DEFAULTED
     ] = 0
     persistent_volume_claim_retention_policy: Annotated[
-        RetentionPolicy, Meta(description="What becomes of claims that no replica uses."), DEFAULTED
+        RetentionPolicy, Meta(description="What happens to claims that no replica uses."), DEFAULTED
     ] = RetentionPolicy()
     volume_claim_templates: Annotated[
         tuple[JsonObject, ...],
         Verbatim({"type": "array", "x-kubernetes-list-type": "atomic", "items": _NAMED}),
         Meta(
-            description="Every replica has a claim of its own for each; the name is that of a volume of the "
-            "pod. Of these only the requested size can change later, and only grow.",
+            description="Each replica gets its own claim for each template; the name is also that of the "
+            "volume of the pod. Only the requested size can be changed later, and only increased.",
             max_length=64,
         ),
         Rule(
             "self.all(each, has(each.metadata) && has(each.metadata.name))",
-            "every claim template needs a metadata.name: claims and volumes are named after it",
+            "every claim template needs a metadata.name",
         ),
     ] = ()
     ordinals: Annotated[
         JsonObject | None,
         Verbatim({"type": "object"}),
-        Meta(description="Accepted, as in a StatefulSet, and ignored: replicas have no ordinals."),
+        Meta(
+            description="Accepted for compatibility with StatefulSet and ignored: replicas have no ordinals."
+        ),
     ] = None
-    cluster: Annotated[Extensions, Meta(description="What a StatefulSet does not have.")] = Extensions()
+    cluster: Annotated[Extensions, Meta(description="Fields that a StatefulSet does not have.")] = (
+        Extensions()
+    )
     rules: ClassVar = (
         Rule(
             "(has(self.serviceName) ? self.serviceName : '') == "
@@ -198,6 +205,6 @@ class StatefulClusterSpec(Struct, frozen=True):
         ),
         Rule(
             f"{_TEMPLATE_NAMES.format('self')} == {_TEMPLATE_NAMES.format('oldSelf')}",
-            "of volumeClaimTemplates only the requested size can change",
+            "only the requested size of volumeClaimTemplates can be changed",
         ),
     )

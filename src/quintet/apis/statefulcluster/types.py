@@ -1,7 +1,4 @@
-"""A StatefulCluster: its names in the API, its status, and its declaration to the API server.
-
-The spec is that of a StatefulSet, whole; what of it is read is typed in `spec`.
-"""
+"""The types of StatefulCluster; its spec is in `spec`."""
 
 import dataclasses
 from enum import StrEnum
@@ -19,38 +16,38 @@ STATEFULCLUSTERS = Resource("enge.me", "v1alpha1", "StatefulCluster", "statefulc
 STATEFUL_SET_SPEC: Final = "io.k8s.api.apps.v1.StatefulSetSpec"
 
 CLAIM_ADOPTION: Final = "enge.me/claim-adoption"
-"""`Never`: a replacement gets new claims although there are free ones. Otherwise `Always`."""
+"""`Never`: a replacement gets new claims even if there are free ones. Default: `Always`."""
 PLAN_ONLY: Final = "enge.me/plan-only"
-"""`true`: say in the status what would be done, and do nothing."""
+"""`true`: report the plan in the status, but do not execute it."""
 UNHEALTHY_GRACE: Final = "enge.me/unhealthy-grace-seconds"
-"""How long a pod may be not ready before it counts as unhealthy."""
+"""Seconds that a pod may be not ready before it is unhealthy."""
 UNHEALTHY_GRACE_DEFAULT: Final = 30
 LONGEST_GRACE: Final = 86_400
 ANNOTATION_PREFIX: Final = "enge.me/"
 
 REPLICA_LABEL: Final = "enge.me/replica"
-"""On pods: the name of the replica, so that a Service can select a single one."""
+"""Label of pods: the name of the replica, so that a Service can select a single one."""
 GROUP_LABEL: Final = "enge.me/claim-group"
-"""On claims, and on the pod that uses them: which claims belong together."""
+"""Label of claims and of the pod that uses them: the group of the claims."""
 CLUSTER_LABEL: Final = "enge.me/cluster"
-"""On claims: the name of their StatefulCluster."""
+"""Label of claims: the name of their StatefulCluster."""
 TEMPLATE_LABEL: Final = "enge.me/claim-template"
-"""On claims: the claim template that they were made from."""
+"""Label of claims: the name of their claim template."""
 UNUSABLE: Final = "enge.me/unusable"
-"""Annotation on claims that were set aside: why. Whoever removes it makes them usable again."""
+"""Annotation of unusable claims: the reason. Removing it makes them usable again."""
 REVISION_LABEL: Final = "controller-revision-hash"
-"""On pods: the name of the ControllerRevision that they were made from, as a StatefulSet has it."""
+"""Label of pods: the name of their ControllerRevision, as for a StatefulSet."""
 
 SUFFIX_LENGTH: Final = 8
-"""Letters and digits of a draw: `<cluster>-<draw>` is a replica, `<template>-<cluster>-<draw>` a claim."""
+"""Length of the random suffix: `<cluster>-<suffix>` is a replica, `<template>-<cluster>-<suffix>` a claim."""
 LONGEST_NAME: Final = 52
-"""A revision is `<name>-<ten characters>` and is a label; labels end at 63."""
+"""The name of a revision is `<name>-<ten characters>` and a label value, which has at most 63."""
 NAME_RULE: Final = (
     f"must be at most {LONGEST_NAME} lower-case letters, digits and '-', and begin and end with a letter or "
-    "digit, because names of pods and labels are made from it"
+    "digit, because it is part of pod names and label values"
 )
 MOST_LISTED: Final = 1000
-"""Names and claims in a status: what is beyond that is counted and not listed."""
+"""Maximum number of names and claims in a status; the others are only counted."""
 
 
 class ConditionType(StrEnum):
@@ -76,85 +73,97 @@ ObjectName = Annotated[str, Meta(max_length=253)]
 
 
 class Claim(Struct, frozen=True):
-    """A line of the ledger: one claim, what it is for, and what happens to it next."""
+    """One PersistentVolumeClaim of the cluster, its state, and the next step."""
 
     name: Annotated[str, Meta(description="The name of the PersistentVolumeClaim.", max_length=253)]
     state: Annotated[ClaimState, Meta(description="InUse, Free, Terminating, Resizing or Unusable.")]
-    template: Annotated[str, Meta(description="The claim template it was made from.", max_length=253)] = ""
-    group: Annotated[str, Meta(description="Claims of one group are used together.", max_length=63)] = ""
-    replica: Annotated[str, Meta(description="The replica that uses it or used it last.", max_length=253)] = (
-        ""
-    )
-    since: Annotated[str, DATE_TIME, Meta(description="Since when it is in that state.")] = ""
+    template: Annotated[str, Meta(description="The name of its claim template.", max_length=253)] = ""
+    group: Annotated[
+        str, Meta(description="The group of claims that one replica uses together.", max_length=63)
+    ] = ""
+    replica: Annotated[
+        str, Meta(description="The replica that uses it, or used it last.", max_length=253)
+    ] = ""
+    since: Annotated[str, DATE_TIME, Meta(description="When it entered this state.")] = ""
     next_step: Annotated[
-        str, Meta(description="What happens to it next, or what you can do, in words.", max_length=512)
+        str, Meta(description="What happens to it next, or what you can do.", max_length=512)
     ] = ""
 
 
 class PlannedAction(Struct, frozen=True):
-    """Something that the controller does next, or waits for."""
+    """An action that the controller takes next, or waits for."""
 
-    action: Annotated[str, Meta(description="What is done, as one CamelCase word.", max_length=64)]
-    target: Annotated[str, Meta(description="The pod or claim that it is done to.", max_length=253)] = ""
-    reason: Annotated[str, Meta(description="Why, as one CamelCase word.", max_length=64)] = ""
-    message: Annotated[str, Meta(description="Why, for people.", max_length=1024)] = ""
+    action: Annotated[str, Meta(description="The action as one CamelCase word.", max_length=64)]
+    target: Annotated[str, Meta(description="The pod or claim that it concerns.", max_length=253)] = ""
+    reason: Annotated[str, Meta(description="The reason as one CamelCase word.", max_length=64)] = ""
+    message: Annotated[str, Meta(description="A human-readable explanation.", max_length=1024)] = ""
 
 
 class Draw(Struct, frozen=True):
-    """A name that was drawn for a replica, written down before anything was made under it."""
+    """A random name for a new replica, stored before anything is created under it."""
 
     replica: Annotated[str, Meta(description="The name of the pod.", max_length=253)]
-    group: Annotated[str, Meta(description="The group of claims that it gets.", max_length=63)] = ""
+    group: Annotated[str, Meta(description="The group of claims that the replica gets.", max_length=63)] = ""
 
 
 class Setback(Struct, frozen=True):
-    """How often pods of one revision had to be removed because they were unhealthy."""
+    """How many unhealthy pods of one revision were deleted."""
 
     revision: Annotated[str, Meta(description="The revision of the pods.", max_length=253)]
-    count: Annotated[int, Meta(description="Removals since a pod of it was last ready.", ge=0)] = 0
-    last: Annotated[str, DATE_TIME, Meta(description="When the last one was removed.")] = ""
+    count: Annotated[
+        int, Meta(description="Deletions since a pod of this revision was last ready.", ge=0)
+    ] = 0
+    last: Annotated[str, DATE_TIME, Meta(description="When the last one was deleted.")] = ""
 
 
 class StatefulClusterStatus(Struct, frozen=True, omit_defaults=False):
-    """What became of it: the status of a StatefulSet, and what a StatefulSet does not tell."""
+    """The observed status: that of a StatefulSet, with claims and plan."""
 
-    observed_generation: Annotated[int, Meta(description="The generation that was acted on.", ge=0)] = 0
-    replicas: Annotated[int, Meta(description="Pods that there are, terminating ones aside.", ge=0)] = 0
-    ready_replicas: Annotated[int, Meta(description="Pods that are ready.", ge=0)] = 0
+    observed_generation: Annotated[int, Meta(description="The generation last reconciled.", ge=0)] = 0
+    replicas: Annotated[int, Meta(description="The number of pods, without terminating ones.", ge=0)] = 0
+    ready_replicas: Annotated[int, Meta(description="The number of ready pods.", ge=0)] = 0
     available_replicas: Annotated[
-        int, Meta(description="Pods that have been ready for minReadySeconds.", ge=0)
+        int, Meta(description="The number of pods that have been ready for minReadySeconds.", ge=0)
     ] = 0
-    current_replicas: Annotated[int, Meta(description="Pods of the current revision.", ge=0)] = 0
-    updated_replicas: Annotated[int, Meta(description="Pods of the newest revision.", ge=0)] = 0
-    terminating_replicas: Annotated[int, Meta(description="Pods that are about to go.", ge=0)] = 0
+    current_replicas: Annotated[
+        int, Meta(description="The number of pods of the current revision.", ge=0)
+    ] = 0
+    updated_replicas: Annotated[int, Meta(description="The number of pods of the update revision.", ge=0)] = 0
+    terminating_replicas: Annotated[int, Meta(description="The number of terminating pods.", ge=0)] = 0
     current_revision: Annotated[
-        str, Meta(description="The revision that an update started from.", max_length=253)
+        str, Meta(description="The revision before the current update.", max_length=253)
     ] = ""
-    update_revision: Annotated[str, Meta(description="The revision of the template.", max_length=253)] = ""
-    collision_count: Annotated[int, Meta(description="How often the name of a revision was taken.", ge=0)] = 0
-    ready: Annotated[str, Meta(description="Ready and wanted pods, as 2/3.", max_length=32)] = ""
-    selector: Annotated[str, Meta(description="Finds the pods, for autoscalers.", max_length=65536)] = ""
+    update_revision: Annotated[
+        str, Meta(description="The revision of the current template.", max_length=253)
+    ] = ""
+    collision_count: Annotated[
+        int, Meta(description="The number of hash collisions of revision names.", ge=0)
+    ] = 0
+    ready: Annotated[str, Meta(description="Ready and desired pods, such as 2/3.", max_length=32)] = ""
+    selector: Annotated[
+        str, Meta(description="The label selector of the pods, for autoscalers.", max_length=65536)
+    ] = ""
     replica_names: Annotated[
         tuple[ObjectName, ...],
         SET,
-        Meta(description="The replicas that there are, the oldest first.", max_length=MOST_LISTED),
+        Meta(description="The names of the replicas, oldest first.", max_length=MOST_LISTED),
     ] = ()
     claims: Annotated[
         tuple[Claim, ...],
         list_map("name"),
-        Meta(description="Every claim of this cluster and what happens to it.", max_length=MOST_LISTED),
+        Meta(description="The claims of this cluster and their states.", max_length=MOST_LISTED),
     ] = ()
-    claims_not_listed: Annotated[int, Meta(description="Claims beyond those that are listed.", ge=0)] = 0
+    claims_not_listed: Annotated[int, Meta(description="The number of claims that are not listed.", ge=0)] = 0
     plan: Annotated[
         tuple[PlannedAction, ...],
         ATOMIC,
-        Meta(description="What is done next, and why.", max_length=16),
+        Meta(description="The next actions and their reasons.", max_length=16),
     ] = ()
     draws: Annotated[
         tuple[Draw, ...],
         list_map("replica"),
         Meta(
-            description="Replicas that are being made: the names are written down before they are used.",
+            description="Replicas that are being created: their names are stored before they are used.",
             max_length=MOST_LISTED,
         ),
     ] = ()
@@ -162,37 +171,37 @@ class StatefulClusterStatus(Struct, frozen=True, omit_defaults=False):
         tuple[Annotated[str, Meta(max_length=63)], ...],
         SET,
         Meta(
-            description="Groups of claims that are deleted once their replica is gone.",
+            description="Groups of claims that are deleted after their replica.",
             max_length=MOST_LISTED,
         ),
     ] = ()
     setbacks: Annotated[
         tuple[Setback, ...],
         list_map("revision"),
-        Meta(description="Unhealthy pods that were removed, by revision.", max_length=16),
+        Meta(description="Deletions of unhealthy pods, by revision.", max_length=16),
     ] = ()
     conditions: Conditions = ()
 
 
 class StatefulCluster(Object, frozen=True, kw_only=True):
-    """A StatefulSet without ordinals: replicas with random names, each with claims of its own."""
+    """A StatefulSet without ordinals: replicas have random names and their own claims."""
 
     spec: StatefulClusterSpec
     status: StatefulClusterStatus = StatefulClusterStatus()
 
     @property
     def adopts_claims(self) -> bool:
-        """Whether a replacement takes free claims; anything but `Never` keeps the data in use."""
+        """Whether a replacement adopts free claims; every value except `Never` does."""
         return self.metadata.annotations.get(CLAIM_ADOPTION, "") != "Never"
 
     @property
     def plan_only(self) -> bool:
-        """Whether nothing is to be done; in doubt, nothing is."""
+        """Whether the plan is only reported; every value except `false` means yes."""
         return self.metadata.annotations.get(PLAN_ONLY, "false") != "false"
 
     @property
     def unhealthy_grace(self) -> int:
-        """Seconds that a pod may be not ready."""
+        """Seconds that a pod may be not ready before it is unhealthy."""
         text = self.metadata.annotations.get(UNHEALTHY_GRACE, "")
         known = text.isascii() and text.isdecimal() and len(text) < 10
         return min(int(text), LONGEST_GRACE) if known else UNHEALTHY_GRACE_DEFAULT
@@ -208,13 +217,18 @@ STATEFULCLUSTER = CustomResource(
     spec_from=STATEFUL_SET_SPEC,
     short_names=("stc",),
     columns=(
-        Column("Ready", ".status.ready", description="Ready and wanted pods."),
-        Column("Up-to-date", ".status.updatedReplicas", type="integer", description="Pods of the template."),
-        Column("Available", ".status.availableReplicas", type="integer", description="Pods that serve."),
+        Column("Ready", ".status.ready", description="Ready and desired pods."),
+        Column(
+            "Up-to-date",
+            ".status.updatedReplicas",
+            type="integer",
+            description="Pods of the current template.",
+        ),
+        Column("Available", ".status.availableReplicas", type="integer", description="Available pods."),
         AGE,
-        _condition("Progressing", "Whether something is being done."),
-        _condition("Degraded", "Whether it has given up for now."),
-        _condition("Blocked", "Whether something keeps it from going on."),
+        _condition("Progressing", "Whether pods or claims are being changed."),
+        _condition("Degraded", "Whether progress has stopped because of failures."),
+        _condition("Blocked", "Whether it waits for something or somebody else."),
     ),
     scale=Scale(),
     rules=(

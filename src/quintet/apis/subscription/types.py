@@ -26,37 +26,37 @@ _IN_BOUNDS: Final = f"type(self) == int ? self >= 1 && self <= {MOST_IN_FLIGHT} 
 
 
 class TypeMatching(StrEnum):
-    """How the types of a subscription are compared with those of events."""
+    """How the types of a Subscription are matched with the types of events."""
 
     STANDARD = "standard"
     EXACT = "exact"
 
 
 class SubscriptionConfig(Struct, frozen=True):
-    """What this subscription wants otherwise than its backend."""
+    """Settings that override those of the backend."""
 
     max_in_flight_messages: Annotated[
         int | str | None,
         Meta(
-            description="How many events may be under way to the sink at a time, from 1 to 10000; a number, "
-            "or a text that holds one. Left out, it is what the backend says."
+            description="The maximum number of events in delivery to the sink at a time, from 1 to 10000, as "
+            "a number or a numeric string. Defaults to the setting of the backend."
         ),
         Rule(_IN_BOUNDS, IN_FLIGHT_RULE),
     ] = None
 
 
 class SubscriptionSpec(Struct, frozen=True):
-    """Which events, and where to."""
+    """The events to deliver, and their sink."""
 
     sink: Annotated[
         str,
         Meta(
-            description="Where events are delivered: the address of a Service in the same namespace, such as "
+            description="The URL that events are delivered to: a Service in the same namespace, such as "
             "http://orders.shop.svc.cluster.local:8080/events.",
             max_length=1024,
         ),
     ]
-    source: Annotated[str, Meta(description="Where the events come from.", max_length=256)]
+    source: Annotated[str, Meta(description="The source of the events.", max_length=256)]
     types: Annotated[
         tuple[Annotated[str, Meta(max_length=LONGEST_TYPE)], ...],
         ATOMIC,
@@ -65,72 +65,72 @@ class SubscriptionSpec(Struct, frozen=True):
     type_matching: Annotated[
         TypeMatching,
         Meta(
-            description="standard: characters that a subject cannot hold are taken out of the types, as "
-            "publishers do. exact: the types are used as they are and must hold none of them."
+            description="standard removes characters that are not allowed in a NATS subject from the types, "
+            "as publishers do. exact uses the types unchanged; they must not contain such characters."
         ),
         DEFAULTED,
     ] = TypeMatching.STANDARD
     config: Annotated[
-        SubscriptionConfig, Meta(description="What this subscription wants otherwise than its backend.")
+        SubscriptionConfig, Meta(description="Settings that override those of the backend.")
     ] = SubscriptionConfig()
     backend: Annotated[
         str,
         Meta(
-            description="The EventingBackend to use, in the same namespace. Left out, it is the only one "
-            "there, or the one that is labelled as the default.",
+            description="The EventingBackend to use, in the same namespace. Defaults to the only one in the "
+            "namespace, or to the one that is labelled as the default.",
             max_length=253,
         ),
     ] = ""
 
     @property
     def max_in_flight(self) -> int | None:
-        """How many events may be under way at a time, if it says so."""
+        """The maximum number of events in delivery at a time, if set."""
         given = self.config.max_in_flight_messages
         return None if given is None else int(given)
 
 
 class EventType(Struct, frozen=True):
-    """A type as it was written and as it is looked for."""
+    """An event type of the spec, and its form in a subject."""
 
-    original_type: Annotated[str, Meta(description="As it was written.", max_length=LONGEST_TYPE)]
-    clean_type: Annotated[str, Meta(description="As it is part of a subject.", max_length=LONGEST_TYPE)]
+    original_type: Annotated[str, Meta(description="The type as in the spec.", max_length=LONGEST_TYPE)]
+    clean_type: Annotated[str, Meta(description="The type as in the subject.", max_length=LONGEST_TYPE)]
 
 
 class Consumer(Struct, frozen=True):
-    """What delivers one type of events."""
+    """The consumer of one event type."""
 
-    original_type: Annotated[str, Meta(description="The type as it was written.", max_length=LONGEST_TYPE)]
+    original_type: Annotated[str, Meta(description="The type as in the spec.", max_length=LONGEST_TYPE)]
     consumer_name: Annotated[str, Meta(description="The durable consumer in the stream.", max_length=64)]
 
 
 class BackendInUse(Struct, frozen=True):
-    """The backend that delivers."""
+    """The backend in use."""
 
     name: Annotated[str, Meta(description="The EventingBackend in use.", max_length=253)] = ""
-    type: Annotated[str, Meta(description="Its type.", max_length=63)] = ""
+    type: Annotated[str, Meta(description="The type of the backend.", max_length=63)] = ""
     types: Annotated[
         tuple[Consumer, ...],
         ATOMIC,
-        Meta(description="What delivers each type.", max_length=MOST_TYPES),
+        Meta(description="The consumer of each event type.", max_length=MOST_TYPES),
     ] = ()
 
 
 class SubscriptionStatus(Struct, frozen=True):
-    """What became of it."""
+    """The observed status of a Subscription."""
 
     ready: Annotated[bool | None, Meta(description="Whether events are delivered.")] = None
-    observed_generation: Annotated[int, Meta(description="The generation that was acted on.", ge=0)] = 0
+    observed_generation: Annotated[int, Meta(description="The generation last reconciled.", ge=0)] = 0
     types: Annotated[
         tuple[EventType, ...],
         ATOMIC,
-        Meta(description="The types as they are looked for.", max_length=MOST_TYPES),
+        Meta(description="The event types and their form in subjects.", max_length=MOST_TYPES),
     ] = ()
-    backend: Annotated[BackendInUse, Meta(description="The backend that delivers.")] = BackendInUse()
+    backend: Annotated[BackendInUse, Meta(description="The backend in use.")] = BackendInUse()
     conditions: Conditions = ()
 
 
 class Subscription(Object, frozen=True, kw_only=True):
-    """Events of some types from one source, delivered to one sink."""
+    """Delivers events of some types from one source to one sink."""
 
     spec: SubscriptionSpec
     status: SubscriptionStatus = SubscriptionStatus()
