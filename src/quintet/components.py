@@ -112,7 +112,9 @@ def start_jsonserver(manager: "Manager", settings: Settings) -> None:
     from quintet.controllers.jsonserver import controller
     from quintet.controllers.jsonserver.served_data import read_over_http
 
-    controller.build(manager, image=settings.json_server_image, read_back=read_over_http, workers=settings.workers)
+    controller.build(
+        manager, image=settings.json_server_image, read_back=read_over_http, workers=settings.workers
+    )
 
 
 def start_checkup(manager: "Manager", settings: Settings) -> None:
@@ -158,7 +160,10 @@ def eventingbackend_admissions(settings: Settings) -> "tuple[Admission, ...]":
     return admissions(settings.eventing_config_errors)
 
 
-def _serve_discovery(settings: Settings, clock: Clock) -> AbstractAsyncContextManager[int]:
+def serve_discovery(settings: Settings, clock: "Clock") -> AbstractAsyncContextManager[int]:
+    """Serve the discovery API of backend types."""
+    from quintet.eventing import discovery
+
     return discovery.serve(*settings.discovery_address, clock)
 
 

@@ -78,7 +78,9 @@ async def test_crd_file_for_kubectl_matches_created_crd(warnings, cluster):
     )
     assert applied.returncode == 0, applied.stderr
     assert applied.stderr == ""
-    changed = cluster.kubectl("diff", "--server-side", "-f", "-", input=as_yaml(custom_resource_definition(LIBRARY)))
+    changed = cluster.kubectl(
+        "diff", "--server-side", "-f", "-", input=as_yaml(custom_resource_definition(LIBRARY))
+    )
     assert changed.returncode == 0, changed.stdout
 
 

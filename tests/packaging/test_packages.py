@@ -14,7 +14,7 @@ import yaml
 from quintet import __version__
 from quintet.components import COMPONENTS
 from quintet.manifests.installation import QUINTET
-from quintet.manifests.operator import quintet_object, operator
+from quintet.manifests.operator import operator, quintet_object
 
 ALL = tuple(COMPONENTS.values())
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from quintet.imagenames import QUINTET as IMAGE
 from quintet.imagenames import beside
 from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import FLAVOURS, Flavour, in_namespace
-from quintet.manifests.operator import quintet_object, operator
+from quintet.manifests.operator import operator, quintet_object
 from quintet.manifests.rbac import optional_roles
 from quintet.manifests.text import as_yaml
 

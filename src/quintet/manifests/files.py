@@ -7,14 +7,14 @@ from quintet.apis.resources import CustomResource
 from quintet.components import Component
 from quintet.manifests.catalog import catalog_page
 from quintet.manifests.crd import MOST_BYTES, custom_resource_definition
-from quintet.manifests.discovery import published
+from quintet.manifests.discovery import published_service
 from quintet.manifests.helm import CHART, chart
 from quintet.manifests.installation import KIAGNOSE as KIAGNOSE_FLAVOUR
 from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.manager import manager, namespace
 from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
 from quintet.manifests.olm import BUNDLE, CATALOG, bundle, catalog, dockerfile
-from quintet.manifests.operator import quintet_object, operator, operator_process
+from quintet.manifests.operator import operator, operator_process, quintet_object
 from quintet.manifests.permissionspage import permissions_page
 from quintet.manifests.policy import policies
 from quintet.manifests.process import service_monitor
@@ -119,7 +119,7 @@ def write(root: Path, files: Files) -> list[Path]:
     return changed
 
 
-def _definition_file(declared: CustomResource) -> str:
+def _crd_file(declared: CustomResource) -> str:
     content = as_yaml(custom_resource_definition(declared))
     size = len(content.encode())
     if size >= MOST_BYTES:

@@ -85,7 +85,9 @@ def installer(components: Sequence[Component], flavour: Flavour = QUINTET) -> In
         groups = [[each] for each in chosen] if spec.topology is Topology.SEPARATE else [chosen]
         requirements = [requirement for component in chosen for requirement in component.user_requirements]
         return Installation(
-            definitions=tuple(_managed(custom_resource_definition(kind)) for kind in (OWN_KIND, *_kinds(chosen))),
+            definitions=tuple(
+                _managed(custom_resource_definition(kind)) for kind in (OWN_KIND, *_kinds(chosen))
+            ),
             policies=tuple(_managed(each) for each in policies(requirements)),
             parts=tuple(_part(group, spec, images, flavour) for group in groups if group),
             unknown=tuple(name for name in asked if name not in offered),

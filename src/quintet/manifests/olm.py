@@ -20,7 +20,7 @@ from quintet.components import Component
 from quintet.manifests import process as processes
 from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import QUINTET
-from quintet.manifests.operator import quintet_object, operator, operator_process, operator_rules
+from quintet.manifests.operator import operator, operator_process, operator_rules, quintet_object
 from quintet.manifests.process import IMAGE
 from quintet.manifests.text import HEADER, as_yaml
 
@@ -301,7 +301,11 @@ def _catalog_bundle(components: Sequence[Component], release: Release) -> JsonOb
             "value": {"group": resource.group, "kind": resource.kind, "version": resource.version},
         },
     ]
-    made = [cluster_service_version(components, release), custom_resource_definition(KIND), *beside(components)]
+    made = [
+        cluster_service_version(components, release),
+        custom_resource_definition(KIND),
+        *additional_objects(components),
+    ]
     properties += [
         {"type": "olm.bundle.object", "value": {"data": base64.b64encode(_encode(body)).decode()}}
         for body in made

@@ -53,7 +53,7 @@ def operator(components: Sequence[Component], flavour: Flavour = USUAL) -> list[
 
 
 def user_facing_roles(kinds: Iterable[CustomResource]) -> list[JsonObject]:
-    """Roles for people. They are not the operator's to make, or it would have to hold all of them.
+    """Return the roles for users. The operator does not create them, or it would need their permissions.
 
     The editor role of Quintet is not aggregated: whoever may change the Quintet controls our permissions.
     """
@@ -78,8 +78,8 @@ def operator_process(flavour: Flavour = USUAL, log_level: str = "info") -> Proce
 
 
 def quintet_object(flavour: Flavour = USUAL, spec: JsonObject | None = None) -> JsonObject:
-    """The object that makes the operator begin."""
-    wanted: JsonObject = {"controllers": list(flavour.controllers)} if flavour.controllers else {}
+    """Return the Quintet object, which makes the operator install the controllers."""
+    defaults: JsonObject = {"controllers": list(flavour.controllers)} if flavour.controllers else {}
     return {
         "apiVersion": QUINTET.resource.api_version,
         "kind": QUINTET.resource.kind,

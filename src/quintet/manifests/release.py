@@ -14,7 +14,7 @@ from quintet.components import Component
 from quintet.manifests.helm import CHART, chart
 from quintet.manifests.installation import KIAGNOSE, QUINTET
 from quintet.manifests.olm import BUNDLE, PACKAGE, Release, bundle, catalog, dockerfile, hub_settings
-from quintet.manifests.operator import quintet_object, operator
+from quintet.manifests.operator import operator, quintet_object
 from quintet.manifests.text import as_yaml
 
 

@@ -9,7 +9,7 @@ from kit.install.versions import Version
 from quintet.cli.installing import own as goes_with_the_operator
 from quintet.components import COMPONENTS
 from quintet.manifests.installation import KIAGNOSE, QUINTET, Flavour
-from quintet.manifests.operator import quintet_object, operator
+from quintet.manifests.operator import operator, quintet_object
 
 Helm = Callable[..., Any]
 SECONDS = 500

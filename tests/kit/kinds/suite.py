@@ -27,7 +27,7 @@ from quintet.controllers.suite import controller
 from quintet.controllers.suite.decide.installation import BY_KIND, OWNED, SELECTOR, VALIDATING, key_of
 from quintet.kube.client import Client
 from quintet.manifests.installation import QUINTET, Flavour, in_namespace, installer
-from quintet.manifests.operator import quintet_object, operator
+from quintet.manifests.operator import operator, quintet_object
 from quintet.runtime.manager import Manager
 
 ALL = tuple(COMPONENTS.values())

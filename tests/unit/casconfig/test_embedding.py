@@ -146,7 +146,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("policy", "want"), REFUSED.values(), ids=REFUSED.keys())
 def test_jsonserver_refuses_embedded_config_that_breaks_its_children(policy, want):
-    assert [str(error) for error in jsonserver.judge(a_server([policy])).errors] == [want]
+    assert [str(error) for error in jsonserver.validate(a_server([policy])).errors] == [want]
 
 
 def test_malformed_embedded_config_gives_one_error():
@@ -167,5 +167,5 @@ def test_statefulcluster_refuses_embedded_config_that_sets_its_labels():
 
 
 def test_jsonserver_and_statefulcluster_accept_valid_cas_config():
-    assert jsonserver.judge(a_server(POLICIES)).errors == ()
-    assert statefulcluster.judge(a_cluster(POLICIES)).errors == ()
+    assert jsonserver.validate(a_server(POLICIES)).errors == ()
+    assert statefulcluster.validate(a_cluster(POLICIES)).errors == ()

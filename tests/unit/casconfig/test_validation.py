@@ -228,7 +228,7 @@ def test_config_with_every_field_is_valid():
     ],
 )
 def test_suspicious_spec_gives_a_warning(policy, want):
-    judgement = judge(a_config(policy))
+    judgement = validate(a_config(policy))
     assert judgement.errors == ()
     assert judgement.warnings == (want,)
 

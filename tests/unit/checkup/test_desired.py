@@ -39,8 +39,8 @@ def test_pod_meets_the_restricted_profile():
 
 
 def test_template_is_merged_and_cannot_remove_pod_labels():
-    custom = Overlay(
-        metadata=OverlayMetadata(labels={"team": "a", "app.kubernetes.io/name": "mine"}),
+    custom = CheckupTemplate(
+        metadata=CheckupTemplateMetadata(labels={"team": "a", "app.kubernetes.io/name": "mine"}),
         spec={
             "nodeSelector": {"a": "b"},
             "containers": [{"name": "checkup", "env": [{"name": "X", "value": "y"}]}],

@@ -98,8 +98,8 @@ def test_started_checkup_keeps_its_deprecated_name():
 
 
 def test_deprecated_names_give_warnings():
-    assert "use spec.timeoutSeconds" in old_names({"spec": {"timeout": 1}})[0]
-    assert old_names({"spec": {"timeoutSeconds": 1}}) == ()
+    assert "use spec.timeoutSeconds" in alias_warnings({"spec": {"timeout": 1}})[0]
+    assert alias_warnings({"spec": {"timeoutSeconds": 1}}) == ()
 
 
 def test_every_field_has_a_description_and_limits():

@@ -153,7 +153,9 @@ def test_namespace_label_overrides_the_flag(usual, other):
 
 
 def test_process_with_watched_namespaces_uses_both_selectors():
-    endpoint = WebhookEndpoint(at=UrlTarget("https://here"), namespace_selector={"matchLabels": {"team": "a"}})
+    endpoint = WebhookEndpoint(
+        at=UrlTarget("https://here"), namespace_selector={"matchLabels": {"team": "a"}}
+    )
     _, (_, validating) = configurations(endpoint, admissions(ConfigErrors.WARN), b"")
     assert validating["webhooks"][0]["namespaceSelector"] == {
         "matchExpressions": [

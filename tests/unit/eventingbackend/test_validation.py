@@ -224,8 +224,8 @@ WORDS = (
 
 
 def test_config_errors_are_warnings_unless_strict():
-    assert judge(FAULTY) == ((), WORDS)
-    refused = judge(FAULTY, reject=True)
+    assert validate(FAULTY) == ((), WORDS)
+    refused = validate(FAULTY, reject=True)
     assert (tuple(map(str, refused.errors)), refused.warnings) == (WORDS, ())
 
 
@@ -240,7 +240,7 @@ def test_config_errors_are_warnings_unless_strict():
     ids=str,
 )  # fmt: skip
 def test_unknown_type_is_refused_with_the_known_types(spec, want):
-    assert [str(error) for error in judge({"spec": spec}).errors] == [want]
+    assert [str(error) for error in validate({"spec": spec}).errors] == [want]
 
 
 def test_new_backend_gets_labels_and_required_defaults():

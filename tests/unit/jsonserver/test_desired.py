@@ -114,8 +114,8 @@ def test_manifests_contain_no_empty_values():
 
 
 def test_template_is_merged_into_the_pods():
-    custom = Overlay(
-        OverlayMetadata(labels={"team": "a"}, annotations={"note": "b"}),
+    custom = JsonServerTemplate(
+        JsonServerTemplateMetadata(labels={"team": "a"}, annotations={"note": "b"}),
         {
             "nodeSelector": {"disk": "ssd"},
             "containers": [

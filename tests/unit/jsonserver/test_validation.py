@@ -89,11 +89,11 @@ def test_defaulting_keeps_existing_values():
     ],
 )
 def test_error_names_its_field(server, want):
-    assert [str(error) for error in judge(server).errors] == [want]
+    assert [str(error) for error in validate(server).errors] == [want]
 
 
 def test_all_errors_are_reported_at_once():
-    assert len(judge(a_server("web", replicas=-1, jsonConfig="[")).errors) == 3
+    assert len(validate(a_server("web", replicas=-1, jsonConfig="[")).errors) == 3
 
 
 def test_valid_server_passes():
@@ -106,19 +106,19 @@ def test_valid_server_passes():
 
 def test_several_replicas_with_ephemeral_storage_give_a_warning():
     want = "spec.storage: with Ephemeral storage and several replicas, each pod has its own data"
-    assert judge(a_server(storage="Ephemeral", replicas=2)).warnings == (want,)
-    assert judge(a_server(storage="Ephemeral", replicas=1)).warnings == ()
+    assert validate(a_server(storage="Ephemeral", replicas=2)).warnings == (want,)
+    assert validate(a_server(storage="Ephemeral", replicas=1)).warnings == ()
 
 
 def test_data_that_cannot_be_served_gives_a_warning_with_its_path():
-    found = judge(a_server(jsonConfig='{"version": 1}')).warnings
+    found = validate(a_server(jsonConfig='{"version": 1}')).warnings
     assert list(found) == [
         "spec.jsonConfig: version: json-server serves only objects and arrays at the top level, not a string or number"
     ]
 
 
 def test_invalid_data_gives_an_error_and_no_warning():
-    assert judge(a_server(jsonConfig="[")).warnings == ()
+    assert validate(a_server(jsonConfig="[")).warnings == ()
 
 
 def test_crd_follows_the_api_conventions():
@@ -128,4 +128,4 @@ def test_crd_follows_the_api_conventions():
 
 @drawn(ANY_TEMPLATE)
 def test_template_of_any_shape_is_validated_without_crash(template):
-    judge({"metadata": {"name": "app-x"}, "spec": {"jsonConfig": "{}", "template": {"spec": template}}})
+    validate({"metadata": {"name": "app-x"}, "spec": {"jsonConfig": "{}", "template": {"spec": template}}})

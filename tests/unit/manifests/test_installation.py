@@ -8,7 +8,7 @@ from quintet.components import COMPONENTS
 from quintet.controllers.suite.decide.installation import BY_KIND, MANAGED_BY, OPERATOR, key_of
 from quintet.manifests.installation import KIAGNOSE, QUINTET, installer, objects
 from quintet.manifests.manager import manager
-from quintet.manifests.operator import quintet_object, operator, operator_rules
+from quintet.manifests.operator import operator, operator_rules, quintet_object
 from quintet.manifests.union import grants
 
 ALL = tuple(COMPONENTS.values())

@@ -10,7 +10,7 @@ from kit.manifests import yamltext
 from quintet import __version__
 from quintet.components import COMPONENTS
 from quintet.manifests import helm, olm
-from quintet.manifests.operator import quintet_object, operator, operator_rules
+from quintet.manifests.operator import operator, operator_rules, quintet_object
 
 ALL = tuple(COMPONENTS.values())
 

@@ -23,7 +23,7 @@ def warnings(cluster):
 
 
 def test_example_of_the_kubernetes_documentation_is_accepted_without_warnings():
-    assert judge(a_cluster()) == ((), ())
+    assert validate(a_cluster()) == ((), ())
 
 
 REFUSED = {
@@ -210,7 +210,7 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("cluster", ACCEPTED.values(), ids=ACCEPTED)
 def test_valid_spec_gives_no_warning(cluster):
-    assert judge(cluster) == ((), ())
+    assert validate(cluster) == ((), ())
 
 
 @pytest.mark.parametrize("size", ["1Gi", "1024Mi", "2Gi", 2**31])

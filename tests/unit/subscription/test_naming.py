@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quintet.apis.meta import ObjectMeta
-from quintet.apis.subscription import Subscription, SubscriptionSpec, TypeMatching, judge
+from quintet.apis.subscription import Subscription, SubscriptionSpec, TypeMatching, validate
 from quintet.eventing.decide.naming import (
     CONSUMER_LENGTH,
     consumer_name,

@@ -21,8 +21,8 @@ def test_quintet_is_a_cluster_scoped_singleton():
 
 
 def test_every_controller_can_be_selected_and_configured():
-    assert set(COMPONENTS) <= {str(name) for name in CONTROLLERS}
-    assert set(Settings.__struct_fields__) == {str(name) for name in CONTROLLERS}
+    assert set(COMPONENTS) == set(CONTROLLERS)
+    assert set(ControllerSettings.__struct_fields__) == set(CONTROLLERS)
 
 
 def test_empty_spec_installs_everything_separately():

@@ -153,7 +153,9 @@ class Looking:
 
     async def _definitions_before(self) -> list[Finding]:
         kinds = [kind for component in self.flavour.offered(_ALL) for kind in component.kinds]
-        return before.judge_definitions(await self._definitions(map(custom_resource_definition, (QUINTET, *kinds))))
+        return before.judge_definitions(
+            await self._definitions(map(custom_resource_definition, (QUINTET, *kinds)))
+        )
 
     async def _definitions(self, wanted: Iterable[JsonObject]) -> list[tuple[JsonObject | None, JsonObject]]:
         bodies = list(wanted)
@@ -187,7 +189,9 @@ class Looking:
     ) -> list[Finding]:
         kinds = [kind for component in running for kind in component.kinds]
         own = [QUINTET] if quintet is not None else []
-        return after.judge_definitions(await self._definitions(map(custom_resource_definition, (*own, *kinds))))
+        return after.judge_definitions(
+            await self._definitions(map(custom_resource_definition, (*own, *kinds)))
+        )
 
     async def _policies(self, running: Sequence[Component]) -> list[Finding]:
         requirements = [requirement for component in running for requirement in component.user_requirements]
