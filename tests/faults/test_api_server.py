@@ -21,7 +21,7 @@ async def wait_until_reconciled(client: Client, namespace: str, name: str) -> No
     async def probe() -> None:
         widget = await client.get(WIDGETS, ObjectKey(namespace, name), Widget)
         assert widget.status.observed_generation == widget.metadata.generation, widget.status
-        assert widget.status.message == "as wanted", widget.status
+        assert widget.status.message == "reconciled", widget.status
 
     await eventually(probe, within=120.0)
 

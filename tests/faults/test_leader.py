@@ -37,7 +37,7 @@ async def wait_for_holder(client: Client, namespace: str) -> str:
 async def wait_until_reconciled(client: Client, namespace: str, name: str, text: str = "") -> None:
     async def probe() -> None:
         widget = await client.get(WIDGETS, ObjectKey(namespace, name), Widget)
-        assert widget.status.message == "as wanted", widget.status
+        assert widget.status.message == "reconciled", widget.status
         assert widget.status.observed_generation == widget.metadata.generation
 
     await eventually(probe, within=120)

@@ -25,7 +25,7 @@ async def wait_until_settled(client: Client, key: ObjectKey, text: str) -> None:
     async def probe() -> None:
         widget = await client.get(WIDGETS, key, Widget)
         assert widget.status.observed_generation == widget.metadata.generation, widget.status
-        assert widget.status.message == "as wanted", widget.status
+        assert widget.status.message == "reconciled", widget.status
         for resource in CHILD_TYPES:
             child = await client.get(resource, key, Object)
             assert [owner.uid for owner in child.metadata.owner_references] == [widget.metadata.uid]

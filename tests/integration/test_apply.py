@@ -41,7 +41,7 @@ async def wait_until_converged(client: Client, key: ObjectKey) -> Widget:
     async def probe() -> Widget:
         widget = await client.get(WIDGETS, key, Widget)
         assert widget.status.observed_generation == widget.metadata.generation, widget.status
-        assert widget.status.message == "as wanted", widget.status
+        assert widget.status.message == "reconciled", widget.status
         return widget
 
     return await eventually(probe)

@@ -286,7 +286,7 @@ async def test_new_target_that_fails_leaves_earlier_targets_changed(
     assert await read_targets(casconfigs, namespace) == good
 
 
-async def test_failing_target_is_retried_first_although_its_status_was_not_written(
+async def test_failing_target_is_retried_first_although_cache_lacks_its_status(
     casconfig_operator, casconfigs: Client, proxy: FaultProxy, namespace
 ):
     before = await create_targets(casconfigs, namespace)

@@ -80,7 +80,7 @@ class Sequence:
         self.draw = random.Random(number)
         self.name, self.twin = f"web-{number}", f"twin-{number}"
         self.configs: dict[str, ObjectKey] = {}
-        self.told: list[str] = []
+        self.steps: list[str] = []
 
     async def run(self) -> None:
         for name in (self.name, self.twin):
@@ -102,16 +102,16 @@ class Sequence:
             await self.edit(f"x{mark}")
         elif name not in self.configs:
             values = some_values(self.draw, mark)
-            self.told.append(f"{name} comes with {values}")
+            self.steps.append(f"create {name} with {values}")
             self.configs[name] = await create(
                 self.client, self.namespace, name, self.policy(values), maxTargets=1
             )
         elif choice < 0.75:
             values = some_values(self.draw, mark)
-            self.told.append(f"{name} changes to {values}")
+            self.steps.append(f"change {name} to {values}")
             await edit(self.client, self.configs[name], self.policy(values))
         else:
-            self.told.append(f"{name} goes")
+            self.steps.append(f"delete {name}")
             await delete_and_wait(self.client, self.configs.pop(name))
 
     def policy(self, values: JsonObject) -> JsonObject:
@@ -119,7 +119,7 @@ class Sequence:
 
     async def edit(self, mark: str) -> None:
         body = an_edit(self.draw, mark)
-        self.told.append(f"somebody does {body}")
+        self.steps.append(f"foreign edit {body}")
         for name in (self.name, self.twin):
             path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{name}"
             try:
@@ -149,7 +149,7 @@ class Sequence:
         return text
 
     def __str__(self) -> str:
-        return "\n  ".join((f"sequence {self.number}:", *self.told))
+        return "\n  ".join((f"sequence {self.number}:", *self.steps))
 
 
 @pytest.mark.timeout(1800)

@@ -162,7 +162,7 @@ async def test_timeout_stores_log_and_stops_pod(
 
 
 @pytest.mark.parametrize(("code", "want", "ended"), [(0, "Passed", "Complete"), (3, "Failed", "Failed")])
-async def test_checkup_that_ends_in_time_passes_although_job_reports_late(
+async def test_checkup_that_ends_in_time_does_not_time_out_although_job_reports_late(
     code, want, ended, patient_operator, checkups: Client, proxy: FaultProxy, namespace
 ):
     key = await create(checkups, namespace, "prompt", timeout=1)

@@ -160,7 +160,7 @@ async def test_every_metric_and_label_in_dashboards_and_alerts_is_exposed_by_run
     for title, query in all_queries():
         asked = metrics(query)
         missing = asked - really - {UP}
-        wrong += [f"{title}: nobody shows {name}" for name in missing]
+        wrong += [f"{title}: no process exposes {name}" for name in missing]
         known = set().union(*(shown.get(name, set()) for name in asked)) | OF_PROMETHEUS
         wrong += [f"{title}: {asked} have no label {label}" for label in labels(query) - known]
     assert wrong == [], "\n".join(wrong)

@@ -74,7 +74,7 @@ async def wait_until_acknowledged(scene: Scene, subscription: Subscription) -> N
         assert (info.num_pending, info.num_ack_pending) == (0, 0), info
         # A consumer may lag behind its stream.
         kept = (await scene.jetstream.stream_info(STREAM)).state.messages
-        assert kept == 0, f"{kept} events are still kept for somebody"
+        assert kept == 0, f"{kept} events are still unacknowledged"
 
     # An event sent to a restarting dispatcher is redelivered after half a minute.
     await eventually(probe, within=120)

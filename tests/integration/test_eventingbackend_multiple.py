@@ -152,7 +152,7 @@ async def test_move_to_other_server_loses_no_event(
         subscription, await get(backends, key), effective(NATS, {"url": nats.url})
     )
 
-    async def told(part: str) -> str:
+    async def settings_of(part: str) -> str:
         found = (await children(backends, namespace))["Deployment", f"any-{part}"]
         return str(found["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
 
@@ -166,20 +166,20 @@ async def test_move_to_other_server_loses_no_event(
             assert "1 more Subscriptions listen" in found.message, found
 
         await eventually(assert_waits_for_subscriptions, within=90)
-        assert nats.url in await told("publisher-proxy"), "publishers moved before the subscriptions"
+        assert nats.url in await settings_of("publisher-proxy"), "publishers moved before the subscriptions"
         async with connect_jetstream(new.url) as there:
             await there.create_or_update_consumer("sap", consumer)
 
         async def assert_publishers_ready() -> None:
-            assert new.url in await told("publisher-proxy")
+            assert new.url in await settings_of("publisher-proxy")
             found = condition(await get(backends, key), "Subscription Controller Ready")
             assert "delivers 1 events remaining in stream sap" in found.message, found
 
         await eventually(assert_publishers_ready, within=90)
-        assert nats.url in await told("dispatcher"), "dispatchers moved before the last event"
+        assert nats.url in await settings_of("dispatcher"), "dispatchers moved before the last event"
         await here.purge_stream("sap")  # equivalent to delivery
         await wait_until_ready(backends, key)
-        assert new.url in await told("dispatcher")
+        assert new.url in await settings_of("dispatcher")
     witness.assert_truth()
 
 

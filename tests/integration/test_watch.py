@@ -248,7 +248,7 @@ async def test_object_that_cannot_be_decoded_is_reported_and_others_are_served(
         await widgets.create(WIDGETS, a_widget("good"), Object, namespace=namespace)
 
         async def assert_served(key: ObjectKey = good) -> None:
-            assert (await widgets.get(WIDGETS, key, Widget)).status.message == "as wanted"
+            assert (await widgets.get(WIDGETS, key, Widget)).status.message == "reconciled"
 
         await eventually(assert_served)
 

@@ -90,7 +90,7 @@ class Installation:
         return "jsonserver" in self.way.controllers
 
     async def settled(self, version: str) -> None:
-        """Wait until every controller is of a version, and serves."""
+        """Wait until every controller of a version is ready."""
         want = {"Available": "True", "Progressing": "False", "Degraded": "False"}
 
         async def probe() -> None:
@@ -103,16 +103,16 @@ class Installation:
         await self.in_time(probe)
 
     async def in_time(self, probe: Any) -> Any:
-        """Wait for a state; if it does not come, show what a person would look at first."""
+        """Wait for a state; add a description of the cluster to a timeout error."""
         try:
             return await eventually(probe, within=PATIENCE)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{describe_cluster(self.way.system)}") from error
 
     def pods(self) -> dict[str, int]:
-        """Each pod of users, by name and uid → how often its containers were started again.
+        """Return container restarts of each user pod by name and uid.
 
-        Publishers and dispatchers are left out: they are of our version. Pods of Checkups have ended.
+        Publishers and dispatchers are excluded, because they run our version, and so are finished pods of Checkups.
         """
         found = self.shop.get("pods", "", "--field-selector=status.phase=Running")["items"]
         return {
@@ -368,7 +368,7 @@ def forbidden_requests(story: Installation) -> list[str]:
     return [line for line in log.splitlines() if "system:serviceaccount:" in line]
 
 
-async def test_uninstall_leaves_only_crds_and_user_objects(upgraded: Upgrade, removed: Installation):
+async def test_uninstall_leaves_only_expected_objects(upgraded: Upgrade, removed: Installation):
     """Each remaining object existed before, belongs to a user or stays on purpose."""
     with_data = isinstance(removed.way, ByCommandWithData)
     kinds = [kind for name in removed.way.controllers for kind in COMPONENTS[name].kinds]

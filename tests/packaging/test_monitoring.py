@@ -9,7 +9,7 @@ import re
 import pytest
 import yaml
 
-from kit.manifests.promql import BOARDS, dashboard_queries, substitute_variables
+from kit.manifests.promql import DASHBOARDS, dashboard_queries, substitute_variables
 from quintet.manifests.helm import CHART
 from quintet.manifests.installation import QUINTET
 from quintet.manifests.monitoring import ALERTS, rule_groups
@@ -32,7 +32,7 @@ def test_promtool_accepts_every_alert(tool, rules):
     assert f"{len(ALERTS)} rules found" in done.stdout
 
 
-@pytest.mark.parametrize("path", BOARDS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_promtool_accepts_every_dashboard_query(tool, tmp_path, path):
     recorded = [
         {"record": f"board:panel_{number}", "expr": substitute_variables(query)}

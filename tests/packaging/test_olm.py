@@ -55,12 +55,12 @@ class Administrator:
     """What the cluster held before anything was installed."""
 
     async def service_versions(self) -> dict[str, str]:
-        """Version that OLM has here → its phase."""
+        """Return the phase of each ClusterServiceVersion."""
         found = await self.api.get(SERVICE_VERSIONS)
         return {each["metadata"]["name"]: each.get("status", {}).get("phase", "") for each in found["items"]}
 
     async def succeeded(self, version: str) -> None:
-        """Wait until OLM is done with a version and has no other."""
+        """Wait until OLM has installed a version and no other exists."""
 
         async def probe() -> None:
             assert await self.service_versions() == {f"quintet.v{version}": "Succeeded"}
@@ -68,7 +68,7 @@ class Administrator:
         await self.in_time(probe)
 
     async def settled(self, version: str) -> None:
-        """Wait until every controller is of a version and serves."""
+        """Wait until every controller of a version is ready."""
         want = {"Available": "True", "Progressing": "False", "Degraded": "False"}
 
         async def probe() -> None:
@@ -83,7 +83,7 @@ class Administrator:
         await self.in_time(probe)
 
     async def all_of(self, image: str) -> None:
-        """Wait until no pod of ours runs anything else, also none that is on its way out."""
+        """Wait until all our pods run a version, with no terminating pod of another."""
 
         def probe() -> None:
             pods = self.system.get("pods", "", "-l", OURS)["items"]
@@ -92,19 +92,19 @@ class Administrator:
         await self.in_time(probe)
 
     async def in_time(self, probe: Callable[[], Awaitable[None] | None]) -> None:
-        """Wait for a state; if it does not come, show what a person would look at first."""
+        """Wait for a state; add a description of the cluster to a timeout error."""
         try:
             await eventually(probe, within=PATIENCE)
         except NotInTimeError as error:
             raise AssertionError(f"{error}\n{self.situation()}") from error
 
     def refusals(self) -> list[str]:
-        """Lines in our logs in which the API server names an account, as it does when it refuses a right."""
+        """Return the log lines in which the API server reports a forbidden request."""
         log = self.system.kubectl("logs", "-l", OURS, "--tail=-1", "--prefix", "--max-log-requests=20")
         return [line for line in log.splitlines() if "system:serviceaccount:" in line]
 
     def situation(self) -> str:
-        """What a person would look at first."""
+        """Describe the cluster for an assertion message."""
         olms = "csv,installplans.operators.coreos.com,subscriptions.operators.coreos.com"
         columns = "custom-columns=ABOUT:.involvedObject.name,REASON:.reason,MESSAGE:.message"
         asked = (

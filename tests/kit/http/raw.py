@@ -1,4 +1,4 @@
-"""An HTTP client that sends the very bytes it is told, and a server of ours in the same process."""
+"""An HTTP client that sends raw bytes, and an HTTP server with a virtual clock in the same process."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from quintet.web.server import Handler, Request, Response, Server, ServerLimits
 
 @dataclass(slots=True)
 class Answer:
-    """One answer, taken apart without code of ours."""
+    """One response, parsed without our own code."""
 
     status: int
     headers: dict[str, str]
@@ -30,7 +30,7 @@ class RawClient:
         self.writer.write(data)
 
     async def answer(self, *, bodiless: bool = False) -> Answer:
-        """Wait for the next answer."""
+        """Wait for the next response."""
         async with asyncio.timeout(30):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, *lines = head.rstrip().split("\r\n")
@@ -43,10 +43,10 @@ class RawClient:
         return await self.answer(bodiless=bodiless)
 
     async def rest(self) -> bytes:
-        """All that still comes, until the server closes or breaks the connection."""
+        """Return everything until the server closes or breaks the connection."""
         found = b""
         async with asyncio.timeout(30):
-            # Piece by piece: what was said before a reset has been said.
+            # In chunks: data received before a reset counts.
             with contextlib.suppress(ConnectionError):
                 while piece := await self.reader.read(1 << 16):
                     found += piece
@@ -54,7 +54,7 @@ class RawClient:
 
     @property
     def closed(self) -> bool:
-        # `at_eof` is true only once everything was read, too.
+        # `at_eof` is true only after everything was read.
         return self.reader._eof or self.reader.exception() is not None  # type: ignore[attr-defined]
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class RawClient:
 
 @dataclass(slots=True)
 class Place:
-    """A running server, its time, and what it was asked."""
+    """A running server, its clock and its requests."""
 
     server: Server
     clock: VirtualClock
@@ -76,14 +76,14 @@ class Place:
         return client
 
     async def wait(self, seconds: float) -> None:
-        """Let the server's time pass in small steps, with room for the sockets in between."""
+        """Advance the server's clock in small steps and let the sockets work in between."""
         for _ in range(round(seconds * 2)):
             await asyncio.sleep(0)
             await self.clock.advance(0.5)
             await settle()
 
     async def seconds_until_closed(self, client: RawClient, at_most: float = 200) -> float:
-        """How much of the server's time passes until it ends a connection."""
+        """Return how much of the server's time passes until it closes a connection."""
         began = self.clock.elapsed
         while not client.closed and self.clock.elapsed - began < at_most:
             await self.wait(1)
@@ -93,7 +93,7 @@ class Place:
 
 @asynccontextmanager
 async def a_server(handler: Handler, limits: ServerLimits | None = None) -> AsyncIterator[Place]:
-    """A server on a free port, with a time of its own."""
+    """Run a server on a free port with a virtual clock while inside."""
     clock = VirtualClock()
     server = Server(handler, limits or ServerLimits(), clock)
     place = Place(server, clock, await server.start("127.0.0.1", 0))
@@ -108,7 +108,7 @@ async def a_server(handler: Handler, limits: ServerLimits | None = None) -> Asyn
 
 
 def echo(request: Request) -> Response:
-    """Say what was asked."""
+    """Return the request as the response."""
     text = f"{request.method} {request.path}?{request.query} {request.body.decode('latin-1')}"
     return Response(200, text.encode("latin-1"))
 

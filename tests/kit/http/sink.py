@@ -1,4 +1,4 @@
-"""A sink: a small HTTP server that keeps what it gets, answers as it is told, and can be away for a while."""
+"""A sink: a small HTTP server that records requests, responds as configured and can be stopped for a while."""
 
 import asyncio
 import contextlib
@@ -32,11 +32,11 @@ class Received(NamedTuple):
 
 
 Answering = Callable[[Received], int]
-"""The status of the answer to a request."""
+"""Returns the response status of a request."""
 
 
 class Sink:
-    """Listens on loopback; `received` has every request that was answered, in order."""
+    """Listens on loopback; `received` has every answered request, in order."""
 
     def __init__(
         self, answer: Answering | None = None, *, keep: Callable[[Received], None] | None = None
@@ -45,19 +45,19 @@ class Sink:
         self.answer: Answering = answer or (lambda request: 204)
         self.keep = keep or self.received.append
         self.extra = b""
-        """Bytes of headers and body that every answer carries besides."""
+        """Additional header and body bytes of every response."""
         self.hold: asyncio.Event | None = None
-        """While it is there and not set, answers wait."""
-        # Not one that the kernel gives to outgoing connections: while it is away, a client could get it.
+        """Responses wait until this event is set."""
+        # Not an ephemeral port: while the sink is stopped, an outgoing connection could take it.
         self.port = free_port()
         self.waiting: list[Received] = []
-        """The requests whose answers wait."""
+        """The requests whose responses wait."""
         self.most_under_way = 0
         self.connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen, on the same port as before."""
+        """Listen on the same port as before."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: _Connection(self), "127.0.0.1", self.port, reuse_address=True
@@ -65,7 +65,7 @@ class Sink:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Be away: nobody is answered, and connections end."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             await stop_listening(self._server)
             for connection in list(self.connections):
@@ -84,7 +84,7 @@ class Sink:
 
 @contextlib.asynccontextmanager
 async def a_sink(answer: Answering | None = None) -> AsyncIterator[Sink]:
-    """A sink that listens."""
+    """Run a sink while inside."""
     sink = Sink(answer)
     await sink.start()
     try:
@@ -147,7 +147,7 @@ class _Connection(asyncio.Protocol):
 
     def _reply(self, request: Received) -> None:
         status = self._sink.answer(request)
-        # What nobody can be told about was not taken.
+        # A request whose response cannot be sent was not accepted.
         if self._transport is None or self._transport.is_closing():
             return
         self._sink.keep(request)

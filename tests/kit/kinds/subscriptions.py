@@ -51,7 +51,7 @@ TYPE = "order.created.v1"
 SUBJECT = f"kyma.commerce.{TYPE}"
 SECONDS = 20.0
 """How long the server may take for an answer to a test; who asks again and again still asks more than once."""
-# Few tries, but time for each: a sink that is told to wait does so for many seconds.
+# Few retries with long timeouts: a sink in a test may wait for many seconds.
 IMPATIENT = RetryPolicy(max_attempts=3, min_backoff=0.05, max_backoff=0.2, timeout=60.0)
 
 

@@ -103,7 +103,7 @@ async def wait_until_removed(api: Api, namespace: str) -> None:
         home = f"/api/v1/namespaces/{namespace}"
         if await api.exists(home) and "deletionTimestamp" in (await api.get(home))["metadata"]:
             going.append(namespace)
-            # The node that would end them may be gone.
+            # The node that would terminate them may be gone.
             await api.delete(f"{home}/pods", gracePeriodSeconds="0")
         assert going == []
 
@@ -135,7 +135,7 @@ async def installed_operator(api: Api, flavour: Flavour, *, register: bool = Tru
 async def register_webhooks(api: Api) -> None:
     """Fill in the webhook configurations that the operator creates, as its controllers do on a node."""
     while True:
-        # Gone meanwhile, or the API server has too much to do: nobody would see that this had ended.
+        # Deleted concurrently, or the API server is overloaded: retry in the next round.
         with contextlib.suppress(RefusedError, aiohttp.ClientError, TimeoutError):
             listed = await api.get(VALIDATING.path(), labelSelector=SELECTOR)
             for name in [each["metadata"]["name"] for each in listed["items"] if "webhooks" not in each]:

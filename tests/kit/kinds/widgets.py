@@ -203,7 +203,7 @@ class WidgetController:
         )
         status = WidgetStatus(
             generation,
-            problem or "as wanted",
+            problem or "reconciled",
             conditions.merge(widget.status.conditions, (ready,), generation, self._clock.now()),
         )
         await self._status.write(widget, widget.status, status)

@@ -9,7 +9,7 @@ from typing import Any
 from quintet.manifests.monitoring import ALERTS
 
 ROOT = Path(__file__).parents[3]
-BOARDS = tuple(sorted((ROOT / "config/grafana").glob("*.json")))
+DASHBOARDS = tuple(sorted((ROOT / "config/grafana").glob("*.json")))
 # What Prometheus adds to every series, or makes by itself.
 OF_PROMETHEUS = {"namespace", "pod", "job", "instance", "service"}
 UP = "up"
@@ -43,7 +43,7 @@ def alert_queries() -> Iterator[tuple[str, str]]:
 
 def all_queries() -> list[tuple[str, str]]:
     """Return the queries of all dashboards and alerts."""
-    boards = [each for path in BOARDS for each in (*dashboard_queries(path), *dashboard_variables(path))]
+    boards = [each for path in DASHBOARDS for each in (*dashboard_queries(path), *dashboard_variables(path))]
     return [*boards, *alert_queries()]
 
 

@@ -83,7 +83,7 @@ class NatsServer:
     def write(self) -> None:
         """Write the configuration; `reload` makes a running server read it."""
         settings: dict[str, Any] = {"host": self.host, "port": self.port, **self.config}
-        # By itself it gives up after two seconds on whoever is slow to log in, and says that of a wrong login.
+        # Its default of two seconds reports slow logins as failed logins.
         settings["authorization"] = {"timeout": 60, **settings.get("authorization", {})}
         if self._jetstream:
             # Streams reserve what they may grow to, by itself from what the disk has left; they never grow here.

@@ -35,7 +35,7 @@ _A_CHECKUP = msgspec.convert(
 DISPATCHER = eventing.role(_A_BACKEND)["rules"]
 RUN = checkups.role(_A_CHECKUP, "run")["rules"]
 GIVEN = {"eventing": DISPATCHER, "checkup": RUN}
-# A backend names a Secret that nobody has allowed the operator to read, and its status says how to.
+# A test references a Secret that the operator cannot read; the status reports the needed binding.
 REFUSALS = {"eventing": frozenset({("", "secrets", "get")})}
 
 

@@ -1,8 +1,8 @@
-"""Records where the time of a test run goes, and prints a summary.
+"""Records the durations of a test run and prints a summary.
 
-The plugin is on when the variable QUINTET_TEST_TIMES names a file. It records the seconds of each phase of each
-test, of each fixture, and the CPU that the test process and the whole machine used; `python -m kit.plugins.durations FOLDER FILE`
-joins the files of several runs into one and prints what `make test-times` shows.
+The plugin is on if QUINTET_TEST_TIMES names a file. It records the seconds of each phase of each test and of each
+fixture, and the CPU of the test process and of the machine. `python -m kit.plugins.durations FOLDER FILE` joins the
+files of several runs and prints what `make test-times` shows.
 """
 
 import json
@@ -21,7 +21,7 @@ ROWS = 40
 
 
 def register(config: pytest.Config) -> None:
-    """Turn the recording on if the environment asks for it."""
+    """Turn recording on if the environment variable is set."""
     if os.environ.get(VARIABLE):
         config.pluginmanager.register(_Recorder(config), "quintet-times")
 
@@ -81,7 +81,7 @@ class _Recorder:
 
 
 def _machine_cpu() -> float:
-    """Return the CPU seconds that all processes of the machine have used, where the system tells."""
+    """Return the CPU seconds of all processes of the machine, where the system reports them."""
     try:
         user, nice, system, _idle, _iowait, irq, softirq = map(
             int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]

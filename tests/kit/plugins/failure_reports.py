@@ -1,7 +1,7 @@
-"""Adds to the report of a failed test what is needed to understand it.
+"""Adds diagnostics to the report of a failed test.
 
-That is the objects, Events and pods in the namespace of the test, and what its fault proxy saw. The report shows
-the end of each; `build/failures/TEST` has all of it, and the logs of the control plane.
+These are the objects, Events and pods in the namespace of the test, and the trace of its fault proxy. The report shows
+the end of each; `build/failures/TEST` has everything with the logs of the control plane.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Selects the tests of one kind: `--kind checkup`, as `make test KIND=checkup` passes it on.
+"""Selects the tests of one kind with `--kind checkup`, which `make test KIND=checkup` passes on.
 
-A test belongs to a kind by the words in its path below `tests`.
+The words in its path decide to which kind a test belongs.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ def belongs_to(kind: str, path: Path) -> bool:
 
 
 def deselect_other_kinds(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take the tests of other kinds out of `items`, if one kind was chosen."""
+    """Remove the tests of other kinds from `items` if a kind is selected."""
     kind, tests = config.getoption("kind"), Path(__file__).parents[2]
     if kind is None:
         return

@@ -1,7 +1,7 @@
-"""Runs tests several times beside CPU load: `--rounds N --load L`, as `make stress` passes them on.
+"""Runs tests repeatedly under CPU load with `--rounds N --load L`, which `make stress` passes on.
 
 Every test runs once before any runs again. At the end a table shows the tests that failed in some round, and
-`build/stress.json` holds the rounds and the longest time of each test.
+`build/stress.json` has the rounds and the longest duration of each test.
 """
 
 import json
@@ -25,7 +25,7 @@ def add_option(parser: pytest.Parser) -> None:
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Give every test a parameter for its round, if there are several."""
+    """Add a round parameter to every test if there are several rounds."""
     rounds = metafunc.config.getoption("rounds")
     if rounds > 1:
         metafunc.fixturenames.append(ROUND)

@@ -63,7 +63,7 @@ def test_request_for_something_else_does_not_use_permission(entry):
 def test_request_of_other_user_is_not_counted():
     for user in ("admin", "system:serviceaccount:shop:casconfig"):
         assert usage_of(an_audit_event(user=user)).requests == 0
-    assert list(requests_in({**an_audit_event(), "user": {}})) == [], "it could not be told who it was"
+    assert list(requests_in({**an_audit_event(), "user": {}})) == [], "the user is unknown"
 
 
 def test_request_without_object_needs_no_permission():

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kit.manifests.promql import BOARDS, all_queries, dashboard_queries, labels, metrics, substitute_variables
+from kit.manifests.promql import (
+    DASHBOARDS,
+    all_queries,
+    dashboard_queries,
+    labels,
+    metrics,
+    substitute_variables,
+)
 from quintet.manifests.helm import chart
 from quintet.manifests.monitoring import ALERTS, GROUPS, OURS, eventing_monitor, prometheus_rule
 from quintet.manifests.operator import operator_process
@@ -71,7 +78,7 @@ def test_the_objects_are_where_the_operator_is():
         assert body["metadata"]["namespace"] == process.namespace
 
 
-@pytest.mark.parametrize("path", BOARDS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_panels_have_a_place_of_their_own(path):
     board = json.loads(path.read_text())
     taken: dict[tuple[int, int], str] = {}
@@ -87,7 +94,7 @@ def test_panels_have_a_place_of_their_own(path):
 
 
 def test_no_two_boards_have_one_identity():
-    identities = [json.loads(path.read_text())["uid"] for path in BOARDS]
+    identities = [json.loads(path.read_text())["uid"] for path in DASHBOARDS]
     assert len(set(identities)) == len(identities) == 2
 
 
@@ -96,7 +103,7 @@ def test_every_number_of_the_runtime_is_on_the_board_of_controllers():
 
     from quintet.observe import metrics as runtime
 
-    (board,) = [path for path in BOARDS if path.stem == "controllers"]
+    (board,) = [path for path in DASHBOARDS if path.stem == "controllers"]
     asked = " ".join(query for _, query in dashboard_queries(board))
     families = [each._name for each in vars(runtime).values() if isinstance(each, MetricWrapperBase)]
     known = {name for name in families if name != "quintet_discovery_requests"}

@@ -51,7 +51,7 @@ class Lines:
     holds: list[Hold] = field(default_factory=list)
     tasks: set[asyncio.Task[Reply]] = field(default_factory=set)
     outages: int = 0
-    """How many there are now: no watch opens meanwhile, also if it was asked for before."""
+    """The number of current outages; no watch opens during one, even if it was requested before."""
 
 
 @dataclass
@@ -141,7 +141,7 @@ class Call:
         stream = WatchStream(self.exchange.request, response, self.lines.holds)
         if fault is not None:
             stream.put(fault)
-        # Before the client hears of it: a test that has an open watch can disturb it.
+        # Before the client gets the headers: a test with an open watch can disturb it.
         self.lines.streams.add(stream)
         try:
             await response.prepare(self.incoming)

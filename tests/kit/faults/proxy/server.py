@@ -210,7 +210,9 @@ class FaultProxy:
             exchange.fault = type(injection.fault).__name__
             return await injection.strike(exchange).apply(call)
         except aiohttp.ClientError:
-            return call.reset()  # the API server is away: the client sees what it would see without us
+            return (
+                call.reset()
+            )  # the API server is unreachable: the client gets the same error as without the proxy
         finally:
             self.trace.leave(exchange)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kit.faults.proxy.requests import CHATTER, Predicate, Request, anything
 
-# Kept back until a test lets it go: nobody waits for it to end.
+# A stalled request waits for the test and does not count as work in progress.
 STALLED = "Stall"
 READS = ("get", "list")
 
@@ -117,7 +117,7 @@ class Trace:
         deadline = loop.time() + within
         while loop.time() < deadline:
             if self._busy(when):
-                # Whoever waits for a slow answer has not come to an end; the time counts from then.
+                # A pending response may cause more requests; the quiet time starts after it.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(deadline):
                         await self.changed()
