@@ -50,17 +50,17 @@ def patch_of(response):
     return json.loads(base64.b64decode(response["patch"])) if response.get("patch") else []
 
 
-def test_a_new_config_is_held_by_the_finalizer():
+def test_new_casconfig_gets_finalizer():
     (operation,) = patch_of(defaulted(a_config(a_policy())))
     assert (operation["path"], operation["value"]) == ("/metadata/finalizers", [FINALIZER])
 
 
-def test_a_finalizer_that_was_taken_away_does_not_come_back():
+def test_removed_finalizer_is_not_added_again():
     assert patch_of(defaulted(a_config(a_policy()), operation="UPDATE", old=a_config(a_policy()))) == []
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-def test_other_spellings_are_rewritten_with_a_warning(operation):
+def test_aliases_are_rewritten_with_warning(operation):
     source = {"kind": "ConfigMap", "name": "a", "path": ".data.b", "toType": "env", "toKey": "B"}
     written = a_config(a_policy(maincontainer={"name": "app", "image": "a:1"}, **{"from": source}))
     answer = defaulted(written, operation=operation, old=None if operation == "CREATE" else a_config())
@@ -73,20 +73,20 @@ def test_other_spellings_are_rewritten_with_a_warning(operation):
     ]
 
 
-def test_an_empty_include_is_refused():
+def test_empty_include_is_rejected():
     answer = judged(a_config(a_policy(include={})))
     assert not answer["allowed"]
     assert "an empty include matches nothing" in answer["status"]["message"]
 
 
-def test_kinds_that_hold_rights_are_refused():
+def test_kinds_that_hold_permissions_are_rejected():
     answer = judged(a_config(a_policy(include={"kinds": ["Secret", "RoleBinding"]})))
     causes = {each["field"]: each["message"] for each in answer["status"]["details"]["causes"]}
     assert set(causes) == {"spec.policies[0].include.kinds[0]", "spec.policies[0].include.kinds[1]"}
     assert all("is never a target" in text for text in causes.values())
 
 
-def test_what_came_past_the_webhook_can_still_be_labelled_and_released():
+def test_invalid_casconfig_that_bypassed_webhook_can_be_labelled_and_released():
     bad = a_config(a_policy(include={}))
     assert judged(bad, operation="UPDATE", old=bad)["allowed"]
 
@@ -106,7 +106,7 @@ OVERLAPS = [
 
 
 @pytest.mark.parametrize(("first", "second", "want"), OVERLAPS)
-def test_policies_that_set_the_same_on_the_same_objects_are_warned_of(first, second, want):
+def test_policies_that_set_same_value_on_same_objects_cause_warning(first, second, want):
     kinds = {"kinds": ["Deployment"]}
     one = a_policy("one", {**kinds, **first}, envs={"A": "1", "B": "1"})
     other = a_policy("other", {**kinds, **second}, envs={"A": "2", "B": "1"})

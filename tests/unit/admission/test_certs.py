@@ -51,7 +51,7 @@ def two_years():
     return history(730, timedelta(hours=3))
 
 
-def test_an_authority_lives_a_year_and_a_leaf_a_week_and_no_second_less():
+def test_ca_is_valid_for_a_year_and_leaf_for_a_week():
     state = rotate(None, HOSTS, START, POLICY)
     authority, leaf = state.authorities[0].x509, state.leaf.x509
     assert timedelta() <= authority.not_valid_after_utc - (START + 365 * DAY) < timedelta(seconds=1)
@@ -59,7 +59,7 @@ def test_an_authority_lives_a_year_and_a_leaf_a_week_and_no_second_less():
     assert leaf.not_valid_before_utc < START - timedelta(minutes=4), "clocks differ"
 
 
-def test_a_leaf_is_for_our_hosts_and_for_serving_only():
+def test_leaf_is_valid_for_our_hosts_and_server_auth_only():
     leaf = rotate(None, HOSTS, START, POLICY).leaf.x509
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["hooks.quintet.svc"]
@@ -69,11 +69,11 @@ def test_a_leaf_is_for_our_hosts_and_for_serving_only():
     assert leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca is False
 
 
-def test_the_name_that_the_api_server_asks_for_is_first():
+def test_service_host_name_used_by_api_server_comes_first():
     assert service_hosts("ns", "hooks")[0] == "hooks.ns.svc"
 
 
-def test_nothing_changes_until_a_third_of_the_life_is_left():
+def test_leaf_is_renewed_when_a_third_of_its_lifetime_is_left():
     state = rotate(None, HOSTS, START, POLICY)
     assert rotate(state, HOSTS, START + 4.6 * DAY, POLICY) is state
     renewed = rotate(state, HOSTS, START + 4.7 * DAY, POLICY)
@@ -81,7 +81,7 @@ def test_nothing_changes_until_a_third_of_the_life_is_left():
     assert renewed.authorities == state.authorities
 
 
-def test_what_is_served_and_what_is_trusted_fit_across_every_step_of_two_years(two_years):
+def test_adjacent_rotation_steps_trust_each_other(two_years):
     """Whoever is one step behind, server or API server, they still get along."""
     for (_, before), (now, after) in pairwise(two_years):
         assert any(signed_by(after.leaf, authority) for authority in before.authorities), (
@@ -92,14 +92,14 @@ def test_what_is_served_and_what_is_trusted_fit_across_every_step_of_two_years(t
         )
 
 
-def test_no_certificate_is_ever_used_up_before_it_is_replaced(two_years):
+def test_every_certificate_is_replaced_before_expiry(two_years):
     for (_, before), (now, _) in pairwise(two_years):
         assert before.leaf.ends - now > 2 * DAY
         assert all(authority.ends - now > 100 * DAY for authority in before.authorities)
     assert all(state.leaf.ends <= state.authorities[0].ends for _, state in two_years)
 
 
-def test_a_new_authority_is_trusted_an_hour_before_it_signs(two_years):
+def test_new_ca_is_trusted_an_hour_before_it_signs(two_years):
     trusted_since: dict[bytes, datetime] = {}
     for now, state in two_years:
         for authority in state.authorities:
@@ -109,7 +109,7 @@ def test_a_new_authority_is_trusted_an_hour_before_it_signs(two_years):
             assert now - trusted_since[signer.certificate] >= timedelta(minutes=59)
 
 
-def test_an_old_authority_is_trusted_until_all_its_leaves_have_run_out(two_years):
+def test_old_ca_is_trusted_until_its_last_leaf_expires(two_years):
     last_leaf: dict[bytes, datetime] = {}
     for now, state in two_years:
         trusted = {authority.certificate for authority in state.authorities}
@@ -121,14 +121,14 @@ def test_an_old_authority_is_trusted_until_all_its_leaves_have_run_out(two_years
     assert len(made) == 3
 
 
-def test_a_change_of_hosts_needs_a_new_leaf_at_once():
+def test_changed_hosts_cause_new_leaf():
     state = rotate(None, HOSTS, START, POLICY)
     changed = rotate(state, ("other.quintet.svc",), START, POLICY)
     assert changed.leaf != state.leaf
     assert changed.authorities == state.authorities
 
 
-def test_after_a_long_sleep_everything_is_made_anew():
+def test_expired_state_is_replaced_completely():
     state = rotate(None, HOSTS, START, POLICY)
     now = START + 400 * DAY
     fresh = rotate(state, HOSTS, now, POLICY)
@@ -139,7 +139,7 @@ def test_after_a_long_sleep_everything_is_made_anew():
 
 
 @given(st.floats(0, 800), st.floats(0, 40))
-def test_whenever_we_look_the_leaf_is_good_and_trusted(first, second):
+def test_leaf_is_valid_and_trusted_at_any_time(first, second):
     state = rotate(None, HOSTS, START, POLICY)
     for days in (first, first + second):
         now = START + days * DAY
@@ -151,7 +151,7 @@ def test_whenever_we_look_the_leaf_is_good_and_trusted(first, second):
         )
 
 
-def test_a_secret_keeps_the_whole_state():
+def test_secret_stores_whole_state():
     state = rotate(None, HOSTS, START, POLICY)
     rotating = dataclasses.replace(
         state, authorities=(new_authority(START + DAY, POLICY), *state.authorities)
@@ -163,7 +163,7 @@ def test_a_secret_keeps_the_whole_state():
 
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
 @pytest.mark.parametrize("damage", [None, b"", b"garbage", b"\xff"])
-def test_a_damaged_secret_is_no_state(name, damage):
+def test_damaged_secret_is_no_state(name, damage):
     data = rotate(None, HOSTS, START, POLICY).as_data()
     if damage is None:
         del data[name]
@@ -172,18 +172,18 @@ def test_a_damaged_secret_is_no_state(name, damage):
     assert CertificateState.from_data(data) is None
 
 
-def test_a_key_of_another_certificate_is_no_state():
+def test_key_of_other_certificate_is_no_state():
     data = rotate(None, HOSTS, START, POLICY).as_data()
     data["tls.key"] = rotate(None, HOSTS, START, POLICY).leaf.key
     assert CertificateState.from_data(data) is None
 
 
-def test_a_leaf_never_outlives_its_authority():
+def test_leaf_never_outlives_its_ca():
     authority = new_authority(START, POLICY)
     late = authority.ends - DAY
     assert new_leaf(authority, HOSTS, late, POLICY).ends == authority.ends
 
 
-def test_a_policy_that_could_not_work_is_refused():
+def test_impossible_policy_is_rejected():
     with pytest.raises(ValueError, match="outlive"):
         RotationPolicy(authority=timedelta(days=9), leaf=timedelta(days=7))

@@ -35,7 +35,7 @@ def mutated(asked):
     return response, json.loads(base64.b64decode(response.get("patch", "W10=")))
 
 
-def test_the_old_name_is_rewritten_and_warned_of():
+def test_alias_timeout_is_rewritten_with_warning():
     response, patch = mutated(
         a_review("UPDATE", spec={"image": "i", "serviceAccountName": "s", "timeout": 5})
     )
@@ -43,20 +43,20 @@ def test_the_old_name_is_rewritten_and_warned_of():
     assert response["warnings"] == ["spec.timeout is deprecated and was replaced: use spec.timeoutSeconds"]
 
 
-def test_a_new_one_is_held_and_one_without_old_names_is_not_warned_of():
+def test_new_checkup_gets_finalizer_and_no_warning():
     response, patch = mutated(a_review())
     assert patch == [{"op": "add", "path": "/metadata/finalizers", "value": [FINALIZER]}]
     assert "warnings" not in response
 
 
-def test_a_spec_that_has_started_stays():
+def test_started_spec_is_immutable():
     old = {"spec": SPEC, "status": {"startTime": "2026-01-01T00:00:00Z"}}
     assert validated(a_review("UPDATE", old=old))["allowed"] is True
     status = validated(a_review("UPDATE", spec={**SPEC, "image": "j"}, old=old))["status"]
     assert "spec must not be changed once the checkup has started" in status["message"]
 
 
-def test_a_spec_that_has_not_started_may_be_corrected():
+def test_spec_can_be_corrected_before_start():
     old = {"spec": {**SPEC, "params": "["}, "status": {}}
     assert validated(a_review("UPDATE", old=old))["allowed"] is True
     assert validated(a_review("UPDATE", spec={**SPEC, "params": "{"}, old=old))["allowed"] is False

@@ -36,18 +36,18 @@ def patch(asked):
     return json.loads(base64.b64decode(response.get("patch", "W10=")))
 
 
-def test_a_new_one_gets_one_replica_and_our_finalizer():
+def test_new_jsonserver_gets_one_replica_and_finalizer():
     assert patch(a_review()) == [
         {"op": "add", "path": "/metadata/finalizers", "value": [FINALIZER]},
         {"op": "add", "path": "/spec/replicas", "value": 1},
     ]
 
 
-def test_a_finalizer_that_was_taken_away_does_not_come_back():
+def test_removed_finalizer_is_not_added_again():
     assert patch(a_review("UPDATE", old={"spec": {}})) == []
 
 
-def test_refusals_carry_the_exact_sentences():
+def test_denial_contains_specified_messages():
     status = validated(a_review(name="b", jsonConfig="null"))["status"]
     assert status["code"] == 422
     for sentence in (INVALID_NAME, INVALID_CONFIG):
@@ -55,13 +55,13 @@ def test_refusals_carry_the_exact_sentences():
         assert any(sentence in cause["message"] for cause in status["details"]["causes"]), status
 
 
-def test_doubts_are_warnings():
+def test_doubtful_config_causes_warning():
     response = validated(a_review(jsonConfig='{"a": 1}'))
     assert response["allowed"] is True
     assert response["warnings"][0].startswith("spec.jsonConfig: a: "), response
 
 
-def test_what_came_past_the_webhooks_can_still_be_labelled():
+def test_invalid_jsonserver_that_bypassed_webhook_can_be_labelled():
     asked = a_review("UPDATE", name="b", jsonConfig="null")
     asked["request"]["oldObject"] = copy.deepcopy(asked["request"]["object"])
     asked["request"]["object"]["metadata"]["labels"] = {"a": "b"}

@@ -18,7 +18,7 @@ def registered(hooks):
     return endpoint, [body for _, body in configurations(endpoint, (ADMISSION,), b"PEM")]
 
 
-async def test_in_the_cluster_the_service_is_asked():
+async def test_service_mode_registers_service_and_ca_bundle():
     hooks = by_service((ADMISSION,), CLIENT, CLIENT, VirtualClock(), service=SERVICE)
     for body in registered(hooks)[1]:
         assert body["metadata"]["name"] == "quintet"
@@ -26,7 +26,7 @@ async def test_in_the_cluster_the_service_is_asked():
         assert "caBundle" in body["webhooks"][0]["clientConfig"]
 
 
-async def test_outside_the_process_itself_is_asked_under_a_name_of_its_own():
+async def test_url_mode_registers_process_under_own_name():
     for host, want in (("192.0.2.7", "https://192.0.2.7:9443/"), ("::1", "https://[::1]:9443/")):
         hooks = by_url((ADMISSION,), CLIENT, VirtualClock(), host=host)
         for body in registered(hooks)[1]:
@@ -34,7 +34,7 @@ async def test_outside_the_process_itself_is_asked_under_a_name_of_its_own():
             assert body["webhooks"][0]["clientConfig"]["url"].startswith(want)
 
 
-async def test_with_cert_manager_we_register_and_it_injects():
+async def test_cert_manager_mode_registers_webhooks_without_ca_bundle():
     hooks = by_files(
         (ADMISSION,), CLIENT, VirtualClock(), folder=Path("certs"), service=SERVICE, certificate="ns/serving"
     )
@@ -43,5 +43,5 @@ async def test_with_cert_manager_we_register_and_it_injects():
         assert "caBundle" not in body["webhooks"][0]["clientConfig"]
 
 
-async def test_with_olm_we_register_nothing():
+async def test_olm_mode_registers_nothing():
     assert by_files((ADMISSION,), CLIENT, VirtualClock(), folder=Path("certificates"))._registration is None

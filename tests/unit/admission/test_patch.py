@@ -55,7 +55,7 @@ def _carry_out(operation: dict[str, Any], target: Any, last: Any) -> None:
 
 
 @given(values, values)
-def test_applying_the_patch_gives_the_wanted_value(before, after):
+def test_applied_patch_gives_desired_value(before, after):
     untouched = copy.deepcopy(before)
     operations = diff(before, after)
     assert same(applied(before, json.loads(json.dumps(operations))), after), operations
@@ -63,12 +63,12 @@ def test_applying_the_patch_gives_the_wanted_value(before, after):
 
 
 @given(values)
-def test_nothing_is_said_when_nothing_differs(value):
+def test_equal_values_give_empty_patch(value):
     assert diff(value, copy.deepcopy(value)) == []
 
 
 @given(st.lists(values, max_size=6), values, st.data())
-def test_one_item_more_or_less_in_a_list_is_one_operation(items, item, data):
+def test_one_list_item_more_or_less_is_one_operation(items, item, data):
     place = data.draw(st.integers(0, len(items)))
     longer = [*items[:place], item, *items[place:]]
     assert [operation["op"] for operation in diff(items, longer)] == ["add"]

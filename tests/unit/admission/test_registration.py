@@ -29,7 +29,7 @@ def configuration(request):
     return built()[request.param]
 
 
-def test_only_our_own_objects_are_sent_and_no_subresource_of_them(configuration):
+def test_rules_cover_only_our_kind_without_subresources(configuration):
     (webhook,) = configuration["webhooks"]
     assert webhook["rules"] == [
         {
@@ -43,14 +43,14 @@ def test_only_our_own_objects_are_sent_and_no_subresource_of_them(configuration)
     assert "namespaceSelector" not in webhook
 
 
-def test_an_object_without_a_verdict_is_not_stored_and_nobody_waits_long(configuration):
+def test_failure_policy_is_fail_with_short_timeout(configuration):
     (webhook,) = configuration["webhooks"]
     assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Fail", 5)
     assert (webhook["sideEffects"], webhook["matchPolicy"]) == ("None", "Equivalent")
     assert webhook["admissionReviewVersions"] == ["v1"]
 
 
-def test_each_webhook_has_a_path_of_its_own_behind_the_service():
+def test_each_webhook_has_its_own_service_path():
     for kind, path in (
         ("MutatingWebhookConfiguration", "/mutate/widgets.test.quintet.dev"),
         ("ValidatingWebhookConfiguration", "/validate/widgets.test.quintet.dev"),
@@ -67,27 +67,27 @@ def test_each_webhook_has_a_path_of_its_own_behind_the_service():
         }
 
 
-def test_a_process_outside_is_reached_by_url():
+def test_url_endpoint_is_registered_with_url():
     body = built(WebhookEndpoint(at=UrlTarget("https://10.0.0.5:9443")))["ValidatingWebhookConfiguration"]
     client = body["webhooks"][0]["clientConfig"]
     assert client["url"] == "https://10.0.0.5:9443/validate/widgets.test.quintet.dev"
     assert "service" not in client
 
 
-def test_with_cert_manager_the_bundle_is_left_to_it():
+def test_cert_manager_endpoint_has_annotation_and_no_ca_bundle():
     endpoint = WebhookEndpoint(at=SERVICE.at, inject_ca_from="quintet-system/serving")
     body = built(endpoint)["MutatingWebhookConfiguration"]
     assert body["metadata"]["annotations"][INJECT_CA_FROM] == "quintet-system/serving"
     assert "caBundle" not in body["webhooks"][0]["clientConfig"]
 
 
-def test_namespaces_can_be_chosen():
+def test_namespace_selector_is_registered():
     chosen = {"matchLabels": {"quintet": "yes"}}
     body = built(WebhookEndpoint(at=SERVICE.at, namespace_selector=chosen))["MutatingWebhookConfiguration"]
     assert body["webhooks"][0]["namespaceSelector"] == chosen
 
 
-def test_a_kind_without_defaults_has_no_mutating_webhook():
+def test_kind_without_defaults_has_no_mutating_webhook():
     bodies = built(admissions=(Admission(WIDGETS, ADMISSION.validate),))
     assert bodies["MutatingWebhookConfiguration"]["webhooks"] == []
     assert len(bodies["ValidatingWebhookConfiguration"]["webhooks"]) == 1
@@ -105,16 +105,16 @@ def served(body):
     return live
 
 
-def test_additions_by_the_server_and_by_others_are_no_difference(configuration):
+def test_fields_added_by_server_or_others_are_no_difference(configuration):
     assert covers(served(configuration), configuration)
 
 
-def test_nothing_wanted_is_covered_by_nothing():
+def test_empty_webhook_list_covers_empty_list():
     body = built(admissions=(Admission(WIDGETS, ADMISSION.validate),))["MutatingWebhookConfiguration"]
     assert covers(served(body), body)
 
 
-def test_every_field_that_somebody_changes_is_a_difference(configuration):
+def test_changed_field_is_a_difference(configuration):
     fields = ("failurePolicy", "timeoutSeconds", "sideEffects", "matchPolicy", "rules", "clientConfig")
     for field in fields:
         live = served(configuration)
@@ -125,11 +125,11 @@ def test_every_field_that_somebody_changes_is_a_difference(configuration):
     assert not covers(live, configuration)
 
 
-def test_a_webhook_that_we_dropped_is_a_difference(configuration):
+def test_removed_webhook_is_a_difference(configuration):
     fewer = built(admissions=())[configuration["kind"]]
     assert not covers(served(configuration), fewer)
 
 
-def test_rights_are_for_our_two_objects_only():
+def test_permissions_cover_only_our_webhook_configurations():
     assert all(rule["resourceNames"] == ["quintet"] for rule in cluster_rules())
     assert not {"delete", "list", "*"} & {verb for rule in cluster_rules() for verb in rule["verbs"]}

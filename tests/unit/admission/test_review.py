@@ -31,11 +31,11 @@ def mutated(asked, admission=ADMISSION):
     return json.loads(review.mutate(admission, encoded(asked)))["response"]
 
 
-def test_a_good_object_is_allowed_and_nothing_more_is_said():
+def test_valid_object_is_allowed_without_message():
     assert validated(a_review(text="x")) == {"uid": "705ab4f5", "allowed": True}
 
 
-def test_a_mistake_in_a_field_is_422_with_the_sentence_and_the_field():
+def test_field_error_is_denied_with_422_message_and_field():
     response = validated(a_review(text=""))
     assert response["allowed"] is False
     status = response["status"]
@@ -54,12 +54,12 @@ def test_a_mistake_in_a_field_is_422_with_the_sentence_and_the_field():
     }
 
 
-def test_a_plain_sentence_is_403():
+def test_plain_message_is_denied_with_403():
     response = validated(a_review(mode="forbidden"))
     assert response["status"] == {"code": 403, "reason": "Forbidden", "message": "Not for ada."}
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_validation_errors_are_reported_together():
     field_error = FieldError(SPEC, ErrorType.REQUIRED, message="must be set")
     admission = Admission(WIDGETS, lambda _: ValidationResult((field_error, "And a sentence.")))
     status = validated(a_review(), admission)["status"]
@@ -67,7 +67,7 @@ def test_all_mistakes_are_told_at_once():
     assert [cause.get("field") for cause in status["details"]["causes"]] == ["spec", None]
 
 
-def test_warnings_go_along_with_permission_and_with_refusal():
+def test_warnings_are_sent_with_allow_and_deny():
     assert validated(a_review(text="x", replicas=11)) == {
         "uid": "705ab4f5",
         "allowed": True,
@@ -76,7 +76,7 @@ def test_warnings_go_along_with_permission_and_with_refusal():
     assert validated(a_review(text="", replicas=11))["warnings"] == [WARNING]
 
 
-def test_the_kind_sees_who_does_what_to_which_object():
+def test_validator_sees_user_operation_and_objects():
     seen: list[AdmissionRequest] = []
 
     def remember(request: AdmissionRequest) -> ValidationResult:
@@ -95,14 +95,14 @@ def test_the_kind_sees_who_does_what_to_which_object():
     assert request.user.extra == {"k8s.io/pod-name": ("p",)}
 
 
-def test_a_deletion_has_no_object():
+def test_delete_review_has_no_object():
     asked = a_review("DELETE", old={"spec": {}})
     asked["request"]["object"] = None
     admission = Admission(WIDGETS, lambda request: ValidationResult(() if request.object == {} else ("?",)))
     assert validated(asked, admission)["allowed"] is True
 
 
-def test_an_error_in_a_rule_refuses_that_object_and_is_logged(caplog):
+def test_exception_in_rule_denies_object_and_is_logged(caplog):
     response = validated(a_review(mode="crash"))
     assert response["allowed"] is False
     assert (response["status"]["code"], response["status"]["reason"]) == (500, "InternalError")
@@ -110,7 +110,7 @@ def test_an_error_in_a_rule_refuses_that_object_and_is_logged(caplog):
     assert "this widget crashes its validation" in caplog.text
 
 
-def test_defaults_are_answered_as_a_patch_even_if_set_in_place():
+def test_defaults_are_returned_as_json_patch():
     response = mutated(a_review(text="x"))
     assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
     patch = json.loads(base64.b64decode(response["patch"]))
@@ -129,11 +129,11 @@ def test_defaults_are_answered_as_a_patch_even_if_set_in_place():
         ),
     ],
 )
-def test_no_patch_is_sent_for(asked, admission):
+def test_no_patch_is_sent_when_nothing_changes(asked, admission):
     assert mutated(asked, admission) == {"uid": "705ab4f5", "allowed": True}
 
 
-def test_a_default_may_refuse_what_no_validation_would_see():
+def test_default_function_can_deny_object():
     def refuse(obj, operation):
         errors = FieldErrors()
         errors.invalid(SPEC.child("replicas"), -1, "Invalid replicas number.")
@@ -171,7 +171,7 @@ def changed(**request):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("answer", [review.mutate, review.validate])
-def test_what_is_no_review_for_us_is_refused_in_one_line(answer, body, want):
+def test_invalid_review_is_rejected_with_one_line(answer, body, want):
     with pytest.raises(InvalidReviewError) as refusal:
         answer(ADMISSION, body)
     text = str(refusal.value)
@@ -181,7 +181,7 @@ def test_what_is_no_review_for_us_is_refused_in_one_line(answer, body, want):
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_whatever_cause_another_error(body):
+def test_arbitrary_bytes_raise_only_bad_review(body):
     with pytest.raises(InvalidReviewError):
         review.validate(ADMISSION, body)
 
@@ -189,7 +189,7 @@ def test_no_bytes_whatever_cause_another_error(body):
 @given(
     st.recursive(st.none() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v))
 )
-def test_no_object_whatever_stops_the_server(obj):
+def test_arbitrary_object_never_stops_server(obj):
     asked = a_review()
     asked["request"]["object"] = obj
     try:
@@ -201,7 +201,7 @@ def test_no_object_whatever_stops_the_server(obj):
 
 
 @given(st.lists(st.text(max_size=600), max_size=30))
-def test_warnings_fit_a_header_and_a_terminal(texts):
+def test_warnings_fit_header_and_terminal(texts):
     shown = review.format_warnings(tuple(texts))
     assert len(shown) <= 15
     assert all(0 < len(text) <= 256 for text in shown)
@@ -209,7 +209,7 @@ def test_warnings_fit_a_header_and_a_terminal(texts):
     assert sum(map(len, shown)) < 4096
 
 
-def test_a_long_warning_is_cut_between_words_and_a_long_word_anywhere():
+def test_long_warning_is_cut_between_words():
     (text,) = review.format_warnings((f"{'word ' * 100}",))
     assert text.endswith("word…")
     (text,) = review.format_warnings(("x" * 1000,))
@@ -218,7 +218,7 @@ def test_a_long_warning_is_cut_between_words_and_a_long_word_anywhere():
     assert review.format_warnings(tuple(f"w{i}" for i in range(20)))[-1] == "… and 6 more warnings"
 
 
-def test_an_answer_is_a_review_that_decodes_as_one():
+def test_response_decodes_as_admission_review():
     answer = msgspec.json.decode(
         review.validate(ADMISSION, encoded(a_review(text="x"))), type=review.AdmissionReview
     )

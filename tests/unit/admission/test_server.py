@@ -28,7 +28,7 @@ def count(code: int, path: str = VALIDATE) -> float:
     return REGISTRY.get_sample_value("controller_runtime_webhook_requests_total", labels) or 0
 
 
-async def test_both_webhooks_of_a_kind_answer(session):
+async def test_both_webhooks_of_a_kind_respond(session):
     assert (await ask(session, text="x"))["allowed"] is True
     assert (await ask(session, text=""))["allowed"] is False
     assert "patch" in await ask(session, MUTATE, text="x")
@@ -47,7 +47,7 @@ async def test_both_webhooks_of_a_kind_answer(session):
         pytest.param("POST", VALIDATE, JSON, b" " * (LARGEST_BODY + 1), 413, id="4 MiB and a byte"),
     ],
 )
-async def test_anything_else_is_refused(session, method, path, headers, body, want):
+async def test_other_requests_are_rejected(session, method, path, headers, body, want):
     async with session.request(method, path, data=io.BytesIO(body), headers=headers) as answer:
         text = await answer.text()
     assert answer.status == want, text
@@ -55,13 +55,13 @@ async def test_anything_else_is_refused(session, method, path, headers, body, wa
     assert (await ask(session, text="x"))["allowed"] is True, "and the next one is answered"
 
 
-async def test_a_review_of_almost_4_mib_is_answered(session):
+async def test_review_of_almost_4_mib_is_accepted(session):
     body = encoded(a_review(text="x"))
     async with session.post(VALIDATE, data=io.BytesIO(body.ljust(LARGEST_BODY - 1)), headers=JSON) as answer:
         assert answer.status == 200, await answer.text()
 
 
-async def test_a_review_that_is_too_large_is_answered_if_it_says_who_asks(session):
+async def test_oversized_review_is_denied_with_its_uid(session):
     body = encoded(a_review(text="x" * LARGEST_BODY))
     async with session.post(VALIDATE, data=io.BytesIO(body), headers=JSON) as answer:
         response = (await answer.json())["response"]
@@ -69,13 +69,13 @@ async def test_a_review_that_is_too_large_is_answered_if_it_says_who_asks(sessio
     assert response["status"]["message"].startswith("The object is too large."), response
 
 
-async def test_an_exception_in_a_rule_is_an_answer(session):
+async def test_exception_in_rule_is_a_response(session):
     response = await ask(session, mode="crash")
     assert (response["allowed"], response["status"]["code"]) == (False, 500)
     assert (await ask(session, text="x"))["allowed"] is True
 
 
-async def test_a_rule_that_hangs_is_given_up_and_holds_up_nobody(serving):
+async def test_hanging_rule_times_out_without_blocking_others(serving):
     hold.clear()
     server = AdmissionServer((ADMISSION,), VirtualClock(), host="127.0.0.1", port=0, time_limit=2.0)
     server.load(serving)
@@ -94,7 +94,7 @@ async def test_a_rule_that_hangs_is_given_up_and_holds_up_nobody(serving):
     assert "validation of this Widget took longer than 2 s" in slow["status"]["message"]
 
 
-async def test_stopping_answers_what_was_asked_and_takes_no_more(server, session, serving):
+async def test_shutdown_finishes_pending_reviews_and_accepts_no_more(server, session, serving):
     asked = asyncio.create_task(ask(session, mode="slow", text="x"))
 
     def in_flight():
@@ -131,7 +131,7 @@ async def test_requests_are_counted_by_webhook_and_code(session):
     assert (REGISTRY.get_sample_value(seconds, {"webhook": VALIDATE}) or 0) >= 3
 
 
-async def test_ready_means_that_there_is_a_certificate_and_it_is_good():
+async def test_server_is_ready_only_with_valid_certificate():
     clock = VirtualClock()
     server = AdmissionServer((ADMISSION,), clock)
     assert server.readiness_problem() == "the webhook certificate has not been loaded yet"
@@ -141,7 +141,7 @@ async def test_ready_means_that_there_is_a_certificate_and_it_is_good():
     assert server.readiness_problem() == "the webhook certificate has expired"
 
 
-async def test_half_a_pair_is_refused_and_the_old_one_stays(server, session, serving):
+async def test_mismatched_key_pair_is_rejected_and_old_one_stays(server, session, serving):
     other = await SelfSignedCertificates(MemoryStore(), ("127.0.0.1",)).current(VirtualClock().now())
     for broken in (
         ServingCertificate(serving.certificate, other.key),

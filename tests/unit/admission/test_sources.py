@@ -40,7 +40,7 @@ class SharedStore:
         self.writes += 1
 
 
-async def test_replicas_that_start_together_agree_on_one_certificate():
+async def test_replicas_that_start_together_share_one_certificate():
     store = SharedStore()
     replicas = [SelfSignedCertificates(store, HOSTS) for _ in range(4)]
     served = await asyncio.gather(*(replica.current(NOW) for replica in replicas))
@@ -48,7 +48,7 @@ async def test_replicas_that_start_together_agree_on_one_certificate():
     assert store.writes == 1
 
 
-async def test_one_replica_renews_and_the_others_follow():
+async def test_one_replica_renews_and_others_follow():
     store = SharedStore()
     replicas = [SelfSignedCertificates(store, HOSTS) for _ in range(3)]
     before = {await replica.current(NOW) for replica in replicas}
@@ -58,7 +58,7 @@ async def test_one_replica_renews_and_the_others_follow():
     assert store.writes == 2
 
 
-async def test_an_emptied_or_damaged_store_gets_back_what_is_in_use():
+async def test_emptied_or_damaged_store_is_restored():
     store = SharedStore()
     replica = SelfSignedCertificates(store, HOSTS)
     before = await replica.current(NOW)
@@ -68,7 +68,7 @@ async def test_an_emptied_or_damaged_store_gets_back_what_is_in_use():
         assert CertificateState.from_data(store.data) is not None
 
 
-async def test_a_store_that_always_conflicts_is_reported():
+async def test_store_that_always_conflicts_is_reported():
     class Contested(SharedStore):
         async def write(self, data, version):
             raise Conflict("PUT secret", Status("changed", "Conflict", 409))
@@ -77,14 +77,14 @@ async def test_a_store_that_always_conflicts_is_reported():
         await SelfSignedCertificates(Contested(), HOSTS).current(NOW)
 
 
-async def test_a_process_of_its_own_needs_no_secret():
+async def test_single_process_needs_no_secret():
     source = SelfSignedCertificates(MemoryStore(), HOSTS)
     first = await source.current(NOW)
     assert await source.current(NOW) == first
     assert first.bundle is not None
 
 
-async def test_files_are_followed_when_they_change(tmp_path):
+async def test_changed_certificate_files_are_reloaded(tmp_path):
     source = CertificateFiles(tmp_path)
     with pytest.raises(FileNotFoundError):
         await source.current(NOW)

@@ -27,7 +27,7 @@ def validated(cluster, old=None):
 BAD = a_cluster(selector={}, ordinals={"start": 1})
 
 
-def test_mistakes_are_refused_with_a_cause_each():
+def test_validation_errors_are_denied_with_one_cause_each():
     response = validated(BAD)
     assert response["allowed"] is False
     assert [cause["field"] for cause in response["status"]["details"]["causes"]] == ["spec.selector"]
@@ -36,25 +36,25 @@ def test_mistakes_are_refused_with_a_cause_each():
     ]
 
 
-def test_one_that_came_past_the_webhook_can_be_labelled_and_scaled():
+def test_invalid_object_that_bypassed_webhook_can_be_labelled_and_scaled():
     assert validated(with_value(BAD, "metadata.labels", {"a": "b"}), BAD)["allowed"] is True
     assert validated(with_value(BAD, "spec.replicas", 0), BAD)["allowed"] is True
 
 
-def test_any_other_change_to_it_is_judged():
+def test_other_change_to_invalid_object_is_validated():
     assert validated(with_value(BAD, "spec.serviceName", "other"), BAD)["allowed"] is False
 
 
-def test_annotations_are_judged_although_the_spec_stays():
+def test_annotations_are_validated_when_spec_is_unchanged():
     new = with_value(a_cluster(), "metadata.annotations", {"enge.me/plan-only": "maybe"})
     assert validated(new, a_cluster())["allowed"] is False
 
 
-def test_a_claim_that_shrinks_is_refused_on_an_update_only():
+def test_shrinking_claim_is_rejected_on_update_only():
     small = with_value(a_cluster(), "spec.volumeClaimTemplates.0.spec.resources.requests.storage", "1Mi")
     assert validated(small)["allowed"] is True
     assert validated(small, a_cluster())["allowed"] is False
 
 
-def test_there_are_no_defaults_to_fill_in():
+def test_statefulcluster_has_no_defaults():
     assert ADMISSION.default is None

@@ -68,7 +68,7 @@ def webhooks(clock, trust, source=None, **options):
     )
 
 
-async def test_handshakes_succeed_across_two_replacements_of_the_authority():
+async def test_handshakes_succeed_across_two_ca_rotations():
     """Also for an API server that has not heard of the last change of the bundle yet."""
     clock, trust = VirtualClock(), Trust()
     leaves, lengths = set(), []
@@ -86,7 +86,7 @@ async def test_handshakes_succeed_across_two_replacements_of_the_authority():
     assert set(lengths) == {1, 2}, lengths
 
 
-async def test_an_open_connection_outlives_the_certificate_that_it_began_with():
+async def test_open_connection_survives_certificate_rotation():
     clock, trust, opened = VirtualClock(), Trust(), []
     trace = aiohttp.TraceConfig()
 
@@ -105,7 +105,7 @@ async def test_an_open_connection_outlives_the_certificate_that_it_began_with():
     assert len(opened) == 1, opened
 
 
-async def test_a_certificate_is_not_shown_before_it_is_trusted():
+async def test_certificate_is_not_served_before_it_is_trusted():
     """A leaf of a new authority has to wait while the API server cannot be told."""
     clock, trust = VirtualClock(), Trust()
     async with webhooks(clock, trust, interval=1 * HOURS).running() as port:
@@ -118,7 +118,7 @@ async def test_a_certificate_is_not_shown_before_it_is_trusted():
         assert (await leaf_shown(port, trust.bundles[-1])).serial_number != first.serial_number
 
 
-async def test_without_files_the_server_waits_for_them_and_says_so(tmp_path):
+async def test_server_waits_for_certificate_files_and_reports_it(tmp_path):
     clock = VirtualClock()
     made = await SelfSignedCertificates(MemoryStore(), ("127.0.0.1",)).current(datetime.now(UTC))
     hooks = webhooks(clock, None, CertificateFiles(tmp_path), interval=10)
@@ -134,7 +134,7 @@ async def test_without_files_the_server_waits_for_them_and_says_so(tmp_path):
         await leaf_shown(port, made.bundle)
 
 
-async def test_a_process_outside_takes_its_registration_away_and_one_inside_leaves_it():
+async def test_local_process_removes_its_registration_and_installed_one_keeps_it():
     for remove, want in ((True, 1), (False, 0)):
         trust = Trust()
         async with webhooks(VirtualClock(), trust, remove=remove).running():
@@ -142,7 +142,7 @@ async def test_a_process_outside_takes_its_registration_away_and_one_inside_leav
         assert trust.removed == want
 
 
-async def test_at_the_end_it_answers_on_for_a_while_and_ends_each_connection_with_the_answer():
+async def test_shutdown_responds_for_a_while_and_closes_connections():
     clock, trust, enough = VirtualClock(), Trust(), asyncio.Event()
     ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -168,7 +168,7 @@ async def test_at_the_end_it_answers_on_for_a_while_and_ends_each_connection_wit
             await session.post(url, json=a_review(text="x"))
 
 
-async def test_who_becomes_the_leader_registers_within_a_second():
+async def test_new_leader_registers_within_a_second():
     clock, trust = VirtualClock(), Trust()
     trust.fenced = True
     async with webhooks(clock, trust).running():

@@ -15,14 +15,14 @@ from quintet.apis.fields import (
 )
 
 
-def test_paths_read_as_kubernetes_writes_them():
+def test_paths_are_formatted_like_kubernetes_field_paths():
     assert str(FieldPath("spec").child("params").index(2).child("name")) == "spec.params[2].name"
     assert str(SPEC.child("labels").key("app")) == "spec.labels[app]"
     assert str(SPEC.child("template", "spec")) == "spec.template.spec"
     assert str(FieldPath()) == ""
 
 
-def test_a_path_is_a_value():
+def test_field_path_is_immutable_value():
     assert SPEC.child("a") == FieldPath("spec", "a")
     assert len({SPEC.child("a"), FieldPath("spec", "a")}) == 1
     assert str(SPEC) == "spec", "making a longer path leaves the shorter one as it was"
@@ -73,13 +73,13 @@ def test_children_are_joined_by_dots(names):
     ],
     ids=lambda value: value.split(":")[1].strip() if isinstance(value, str) else "",
 )
-def test_each_sort_of_error_has_one_text(note, want_text):
+def test_each_error_type_has_its_text(note, want_text):
     errors = FieldErrors()
     note(errors, SPEC.child("x"))
     assert [str(error) for error in errors] == [want_text]
 
 
-def test_all_errors_of_an_object_are_said_at_once():
+def test_all_errors_of_object_are_raised_together():
     errors = FieldErrors()
     errors.raise_if_any("Checkup shop/ping")
     errors.required(SPEC.child("image"))
@@ -93,7 +93,7 @@ def test_all_errors_of_an_object_are_said_at_once():
     assert len(raised.value.errors) == 2
 
 
-def test_secrets_and_long_values_are_not_spilled():
+def test_secret_and_long_values_are_omitted_from_messages():
     assert (
         str(FieldError(SPEC, ErrorType.INVALID, OMITTED, "must be a URL"))
         == "spec: Invalid value: must be a URL"
@@ -103,6 +103,6 @@ def test_secrets_and_long_values_are_not_spilled():
     assert len(shown) < 200
 
 
-def test_programs_get_the_reasons_that_kubernetes_knows():
+def test_error_kinds_have_kubernetes_reasons():
     assert ErrorType.NOT_SUPPORTED.reason == "FieldValueNotSupported"
     assert all(kind.reason.startswith("FieldValue") for kind in ErrorType)

@@ -34,30 +34,30 @@ LABELS = {"app": "web", "tier": "back"}
         pytest.param(Selector({}, (Requirement("app", "Near"),)), False, id="an operator that there is not"),
     ],
 )
-def test_a_selector_selects_by_labels_and_expressions(selector, want):
+def test_selector_matches_labels_and_expressions(selector, want):
     assert matches(selector, LABELS) is want
 
 
 @pytest.mark.parametrize("key", ["app", "app.kubernetes.io/name", "a_b.c-d", "A", "x" * 63])
-def test_keys_of_labels(key):
+def test_valid_label_keys_are_accepted(key):
     assert is_key(key)
 
 
 @pytest.mark.parametrize(
     "key", ["", "/a", "a/", "a/b/c", "-a", "a-", "Upper.io/a", "x" * 64, "é", f"{'a' * 254}/b"]
 )
-def test_what_cannot_be_a_key(key):
+def test_invalid_label_keys_are_rejected(key):
     assert not is_key(key)
 
 
-def test_values_may_be_empty_and_end_at_sixty_three():
+def test_label_value_may_be_empty_and_has_at_most_63_characters():
     assert is_value("")
     assert is_value("x" * 63)
     assert not is_value("x" * 64)
     assert not is_value("a b")
 
 
-def test_names_of_services_begin_and_end_with_a_letter_or_digit():
+def test_dns_label_starts_and_ends_with_letter_or_digit():
     assert is_dns_label("a-1")
     assert not any(map(is_dns_label, ("", "-a", "a-", "A", "a.b", "x" * 64)))
 
@@ -68,7 +68,7 @@ def said(check, value):
     return [str(error) for error in errors]
 
 
-def test_mistakes_of_a_selector_are_told_with_their_place():
+def test_selector_errors_have_field_paths():
     expressions = [
         {"key": "a b", "operator": "Exists"},
         {"key": "a", "operator": "Exist"},
@@ -87,7 +87,7 @@ def test_mistakes_of_a_selector_are_told_with_their_place():
     ]
 
 
-def test_a_label_with_a_bad_key_is_told():
+def test_invalid_label_key_is_reported():
     assert said(check_labels, {"a b": "c"}) == [
         'spec.selector: Invalid value: "a b": is not the key of a label'
     ]

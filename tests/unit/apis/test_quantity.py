@@ -29,17 +29,17 @@ from quintet.apis.quantity import amount
         ("100n", Decimal("0.0000001")),
     ],
 )
-def test_a_quantity_is_a_number(quantity, want):
+def test_quantity_is_parsed_as_number(quantity, want):
     assert amount(quantity) == want
 
 
 @pytest.mark.parametrize(
     "nonsense", ["", "Gi", "1gi", "1 Gi", "1Kib", "1e", "--1", "1.2.3", "²", None, True, [], {}]
 )
-def test_what_is_none_is_told(nonsense):
+def test_invalid_quantity_returns_none(nonsense):
     assert amount(nonsense) is None
 
 
 @given(st.integers(min_value=0, max_value=10**15))
-def test_the_same_amount_in_two_spellings_is_the_same(number):
+def test_equal_amounts_in_different_units_are_equal(number):
     assert amount(f"{number}Gi") == amount(f"{number * 1024}Mi") == amount(number * 2**30)

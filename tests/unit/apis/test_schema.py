@@ -117,7 +117,7 @@ class Level(IntEnum):
     ],
     ids=str,
 )
-def test_a_type_becomes_its_schema(hint, want_schema):
+def test_type_is_converted_to_schema(hint, want_schema):
     assert type_schema(hint, HERE) == want_schema
 
 
@@ -144,12 +144,12 @@ def test_a_type_becomes_its_schema(hint, want_schema):
     ],
     ids=str,
 )
-def test_an_unclear_type_is_refused_with_its_path(hint, want_message):
+def test_ambiguous_type_is_rejected_with_path(hint, want_message):
     with pytest.raises(SchemaError, match=want_message):
         type_schema(hint, HERE)
 
 
-def test_a_default_without_a_value_is_refused():
+def test_defaulted_field_without_default_is_rejected():
     class Spec(Struct):
         size: Annotated[int | None, DEFAULTED] = None
 
@@ -157,20 +157,20 @@ def test_a_default_without_a_value_is_refused():
         struct_schema(Spec)
 
 
-def test_only_what_says_so_becomes_a_default_of_the_server():
+def test_only_marked_defaults_become_schema_defaults():
     properties = struct_schema(LibrarySpec)["properties"]
     defaults = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
     assert defaults == {"replicas": 1, "open": True, "storage": "Memory", "lending": {}}
     assert struct_schema(Lending)["properties"]["days"]["default"] == 14
 
 
-def test_fields_without_a_default_are_required():
+def test_fields_without_default_are_required():
     assert struct_schema(Library)["required"] == ["spec"]
     assert struct_schema(LibrarySpec)["required"] == ["owner"]
     assert "required" not in struct_schema(Lending)
 
 
-def test_a_description_is_the_fields_own_or_that_of_its_type():
+def test_description_comes_from_field_or_type():
     properties = struct_schema(LibrarySpec)["properties"]
     assert properties["replicas"]["description"] == "How many copies run."
     assert properties["lending"]["description"] == "How books are lent."
@@ -178,7 +178,7 @@ def test_a_description_is_the_fields_own_or_that_of_its_type():
     assert properties["shelves"]["items"]["description"] == "A place for books of one sort."
 
 
-def test_descriptions_lose_the_line_breaks_of_the_source_but_keep_paragraphs():
+def test_descriptions_lose_line_breaks_but_keep_paragraphs():
     class Spec(Struct):
         """One
         line.
@@ -190,7 +190,7 @@ def test_descriptions_lose_the_line_breaks_of_the_source_but_keep_paragraphs():
     assert struct_schema(Spec)["description"] == "One line.\n\nAnother paragraph."
 
 
-def test_rules_stand_where_they_were_written_with_all_they_say():
+def test_rules_are_placed_where_declared():
     assert struct_schema(Shelf)["x-kubernetes-validations"] == [
         {
             "rule": "!has(self.used) || self.used <= self.capacity",
@@ -206,14 +206,14 @@ def test_rules_stand_where_they_were_written_with_all_they_say():
     assert rule.schema()["optionalOldSelf"] is True
 
 
-def test_a_field_may_be_called_rules():
+def test_field_can_be_named_rules():
     class Policy(Struct):
         rules: Annotated[tuple[str, ...], ATOMIC] = ()
 
     assert list(struct_schema(Policy)) == ["type", "properties"]
 
 
-def test_bounds_of_an_alias_and_of_its_use_are_joined():
+def test_bounds_of_alias_and_use_are_merged():
     properties = struct_schema(Shelf)["properties"]
     assert properties["name"] == {
         "description": "What the shelf is called.",
@@ -224,7 +224,7 @@ def test_bounds_of_an_alias_and_of_its_use_are_joined():
     }
 
 
-def test_conditions_are_what_metav1_demands():
+def test_conditions_schema_matches_metav1():
     schema = type_schema(Conditions, FieldPath("status", "conditions"))
     assert schema["x-kubernetes-list-type"] == "map"
     assert schema["x-kubernetes-list-map-keys"] == ["type"]
@@ -254,11 +254,11 @@ def test_conditions_are_what_metav1_demands():
     }
 
 
-def test_the_sample_has_no_problems():
+def test_sample_kind_has_no_schema_problems():
     assert problems(struct_schema(LIBRARY.type)) == []
 
 
-def test_one_or_many_takes_both_and_keeps_the_fields_of_a_single_one():
+def test_one_or_many_accepts_both_and_keeps_item_fields():
     class Item(Struct):
         name: str
 
@@ -269,7 +269,7 @@ def test_one_or_many_takes_both_and_keeps_the_fields_of_a_single_one():
     assert schema["items"]["required"] == ["name"]
 
 
-def test_the_lint_names_everything_that_is_missing():
+def test_lint_names_every_missing_part():
     class Inner(Struct):
         count: Annotated[int, Meta(description="d"), Rule("self > 1")]
 
@@ -294,7 +294,7 @@ def test_the_lint_names_everything_that_is_missing():
 
 
 @given(low=st.integers(-(2**40), 2**40), high=st.integers(-(2**40), 2**40))
-def test_an_integer_has_32_bits_exactly_if_both_bounds_have(low, high):
+def test_integer_is_int32_only_if_both_bounds_fit(low, high):
     schema = type_schema(Annotated[int, Meta(ge=low, le=high)], HERE)
     want = all(-(2**31) <= bound < 2**31 for bound in (low, high))
     assert (schema["format"] == "int32") is want

@@ -42,7 +42,7 @@ def said(schema, value, rules=None):
     ],
     ids=str,
 )  # fmt: skip
-def test_what_fits_passes(schema, value):
+def test_matching_value_is_valid(schema, value):
     assert said(schema, value) == []
 
 
@@ -73,11 +73,11 @@ def test_what_fits_passes(schema, value):
     ],
     ids=str,
 )  # fmt: skip
-def test_what_does_not_fit_is_named(schema, value, want):
+def test_mismatching_value_is_reported(schema, value, want):
     assert said(schema, value) == [want]
 
 
-def test_a_rule_is_asked_about_values_of_the_right_shape_only():
+def test_rule_is_evaluated_only_for_values_of_correct_type():
     schema = {
         "type": "integer",
         "x-kubernetes-validations": [{"rule": "self > 3", "message": "must be large"}],
@@ -89,7 +89,7 @@ def test_a_rule_is_asked_about_values_of_the_right_shape_only():
     assert said(schema, 2) == [], "what nobody has said in Python is for the API server"
 
 
-def test_a_value_is_read_without_nulls_and_with_defaults():
+def test_value_is_read_without_nulls_and_with_defaults():
     schema = {
         "type": "object",
         "properties": {

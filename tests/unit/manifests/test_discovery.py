@@ -14,7 +14,7 @@ def files():
     return generate(CUSTOM_RESOURCES, tuple(COMPONENTS.values()))
 
 
-def test_the_service_leads_to_the_port_that_the_operator_serves_discovery_at(files):
+def test_discovery_service_targets_port_of_operator(files):
     objects = list(yamltext.load_all(files[INSTALLATION / "manager.yaml"]))
     (service,) = (each for each in objects if each["metadata"]["name"] == "eventing-controller")
     (deployment,) = (each for each in objects if each["kind"] == "Deployment")
@@ -27,7 +27,7 @@ def test_the_service_leads_to_the_port_that_the_operator_serves_discovery_at(fil
     assert service["spec"]["selector"].items() <= labels.items()
 
 
-def test_the_published_address_is_another_name_of_it_and_takes_no_namespace_with_it(files):
+def test_kyma_service_is_alias_without_namespace_object(files):
     service = yamltext.load(files[KYMA / "discovery.yaml"])
     assert (service["metadata"]["name"], service["metadata"]["namespace"]) == (
         "eventing-controller",
@@ -43,7 +43,7 @@ def test_the_published_address_is_another_name_of_it_and_takes_no_namespace_with
     ), "installing and removing the operator leaves the namespace of others alone"
 
 
-def test_the_page_of_the_catalog_is_written_and_checked(files, tmp_path):
+def test_catalog_page_is_generated_and_checked(files, tmp_path):
     write(tmp_path, files)
     page = tmp_path / CATALOG_PAGE
     assert page.read_text() == catalog_page()
@@ -53,7 +53,7 @@ def test_the_page_of_the_catalog_is_written_and_checked(files, tmp_path):
     assert differences(tmp_path, files) == [CATALOG_PAGE]
 
 
-def test_no_cell_of_the_page_breaks_its_table():
+def test_catalog_page_tables_are_well_formed():
     rows = [line for line in catalog_page().splitlines() if line.startswith("| `")]
     assert rows
     assert {len(row.replace("\\|", "").split("|")) for row in rows} == {7}

@@ -23,17 +23,17 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.text(), json_values, max_size=3))
-def test_yaml_says_what_the_object_says(document):
+def test_yaml_round_trip_preserves_object(document):
     text = as_yaml(document)
     assert yamltext.load(text) == document
     assert as_yaml(json.loads(json.dumps(document))) == text, "order and spelling are stable"
 
 
-def test_texts_of_several_lines_stay_lines():
+def test_multi_line_text_is_written_as_block():
     assert "description: |-\n  One.\n\n  Two.\n" in as_yaml({"description": "One.\n\nTwo."})
 
 
-def test_a_definition_says_what_was_declared():
+def test_crd_contains_declared_names_and_columns():
     spec = custom_resource_definition(LIBRARY)["spec"]
     assert spec["names"] == {
         "kind": "Library",
@@ -56,14 +56,14 @@ def test_a_definition_says_what_was_declared():
     assert version["selectableFields"] == [{"jsonPath": ".spec.owner"}, {"jsonPath": ".spec.storage"}]
 
 
-def test_the_schema_of_an_object_starts_with_what_every_object_has():
+def test_object_schema_starts_with_type_and_metadata():
     schema = object_schema(LIBRARY)
     assert list(schema["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
     assert schema["properties"]["metadata"] == {"type": "object"}
     assert schema["x-kubernetes-validations"][0]["message"] == "must be named 'lib-…'"
 
 
-def test_writing_and_checking_agree(tmp_path, capsys):
+def test_generate_and_check_agree(tmp_path, capsys):
     root = ["--root", str(tmp_path)]
     assert main([*root, "--check"], [LIBRARY]) == 1
     assert capsys.readouterr().err == (
@@ -77,7 +77,7 @@ def test_writing_and_checking_agree(tmp_path, capsys):
     assert capsys.readouterr() == ("", ""), "a second run finds nothing to do"
 
 
-def test_files_of_kinds_that_are_gone_are_removed_and_those_of_people_stay(tmp_path, capsys):
+def test_files_of_removed_kinds_are_deleted_and_manual_files_kept(tmp_path, capsys):
     root = ["--root", str(tmp_path)]
     main(root, [LIBRARY])
     (tmp_path / "config/crd/kustomization.yaml").write_text("resources: []\n")
@@ -87,7 +87,7 @@ def test_files_of_kinds_that_are_gone_are_removed_and_those_of_people_stay(tmp_p
     assert [path.name for path in (tmp_path / "config/crd").iterdir()] == ["kustomization.yaml"]
 
 
-def test_a_definition_that_kubectl_could_not_apply_is_refused(monkeypatch):
+def test_oversized_crd_is_rejected(monkeypatch):
     monkeypatch.setattr(files, "MOST_BYTES", 1000)
     with pytest.raises(ValueError, match=r"libraries.samples.quintet.dev has \d+ bytes"):
         files.generate([LIBRARY])

@@ -31,7 +31,7 @@ def container(part):
     return part.deployment["spec"]["template"]["spec"]["containers"][0]
 
 
-def test_separate_gives_each_controller_its_own_workload_account_and_rights():
+def test_separate_topology_gives_each_controller_its_own_workload_and_permissions():
     made = installed()
     assert [each.controllers for each in made.parts] == [(name,) for name in NAMES]
     for each in made.parts:
@@ -47,14 +47,14 @@ def test_separate_gives_each_controller_its_own_workload_account_and_rights():
         assert f"--instance={each.name}" in container(each)["args"]
 
 
-def test_a_pod_leaves_only_when_another_serves_in_its_place():
+def test_rollout_surges_before_removing_pods():
     deployments = [each.deployment for each in installed().parts] + of_kind("Deployment", operator(ALL))
     for each in deployments:
         rolling = each["spec"]["strategy"]["rollingUpdate"]
         assert rolling == {"maxSurge": 1, "maxUnavailable": 0}, each["metadata"]["name"]
 
 
-def test_a_controller_gets_no_right_of_another():
+def test_controller_gets_no_permission_of_another():
     made = installed()
     rules = [
         rule for role in of_kind("ClusterRole", part(made, "jsonserver").objects) for rule in role["rules"]
@@ -71,7 +71,7 @@ def test_a_controller_gets_no_right_of_another():
     assert {each[2] for each in webhooks} == {"get", "patch"}, "what was removed must stay so"
 
 
-def test_combined_is_one_workload_with_the_rights_of_all():
+def test_combined_topology_is_one_workload_with_all_permissions():
     made = installed(topology="Combined")
     (whole,) = made.parts
     assert (whole.name, whole.controllers) == ("quintet", tuple(NAMES))
@@ -83,7 +83,7 @@ def test_combined_is_one_workload_with_the_rights_of_all():
     assert others <= ours
 
 
-def test_combined_is_what_config_default_runs_except_for_what_the_operator_adds():
+def test_combined_topology_equals_config_default():
     (whole,) = installed(topology="Combined").parts
     (today,) = of_kind("Deployment", manager())
     pods = [each["spec"]["template"]["spec"] for each in (whole.deployment, today)]
@@ -92,14 +92,14 @@ def test_combined_is_what_config_default_runs_except_for_what_the_operator_adds(
     assert pods[0] == pods[1]
 
 
-def test_every_object_is_found_by_the_label_of_the_operator():
+def test_every_object_has_managed_by_label_of_operator():
     for made in (installed(), installed(topology="Combined"), installed(KIAGNOSE)):
         for body in objects(made):
             assert body["metadata"]["labels"][MANAGED_BY] == OPERATOR, body
             assert body["kind"] in BY_KIND
 
 
-def test_no_selector_finds_the_pods_of_another_part():
+def test_selectors_match_only_own_pods():
     made = installed()
     labels = {
         each.name: each.deployment["spec"]["template"]["metadata"]["labels"]
@@ -113,7 +113,7 @@ def test_no_selector_finds_the_pods_of_another_part():
         assert found == [each.name]
 
 
-def test_only_the_controllers_that_are_asked_for_are_there():
+def test_only_selected_controllers_are_installed():
     made = installed(controllers=["checkup"])
     assert [each.name for each in made.parts] == ["quintet-checkup"]
     assert {key_of(body).name for body in made.definitions} == {
@@ -123,11 +123,11 @@ def test_only_the_controllers_that_are_asked_for_are_there():
     assert all(key_of(body).name.startswith("checkup-") for body in made.policies)
 
 
-def test_a_controller_that_is_not_offered_is_named():
+def test_unknown_controller_is_reported():
     assert installed(KIAGNOSE, controllers=["jsonserver", "checkup"]).unknown == ("jsonserver",)
 
 
-def test_settings_of_one_controller_beat_those_of_all():
+def test_controller_settings_override_global_settings():
     made = installed(
         replicas=3,
         logLevel="Warning",
@@ -145,7 +145,7 @@ def test_settings_of_one_controller_beat_those_of_all():
     assert checkup.image == other.image == "q:9"
 
 
-def test_settings_of_eventing_become_its_options():
+def test_eventing_settings_become_command_options():
     made = installed(
         settings={
             "eventing": {"configErrors": "Reject", "refusedNetworks": ["10.0.0.0/8"], "natsImage": "nats:1"}
@@ -157,7 +157,7 @@ def test_settings_of_eventing_become_its_options():
     assert {"name": "QUINTET_EVENTING_IMAGE", "value": QUINTET.image} in found["env"]
 
 
-def test_every_option_of_a_part_is_one_that_run_knows():
+def test_every_option_is_known_to_run_command():
     from quintet.cli.run import run
 
     known = {option for parameter in run.params for option in parameter.opts}
@@ -173,13 +173,13 @@ def test_every_option_of_a_part_is_one_that_run_knows():
         assert used <= known
 
 
-def test_an_image_to_go_back_to_beats_the_wanted_one():
+def test_fallback_image_overrides_desired_image():
     made = installed(image="q:2", images={"checkup": "q:1"})
     assert part(made, "checkup").image == "q:1"
     assert part(made, "jsonserver").image == "q:2"
 
 
-def test_network_policies_can_be_left_out():
+def test_network_policies_can_be_disabled():
     made = installed(networkPolicies="Disabled")
     assert of_kind("NetworkPolicy", objects(made)) == []
 
@@ -188,7 +188,7 @@ def test_network_policies_can_be_left_out():
 class TestOperator:
     """The operator that is installed by an administrator."""
 
-    def test_it_holds_everything_that_it_grants(self, flavour):
+    def test_operator_holds_every_permission_that_it_grants(self, flavour):
         cluster, own = (set(grants(rules)) for rules in operator_rules(ALL, flavour))
         for topology in ("Separate", "Combined"):
             made = objects(installed(flavour, topology=topology))
@@ -197,7 +197,7 @@ class TestOperator:
                     for group, resource, verb, name in grants(role["rules"]):
                         assert {(group, resource, verb, name), (group, resource, verb, "")} & held, role
 
-    def test_it_can_make_neither_rights_out_of_nothing_nor_definitions_go_away(self, flavour):
+    def test_operator_cannot_escalate_permissions_or_delete_crds(self, flavour):
         for rules in operator_rules(ALL, flavour):
             found = list(grants(rules))
             assert {verb for _, _, verb, _ in found}.isdisjoint({"escalate", "bind"})
@@ -209,7 +209,7 @@ class TestOperator:
             ]
             assert "nodes/proxy" not in {resource for _, resource, _, _ in found}
 
-    def test_it_has_no_right_on_secrets_outside_its_namespace(self, flavour):
+    def test_operator_has_no_access_to_secrets_of_other_namespaces(self, flavour):
         cluster, own = operator_rules(ALL, flavour)
         assert "secrets" not in {resource for _, resource, _, _ in grants(cluster)}
         assert {verb for _, resource, verb, _ in grants(own) if resource == "secrets"} == {
@@ -218,14 +218,14 @@ class TestOperator:
             "create",
         }
 
-    def test_what_is_cluster_wide_is_limited_to_its_own_names(self, flavour):
+    def test_cluster_wide_permissions_are_limited_to_own_names(self, flavour):
         cluster, _ = operator_rules(ALL, flavour)
         for group, resource, verb, name in grants(cluster):
             if resource in ("clusterroles", "clusterrolebindings") or group == "admissionregistration.k8s.io":
                 assert name or verb in ("list", "watch", "create"), (group, resource, verb)
 
 
-def test_the_flavour_kiagnose_has_the_names_of_its_design():
+def test_kiagnose_flavour_has_names_of_design():
     made = operator(ALL, KIAGNOSE)
     names = {(each["kind"], *key_of(each)) for each in made}
     assert names >= {
@@ -240,7 +240,7 @@ def test_the_flavour_kiagnose_has_the_names_of_its_design():
     assert not [each for each in made if "jsonserver" in each["metadata"]["name"]]
 
 
-def test_nobody_may_write_the_quintet_by_being_an_editor_of_something_else():
+def test_aggregated_roles_cannot_write_quintet():
     roles = {each["metadata"]["name"]: each for each in of_kind("ClusterRole", operator(ALL))}
     for name, role in roles.items():
         aggregated = [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
@@ -250,7 +250,7 @@ def test_nobody_may_write_the_quintet_by_being_an_editor_of_something_else():
     assert "quintet-editor" in roles
 
 
-def test_every_kind_has_a_role_to_view_to_edit_and_to_administer():
+def test_every_kind_has_viewer_editor_and_admin_role():
     roles = {each["metadata"]["name"] for each in of_kind("ClusterRole", operator(ALL))}
     for component in ALL:
         for kind in component.kinds:

@@ -23,7 +23,7 @@ OPERATIONS = (ROOT / "docs/operations.md").read_text()
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-def test_every_alert_has_a_section_of_its_own_that_says_what_to_do(alert):
+def test_every_alert_has_runbook_section(alert):
     sections = re.split(r"^#+ ", OPERATIONS, flags=re.MULTILINE)
     (section,) = [each for each in sections if each.startswith(f"{alert.name}\n")]
     assert len(section.splitlines()) > 2, "there is nothing in it"
@@ -31,7 +31,7 @@ def test_every_alert_has_a_section_of_its_own_that_says_what_to_do(alert):
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-def test_an_alert_names_what_it_is_about_by_labels_that_it_has(alert):
+def test_alert_summary_uses_labels_of_its_result(alert):
     told = set(re.findall(r"\$labels\.(\w+)", alert.summary))
     grouped = {
         word for group in re.findall(r"\bby \(([^)]*)\)", alert.expression) for word in group.split(", ")
@@ -40,7 +40,7 @@ def test_an_alert_names_what_it_is_about_by_labels_that_it_has(alert):
     assert alert.severity in ("critical", "warning")
 
 
-def test_alerts_about_controllers_are_about_ours_alone():
+def test_controller_alerts_select_only_our_processes():
     for name in ("quintet-processes", "quintet-controllers", "quintet-webhooks"):
         for alert in GROUPS[name]:
             selectors = re.findall(r"(?:\w+)(\{[^}]*\})", alert.expression)
@@ -51,13 +51,13 @@ def test_alerts_about_controllers_are_about_ours_alone():
             )
 
 
-def test_no_two_alerts_have_one_name_and_no_section_speaks_of_none():
+def test_alert_names_are_unique_and_match_runbook_sections():
     names = [alert.name for alert in ALERTS]
     assert len(set(names)) == len(names)
     assert set(re.findall(r"^#+ (Quintet[A-Z]\w+)$", OPERATIONS, flags=re.MULTILINE)) == set(names)
 
 
-def test_the_chart_has_alerts_and_monitors_only_where_they_are_asked_for():
+def test_chart_creates_alerts_and_monitors_only_when_enabled():
     from quintet.components import COMPONENTS
 
     text = next(
@@ -71,7 +71,7 @@ def test_the_chart_has_alerts_and_monitors_only_where_they_are_asked_for():
     assert "{{ $labels" not in text, "Helm would try to fill that in"
 
 
-def test_the_objects_are_where_the_operator_is():
+def test_monitoring_objects_are_in_operator_namespace():
     process = operator_process()
     for body in (prometheus_rule(process), eventing_monitor(process)):
         assert body["apiVersion"] == "monitoring.coreos.com/v1"
@@ -79,7 +79,7 @@ def test_the_objects_are_where_the_operator_is():
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
-def test_panels_have_a_place_of_their_own(path):
+def test_dashboard_panels_do_not_overlap(path):
     board = json.loads(path.read_text())
     taken: dict[tuple[int, int], str] = {}
     for panel in board["panels"]:
@@ -93,12 +93,12 @@ def test_panels_have_a_place_of_their_own(path):
     assert len(set(identities)) == len(identities)
 
 
-def test_no_two_boards_have_one_identity():
+def test_dashboards_have_unique_ids():
     identities = [json.loads(path.read_text())["uid"] for path in DASHBOARDS]
     assert len(set(identities)) == len(identities) == 2
 
 
-def test_every_number_of_the_runtime_is_on_the_board_of_controllers():
+def test_every_runtime_metric_is_on_controllers_dashboard():
     from prometheus_client.metrics import MetricWrapperBase
 
     from quintet.observe import metrics as runtime
@@ -110,7 +110,7 @@ def test_every_number_of_the_runtime_is_on_the_board_of_controllers():
     assert {name for name in known if name not in asked} == set()
 
 
-def test_names_and_labels_are_read_out_of_queries():
+def test_metric_names_and_labels_are_parsed_from_queries():
     query = 'sum by (le, webhook) (rate(a_total{job=~"x",code!~"2.."}[5m])) / b_seconds > 0'
     assert metrics(query) == {"a_total", "b_seconds"}
     assert labels(query) == {"le", "webhook", "job", "code"}
@@ -122,7 +122,7 @@ def test_names_and_labels_are_read_out_of_queries():
 
 
 @pytest.mark.parametrize(("title", "query"), [pytest.param(*each, id=each[0]) for each in all_queries()])
-def test_brackets_of_queries_close(title, query):
+def test_brackets_in_queries_are_balanced(title, query):
     for opening, closing in ("()", "[]", "{}"):
         assert query.count(opening) == query.count(closing), f"{title}: {query}"
     assert metrics(query), f"{title}: {query} asks for nothing"

@@ -19,7 +19,7 @@ def made(properties, **others):
     return structural_schema(compact(document(properties, **others)), ROOT)["properties"]
 
 
-def test_only_what_the_spec_leads_to_is_kept_and_its_prose_is_not():
+def test_compact_schema_keeps_only_referenced_types_without_descriptions():
     found = compact(
         document(
             {"a": {"allOf": [{"$ref": f"{REFERENCE}x"}], "description": "Prose."}},
@@ -32,16 +32,16 @@ def test_only_what_the_spec_leads_to_is_kept_and_its_prose_is_not():
     assert json.loads(as_text(found)) == found
 
 
-def test_references_are_written_out():
+def test_references_are_inlined():
     x = {"type": "object", "properties": {"b": {"type": "string"}}}
     assert made({"a": {"allOf": [{"$ref": f"{REFERENCE}x"}], "default": {}}}, x=x)["a"] == x
 
 
-def test_zero_values_are_no_defaults():
+def test_zero_value_defaults_are_removed():
     assert made({"a": {"type": "string", "default": ""}})["a"] == {"type": "string"}
 
 
-def test_a_key_of_a_list_that_may_be_left_out_keeps_its_default():
+def test_optional_list_map_key_keeps_its_default():
     port = {
         "type": "object",
         "required": ["port"],
@@ -59,13 +59,13 @@ def test_a_key_of_a_list_that_may_be_left_out_keeps_its_default():
     }
 
 
-def test_a_list_without_a_type_is_written_as_a_whole():
+def test_list_without_type_is_atomic():
     assert (
         made({"a": {"type": "array", "items": {"type": "string"}}})["a"]["x-kubernetes-list-type"] == "atomic"
     )
 
 
-def test_an_optional_choice_may_be_empty_and_a_required_one_not():
+def test_optional_enum_allows_empty_value():
     choice = {"type": "string", "enum": ["x"]}
     found = made({"a": choice, "b": choice, "c": {"type": "string", "enum": ["", "x"]}})
     assert found["a"]["enum"] == ["x"]
@@ -73,14 +73,14 @@ def test_an_optional_choice_may_be_empty_and_a_required_one_not():
     assert found["c"]["enum"] == ["", "x"]
 
 
-def test_an_object_of_unknown_shape_keeps_everything():
+def test_object_without_properties_preserves_unknown_fields():
     assert made({"a": {"type": "object"}})["a"] == {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
     }
 
 
-def test_a_map_is_no_object_of_unknown_shape():
+def test_map_keeps_additional_properties():
     assert made({"a": {"type": "object", "additionalProperties": {"type": "string"}}})["a"] == {
         "type": "object",
         "additionalProperties": {"type": "string"},
@@ -94,11 +94,11 @@ def test_a_map_is_no_object_of_unknown_shape():
         ("io.k8s.apimachinery.pkg.api.resource.Quantity", {"x-kubernetes-preserve-unknown-fields": True}),
     ],
 )
-def test_types_that_are_more_than_one_are_said_as_a_definition_says_them(name, want):
+def test_int_or_string_types_use_kubernetes_extensions(name, want):
     assert made({"a": {"allOf": [{"$ref": f"{REFERENCE}{name}"}]}}, **{name: {"oneOf": []}})["a"] == want
 
 
-def test_ours_adds_bounds_and_never_changes_the_shape():
+def test_refinement_adds_bounds_without_changing_structure():
     theirs = {
         "type": "object",
         "properties": {"a": {"type": "integer", "format": "int32"}, "b": {"type": "string"}},
@@ -119,18 +119,18 @@ def test_ours_adds_bounds_and_never_changes_the_shape():
     }
 
 
-def test_a_field_that_kubernetes_does_not_have_is_a_mistake():
+def test_field_unknown_to_kubernetes_is_an_error():
     with pytest.raises(KeyError, match="misspelt"):
         refine({"type": "object", "properties": {}}, {"properties": {"misspelt": {"type": "string"}}})
 
 
-def test_the_committed_input_is_in_the_form_that_the_command_writes():
+def test_committed_openapi_input_is_normalised():
     from quintet.manifests.openapi import INPUT
 
     assert INPUT.read_text() == as_text(load_schemas())
 
 
-def test_every_keyword_of_the_result_is_one_that_a_definition_may_have():
+def test_result_uses_only_keywords_allowed_in_crds():
     allowed = {
         "type", "format", "enum", "required", "default", "properties", "items", "additionalProperties",
         "x-kubernetes-map-type", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",

@@ -31,18 +31,18 @@ def service(bundle):
     return bundle[Path("manifests/quintet.clusterserviceversion.yaml")]
 
 
-def test_no_mark_is_left_in_a_template(chart):
+def test_chart_templates_contain_no_placeholders(chart):
     assert not [path for path, content in chart.items() if "MARK" in content or "918273645" in content]
 
 
-def test_every_object_of_the_operator_is_in_the_chart(chart):
+def test_chart_contains_every_object_of_operator(chart):
     text = chart[helm.CHART / "templates/operator.yaml"]
     for body in operator(ALL):
         if body["kind"] not in ("Namespace", "CustomResourceDefinition"):
             assert f"kind: {body['kind']}\nmetadata:\n  name: {body['metadata']['name']}\n" in text
 
 
-def test_the_default_values_are_right_by_their_own_schema():
+def test_default_chart_values_satisfy_schema():
     # The schema is plain enough to be walked: objects, texts, numbers, switches and choices.
     def check(schema, value, path=""):
         for name, child in value.items() if isinstance(value, dict) else ():
@@ -57,38 +57,38 @@ def test_the_default_values_are_right_by_their_own_schema():
     check(helm.values_schema(), helm.values())
 
 
-def test_the_values_of_the_quintet_are_closed():
+def test_quintet_chart_values_forbid_unknown_fields():
     spec = helm.values_schema()["properties"]["quintet"]["properties"]["spec"]
     assert spec["additionalProperties"] is False
     assert spec["properties"]["settings"]["properties"]["eventing"]["additionalProperties"] is False
     assert "x-kubernetes" not in json.dumps(spec)
 
 
-def test_definitions_are_where_helm_never_deletes_them(chart):
+def test_chart_crds_are_in_crds_folder(chart):
     assert [path.name for path in chart if path.parent.name == "crds"] == ["quintets.quintet.dev.yaml"]
     templates = [content for path, content in chart.items() if "templates" in path.parts]
     assert not [content for content in templates if "kind: CustomResourceDefinition" in content]
 
 
-def test_the_bundle_grants_what_every_other_way_grants(service):
+def test_bundle_grants_same_permissions_as_other_methods(service):
     cluster, own = operator_rules(ALL)
     strategy = service["spec"]["install"]["spec"]
     assert strategy["clusterPermissions"] == [{"serviceAccountName": "quintet-operator", "rules": cluster}]
     assert strategy["permissions"] == [{"serviceAccountName": "quintet-operator", "rules": own}]
 
 
-def test_the_bundle_runs_what_every_other_way_runs(service):
+def test_bundle_runs_same_deployment_as_other_methods(service):
     (want,) = [body for body in operator(ALL) if body["kind"] == "Deployment"]
     (deployment,) = service["spec"]["install"]["spec"]["deployments"]
     assert deployment["spec"] == want["spec"]
 
 
-def test_the_bundle_holds_only_what_a_bundle_may_hold(bundle):
+def test_bundle_contains_only_allowed_kinds(bundle):
     kinds = {body["kind"] for path, body in bundle.items() if path.parts[0] == "manifests"}
     assert kinds == {"ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "Service"}
 
 
-def test_the_bundle_says_all_that_operatorhub_asks_for(service):
+def test_bundle_has_all_operatorhub_fields(service):
     spec, annotations = service["spec"], service["metadata"]["annotations"]
     assert service["metadata"]["name"] == f"quintet.v{__version__}"
     for field in ("displayName", "description", "icon", "version", "maintainers", "provider", "links",
@@ -105,13 +105,13 @@ def test_the_bundle_says_all_that_operatorhub_asks_for(service):
     assert b"<svg" in base64.b64decode(spec["icon"][0]["base64data"])
 
 
-def test_a_console_asks_for_the_quintet_after_the_installation(service):
+def test_bundle_suggests_quintet_as_initialization_resource(service):
     annotations = service["metadata"]["annotations"]
     assert json.loads(annotations["operatorframework.io/initialization-resource"]) == quintet_object()
     assert annotations["operatorframework.io/suggested-namespace"] == "quintet-system"
 
 
-def test_the_bundle_names_every_image_that_pods_run_by_default(service):
+def test_bundle_lists_every_default_image(service):
     from quintet.cli.run import run
 
     defaults = {each.name: each.default for each in run.params if each.name.endswith("_image")}
@@ -120,7 +120,7 @@ def test_the_bundle_names_every_image_that_pods_run_by_default(service):
     assert service["metadata"]["annotations"]["containerImage"] in defaults.values()
 
 
-def test_the_image_of_a_bundle_says_what_its_metadata_says(bundle):
+def test_bundle_image_labels_equal_its_annotations(bundle):
     said = bundle[Path("metadata/annotations.yaml")]["annotations"]
     lines = olm.dockerfile().splitlines()
     assert [line for line in lines if line.startswith("LABEL ")] == [
@@ -128,7 +128,7 @@ def test_the_image_of_a_bundle_says_what_its_metadata_says(bundle):
     ]
 
 
-def test_the_catalog_leads_from_release_to_release():
+def test_catalog_links_each_release_to_its_predecessor():
     releases = [olm.Release("0.1.0"), olm.Release("0.2.0", replaces="0.1.0")]
     first = olm.catalog(ALL, releases[0])
     found = list(yamltext.load_all(olm.catalog(ALL, releases[1], first)))
@@ -146,13 +146,13 @@ def test_the_catalog_leads_from_release_to_release():
     assert olm.cluster_service_version(ALL, releases[1])["spec"]["replaces"] == "quintet.v0.1.0"
 
 
-def test_a_release_that_is_made_again_is_offered_once():
+def test_repeated_release_is_listed_once():
     releases = [olm.Release("0.1.0"), olm.Release("0.2.0", replaces="0.1.0")]
     second = olm.catalog(ALL, releases[1], olm.catalog(ALL, releases[0]))
     assert olm.catalog(ALL, releases[1], second) == second
 
 
-def test_a_release_that_no_way_leads_to_is_refused():
+def test_release_without_predecessor_in_catalog_is_rejected():
     first = olm.catalog(ALL, olm.Release("0.1.0"))
     with pytest.raises(ValueError, match=r"quintet\.v0\.3\.0 must replace .* quintet\.v0\.1\.0"):
         olm.catalog(ALL, olm.Release("0.3.0", replaces="0.2.0"), first)

@@ -28,19 +28,19 @@ def documents(content):
     return list(yamltext.load_all(content))
 
 
-def test_one_file_installs_what_every_other_way_installs(made):
+def test_single_file_manifest_equals_operator_objects(made):
     assert documents(made[Path("install.yaml")]) == operator(ALL)
     assert documents(made[Path("kiagnose-install.yaml")]) == operator(ALL, KIAGNOSE)
 
 
-def test_the_command_prints_what_the_one_file_holds(made):
+def test_install_dry_run_prints_single_file_manifest(made):
     done = CliRunner().invoke(install, ["--dry-run"])
     assert done.exit_code == 0, done.output
     want = [*documents(made[Path("install.yaml")]), *documents(made[Path("quintet.yaml")])]
     assert [body for body in documents(done.stdout) if body] == want
 
 
-def test_it_is_laid_out_as_operatorhub_wants_it(made):
+def test_release_has_operatorhub_layout(made):
     below = {path.as_posix() for path in made if path.parts[0] == "operators"}
     root = f"operators/quintet/{__version__}"
     assert below >= {
@@ -52,7 +52,7 @@ def test_it_is_laid_out_as_operatorhub_wants_it(made):
     }
 
 
-def test_the_bundle_can_be_built_where_it_lies(made):
+def test_bundle_dockerfile_copies_existing_folders(made):
     copied = [
         line.split()[1]
         for line in made[Path("bundle/bundle.Dockerfile")].decode().splitlines()
@@ -62,24 +62,24 @@ def test_the_bundle_can_be_built_where_it_lies(made):
         assert [path for path in made if path.is_relative_to(Path("bundle") / folder)], folder
 
 
-def test_the_chart_unpacks_into_one_folder(made):
+def test_chart_archive_has_one_root_folder(made):
     with tarfile.open(fileobj=io.BytesIO(made[Path(f"quintet-{__version__}.tgz")])) as packed:
         names = packed.getnames()
     assert "quintet/Chart.yaml" in names
     assert {name.split("/")[0] for name in names} == {"quintet"}
 
 
-def test_a_second_time_gives_the_same_bytes(made):
+def test_release_built_twice_is_byte_identical(made):
     assert release(ALL) == made
 
 
-def test_the_tests_of_the_scorecard_come_from_where_one_says():
+def test_scorecard_image_is_configurable():
     path = Path("bundle/tests/scorecard/config.yaml")
     (config,) = documents(release(ALL, Release(scorecard="registry.example.com/scorecard:1"))[path])
     (stage,) = config["stages"]
     assert {test["image"] for test in stage["tests"]} == {"registry.example.com/scorecard:1"}
 
 
-def test_an_archive_does_not_depend_on_the_order_of_its_files():
+def test_archive_does_not_depend_on_file_order():
     files = {Path("b"): b"2", Path("a"): b"1"}
     assert archive(files) == archive(dict(reversed(files.items())))

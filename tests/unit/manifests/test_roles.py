@@ -70,7 +70,7 @@ ROLES = roles()
 EVERY = pytest.mark.parametrize(("where", "everywhere", "rules"), ROLES, ids=[where for where, *_ in ROLES])
 
 
-def test_roles_are_looked_for_in_every_way_to_install():
+def test_roles_of_every_install_method_are_checked():
     found = {where.split("/")[0].split(" ")[0] for where, *_ in ROLES}
     assert {*FOLDERS, "made", "of"} <= found
     for where in (
@@ -84,7 +84,7 @@ def test_roles_are_looked_for_in_every_way_to_install():
 
 
 @EVERY
-def test_no_role_has_a_wildcard_or_a_way_to_more_rights(where, everywhere, rules):
+def test_no_role_has_wildcard_or_escalation(where, everywhere, rules):
     assert rules
     for rule in rules:
         words = {*rule.get("apiGroups", []), *rule.get("resources", []), *rule["verbs"]}
@@ -100,7 +100,7 @@ def test_no_role_has_a_wildcard_or_a_way_to_more_rights(where, everywhere, rules
 
 
 @EVERY
-def test_no_role_for_the_whole_cluster_reaches_secrets_but_those_that_are_offered(where, everywhere, rules):
+def test_only_optional_cluster_roles_access_secrets(where, everywhere, rules):
     verbs = {verb for rule in rules if "secrets" in rule["resources"] for verb in rule["verbs"]}
     if everywhere:
         assert verbs == OFFERED.get(where.rpartition(": ")[2], set())
@@ -108,7 +108,7 @@ def test_no_role_for_the_whole_cluster_reaches_secrets_but_those_that_are_offere
         assert verbs <= {"get", "patch", "create"}
 
 
-def test_what_is_offered_and_what_is_for_people_is_bound_to_nobody_by_us():
+def test_optional_and_user_roles_are_not_bound():
     for where, body in SHIPPED:
         if body["kind"] in ("ClusterRoleBinding", "RoleBinding") and "samples" not in where:
             role = body["roleRef"]["name"]
@@ -119,7 +119,7 @@ def test_what_is_offered_and_what_is_for_people_is_bound_to_nobody_by_us():
             assert role not in OFFERED, where
 
 
-def test_no_account_is_bound_to_a_role_that_we_do_not_ship():
+def test_every_bound_role_is_shipped():
     shipped = {body["metadata"]["name"] for _, body in SHIPPED if body["kind"] in ("Role", "ClusterRole")}
     for where, body in SHIPPED:
         if body["kind"] in ("ClusterRoleBinding", "RoleBinding"):

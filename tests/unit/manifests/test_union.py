@@ -30,23 +30,23 @@ def allowed(held):
 
 
 @given(rules)
-def test_the_union_grants_exactly_what_the_lists_grant(held):
+def test_union_grants_exactly_the_permissions_of_all_lists(held):
     assert allowed(union(held)) == allowed(held)
 
 
 @given(rules)
-def test_nothing_is_granted_twice(held):
+def test_union_grants_nothing_twice(held):
     found = list(grants(union(held)))
     assert len(found) == len(set(found))
 
 
 @given(rules)
-def test_the_order_of_the_lists_does_not_matter(held):
+def test_union_does_not_depend_on_order(held):
     assert union(held) == union(list(reversed(held)))
 
 
 @pytest.mark.parametrize("field", ["apiGroups", "resources", "verbs"])
-def test_a_wildcard_is_refused(field):
+def test_wildcard_is_rejected(field):
     rule = {"apiGroups": ["a"], "resources": ["b"], "verbs": ["get"], field: ["*"]}
     with pytest.raises(ValueError, match="wildcard"):
         union([rule])
