@@ -283,29 +283,6 @@ async def test_pending_data_is_bounded_when_server_does_not_read(server):
         await eventually(lambda: client.flush(20), within=60)
 
 
-async def test_drain_waits_for_replies_and_then_closes(server):
-    async with a_client(server) as client, a_client(server) as other:
-        gate = asyncio.Event()
-
-        async def answer(message):
-            await gate.wait()
-            other.publish(message.reply, b"late")
-
-        tasks = []
-        other.subscribe("slow", lambda message: tasks.append(asyncio.ensure_future(answer(message))))
-        await other.flush(20)
-        waiting = asyncio.ensure_future(client.request("slow", b"", timeout=60))
-        await eventually_true(lambda: tasks)
-        draining = asyncio.ensure_future(client.drain(60))
-        gate.set()
-
-        assert (await waiting).payload == b"late"
-        await draining
-        assert client.closed
-        with pytest.raises(Closed):
-            client.publish("a", b"")
-
-
 async def test_close_ends_waiting_requests(server):
     async with a_client(server) as client:
         client.subscribe("silent", lambda message: None)

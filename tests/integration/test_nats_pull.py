@@ -270,18 +270,3 @@ async def test_server_knows_number_of_waiting_pulls(stream):
     await eventually(lambda: assert_waiting(1))
     pull.stop()
     await eventually(lambda: assert_waiting(0))
-
-
-async def test_drain_waits_for_unacknowledged_messages_and_takes_no_new_ones(stream):
-    sink = Sink(acknowledge=False)
-    await publish(stream, 30)
-    pull = stream.pull("events", "c", 5, sink)
-    await eventually_true(lambda: len(sink.deliveries) == 5)
-    draining = asyncio.ensure_future(pull.drain(60))
-    await asyncio.sleep(0)
-    for delivery in sink.deliveries:
-        sink.settle(delivery)
-
-    assert await draining
-    assert len(sink.deliveries) == 5
-    await eventually(lambda: _assert_acknowledged(stream, 5))

@@ -200,20 +200,6 @@ class NatsClient:
 
     # Close.
 
-    async def drain(self, timeout: float = 10.0) -> None:
-        """Unsubscribe, wait for responses to requests in flight, then close."""
-        for subscription in list(self._subscriptions.values()):
-            subscription.unsubscribe()
-        deadline = self.clock.monotonic() + timeout
-        try:
-            while self._requests and self.connected and self.clock.monotonic() < deadline:
-                await self.clock.sleep(0.02)
-            if self.connected:
-                await self.flush(max(0.1, deadline - self.clock.monotonic()))
-        except NatsError as error:
-            logger.warning("lost the connection to NATS while draining: %s", error)
-        await self.close()
-
     async def close(self) -> None:
         """Close the connection; requests in flight fail with `Closed`."""
         self._closing = True

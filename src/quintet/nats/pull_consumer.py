@@ -149,14 +149,6 @@ class PullConsumer:
         self._client.on_change.remove(self._on_change)
         self._cancel()
 
-    async def drain(self, timeout: float) -> bool:
-        """Stop, and wait until all messages are acknowledged; return False after the timeout."""
-        self.stop()
-        deadline = self._clock.monotonic() + timeout
-        while self._in_flight and self._clock.monotonic() < deadline:
-            await self._clock.sleep(0.02)
-        return not self._in_flight
-
     # Pull requests.
 
     def _start(self) -> None:
