@@ -68,5 +68,5 @@ def seen(
         claims = [a_claim(pod.group) for pod in pods] + [a_claim(group) for group in free]
     given: dict[str, Any] = {"now": NOW, "update_revision": NEW, "current_revision": NEW}
     return Observed(
-        **{**given, "wanted": DesiredState(**wanted), "pods": pods, "claims": tuple(claims), **changes}
+        **{**given, "spec": DesiredState(**wanted), "pods": pods, "claims": tuple(claims), **changes}
     )

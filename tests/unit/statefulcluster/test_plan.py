@@ -234,7 +234,7 @@ def test_most_recently_freed_claims_are_adopted():
 def test_complete_claims_are_adopted_before_incomplete_ones():
     full = [a_claim("full"), a_claim("full", key=ObjectKey("shop", "log-web-full"), template="log")]
     observed = seen(A, B, claims=[a_claim("half"), *full], freed={"half": NOW, "full": NOW - 99})
-    observed = dataclasses.replace(observed, wanted=DesiredState(replicas=3, templates=("data", "log")))
+    observed = dataclasses.replace(observed, spec=DesiredState(replicas=3, templates=("data", "log")))
     assert plan(observed).group == "full"
 
 

@@ -56,7 +56,7 @@ class World:
         return action
 
     def check_before(self, action: Action) -> None:
-        pod, wanted = action.pod, self.now.wanted
+        pod, wanted = action.pod, self.now.spec
         if action.act in (Act.REMOVE, Act.REPLACE, Act.UPDATE):
             assert pod is not None
             assert not pod.leaving, f"asked to leave twice\n{self}"
@@ -108,7 +108,7 @@ class World:
             case Act.DISOWN_CLAIM:
                 self.change_claim(action.claim, owners=())
             case Act.EXPAND_CLAIM:
-                self.change_claim(action.claim, requested=self.now.wanted.sizes[action.claim.template])
+                self.change_claim(action.claim, requested=self.now.spec.sizes[action.claim.template])
 
     def put(self, **changes) -> None:
         self.now = dataclasses.replace(self.now, **changes)
@@ -128,7 +128,7 @@ class World:
 
     def make_claims(self, group: str) -> None:
         there = {claim.template for claim in self.now.claims if claim.group == group}
-        made = [a_claim(group, template) for template in self.now.wanted.templates if template not in there]
+        made = [a_claim(group, template) for template in self.now.spec.templates if template not in there]
         self.put(claims=(*self.now.claims, *made))
 
     def change_pod(self, pod: Pod, **changes) -> None:
@@ -229,7 +229,7 @@ def worlds(draw) -> World:
     )
     setbacks = draw(st.sampled_from([(), (Setback(NEW, 2, format_timestamp(START - 5)),)]))
     observed = Observed(
-        now=START, wanted=wanted, update_revision=NEW, current_revision=current, uid="me",
+        now=START, spec=wanted, update_revision=NEW, current_revision=current, uid="me",
         pods=tuple(existing[: len(existing) - orphan_count]),
         orphans=tuple(existing[len(existing) - orphan_count :]),
         claims=tuple(claims), draws=tuple(drawn), setbacks=setbacks,
@@ -250,7 +250,7 @@ def test_plan_reaches_the_desired_state_from_any_state(world: World, pace: float
         world.pass_time(max(action.after or 5.0, pace) if waits else pace if number % 2 else 0.0)
     else:
         raise AssertionError(f"not at rest after {MOST_PASSES} passes\n{world}")
-    seen, wanted = world.now, world.now.wanted
+    seen, wanted = world.now, world.now.spec
     assert len(seen.active) == wanted.replicas, f"\n{world}"
     assert all(pod.ready for pod in seen.active), f"\n{world}"
     kept = [pod for pod in seen.active if pod.revision != NEW]
@@ -276,7 +276,7 @@ def test_plan_reaches_the_desired_state_after_scaling_midway(world, other):
     for _ in range(7):
         world.take_pass()
         world.pass_time(4.0)
-    world.put(wanted=dataclasses.replace(world.now.wanted, replicas=other))
+    world.put(spec=dataclasses.replace(world.now.spec, replicas=other))
     for _ in range(MOST_PASSES):
         action = world.take_pass()
         if action.act is Act.NOTHING:

@@ -100,7 +100,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         # The webhooks reject such a spec; an object that bypassed them must not gain anything by it.
         if errors := spec_errors(config.spec):
             return Outcome(blocked_status(config, Reason.INVALID, "; ".join(map(str, errors))))
-        survey = await self._surveyor.look(config)
+        survey = await self._surveyor.survey(config)
         if survey.problem is not None:
             problem = survey.problem
             if problem.reason is Reason.LOOKING:
@@ -275,11 +275,11 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         if done.failure and rolled_back is None and before is not None and before.status == "True":
             # The retry failed without changing anything, so the rollback still holds.
             rolled_back = True if before.observed_generation == config.metadata.generation else None
-        places = {task.step.target: task.scope for task in tasks}
+        scopes = {task.step.target: task.scope for task in tasks}
         if done.failure:
-            reach = _union(config.status.reach, reach_of(places[target] for target in steps))
+            reach = _union(config.status.reach, reach_of(scopes[target] for target in steps))
         else:
-            reach = reach_of(places[target] for target, step in steps.items() if step.paths)
+            reach = reach_of(scopes[target] for target, step in steps.items() if step.paths)
             reach = _union(survey.unserved, reach)
         report = Report(
             _shown_steps(config, steps.values()),

@@ -34,7 +34,7 @@ class SurveyProblem:
 class Survey:
     """What was found for one config."""
 
-    account: ObjectKey
+    service_account: ObjectKey
     watches: dict[WatchScope, ActiveWatch] = field(default_factory=dict)
     pods: dict[Resource, Path | None] = field(default_factory=dict)
     sources: Resolved = field(default_factory=lambda: Resolved({}))
@@ -64,9 +64,9 @@ class Surveyor:
         """Stop the watches of a deleted config."""
         self._watches.set_scopes(config, ())
 
-    async def look(self, config: CASConfig) -> Survey:
+    async def survey(self, config: CASConfig) -> Survey:
         """Find everything that a config names, and everything that it has changed before."""
-        survey = Survey(_account(config))
+        survey = Survey(_service_account(config))
         try:
             optional, named = await self._target_scopes(config, survey)
             before = await self._reached_scopes(config.status.reach, survey)
@@ -86,14 +86,14 @@ class Surveyor:
 
     async def survey_reach(self, config: CASConfig) -> Survey:
         """Find only what a config has changed before."""
-        survey = Survey(_account(config))
+        survey = Survey(_service_account(config))
         try:
-            places = await self._reached_scopes(config.status.reach, survey)
+            scopes = await self._reached_scopes(config.status.reach, survey)
         except NotPublishedError as error:
             survey.problem = SurveyProblem(Reason.LOOKING, str(error), retry_after=2.0)
             return survey
-        survey.watches = self._watches.set_scopes(config.key, places)
-        survey.problem = self._trouble(survey, places, ()) or await self._find_hidden_kind(survey)
+        survey.watches = self._watches.set_scopes(config.key, scopes)
+        survey.problem = self._trouble(survey, scopes, ()) or await self._find_hidden_kind(survey)
         return survey
 
     async def _find_hidden_kind(self, survey: Survey) -> SurveyProblem | None:
@@ -148,7 +148,7 @@ class Surveyor:
             survey.retry_after = CACHE_SECONDS
         whole = pod is not None and (pod != POD or whole_pods)
         return {
-            WatchScope(survey.account, resource, namespace, whole)
+            WatchScope(survey.service_account, resource, namespace, whole)
             for namespace in self._namespaces(config, policy, resource)
         }
 
@@ -176,7 +176,7 @@ class Surveyor:
 
     async def _reached_scopes(self, reach: Iterable[Reach], survey: Survey) -> set[WatchScope]:
         """Return the scopes that the config has changed before."""
-        places = set[WatchScope]()
+        scopes = set[WatchScope]()
         for each in reach:
             # Use the version that is watched anyway.
             resource = noted(each.kind, list(survey.pods)) or await self._kinds.find_recorded(each.kind)
@@ -186,14 +186,14 @@ class Surveyor:
                 continue
             pod = survey.pods[resource] = await self._kinds.pod(resource)
             whole = pod not in (None, POD)
-            places |= {
-                WatchScope(survey.account, resource, "" if where == EVERYWHERE else where, whole)
+            scopes |= {
+                WatchScope(survey.service_account, resource, "" if where == EVERYWHERE else where, whole)
                 for where in each.namespaces
             }
-        return places
+        return scopes
 
     async def _source_scopes(self, config: CASConfig, survey: Survey) -> dict[FromOperation, WatchScope]:
-        places = {}
+        scopes = {}
         for source in config.spec.sources():
             found = await self._kinds.resolve(source.kind)
             if found.resource is None:
@@ -204,13 +204,13 @@ class Surveyor:
             namespace = key.namespace if found.resource.namespaced else ""
             # Only the metadata of Secrets is read.
             whole = not is_secret(source)
-            places[source] = WatchScope(survey.account, found.resource, namespace, whole, key.name)
-        return places
+            scopes[source] = WatchScope(survey.service_account, found.resource, namespace, whole, key.name)
+        return scopes
 
     def _trouble(
         self, survey: Survey, needed: Iterable[WatchScope], optional: Iterable[WatchScope]
     ) -> SurveyProblem | None:
-        user = f"ServiceAccount {survey.account}"
+        user = f"ServiceAccount {survey.service_account}"
         waiting = False
         for scope in needed:
             active = survey.watches[scope]
@@ -247,10 +247,10 @@ class Surveyor:
         return resolved(config.spec.sources(), config.key.namespace, object_of)
 
 
-def reach_of(places: Iterable[WatchScope]) -> tuple[Reach, ...]:
+def reach_of(scopes: Iterable[WatchScope]) -> tuple[Reach, ...]:
     """Return scopes as `status.reach` records them."""
     found: dict[str, set[str]] = {}
-    for scope in places:
+    for scope in scopes:
         found.setdefault(as_text(scope.resource), set()).add(scope.namespace or EVERYWHERE)
     return tuple(
         Reach(kind, (EVERYWHERE,) if EVERYWHERE in where else tuple(sorted(where)))
@@ -258,7 +258,7 @@ def reach_of(places: Iterable[WatchScope]) -> tuple[Reach, ...]:
     )
 
 
-def _account(config: CASConfig) -> ObjectKey:
+def _service_account(config: CASConfig) -> ObjectKey:
     return ObjectKey(config.key.namespace, SERVICE_ACCOUNT)
 
 

@@ -32,7 +32,7 @@ _DROPPED_METADATA = ("resourceVersion", "managedFields", "generation", "selfLink
 class WatchScope(NamedTuple):
     """Objects of one type in one namespace (or all), as one ServiceAccount sees them."""
 
-    account: ObjectKey
+    service_account: ObjectKey
     resource: Resource
     namespace: str
     whole: bool
@@ -122,9 +122,9 @@ class Watches:
                 if active.task is not None:
                     active.task.cancel()
 
-    def set_scopes(self, config: ObjectKey, places: Iterable[WatchScope]) -> dict[WatchScope, ActiveWatch]:
+    def set_scopes(self, config: ObjectKey, scopes: Iterable[WatchScope]) -> dict[WatchScope, ActiveWatch]:
         """Watch exactly these scopes for a config; watches that no config needs are stopped."""
-        wanted = frozenset(places)
+        wanted = frozenset(scopes)
         for scope in self._scopes_for.get(config, frozenset()) - wanted:
             active = self._sights[scope]
             active.users.discard(config)
@@ -166,14 +166,14 @@ class Watches:
             metadata_only=not scope.whole,
         )
         watch = Watch(
-            self._client.impersonate(scope.account),
+            self._client.impersonate(scope.service_account),
             selection,
             store,
             self._clock,
             self._timeouts,
             lambda error: self._on_error(active, error),
         )
-        name = f"watch {watch.name} as {scope.account}"
+        name = f"watch {watch.name} as {scope.service_account}"
         active.task = asyncio.create_task(watch.run(), name=name)
         active.task.add_done_callback(self._on_task_done)
         return active

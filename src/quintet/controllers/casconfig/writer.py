@@ -108,7 +108,7 @@ class TargetWriter:
 
     async def get_live(self, task: Task) -> JsonObject:
         """Get the object of a task from the API server, with its managedFields."""
-        return await self._client.impersonate(task.scope.account).get(
+        return await self._client.impersonate(task.scope.service_account).get(
             task.step.resource, task.step.key, JsonObject
         )
 
@@ -118,7 +118,7 @@ class TargetWriter:
         Decides on the object of the API server, because the cache may be behind and no event would correct
         that.
         """
-        step, client = task.step, self._client.impersonate(task.scope.account)
+        step, client = task.step, self._client.impersonate(task.scope.service_account)
         problem = Failure(task, "Conflict", "not tried")
         for _ in range(ATTEMPTS):
             try:
@@ -156,7 +156,7 @@ class TargetWriter:
     async def _send(self, task: Task, again: Decide, outcome: WriteResult) -> Step | None:
         """Send the patch, with retries; return the step as applied, or None if the object is gone."""
         step: Step | None = self._current(task, again)
-        client, problem = self._client.impersonate(task.scope.account), KubeError("not tried")
+        client, problem = self._client.impersonate(task.scope.service_account), KubeError("not tried")
         for attempt in range(ATTEMPTS):
             if step is None or not step.patch:
                 return step

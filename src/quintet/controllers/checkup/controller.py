@@ -22,7 +22,7 @@ from quintet.clock import Clock, timestamp
 from quintet.controllers.checkup import evidence, metrics
 from quintet.controllers.checkup.caches import BY_ACCOUNT, CheckupCaches, account_of
 from quintet.controllers.checkup.decide import desired, timing, verdict
-from quintet.controllers.checkup.decide import status as said
+from quintet.controllers.checkup.decide import status as statuses
 from quintet.controllers.checkup.decide.observed import (
     CheckupPod,
     JobState,
@@ -89,11 +89,11 @@ class CheckupController(ObjectReconciler[Checkup]):
         self._relabel_budget = RepairBudget(clock)
 
     async def reconcile(self, checkup: Checkup, context: Context[Checkup]) -> Outcome:
-        if not said.is_over(checkup):
+        if not statuses.is_over(checkup):
             return await self._follow(checkup, context)
         await self._stop(checkup, checkup.status)
         self._show(checkup)
-        if not said.is_rerun_requested(checkup):
+        if not statuses.is_rerun_requested(checkup):
             return await self._take_back(checkup)
         if not await self._tear_down(checkup, checkup.status.run):
             return Outcome(requeue_after=self._limits.look_again)
@@ -126,11 +126,11 @@ class CheckupController(ObjectReconciler[Checkup]):
         """Advance a run by one step."""
         now = self._clock.now()
         begins = again or checkup.status.start_time is None
-        status = said.started_status(checkup, timestamp(now)) if begins else checkup.status
+        status = statuses.started_status(checkup, timestamp(now)) if begins else checkup.status
         run = self._with_job(RunContext(checkup, context, status, now))
         if begins and (errors := spec_errors(msgspec.to_builtins(checkup.spec))):
             return await self._refuse(run, "; ".join(map(str, errors)))
-        if said.is_cancel_requested(checkup):
+        if statuses.is_cancel_requested(checkup):
             return await self._end(run, verdict.cancelled_ending(), self._pod(run))
         if not run.status.job_uid:
             return await self._set_up(run)
@@ -141,13 +141,13 @@ class CheckupController(ObjectReconciler[Checkup]):
         job = self._sources.jobs.get(run.job_key)
         if run.status.job_uid or job is None or job.owner_uid != run.checkup.metadata.uid:
             return run
-        return replace(run, status=said.with_job(run.status, run.job_key.name, job.uid))
+        return replace(run, status=statuses.with_job(run.status, run.job_key.name, job.uid))
 
     async def _refuse(self, run: RunContext, problem: str) -> Outcome:
         """Report an invalid spec; the run has not started, so the spec may still be corrected."""
         never = msgspec.structs.replace(run.status, start_time=None, run=0, config_map="")
         return Outcome(
-            said.final_status(
+            statuses.final_status(
                 run.checkup, never, verdict.invalid_ending(problem), Results(), None, timestamp(run.now)
             )
         )
@@ -159,11 +159,11 @@ class CheckupController(ObjectReconciler[Checkup]):
             made = await self._setup.ensure(run.checkup, name, run.status.run)
         except KubeError as error:
             trouble = Obstacle(ObstacleReason.SETUP_FAILED, f"the run could not be set up: {error}")
-            return Outcome(said.waiting_status(run.checkup, run.status, trouble), failures=[error])
+            return Outcome(statuses.waiting_status(run.checkup, run.status, trouble), failures=[error])
         if isinstance(made, Obstacle):
             return await self._wait(run, None, made)
-        status = said.with_job(run.status, name, made.uid)
-        return Outcome(said.waiting_status(run.checkup, status, None), self._limits.no_pod)
+        status = statuses.with_job(run.status, name, made.uid)
+        return Outcome(statuses.waiting_status(run.checkup, status, None), self._limits.no_pod)
 
     async def _observe(self, run: RunContext) -> Outcome:
         """Observe the Job and its pod."""
@@ -213,7 +213,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         delay = (deadline - run.now).total_seconds()
         if pod is None:
             delay = min(delay, self._limits.look_again if found is not None else self._limits.no_pod)
-        return Outcome(said.waiting_status(run.checkup, run.status, found), max(delay, 0.05))
+        return Outcome(statuses.waiting_status(run.checkup, run.status, found), max(delay, 0.05))
 
     async def _obstacle(self, run: RunContext, pod: CheckupPod | None) -> Obstacle | None:
         """Return what keeps the pod from running.
@@ -246,7 +246,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         rest = self._limits.partial - (moment - self._progress_written_at.get(uid, -self._limits.partial))
         if run.status.phase is Phase.RUNNING and rest > 0:
             return Outcome(requeue_after=max(min(rest, left), 0.05))
-        if await run.context.write_status(said.running_status(run.checkup, run.status, results)):
+        if await run.context.write_status(statuses.running_status(run.checkup, run.status, results)):
             self._progress_written_at[uid] = moment
         return Outcome(requeue_after=max(left, 0.05))
 
@@ -287,13 +287,13 @@ class CheckupController(ObjectReconciler[Checkup]):
         if run.status.job_uid and self._sources.jobs.get(run.job_key) is None:
             await self._unseen_job(run)  # `_stop` needs the Job in the cache
         found = results or (await self._results(run) if run.status.job_uid else Results())
-        status = said.final_status(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
+        status = statuses.final_status(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
         await run.context.write_status(status)
         over = msgspec.structs.replace(run.checkup, status=status)
         metrics.count(over)
         self._show(over)
         await self._stop(run.checkup, status)
-        return Outcome(requeue_after=0.05) if said.is_rerun_requested(over) else Outcome()
+        return Outcome(requeue_after=0.05) if statuses.is_rerun_requested(over) else Outcome()
 
     async def _stop(self, checkup: Checkup, status: CheckupStatus) -> None:
         """End a Job that outlived its run by a deadline in the past, so that it ends as any Job does."""

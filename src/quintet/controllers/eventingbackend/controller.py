@@ -127,11 +127,11 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         await self._choose_config(scope)
         await self._serve(scope)
         # Subscriptions must not become not ready because of an error that the next retry fixes.
-        said = None if writer.only_raced(context.failures) else self._status(scope)
+        new_status = None if writer.only_raced(context.failures) else self._status(scope)
         requeue_after = scope.again
         if requeue_after is None:
             requeue_after = self._probes.due_in(backend.key) if scope.looked else _POLL_SECONDS
-        return Outcome(said, requeue_after, writer.failures)
+        return Outcome(new_status, requeue_after, writer.failures)
 
     async def finalize(self, backend: EventingBackend, context: Context[EventingBackend]) -> Outcome | None:
         if used_by := await self._users(backend):
@@ -199,7 +199,9 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         )
         driver = self._drivers[candidate.backend.name]
         scope.looked = True
-        result = await self._probes.look(backend.key, question, lambda: driver.probe(backend, candidate, old))
+        result = await self._probes.probe(
+            backend.key, question, lambda: driver.probe(backend, candidate, old)
+        )
         if result.ready or not runs_server(candidate) or running.complete:
             return result
         return ProbeResult(reason=Reason.SERVER_STARTING, message=f"{running.progress}; {result.message}")

@@ -44,7 +44,7 @@ class Probes:
         self._timing = timing
         self._known: dict[ObjectKey, _Known] = {}
 
-    async def look(
+    async def probe(
         self, key: ObjectKey, question: object, probe: Callable[[], Awaitable[ProbeResult]]
     ) -> ProbeResult:
         """Return the valid result, or probe. `question` holds all inputs of the probe."""

@@ -240,7 +240,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         return Outcome()
 
     async def _expand(self, ctx: ReconcileContext, claim: Claim) -> bool:
-        size = ctx.observed.wanted.sizes[claim.template]
+        size = ctx.observed.spec.sizes[claim.template]
         try:
             await self._writer.expand(ctx.cluster, claim, size)
         except (Forbidden, Invalid) as refusal:
@@ -298,7 +298,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
     ) -> Observed:
         """Return the state as the server has it now."""
         own = await self._reader.pods(cluster, known.pods)
-        claims = await self._reader.claims(cluster) if known.wanted.templates or known.claims else ()
+        claims = await self._reader.claims(cluster) if known.spec.templates or known.claims else ()
         memory.uncertain = False
         own = [pod for pod in own if pod.owner_uid == cluster.metadata.uid]
         return self._build_observed(cluster, revision, memory, own, claims)

@@ -17,7 +17,7 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription, SubscriptionS
 from quintet.apis.subscription.types import FINALIZER
 from quintet.apis.subscription.validation import spec_errors
 from quintet.clock import Clock
-from quintet.controllers.subscription.decide import status as said
+from quintet.controllers.subscription.decide import status as statuses
 from quintet.controllers.subscription.decide.sinks import (
     SERVICES,
     Service,
@@ -88,7 +88,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
 
     async def reconcile(self, subscription: Subscription, context: Context[Subscription]) -> Outcome:
         found, requeue_after = await self._observe(subscription)
-        status = said.status_of(subscription, found)
+        status = statuses.status_of(subscription, found)
         self._metrics.show(subscription, status)
         # Before the sweep, which may fail for a server that this Subscription does not use.
         await context.write_status(status)
@@ -104,7 +104,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
                 MOST_DELETION_SECONDS_WITHOUT_BACKEND if backend.metadata.deleting else MOST_DELETION_SECONDS
             )
             if self._deletion_age(subscription) < longest:
-                status = said.deleting_status(subscription, waits_for)
+                status = statuses.deleting_status(subscription, waits_for)
                 self._metrics.show(subscription, status)
                 return Outcome(status, self._next_poll(subscription))
             consumer = naming.consumer_name(subscription.metadata)
@@ -143,7 +143,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
     async def _observe(self, subscription: Subscription) -> tuple[Observation, float | None]:
         """Bring the consumer to the spec; return what was found, and when to check again."""
         if errors := spec_errors(msgspec.to_builtins(subscription.spec), subscription.metadata.namespace):
-            return said.invalid_spec(errors), None
+            return statuses.invalid_spec(errors), None
         backend = choose_backend(subscription, self._backends_of(subscription))
         if isinstance(backend, NoBackend):
             return Observation(problem=DeliveryProblem(Reason(backend.reason), backend.message)), None
@@ -152,18 +152,18 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         leaves = sink if sink is not None and sink.reason is Reason.SINK_LEAVES else None
         if not isinstance(location, BackendStream):
             # A change of its connection or its status requeues the key.
-            problem = leaves or said.backend_problem(backend) or location
+            problem = leaves or statuses.backend_problem(backend) or location
             return Observation(backend, "", problem), POLL_SECONDS
         try:
             info = await self._writer.ensure(subscription, location)
             await self._remove_from_previous(subscription, backend)
         except NatsError as error:
-            failed = said.consumer_problem(backend, str(error))
+            failed = statuses.consumer_problem(backend, str(error))
             return Observation(backend, "", leaves or failed), self._next_poll(subscription)
-        if waits := leaves or said.backend_problem(backend) or sink:
+        if waits := leaves or statuses.backend_problem(backend) or sink:
             return Observation(backend, info.name, waits), POLL_SECONDS
         if not has_active_pull(info):
-            return Observation(backend, info.name, said.no_dispatcher_problem(backend)), self._next_poll(
+            return Observation(backend, info.name, statuses.no_dispatcher_problem(backend)), self._next_poll(
                 subscription
             )
         return Observation(backend, info.name), POLL_SECONDS
@@ -263,7 +263,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         try:
             await self._writer.remove(subscription, location)
         except NatsError as error:
-            return said.consumer_problem(backend, str(error)).message
+            return statuses.consumer_problem(backend, str(error)).message
         return ""
 
     def _report_undelivered(self, subscription: Subscription, waiting: int, before: str, now: str) -> None:
@@ -274,7 +274,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
             self._recorder.record(SUBSCRIPTIONS, key, uid, WARNING, "EventsLeftBehind", note)
 
     def _next_poll(self, subscription: Subscription) -> float:
-        age = said.age(subscription, self._clock.now())
+        age = statuses.age(subscription, self._clock.now())
         return min(max(age, FIRST_POLL_SECONDS), POLL_SECONDS)
 
     def _deletion_age(self, subscription: Subscription) -> float:

@@ -103,7 +103,7 @@ def _draws(observed: Observed, action: Action, draw_suffix: Callable[[], str], n
     match action.act:
         case Act.CREATE:
             suffix = draw_suffix()
-            group = action.group or (suffix if observed.wanted.templates else "")
+            group = action.group or (suffix if observed.spec.templates else "")
             return (*open_draws, Draw(f"{name}-{suffix}", group))
         case Act.UPDATE if action.pod is not None:
             # The replica keeps its name and claims; only the revision changes.
@@ -117,7 +117,7 @@ def _draws(observed: Observed, action: Action, draw_suffix: Callable[[], str], n
 
 
 def _retiring(observed: Observed, action: Action) -> tuple[str, ...]:
-    if not observed.wanted.delete_when_scaled:
+    if not observed.spec.delete_when_scaled:
         return ()
     staying = {pod.group for pod in observed.active} | {draw.group for draw in observed.open_draws}
     there = {claim.group for claim in observed.claims}

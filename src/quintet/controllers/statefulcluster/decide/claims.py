@@ -81,7 +81,7 @@ def free_groups(observed: Observed) -> list[ClaimGroup]:
         for group in groups_by_name(observed.claims).values()
         if group.name and group.name not in used and not group.deleting and not group.unusable
     ]
-    templates = observed.wanted.templates
+    templates = observed.spec.templates
     return sorted(
         found,
         key=lambda group: (
@@ -94,14 +94,14 @@ def free_groups(observed: Observed) -> list[ClaimGroup]:
 
 def group_to_adopt(observed: Observed) -> str:
     """Return the group that a new replica adopts; empty if it gets a new one."""
-    if not observed.wanted.templates or not observed.wanted.adopts_claims:
+    if not observed.spec.templates or not observed.spec.adopts_claims:
         return ""
     return next((group.name for group in free_groups(observed)), "")
 
 
 def retired_claims(observed: Observed) -> list[Claim]:
     """Return the claims to delete: their replica was scaled down and no pod uses them."""
-    if not observed.wanted.delete_when_scaled:
+    if not observed.spec.delete_when_scaled:
         return []
     used = group_users(observed)
     names = set(observed.retiring) - set(used)
@@ -110,7 +110,7 @@ def retired_claims(observed: Observed) -> list[Claim]:
 
 def undersized_claims(observed: Observed) -> list[Claim]:
     """Return the claims whose storage request is smaller than that of their template."""
-    sizes = {name: parse_size(text) for name, text in observed.wanted.sizes.items()}
+    sizes = {name: parse_size(text) for name, text in observed.spec.sizes.items()}
     return [
         claim
         for claim in observed.claims

@@ -39,7 +39,7 @@ def pod(cluster: StatefulCluster, draw: Draw, revision: str, template: JsonObjec
         spec["subdomain"] = cluster.spec.service_name
     if volumes := _volumes(cluster, draw.group, spec.get("volumes") or []):
         spec["volumes"] = volumes
-    wanted: JsonObject = {
+    pod_metadata: JsonObject = {
         "name": draw.replica,
         "namespace": cluster.metadata.namespace,
         "labels": labels,
@@ -47,8 +47,8 @@ def pod(cluster: StatefulCluster, draw: Draw, revision: str, template: JsonObjec
     }
     for name in ("annotations", "finalizers"):
         if metadata.get(name):
-            wanted[name] = metadata[name]
-    return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": wanted, "spec": spec}
+            pod_metadata[name] = metadata[name]
+    return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": pod_metadata, "spec": spec}
 
 
 def claim(cluster: StatefulCluster, template: JsonObject, group: str) -> JsonObject:

@@ -39,7 +39,7 @@ def not_ready_since(pod: Pod) -> float:
 
 def unhealthy_at(observed: Observed, pod: Pod) -> float:
     """Return when a pod that is not ready starts to count as unhealthy."""
-    grace = observed.wanted.grace
+    grace = observed.spec.grace
     if pod.crash:
         return pod.created + grace
     return not_ready_since(pod) + grace if pod.started else float("inf")
@@ -76,7 +76,7 @@ def abandoned_text(text: str, setback: Setback) -> str:
 
 def setbacks_expire_at(observed: Observed) -> float | None:
     """Return when the setbacks so far expire if all replicas stay available."""
-    if not observed.setbacks or len(observed.available) < observed.wanted.replicas:
+    if not observed.setbacks or len(observed.available) < observed.spec.replicas:
         return None
     return max(parse_timestamp(entry.last) for entry in observed.setbacks) + SETBACKS_EXPIRE_AFTER
 

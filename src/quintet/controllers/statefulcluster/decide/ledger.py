@@ -52,7 +52,7 @@ def is_resizing(claim: Claim) -> bool:
 
 
 def _next_step(observed: Observed, records: Records, claim: Claim, state: ClaimState) -> str:
-    sizes, refused = observed.wanted.sizes, observed.refused
+    sizes, refused = observed.spec.sizes, observed.refused
     match state:
         case ClaimState.TERMINATING:
             return "deleted as soon as no pod uses it"
@@ -72,6 +72,6 @@ def _next_step(observed: Observed, records: Records, claim: Claim, state: ClaimS
             return f"grows to {sizes[claim.template]}"
     if claim.group in records.retiring:
         return "deleted next, because whenScaled is Delete"
-    if not observed.wanted.adopts_claims:
+    if not observed.spec.adopts_claims:
         return "kept and not reused, because enge.me/claim-adoption is Never; delete it if it is not needed"
     return "adopted by the next replica"

@@ -48,7 +48,7 @@ def observe(
     status = cluster.status
     return Observed(
         now=now,
-        wanted=desired_state(cluster),
+        spec=desired_state(cluster),
         update_revision=update_revision,
         current_revision=revisions.current(cluster, known, update_revision),
         uid=cluster.metadata.uid,

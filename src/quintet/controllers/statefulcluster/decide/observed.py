@@ -139,7 +139,7 @@ class Observed:
     """A StatefulCluster and the objects around it at one moment."""
 
     now: float
-    wanted: DesiredState
+    spec: DesiredState
     update_revision: str
     current_revision: str
     uid: str = ""
@@ -187,7 +187,7 @@ class Observed:
 
     def is_available(self, pod: Pod) -> bool:
         """Return whether a pod has been ready for minReadySeconds."""
-        return pod.ready and self.now >= pod.ready_since + self.wanted.min_ready
+        return pod.ready and self.now >= pod.ready_since + self.spec.min_ready
 
     def setback(self, revision: str) -> Setback:
         """Return how often unhealthy pods of a revision were replaced."""

@@ -48,7 +48,7 @@ def _next(observed: Observed) -> Action:
     return Action(
         act=Act.NOTHING,
         reason="AsWanted",
-        message=f"all {observed.wanted.replicas} replicas are up to date",
+        message=f"all {observed.spec.replicas} replicas are up to date",
         after=_until(observed, health.setbacks_expire_at(observed)),
     )
 
@@ -65,9 +65,9 @@ def set_claim_owner(observed: Observed) -> Action | None:
     """Own claims if they are to be deleted with the cluster, and only then."""
     for claim in observed.claims:
         owned = observed.uid in claim.owners
-        if claim.deleting or owned is observed.wanted.delete_with_cluster:
+        if claim.deleting or owned is observed.spec.delete_with_cluster:
             continue
-        policy = "Delete" if observed.wanted.delete_with_cluster else "Retain"
+        policy = "Delete" if observed.spec.delete_with_cluster else "Retain"
         text = f"claim {claim.name}: whenDeleted is {policy}"
         act = Act.DISOWN_CLAIM if owned else Act.OWN_CLAIM
         return Action(act=act, reason="RetentionPolicy", message=text, claim=claim)
@@ -77,7 +77,7 @@ def set_claim_owner(observed: Observed) -> Action | None:
 def expand_claim(observed: Observed) -> Action | None:
     """Expand a claim whose template grew, if its StorageClass allows that."""
     for claim in claims.claims_to_expand(observed):
-        size = observed.wanted.sizes[claim.template]
+        size = observed.spec.sizes[claim.template]
         text = f"claim {claim.name} requests {claim.requested}, its template {size}"
         return Action(act=Act.EXPAND_CLAIM, reason="TemplateGrew", message=text, claim=claim)
     return None
@@ -85,7 +85,7 @@ def expand_claim(observed: Observed) -> Action | None:
 
 def delete_retired_claim(observed: Observed) -> Action | None:
     """Delete claims of removed replicas if the retention policy says so and no missing replica needs them."""
-    if _count(observed) < observed.wanted.replicas:
+    if _count(observed) < observed.spec.replicas:
         return None
     for claim in claims.retired_claims(observed):
         message = f"claim {claim.name}: its replica was removed, and whenScaled is Delete"
@@ -95,11 +95,11 @@ def delete_retired_claim(observed: Observed) -> Action | None:
 
 def scale_down(observed: Observed) -> Action | None:
     """Remove a surplus replica; one without a pod goes first."""
-    surplus = _count(observed) - observed.wanted.replicas
+    surplus = _count(observed) - observed.spec.replicas
     if surplus <= 0:
         return None
-    retires = observed.wanted.delete_when_scaled
-    text = f"{_count(observed)} replicas, {observed.wanted.replicas} desired"
+    retires = observed.spec.delete_when_scaled
+    text = f"{_count(observed)} replicas, {observed.spec.replicas} desired"
     if observed.open_draws:
         draw = observed.open_draws[-1]
         return Action(act=Act.FORGET, reason="TooMany", message=text, draw=draw, retires=retires)
@@ -124,7 +124,7 @@ def repair_claims(observed: Observed) -> Action | None:
         if group.unusable:
             text = f"pod {pod.name} cannot start with its claims: {group.unusable}"
             return Action(act=Act.REMOVE, reason="ClaimsUnusable", message=text, pod=pod)
-        if pod.group and (missing := group.missing(observed.wanted.templates)):
+        if pod.group and (missing := group.missing(observed.spec.templates)):
             text = f"pod {pod.name} waits for missing claims: {', '.join(missing)}"
             return Action(
                 act=Act.REPAIR_CLAIMS, reason="ClaimMissing", message=text, pod=pod, group=pod.group
@@ -174,17 +174,17 @@ def replace_unhealthy(observed: Observed) -> Action | None:
 
 def update_outdated(observed: Observed) -> Action | None:
     """Update a ready pod of an older template, newest first, as far as maxUnavailable allows."""
-    wanted = observed.wanted
-    if wanted.on_delete:
+    spec = observed.spec
+    if spec.on_delete:
         return None
-    unavailable = max(0, wanted.replicas - len(observed.available))
+    unavailable = max(0, spec.replicas - len(observed.available))
     candidates = outdated_pods(observed)
     if not candidates:
         return None
     pod = candidates[-1]
     # A pod that is ready but not yet available already counts as unavailable.
     cost = 1 if observed.is_available(pod) else 0
-    if unavailable + cost > wanted.max_unavailable:
+    if unavailable + cost > spec.max_unavailable:
         return None
     text = f"pod {pod.name} has revision {pod.revision}, the spec has {observed.update_revision}"
     return Action(act=Act.UPDATE, reason="Outdated", message=text, pod=pod, voluntary=True)
@@ -192,7 +192,7 @@ def update_outdated(observed: Observed) -> Action | None:
 
 def create_drawn(observed: Observed) -> Action | None:
     """Create the pod of a replica that is recorded in the status."""
-    if not observed.wanted.parallel and not _room_for_one(observed):
+    if not observed.spec.parallel and not _room_for_one(observed):
         return None
     held = {pod.name for pod in observed.leaving} | {pod.group for pod in observed.leaving if pod.group}
     for draw in observed.open_draws:
@@ -266,7 +266,7 @@ def wait_for_starting(observed: Observed) -> Action | None:
     for pod in observed.active:
         if pod.ready and not observed.is_available(pod):
             text = f"pod {pod.name} has not been ready for minReadySeconds yet"
-            due = pod.ready_since + observed.wanted.min_ready
+            due = pod.ready_since + observed.spec.min_ready
         elif not pod.ready and pod.phase != PENDING:
             text, due = f"pod {pod.name} is not ready yet", health.unhealthy_at(observed, pod)
         else:
@@ -277,11 +277,11 @@ def wait_for_starting(observed: Observed) -> Action | None:
 
 def scale_up(observed: Observed) -> Action | None:
     """Create a missing replica, but wait for terminating pods first: the new replica adopts their claims."""
-    if _count(observed) + _replaceable_leaving(observed) >= observed.wanted.replicas:
+    if _count(observed) + _replaceable_leaving(observed) >= observed.spec.replicas:
         return None
-    text = f"{_count(observed)} replicas, {observed.wanted.replicas} desired"
+    text = f"{_count(observed)} replicas, {observed.spec.replicas} desired"
     group = claims.group_to_adopt(observed)
-    if not group and observed.before and observed.wanted.adopts_claims:
+    if not group and observed.before and observed.spec.adopts_claims:
         return _until_gone(observed, observed.before[0])
     if group:
         text += f"; it adopts the free claims {group}"
@@ -308,21 +308,21 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 def outdated_pods(observed: Observed) -> list[Pod]:
     """Return the pods to update, oldest first; the partition keeps as many of the current revision."""
-    wanted, current = observed.wanted, observed.current_revision
-    kept = [pod for pod in observed.active if pod.revision == current][: wanted.partition]
+    spec, current = observed.spec, observed.current_revision
+    kept = [pod for pod in observed.active if pod.revision == current][: spec.partition]
     return [
         pod
         for pod in observed.active
-        if pod.revision != observed.update_revision and (wanted.on_delete or pod not in kept)
+        if pod.revision != observed.update_revision and (spec.on_delete or pod not in kept)
     ]
 
 
 def revision_for(observed: Observed, replica: str) -> str:
     """Return the revision of a new pod; the partition keeps its share at the current one."""
-    wanted, current = observed.wanted, observed.current_revision
+    spec, current = observed.spec, observed.current_revision
     keeping = sum(pod.revision == current and pod.name != replica for pod in observed.active)
-    partitioned = not wanted.on_delete and current != observed.update_revision
-    return current if partitioned and keeping < wanted.partition else observed.update_revision
+    partitioned = not spec.on_delete and current != observed.update_revision
+    return current if partitioned and keeping < spec.partition else observed.update_revision
 
 
 def _count(observed: Observed) -> int:
@@ -350,22 +350,22 @@ def _set_aside(observed: Observed, pod: Pod) -> bool:
 def _one_is_going(observed: Observed) -> bool:
     """Return whether a terminating pod holds up the next change. A stuck one does not."""
     going = any(observed.now < (pod.leaves_by or 0.0) + OVERDUE for pod in observed.leaving)
-    return going and not observed.wanted.parallel
+    return going and not observed.spec.parallel
 
 
 def _may_go_on(observed: Observed) -> bool:
     """Return whether a replica can be created without waiting for others."""
-    if not observed.wanted.parallel:
+    if not observed.spec.parallel:
         return False
     held = {pod.name for pod in observed.leaving}
     waiting = [draw for draw in observed.open_draws if draw.replica not in held]
-    return bool(waiting) or _count(observed) + _replaceable_leaving(observed) < observed.wanted.replicas
+    return bool(waiting) or _count(observed) + _replaceable_leaving(observed) < observed.spec.replicas
 
 
 def _room_for_one(observed: Observed) -> bool:
     """Return whether maxUnavailable allows another replica to be created now."""
     busy = len(observed.active) - len(observed.available) + len(observed.leaving)
-    return busy < observed.wanted.max_unavailable
+    return busy < observed.spec.max_unavailable
 
 
 def _unbound(observed: Observed, pod: Pod, group: claims.ClaimGroup) -> Action:

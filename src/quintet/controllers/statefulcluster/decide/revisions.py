@@ -11,8 +11,8 @@ _LENGTH = 10
 
 def find(cluster: StatefulCluster, known: Iterable[Revision]) -> Revision | None:
     """Return the newest revision that equals the spec's template, if there is one."""
-    wanted = digest(revision_data(cluster))
-    same = [revision for revision in known if revision.digest == wanted]
+    current_digest = digest(revision_data(cluster))
+    same = [revision for revision in known if revision.digest == current_digest]
     return max(same, key=lambda revision: revision.number, default=None)
 
 

@@ -46,10 +46,10 @@ def status_of(
     cluster: StatefulCluster, observed: Observed, action: Action, records: Records, notes: Notes
 ) -> StatefulClusterStatus:
     """Return the status, without the transition times of its conditions."""
-    active, wanted = observed.active, observed.wanted.replicas
+    active, desired = observed.active, observed.spec.replicas
     updated = [pod for pod in active if pod.revision == observed.update_revision]
     ready = [pod for pod in active if pod.ready]
-    settled = len(updated) == len(ready) == len(active) == wanted
+    settled = len(updated) == len(ready) == len(active) == desired
     current = observed.update_revision if settled else observed.current_revision
     names = [*dict.fromkeys((*observed.names(), *(draw.replica for draw in records.draws)))]
     claims = ledger(cluster, observed, records)
@@ -64,7 +64,7 @@ def status_of(
         current_revision=current,
         update_revision=observed.update_revision,
         collision_count=notes.collisions,
-        ready=f"{len(ready)}/{wanted}",
+        ready=f"{len(ready)}/{desired}",
         selector=selector_text(cluster.spec.selector),
         replica_names=tuple(names[:MOST_LISTED]),
         claims=claims[:MOST_LISTED],
@@ -115,19 +115,19 @@ def _conditions(
 
 
 def _ready_condition(observed: Observed) -> Condition:
-    wanted, available = observed.wanted.replicas, len(observed.available)
-    exact = len(observed.active) == wanted and not observed.open_draws
-    outdated = 0 if observed.wanted.on_delete else len(plan.outdated_pods(observed))
-    if exact and available == wanted and not outdated:
-        if wanted == 0:
+    desired, available = observed.spec.replicas, len(observed.available)
+    exact = len(observed.active) == desired and not observed.open_draws
+    outdated = 0 if observed.spec.on_delete else len(plan.outdated_pods(observed))
+    if exact and available == desired and not outdated:
+        if desired == 0:
             return Condition(Type.READY, "True", "ScaledToZero", "scaled to zero: there are no replicas")
-        text = f"{available} of {wanted} replicas are available"
+        text = f"{available} of {desired} replicas are available"
         return Condition(Type.READY, "True", "AllReplicasAvailable", text)
-    text = f"{available} of {wanted} replicas are available"
+    text = f"{available} of {desired} replicas are available"
     if outdated:
         text += f", {outdated} of an older template"
         return Condition(Type.READY, "False", "RollingOut", text)
-    surplus = len(observed.active) - wanted
+    surplus = len(observed.active) - desired
     reason = "TooMany" if surplus > 0 else "NotAvailable"
     return Condition(Type.READY, "False", reason, text)
 
