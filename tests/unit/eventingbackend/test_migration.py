@@ -20,7 +20,7 @@ async def away(key: ObjectKey, place: StreamLocation):
 
 
 async def forbidden(key: ObjectKey, place: StreamLocation):
-    return ProbeResult(reason=Reason.SECRET_FORBIDDEN, message="no")
+    return ProbeResult(Reason.SECRET_FORBIDDEN, "no")
 
 
 async def test_missing_consumers_are_awaited_for_a_limited_time():

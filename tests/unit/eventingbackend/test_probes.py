@@ -6,7 +6,7 @@ from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult,
 from quintet.controllers.eventingbackend.probes import Probes, Timing
 
 KEY = ObjectKey("shop", "bus")
-UP, DOWN = ProbeResult(message="up"), ProbeResult(reason=Reason.UNREACHABLE, message="down")
+UP, DOWN = ProbeResult(message="up"), ProbeResult(Reason.UNREACHABLE, "down")
 
 
 class Backend:

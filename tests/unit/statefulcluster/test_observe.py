@@ -10,7 +10,7 @@ from kit.kinds.statefulclusters import a_cluster
 from quintet.apis.statefulcluster import Claim, ClaimState, StatefulCluster, StatefulClusterStatus
 from quintet.controllers.statefulcluster.decide import claims
 from quintet.controllers.statefulcluster.decide.observe import desired_state, observe, resolve_amount
-from quintet.controllers.statefulcluster.decide.observed import Observed, format_timestamp
+from quintet.controllers.statefulcluster.decide.observed import Observed, format_time
 
 LABELS = {"app": "web"}
 
@@ -90,7 +90,7 @@ def test_claims_mounted_by_any_pod_are_in_use(pod):
 
 def test_group_recorded_as_in_use_was_freed_just_now():
     def line(name: str, state: ClaimState, seconds: float) -> Claim:
-        return Claim(f"data-web-{name}", state, since=format_timestamp(NOW - seconds))
+        return Claim(f"data-web-{name}", state, since=format_time(NOW - seconds))
 
     ledger = (line("old", ClaimState.FREE, 900), line("used", ClaimState.IN_USE, 5000))
     known = tuple(a_claim(name, cluster="web", created=NOW - 9999) for name in ("old", "used", "unheard"))

@@ -14,7 +14,7 @@ from quintet.controllers.statefulcluster.decide.observed import (
     DesiredState,
     ExpansionRefusal,
     Observed,
-    format_timestamp,
+    format_time,
 )
 from quintet.controllers.statefulcluster.decide.plan import CHECKS, plan, revision_for
 
@@ -24,7 +24,7 @@ def outcome(action: Action) -> tuple[Act, str, str]:
 
 
 A, B, C = a_pod("a", created=NOW - 300), a_pod("b", created=NOW - 200), a_pod("c", created=NOW - 100)
-GIVEN_UP = (Setback(NEW, MAX_SETBACKS, format_timestamp(NOW - 5000)),)
+GIVEN_UP = (Setback(NEW, MAX_SETBACKS, format_time(NOW - 5000)),)
 
 ROWS = {
     "nothing differs: nothing is done": (seen(A, B, C), Act.NOTHING, "", "AsWanted"),
@@ -90,18 +90,18 @@ ROWS = {
         seen(A, B, not_ready("c", 1, crash="crashes", started=False, created=NOW - 3)),
         Act.WAIT, "web-c", "NotAvailable"),
     "unhealthy again: the next replacement waits": (
-        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, format_timestamp(NOW - 5)),)),
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, format_time(NOW - 5)),)),
         Act.WAIT, "web-c", "BackOff"),
     "unhealthy again, long after: it is replaced": (
-        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, format_timestamp(NOW - 25)),)),
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, format_time(NOW - 25)),)),
         Act.REPLACE, "web-c", "Unhealthy"),
     "unhealthy too often: the evidence is kept": (
         seen(A, B, not_ready("c", 99), setbacks=GIVEN_UP), Act.WAIT, "web-c", "GaveUp"),
     "unhealthy too often, and the template was corrected: it heals": (
-        seen(A, B, not_ready("c", 99, revision=OLD), setbacks=(Setback(OLD, 9, format_timestamp(NOW)),)),
+        seen(A, B, not_ready("c", 99, revision=OLD), setbacks=(Setback(OLD, 9, format_time(NOW)),)),
         Act.UPDATE, "web-c", "Superseded"),
     "setbacks of another template do not count": (
-        seen(A, B, not_ready("c", 99), setbacks=(Setback(OLD, 9, format_timestamp(NOW)),)),
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(OLD, 9, format_time(NOW)),)),
         Act.REPLACE, "web-c", "Unhealthy"),
     "too few: one is drawn": (seen(A, B), Act.CREATE, "", "TooFew"),
     "too few, with free claims: they are taken": (seen(A, B, free=("f",)), Act.CREATE, "f", "TooFew"),
@@ -279,12 +279,12 @@ class TestRecords:
         assert self.records(seen(A, B, draws=draws)).draws == draws
 
     def test_replacing_an_unhealthy_pod_counts_as_setback(self):
-        observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 1, format_timestamp(NOW - 60)),))
-        assert self.records(observed).setbacks == (Setback(NEW, 2, format_timestamp(NOW)),)
+        observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 1, format_time(NOW - 60)),))
+        assert self.records(observed).setbacks == (Setback(NEW, 2, format_time(NOW)),)
 
     def test_setbacks_expire_after_ten_healthy_minutes(self):
         def after(seconds):
-            return self.records(seen(A, B, C, setbacks=(Setback(NEW, 2, format_timestamp(NOW - seconds)),)))
+            return self.records(seen(A, B, C, setbacks=(Setback(NEW, 2, format_time(NOW - seconds)),)))
 
         assert after(599).setbacks
         assert after(601).setbacks == ()

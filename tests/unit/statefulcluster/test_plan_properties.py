@@ -20,7 +20,7 @@ from quintet.controllers.statefulcluster.decide.observed import (
     DesiredState,
     Observed,
     Pod,
-    format_timestamp,
+    format_time,
 )
 from quintet.controllers.statefulcluster.decide.plan import outdated_pods, plan, revision_for
 
@@ -227,7 +227,7 @@ def worlds(draw) -> World:
         delete_with_cluster=draw(st.booleans()),
         sizes=dict.fromkeys(templates, "1Gi"),
     )
-    setbacks = draw(st.sampled_from([(), (Setback(NEW, 2, format_timestamp(START - 5)),)]))
+    setbacks = draw(st.sampled_from([(), (Setback(NEW, 2, format_time(START - 5)),)]))
     observed = Observed(
         now=START, spec=wanted, update_revision=NEW, current_revision=current, uid="me",
         pods=tuple(existing[: len(existing) - orphan_count]),

@@ -17,7 +17,7 @@ from quintet.apis.statefulcluster import (
     StatefulClusterStatus,
 )
 from quintet.controllers.statefulcluster.decide.actions import records_after
-from quintet.controllers.statefulcluster.decide.observed import ExpansionRefusal, format_timestamp
+from quintet.controllers.statefulcluster.decide.observed import ExpansionRefusal, format_time
 from quintet.controllers.statefulcluster.decide.plan import plan
 from quintet.controllers.statefulcluster.decide.status import ActionFailure, Notes, status_of
 
@@ -99,7 +99,7 @@ def test_current_revision_is_kept_until_the_update_completes():
 
 
 def test_degraded_condition_names_the_next_step():
-    status = said(seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_timestamp(NOW)),)))
+    status = said(seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_time(NOW)),)))
     degraded = find_condition(status.conditions, "Degraded")
     assert degraded is not None
     assert (degraded.status, degraded.reason) == ("True", "GaveUp")
@@ -155,12 +155,12 @@ def test_claim_entry_has_the_expected_state_and_next_step(row):
 
 
 def test_claim_entry_keeps_last_replica_and_time():
-    known = Claim("data-web-z", ClaimState.FREE, replica="web-z", since=format_timestamp(NOW - 500))
+    known = Claim("data-web-z", ClaimState.FREE, replica="web-z", since=format_time(NOW - 500))
     (line,) = said(seen(claims=[a_claim("z")], replicas=0), a_web((known,))).claims
-    assert (line.replica, line.since) == ("web-z", format_timestamp(NOW - 500))
+    assert (line.replica, line.since) == ("web-z", format_time(NOW - 500))
     used = msgspec.structs.replace(known, state=ClaimState.IN_USE)
     (line,) = said(seen(claims=[a_claim("z")], replicas=0), a_web((used,))).claims
-    assert (line.replica, line.since) == ("web-z", format_timestamp(NOW))
+    assert (line.replica, line.since) == ("web-z", format_time(NOW))
 
 
 def test_claim_entry_reports_why_it_cannot_grow():
@@ -183,7 +183,7 @@ def test_claim_entry_reports_retired_claims():
 
 
 def test_status_is_deterministic():
-    observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_timestamp(NOW)),))
+    observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_time(NOW)),))
     later = dataclasses.replace(observed, now=NOW + 60)
     assert said(observed).plan == said(later).plan
     assert said(observed).conditions == said(later).conditions

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from quintet.controllers.statefulcluster.decide import views
-from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, parse_timestamp
+from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, parse_time
 
 T0, T1, T2 = "2030-01-01T00:00:00Z", "2030-01-01T00:00:10Z", "2030-01-01T00:00:20Z"
 
@@ -23,13 +23,13 @@ def a_pod(status=None, spec=None, **metadata) -> Pod:
 
 def test_pod_without_status_is_pending():
     pod = a_pod()
-    assert (pod.phase, pod.ready, pod.leaving, pod.created) == ("Pending", False, False, parse_timestamp(T0))
+    assert (pod.phase, pod.ready, pod.leaving, pod.created) == ("Pending", False, False, parse_time(T0))
 
 
 def test_pod_has_readiness_and_its_transition_time():
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": T1}
     pod = a_pod({"phase": "Running", "conditions": [condition]})
-    assert (pod.ready, pod.ready_since) == (True, parse_timestamp(T1))
+    assert (pod.ready, pod.ready_since) == (True, parse_time(T1))
 
 
 @pytest.mark.parametrize(("started", "want"), [(True, True), (None, True), (False, False)])
@@ -38,7 +38,7 @@ def test_pod_has_started_unless_a_startup_probe_is_running(started, want):
     if started is not None:
         container["started"] = started
     pod = a_pod({"phase": "Running", "containerStatuses": [container]})
-    assert (pod.started, pod.started_at) == (want, parse_timestamp(T2))
+    assert (pod.started, pod.started_at) == (want, parse_time(T2))
 
 
 @pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
@@ -105,6 +105,6 @@ def test_claim_is_reduced_to_its_cached_fields():
     claim = views.claim(msgspec.json.decode(msgspec.json.encode(body), type=views.ClaimView))
     assert claim == Claim(
         key=claim.key, version=9, uid="u", cluster="web", group="g", template="data", phase="Bound",
-        volume="pv-1", requested="2Gi", capacity="1Gi", resizing=True, created=parse_timestamp(T0), deleting=True,
+        volume="pv-1", requested="2Gi", capacity="1Gi", resizing=True, created=parse_time(T0), deleting=True,
         unusable="gone",
     )  # fmt: skip

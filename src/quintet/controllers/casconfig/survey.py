@@ -21,7 +21,7 @@ EVERYWHERE = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class SurveyProblem:
+class Blocker:
     """Why a config cannot be applied now."""
 
     reason: Reason
@@ -38,7 +38,7 @@ class Survey:
     watches: dict[WatchScope, ActiveWatch] = field(default_factory=dict)
     pods: dict[Resource, Path | None] = field(default_factory=dict)
     sources: Resolved = field(default_factory=lambda: Resolved({}))
-    problem: SurveyProblem | None = None
+    problem: Blocker | None = None
     unserved: list[Reach] = field(default_factory=list)
     """Former target kinds that the API server does not serve now."""
     retry_after: float | None = None
@@ -72,7 +72,7 @@ class Surveyor:
             before = await self._reached_scopes(config.status.reach, survey)
             sources = await self._source_scopes(config, survey)
         except NotPublishedError as error:
-            survey.problem = SurveyProblem(Reason.LOOKING, str(error), retry_after=2.0)
+            survey.problem = Blocker(Reason.LOOKING, str(error), retry_after=2.0)
             return survey
         survey.problem = survey.problem or self._out_of_scope(config)
         if survey.problem is not None:
@@ -90,19 +90,19 @@ class Surveyor:
         try:
             scopes = await self._reached_scopes(config.status.reach, survey)
         except NotPublishedError as error:
-            survey.problem = SurveyProblem(Reason.LOOKING, str(error), retry_after=2.0)
+            survey.problem = Blocker(Reason.LOOKING, str(error), retry_after=2.0)
             return survey
         survey.watches = self._watches.set_scopes(config.key, scopes)
         survey.problem = self._trouble(survey, scopes, ()) or await self._find_hidden_kind(survey)
         return survey
 
-    async def _find_hidden_kind(self, survey: Survey) -> SurveyProblem | None:
+    async def _find_hidden_kind(self, survey: Survey) -> Blocker | None:
         """Return the problem of a former target kind that is unserved but not known to be deleted."""
         hidden = [each.kind for each in survey.unserved if not await self._kinds.is_gone(each.kind)]
         if not hidden:
             return None
         message = f"the API server has no kind '{hidden[0]}' at the moment"
-        return SurveyProblem(Reason.LOOKING, message, retry_after=RETRY_SECONDS)
+        return Blocker(Reason.LOOKING, message, retry_after=RETRY_SECONDS)
 
     async def _target_scopes(
         self, config: CASConfig, survey: Survey
@@ -126,16 +126,14 @@ class Surveyor:
                     named |= await self._scopes_for(config, policy, found.resource, survey, whole_pods)
         return optional - named, named
 
-    def _unusable(
-        self, config: CASConfig, policy: Policy, text: str, found: Resolution
-    ) -> SurveyProblem | None:
+    def _unusable(self, config: CASConfig, policy: Policy, text: str, found: Resolution) -> Blocker | None:
         where, resource = f"policy {policy.name}, include.kinds", found.resource
         if resource is None:
-            return SurveyProblem(Reason.KIND, f"{where}: {found.problem}", retry_after=30.0)
+            return Blocker(Reason.KIND, f"{where}: {found.problem}", retry_after=30.0)
         if why := forbidden(resource.group, resource.kind):
-            return SurveyProblem(Reason.KIND, f"{where}: a {resource.kind} is never a target: {why}")
+            return Blocker(Reason.KIND, f"{where}: a {resource.kind} is never a target: {why}")
         if not resource.namespaced and config.spec.scope.level is not Level.CLUSTER:
-            return SurveyProblem(
+            return Blocker(
                 Reason.KIND, f"{where}: a {text} is cluster-scoped, which requires spec.scope.level cluster"
             )
         return None
@@ -162,7 +160,7 @@ class Surveyor:
             return narrowed or {""}
         return set(scope) & narrowed if narrowed else set(scope)
 
-    def _out_of_scope(self, config: CASConfig) -> SurveyProblem | None:
+    def _out_of_scope(self, config: CASConfig) -> Blocker | None:
         """Return the problem of a named namespace that no config may change."""
         spec, own = config.spec, config.key.namespace
         named = {
@@ -171,7 +169,7 @@ class Surveyor:
         }
         for namespace in sorted(named & {PROTECTED, self._operator}):
             if why := out_of_scope(spec, own, namespace, self._operator):
-                return SurveyProblem(Reason.OUT_OF_SCOPE, f"{why}: name other namespaces")
+                return Blocker(Reason.OUT_OF_SCOPE, f"{why}: name other namespaces")
         return None
 
     async def _reached_scopes(self, reach: Iterable[Reach], survey: Survey) -> set[WatchScope]:
@@ -198,7 +196,7 @@ class Surveyor:
             found = await self._kinds.resolve(source.kind)
             if found.resource is None:
                 message = f"from {source.kind} {source.name}: {found.problem}"
-                survey.problem = survey.problem or SurveyProblem(Reason.KIND, message, retry_after=30.0)
+                survey.problem = survey.problem or Blocker(Reason.KIND, message, retry_after=30.0)
                 continue
             key = key_of(source, config.key.namespace)
             namespace = key.namespace if found.resource.namespaced else ""
@@ -209,7 +207,7 @@ class Surveyor:
 
     def _trouble(
         self, survey: Survey, needed: Iterable[WatchScope], optional: Iterable[WatchScope]
-    ) -> SurveyProblem | None:
+    ) -> Blocker | None:
         user = f"ServiceAccount {survey.service_account}"
         waiting = False
         for scope in needed:
@@ -220,21 +218,21 @@ class Surveyor:
                 return _watch_problem(user, scope, active)
             waiting = waiting or not active.store.synced.is_set()
         if waiting or any(not _has_result(survey.watches[scope]) for scope in optional):
-            return SurveyProblem(Reason.LOOKING, "looking for targets")
+            return Blocker(Reason.LOOKING, "looking for targets")
         if optional and not needed and all(survey.watches[scope].error for scope in optional):
             for scope in optional:
                 if not survey.watches[scope].is_refused:
                     return _watch_problem(user, scope, survey.watches[scope])
-            return SurveyProblem(
+            return Blocker(
                 Reason.FORBIDDEN, f"{user} has no permission to list and watch any kind with a pod template"
             )
         return None
 
-    def _not_served(self, resource: Resource) -> SurveyProblem:
+    def _not_served(self, resource: Resource) -> Blocker:
         message = f"the API server has no kind '{as_text(resource)}' any more"
         if self._kinds.invalidate():
-            return SurveyProblem(Reason.LOOKING, message, retry_after=2.0)
-        return SurveyProblem(Reason.KIND, message, retry_after=30.0)
+            return Blocker(Reason.LOOKING, message, retry_after=2.0)
+        return Blocker(Reason.KIND, message, retry_after=30.0)
 
     def _values(
         self, config: CASConfig, survey: Survey, sources: dict[FromOperation, WatchScope]
@@ -262,17 +260,17 @@ def _service_account(config: CASConfig) -> ObjectKey:
     return ObjectKey(config.key.namespace, SERVICE_ACCOUNT)
 
 
-def _watch_problem(user: str, scope: WatchScope, active: ActiveWatch) -> SurveyProblem:
+def _watch_problem(user: str, scope: WatchScope, active: ActiveWatch) -> Blocker:
     where = f"in namespace {scope.namespace}" if scope.namespace else "in the whole cluster"
     what = f"{scope.resource.qualified} {where}"
     if not active.is_refused:
         message = f"the API server cannot list {what}: {_error_text(active.error)}; the request is retried"
-        return SurveyProblem(Reason.NOT_SHOWN, message)
+        return Blocker(Reason.NOT_SHOWN, message)
     message = (
         f"{user} cannot list and watch {what}: "
         f"{_error_text(active.error)}. Bind it to a role that allows get, list, watch and patch there"
     )
-    return SurveyProblem(Reason.FORBIDDEN, message)
+    return Blocker(Reason.FORBIDDEN, message)
 
 
 def _has_result(active: ActiveWatch) -> bool:

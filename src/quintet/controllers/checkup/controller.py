@@ -60,7 +60,7 @@ class RunContext:
     @property
     def started_at(self) -> datetime:
         """Return when it started."""
-        return timing.parse_timestamp(self.status.start_time) or self.now
+        return timing.parse_time(self.status.start_time) or self.now
 
 
 class CheckupController(ObjectReconciler[Checkup]):

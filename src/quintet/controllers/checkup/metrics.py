@@ -4,7 +4,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from quintet.apis.checkup import Checkup, Verdict
 from quintet.apis.meta import ObjectKey
-from quintet.controllers.checkup.decide.timing import parse_timestamp
+from quintet.controllers.checkup.decide.timing import parse_time
 
 _BUCKETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
 
@@ -43,6 +43,6 @@ def count(checkup: Checkup) -> None:
     if status.verdict is None:
         return
     runs.labels(status.verdict.value).inc()
-    start, end = parse_timestamp(status.start_time), parse_timestamp(status.completion_time)
+    start, end = parse_time(status.start_time), parse_time(status.completion_time)
     if start is not None and end is not None:
         run_seconds.observe(max(0.0, (end - start).total_seconds()))

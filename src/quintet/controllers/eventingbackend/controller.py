@@ -204,7 +204,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         )
         if result.ready or not runs_server(candidate) or running.complete:
             return result
-        return ProbeResult(reason=Reason.SERVER_STARTING, message=f"{running.progress}; {result.message}")
+        return ProbeResult(Reason.SERVER_STARTING, f"{running.progress}; {result.message}")
 
     async def _serve(self, scope: Attempt) -> None:
         """Bring the pods to the configuration in use."""
@@ -373,9 +373,7 @@ def _new_place(plane: DataPlane, own: bool) -> StreamLocation | None:
 
 def _claimed_result(stream: str, elder: EventingBackend) -> ProbeResult:
     text = f"EventingBackend {elder.key} already uses stream {stream} with other settings"
-    return ProbeResult(
-        reason=Reason.CLAIMED, message=f"{text}: choose another streamName, or the same settings"
-    )
+    return ProbeResult(Reason.CLAIMED, f"{text}: choose another streamName, or the same settings")
 
 
 def build(

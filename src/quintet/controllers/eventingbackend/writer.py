@@ -64,7 +64,7 @@ class ChildWriter:
                 f"the server of this backend runs with streamReplicas {child.state.servers}, which cannot be "
                 "changed: restore the old value, or create another backend"
             )
-            return ProbeResult(reason=Reason.SERVER_FIXED, message=text)
+            return ProbeResult(Reason.SERVER_FIXED, text)
         size = child.state.claim_size if child is not None else ""
         wanted = server.stateful_set(backend, config, image, size=size or server.claim_size(config))
         made = await self._ensure_all(
@@ -75,7 +75,7 @@ class ChildWriter:
             (server.STATEFUL_SETS, wanted),
         )
         if isinstance(made, Standing):
-            return ProbeResult(reason=Reason.API_FAILED, message=made.message)
+            return ProbeResult(Reason.API_FAILED, made.message)
         rollout: WorkloadState = made[-1].state
         return rollout
 

@@ -9,7 +9,7 @@ from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.statefulcluster import CLUSTER_LABEL, StatefulCluster
 from quintet.controllers.statefulcluster.decide import views
 from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS
-from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, parse_timestamp
+from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, parse_time
 from quintet.kube.client import Client
 from quintet.kube.errors import Forbidden, NotFound
 
@@ -178,4 +178,4 @@ def _alive(node: NodeView, now: float) -> bool:
     ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
     if ready is None or ready.status == "True":
         return True
-    return now < parse_timestamp(ready.last_transition_time) + DEAD_AFTER
+    return now < parse_time(ready.last_transition_time) + DEAD_AFTER

@@ -6,18 +6,13 @@ of their own namespace.
 
 from quintet.controllers.permissions import Permission
 
+_GROUP = "eventing.kyma-project.io"
+
 PERMISSIONS = (
-    Permission(
-        "eventing.kyma-project.io", ("subscriptions",), ("list", "watch"), "to read the desired state"
-    ),
-    Permission("eventing.kyma-project.io", ("subscriptions",), ("patch",), "to add and remove the finalizer"),
-    Permission("eventing.kyma-project.io", ("subscriptions/status",), ("patch",), "to report the status"),
-    Permission(
-        "eventing.kyma-project.io",
-        ("eventingbackends",),
-        ("list", "watch"),
-        "to find the backend of a Subscription",
-    ),
+    Permission(_GROUP, ("subscriptions",), ("list", "watch"), "to read the desired state"),
+    Permission(_GROUP, ("subscriptions",), ("patch",), "to add and remove the finalizer"),
+    Permission(_GROUP, ("subscriptions/status",), ("patch",), "to report the status"),
+    Permission(_GROUP, ("eventingbackends",), ("list", "watch"), "to find the backend of a Subscription"),
     Permission("", ("services",), ("list", "watch"), "to see whether a sink exists"),
     Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )

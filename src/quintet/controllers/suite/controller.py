@@ -65,7 +65,7 @@ class _DeploymentSpec(Struct, frozen=True):
     template: _Template = _Template()
 
 
-class DeploymentView(View, frozen=True):
+class PartDeploymentView(View, frozen=True):
     """The fields of a Deployment that the controller reads."""
 
     spec: _DeploymentSpec = _DeploymentSpec()
@@ -78,7 +78,7 @@ class WebhooksView(View, frozen=True):
     webhooks: tuple[Struct, ...] = ()
 
 
-def rollout_of(view: DeploymentView) -> Rollout:
+def rollout_of(view: PartDeploymentView) -> Rollout:
     """Return the progress of a Deployment."""
     containers = view.spec.template.spec.containers
     image = containers[0].image if containers else ""
@@ -262,7 +262,7 @@ def build(manager: Manager, *, install: Installer, version: str) -> SuiteControl
     # CRDs have no owner, but every change of one concerns the only Quintet.
     definitions.subscribe(handlers.enqueue(builder.queue, _to_only_key))
     stores: dict[Resource, Store[Child[Any]]] = {
-        DEPLOYMENTS: builder.owns(DEPLOYMENTS, DeploymentView, state=rollout_of, labels=SELECTOR),
+        DEPLOYMENTS: builder.owns(DEPLOYMENTS, PartDeploymentView, state=rollout_of, labels=SELECTOR),
         VALIDATING: builder.owns(VALIDATING, WebhooksView, state=has_webhooks, labels=SELECTOR),
     }
     stores |= {each: builder.owns(each, labels=SELECTOR) for each in OWNED if each not in stores}

@@ -22,7 +22,7 @@ from quintet.apis.text import truncate
 from quintet.controllers.casconfig.decide.plan import Reason, Step, kind_name
 
 _LONGEST_DIFF = 8192
-_LONGEST_MESSAGE = 1024
+_LONGEST = 1024
 _TROUBLED = (TargetState.FAILED, TargetState.CONTESTED, TargetState.LEFT, TargetState.SKIPPED)
 
 
@@ -95,7 +95,7 @@ def _target(step: Step) -> Target:
         policy=",".join(step.policies),
         state=step.state,
         reason="" if step.reason == Reason.APPLIED else step.reason[:64],
-        message=truncate(step.message, _LONGEST_MESSAGE),
+        message=truncate(step.message, _LONGEST),
         paths=tuple(path[:512] for path in (step.paths or step.left)[:MOST_PATHS]),
         rounds=step.rounds,
     )
@@ -149,10 +149,7 @@ def _rolled_back_condition(report: Report) -> Condition:
 
 
 def _conflicted_condition(report: Report) -> Condition:
-    for state, reason in (
-        (TargetState.CONTESTED, Reason.CONTESTED),
-        (TargetState.LEFT, Reason.LEFT),
-    ):
+    for state, reason in ((TargetState.CONTESTED, Reason.CONTESTED), (TargetState.LEFT, Reason.LEFT)):
         found = [step for step in report.steps if step.state is state]
         if found:
             return _condition(ConditionType.CONFLICTED, True, reason, f"{found[0]}: {found[0].message}")

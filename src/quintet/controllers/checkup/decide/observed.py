@@ -8,7 +8,7 @@ from quintet.apis.checkup.contract import CONTAINER, RUN_LABEL, UID_LABEL
 from quintet.apis.checkup.evidence import ContainerState
 from quintet.apis.meta import Object, Struct
 from quintet.apis.text import truncate
-from quintet.controllers.checkup.decide.timing import parse_timestamp
+from quintet.controllers.checkup.decide.timing import parse_time
 
 
 class JobCondition(Struct, frozen=True):
@@ -46,11 +46,11 @@ def job_state(deadline: int, created: str | None, status: JobStatus) -> JobState
     for condition in status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed"):
             succeeded = condition.type == "Complete"
-            ended = parse_timestamp((succeeded and status.completion_time) or condition.last_transition_time)
+            ended = parse_time((succeeded and status.completion_time) or condition.last_transition_time)
             return JobState(
-                deadline, parse_timestamp(created), succeeded, condition.reason, condition.message, ended
+                deadline, parse_time(created), succeeded, condition.reason, condition.message, ended
             )
-    return JobState(deadline, parse_timestamp(created))
+    return JobState(deadline, parse_time(created))
 
 
 class _Waiting(Struct, frozen=True):
@@ -160,8 +160,8 @@ class CheckupPod(Object, frozen=True):
         """Start time of the checkup container, if it started."""
         state = self.checkup.state if self.checkup is not None else _State()
         if state.running is not None:
-            return parse_timestamp(state.running.started_at)
-        began = parse_timestamp(state.terminated.started_at) if state.terminated is not None else None
+            return parse_time(state.running.started_at)
+        began = parse_time(state.terminated.started_at) if state.terminated is not None else None
         # A container that could not be started reports a start time in 1970.
         return began if began is not None and began.timestamp() > 0 else None
 

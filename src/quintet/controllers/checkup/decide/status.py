@@ -10,7 +10,7 @@ from quintet.apis.checkup.types import CANCEL, LONGEST_RERUN, MOST_RUNS, RERUN
 from quintet.apis.meta import Condition
 from quintet.apis.text import truncate
 from quintet.controllers.checkup.decide.observed import Obstacle
-from quintet.controllers.checkup.decide.timing import duration, parse_timestamp
+from quintet.controllers.checkup.decide.timing import duration, parse_time
 from quintet.controllers.checkup.decide.verdict import Ending
 
 SUCCEEDED, FAILED, RUNNING = "Succeeded", "Failed", "Running"
@@ -97,7 +97,7 @@ def final_status(
 ) -> CheckupStatus:
     """Return the status at the end of a run."""
     over = _phase_status(checkup, status, Phase.FINISHED, ending.reason, ending.message, results, "False")
-    start, end = parse_timestamp(status.start_time), parse_timestamp(at)
+    start, end = parse_time(status.start_time), parse_time(at)
     passed = ending.verdict is Verdict.PASSED
     message = truncate(ending.message, _LONGEST)
     verdicts = (

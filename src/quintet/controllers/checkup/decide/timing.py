@@ -61,6 +61,6 @@ def duration(start: datetime, end: datetime) -> str:
     return f"{minutes}m{seconds % 60}s" if hours == 0 else f"{hours}h{minutes % 60}m"
 
 
-def parse_timestamp(text: str | None) -> datetime | None:
+def parse_time(text: str | None) -> datetime | None:
     """Parse a Kubernetes timestamp."""
     return datetime.fromisoformat(text) if text else None

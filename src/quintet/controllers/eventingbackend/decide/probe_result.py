@@ -33,7 +33,7 @@ class Reason(StrEnum):
     API_FAILED = "Objects could not be made"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ProbeResult:
     """Result of probing a backend."""
 
@@ -56,5 +56,5 @@ class ProbeResult:
         return Standing("False", self.reason.value, self.message)
 
 
-NOT_PROBED = ProbeResult(reason=Reason.SERVER_FAILED)
+NOT_PROBED = ProbeResult(Reason.SERVER_FAILED)
 """Result for a backend that was not probed."""

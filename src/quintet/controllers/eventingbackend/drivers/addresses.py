@@ -19,12 +19,10 @@ async def resolve_addresses(host: str, port: int, limits: Limits | None) -> tupl
         async with asyncio.timeout(_SECONDS):
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except TimeoutError:
-        return ProbeResult(
-            reason=Reason.UNRESOLVED, message=f"no DNS response for '{host}' in {_SECONDS:g} s"
-        )
+        return ProbeResult(Reason.UNRESOLVED, f"no DNS response for '{host}' in {_SECONDS:g} s")
     except (OSError, UnicodeError):
         text = f"the name '{host}' cannot be resolved: check it, and that its Service or DNS record exists"
-        return ProbeResult(reason=Reason.UNRESOLVED, message=text)
+        return ProbeResult(Reason.UNRESOLVED, text)
     addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
     refusal = judge(host, addresses, limits) if limits is not None else ""
-    return ProbeResult(reason=Reason.ADDRESS_REFUSED, message=refusal) if refusal else addresses
+    return ProbeResult(Reason.ADDRESS_REFUSED, refusal) if refusal else addresses

@@ -47,11 +47,11 @@ class BebDriver(Driver):
         secret = await self._tools.secrets.read(ObjectKey(backend.metadata.namespace, name))
         if isinstance(secret, ProbeResult):
             missing = secret.reason is Reason.SECRET_MISSING
-            return ProbeResult(reason=secret.reason, message=NOT_FOUND) if missing else secret
+            return ProbeResult(secret.reason, NOT_FOUND) if missing else secret
         try:
             mesh = from_secret(secret.data)
         except SecretError as error:
-            return ProbeResult(reason=Reason.SECRET_MALFORMED, message=f"{MALFORMED} {error.detail}")
+            return ProbeResult(Reason.SECRET_MALFORMED, f"{MALFORMED} {error.detail}")
         problem = await self._token_problem(mesh)
         if problem is not None:
             return problem
@@ -72,9 +72,7 @@ class BebDriver(Driver):
             await oauth.fetch_token(mesh, caller)
         except TokenError as error:
             lost = isinstance(error.__cause__, HttpError)
-            return ProbeResult(
-                reason=Reason.UNREACHABLE if lost else Reason.TOKEN_REFUSED, message=str(error)
-            )
+            return ProbeResult(Reason.UNREACHABLE if lost else Reason.TOKEN_REFUSED, str(error))
         finally:
             caller.close()
         return None

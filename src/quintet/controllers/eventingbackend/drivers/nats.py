@@ -142,9 +142,7 @@ class NatsDriver(Driver):
             try:
                 credentials, version = from_secret(secret.data), secret.version
             except errors.CredentialsError as error:
-                return ProbeResult(
-                    reason=Reason.SECRET_MALFORMED, message=f"Secret {secret_name}, key {error}"
-                )
+                return ProbeResult(Reason.SECRET_MALFORMED, f"Secret {secret_name}, key {error}")
         known = self._tools.sessions.current(key, url, version)
         if known is not None:
             return known, version
@@ -173,7 +171,7 @@ class NatsDriver(Driver):
             except errors.NotReady:
                 raise
             except errors.JetStreamError as error:
-                return ProbeResult(reason=Reason.STREAM_REFUSED, message=_refusal(wanted.name, error))
+                return ProbeResult(Reason.STREAM_REFUSED, _refusal(wanted.name, error))
         return None
 
     async def _ensure_stream(
@@ -208,7 +206,7 @@ class NatsDriver(Driver):
             text = (
                 f"stream {wanted.name} exists with other subjects and does not belong to an EventingBackend"
             )
-            return ProbeResult(reason=Reason.CLAIMED, message=f"{text}: choose another streamName")
+            return ProbeResult(Reason.CLAIMED, f"{text}: choose another streamName")
         key, uid = owner
         if key == backend.key:
             return None
@@ -216,8 +214,8 @@ class NatsDriver(Driver):
         if other is not None and other.metadata.uid == uid and older(backend, other):
             return None
         return ProbeResult(
-            reason=Reason.CLAIMED,
-            message=f"stream {wanted.name} belongs to EventingBackend {key}, which uses other settings: "
+            Reason.CLAIMED,
+            f"stream {wanted.name} belongs to EventingBackend {key}, which uses other settings: "
             "choose another streamName or the same settings; if that backend is gone, remove "
             f"{streams.OWNER} from the metadata of the stream",
         )
@@ -226,7 +224,7 @@ class NatsDriver(Driver):
 def result_of_error(error: errors.NatsError, address: str) -> ProbeResult:
     """Return the probe result for an error."""
     reason, text = next((reason, text) for kind, reason, text in _MEANINGS if isinstance(error, kind))
-    return ProbeResult(reason=reason, message=f"{address}: {text}")
+    return ProbeResult(reason, f"{address}: {text}")
 
 
 def _refusal(stream: str, error: errors.JetStreamError) -> str:

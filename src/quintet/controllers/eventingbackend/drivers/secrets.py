@@ -44,11 +44,11 @@ class SecretReader:
             data = {name: base64.b64decode(value) for name, value in (found.data or {}).items()}
         except NotFound:
             text = f"Secret {key.name} does not exist in namespace {key.namespace}: create it"
-            return ProbeResult(reason=Reason.SECRET_MISSING, message=text)
+            return ProbeResult(Reason.SECRET_MISSING, text)
         except Forbidden:
-            return ProbeResult(reason=Reason.SECRET_FORBIDDEN, message=self._how_to_allow(key))
+            return ProbeResult(Reason.SECRET_FORBIDDEN, self._how_to_allow(key))
         except binascii.Error:
-            return ProbeResult(reason=Reason.SECRET_MALFORMED, message=f"Secret {key.name} cannot be read")
+            return ProbeResult(Reason.SECRET_MALFORMED, f"Secret {key.name} cannot be read")
         return SecretData(f"{found.metadata.uid}/{found.metadata.resource_version}", data)
 
     def _how_to_allow(self, key: ObjectKey) -> str:

@@ -9,8 +9,8 @@ from quintet.controllers.statefulcluster.decide.observed import (
     PENDING,
     Observed,
     Pod,
-    format_timestamp,
-    parse_timestamp,
+    format_time,
+    parse_time,
 )
 
 MAX_SETBACKS = 5
@@ -29,7 +29,7 @@ def unhealthy_reason(observed: Observed, pod: Pod) -> str:
         return ""
     if pod.crash:
         return pod.crash
-    return f"it has not been ready since {format_timestamp(not_ready_since(pod))}"
+    return f"it has not been ready since {format_time(not_ready_since(pod))}"
 
 
 def not_ready_since(pod: Pod) -> float:
@@ -49,7 +49,7 @@ def may_remove_at(setback: Setback) -> float:
     """Return when the next unhealthy pod of a revision may be removed."""
     if setback.count == 0:
         return 0.0
-    return parse_timestamp(setback.last) + min(_FIRST_WAIT * 2.0 ** (setback.count - 1), _LONGEST_WAIT)
+    return parse_time(setback.last) + min(_FIRST_WAIT * 2.0 ** (setback.count - 1), _LONGEST_WAIT)
 
 
 def is_abandoned(setback: Setback) -> bool:
@@ -74,16 +74,16 @@ def abandoned_text(text: str, setback: Setback) -> str:
     )
 
 
-def setbacks_expire_at(observed: Observed) -> float | None:
+def expire_at(observed: Observed) -> float | None:
     """Return when the setbacks so far expire if all replicas stay available."""
     if not observed.setbacks or len(observed.available) < observed.spec.replicas:
         return None
-    return max(parse_timestamp(entry.last) for entry in observed.setbacks) + SETBACKS_EXPIRE_AFTER
+    return max(parse_time(entry.last) for entry in observed.setbacks) + SETBACKS_EXPIRE_AFTER
 
 
 def setbacks_after(observed: Observed, removed: Pod | None) -> tuple[Setback, ...]:
     """Return the setbacks after an action; `removed` adds one."""
-    forgiven = setbacks_expire_at(observed)
+    forgiven = expire_at(observed)
     if forgiven is not None and observed.now >= forgiven:
         kept: tuple[Setback, ...] = ()
     else:
@@ -97,4 +97,4 @@ def setbacks_after(observed: Observed, removed: Pod | None) -> tuple[Setback, ..
         return kept
     known = observed.setback(removed.revision)
     others = tuple(entry for entry in kept if entry.revision != removed.revision)
-    return (*others, Setback(removed.revision, known.count + 1, format_timestamp(observed.now)))
+    return (*others, Setback(removed.revision, known.count + 1, format_time(observed.now)))

@@ -5,7 +5,7 @@ from quintet.apis.statefulcluster import ClaimState, StatefulCluster
 from quintet.apis.text import truncate
 from quintet.controllers.statefulcluster.decide import claims
 from quintet.controllers.statefulcluster.decide.actions import Records
-from quintet.controllers.statefulcluster.decide.observed import LOST, Claim, Observed, format_timestamp
+from quintet.controllers.statefulcluster.decide.observed import LOST, Claim, Observed, format_time
 
 _LONGEST_STEP = 512
 
@@ -28,7 +28,7 @@ def ledger(cluster: StatefulCluster, observed: Observed, records: Records) -> tu
                 replica=user or (known.replica if known is not None else ""),
                 since=known.since
                 if known is not None and known.state is state
-                else format_timestamp(observed.now),
+                else format_time(observed.now),
                 next_step=truncate(_next_step(observed, records, claim, state), _LONGEST_STEP),
             )
         )

@@ -20,7 +20,7 @@ from quintet.controllers.statefulcluster.decide.observed import (
     Observed,
     Pod,
     Revision,
-    parse_timestamp,
+    parse_time,
 )
 
 
@@ -116,7 +116,7 @@ def _freed_at(cluster: StatefulCluster, claims: tuple[Claim, ...], now: float) -
         if line is None:
             freed[claim.group] = claim.created
         else:
-            freed[claim.group] = parse_timestamp(line.since) if line.state is ClaimState.FREE else now
+            freed[claim.group] = parse_time(line.since) if line.state is ClaimState.FREE else now
     return freed
 
 

@@ -200,11 +200,11 @@ class Observed:
         yield from (draw.replica for draw in self.open_draws)
 
 
-def parse_timestamp(text: str | None) -> float:
+def parse_time(text: str | None) -> float:
     """Return an API timestamp as seconds since the epoch; 0 if there is none."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
-def format_timestamp(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Return seconds since the epoch as an API timestamp."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

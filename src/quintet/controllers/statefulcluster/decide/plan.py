@@ -49,7 +49,7 @@ def _next(observed: Observed) -> Action:
         act=Act.NOTHING,
         reason="AsWanted",
         message=f"all {observed.spec.replicas} replicas are up to date",
-        after=_until(observed, health.setbacks_expire_at(observed)),
+        after=_until(observed, health.expire_at(observed)),
     )
 
 

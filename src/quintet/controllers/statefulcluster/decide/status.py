@@ -5,12 +5,7 @@ from typing import Final
 
 from quintet.apis.labels import Selector, as_query
 from quintet.apis.meta import Condition
-from quintet.apis.statefulcluster import (
-    MOST_LISTED,
-    PlannedAction,
-    StatefulCluster,
-    StatefulClusterStatus,
-)
+from quintet.apis.statefulcluster import MOST_LISTED, PlannedAction, StatefulCluster, StatefulClusterStatus
 from quintet.apis.statefulcluster import ConditionType as Type
 from quintet.apis.text import truncate
 from quintet.controllers.statefulcluster.decide import health, plan
@@ -21,7 +16,7 @@ from quintet.controllers.statefulcluster.decide.observed import Observed
 IGNORE: Final = "IgnorePod"
 """Action in `status.plan` for pods that match the selector but belong to another owner."""
 _MOST_PLANNED: Final = 16
-_LONGEST_MESSAGE: Final = 1024
+_LONGEST: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +74,7 @@ def status_of(
 
 def plan_entries(observed: Observed, action: Action) -> tuple[PlannedAction, ...]:
     """Return the next action, and the foreign pods that are ignored."""
-    first = PlannedAction(
-        action.act, action.target, action.reason, truncate(action.message, _LONGEST_MESSAGE)
-    )
+    first = PlannedAction(action.act, action.target, action.reason, truncate(action.message, _LONGEST))
     ignored = [
         PlannedAction(IGNORE, pod.name, "ForeignPod", foreign_text(pod.name))
         for pod in observed.foreign[: _MOST_PLANNED - 1]
@@ -134,36 +127,31 @@ def _ready_condition(observed: Observed) -> Condition:
 
 def _paused_condition(action: Action) -> Condition:
     text = f"the annotation enge.me/plan-only is set, so nothing is changed; next action: {action.message}"
-    return Condition(Type.PROGRESSING, "False", "PlanOnly", truncate(text, _LONGEST_MESSAGE))
+    return Condition(Type.PROGRESSING, "False", "PlanOnly", truncate(text, _LONGEST))
 
 
 def _progressing_condition(observed: Observed, action: Action, failure: ActionFailure | None) -> Condition:
     if failure is not None:
-        return Condition(
-            Type.PROGRESSING, "False", failure.reason, truncate(failure.message, _LONGEST_MESSAGE)
-        )
+        return Condition(Type.PROGRESSING, "False", failure.reason, truncate(failure.message, _LONGEST))
     if action.act is Act.NOTHING:
         return Condition(Type.PROGRESSING, "False", action.reason, action.message)
     stuck = action.blocked or health.abandoned_message(observed)
     return Condition(
-        Type.PROGRESSING,
-        "False" if stuck else "True",
-        action.reason,
-        truncate(action.message, _LONGEST_MESSAGE),
+        Type.PROGRESSING, "False" if stuck else "True", action.reason, truncate(action.message, _LONGEST)
     )
 
 
 def _degraded_condition(observed: Observed, failure: ActionFailure | None) -> Condition:
     if text := health.abandoned_message(observed):
-        return Condition(Type.DEGRADED, "True", "GaveUp", truncate(text, _LONGEST_MESSAGE))
+        return Condition(Type.DEGRADED, "True", "GaveUp", truncate(text, _LONGEST))
     if failure is not None and not failure.blocked:
-        return Condition(Type.DEGRADED, "True", failure.reason, truncate(failure.message, _LONGEST_MESSAGE))
+        return Condition(Type.DEGRADED, "True", failure.reason, truncate(failure.message, _LONGEST))
     return Condition(Type.DEGRADED, "False", "AsExpected", "no replica has been given up")
 
 
 def _blocked_condition(action: Action, failure: ActionFailure | None) -> Condition:
     if failure is not None and failure.blocked:
-        return Condition(Type.BLOCKED, "True", failure.reason, truncate(failure.message, _LONGEST_MESSAGE))
+        return Condition(Type.BLOCKED, "True", failure.reason, truncate(failure.message, _LONGEST))
     if action.blocked:
-        return Condition(Type.BLOCKED, "True", action.reason, truncate(action.message, _LONGEST_MESSAGE))
+        return Condition(Type.BLOCKED, "True", action.reason, truncate(action.message, _LONGEST))
     return Condition(Type.BLOCKED, "False", "NotBlocked", "nothing is blocked")

@@ -15,7 +15,7 @@ from quintet.apis.statefulcluster import (
 )
 from quintet.apis.text import truncate
 from quintet.controllers.statefulcluster.decide.desired import digest
-from quintet.controllers.statefulcluster.decide.observed import PENDING, Claim, Pod, Revision, parse_timestamp
+from quintet.controllers.statefulcluster.decide.observed import PENDING, Claim, Pod, Revision, parse_time
 
 V = TypeVar("V", bound=Object)
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -116,7 +116,7 @@ def pod(view: PodView) -> Pod:
     ready = conditions.get("Ready", _PodCondition())
     scheduled = conditions.get("PodScheduled", _PodCondition())
     owner_name, owner_uid = _controller(meta)
-    starts = [parse_timestamp(each.state.running.started_at) for each in containers if each.state.running]
+    starts = [parse_time(each.state.running.started_at) for each in containers if each.state.running]
     return Pod(
         key=ObjectKey(meta.namespace, meta.name),
         version=view.version,
@@ -133,14 +133,14 @@ def pod(view: PodView) -> Pod:
         ),
         phase=status.phase,
         ready=ready.status == "True",
-        ready_since=parse_timestamp(ready.last_transition_time),
+        ready_since=parse_time(ready.last_transition_time),
         started=all(each.started is not False for each in containers),
         started_at=max(starts, default=0.0),
         crash=_crash((*status.init_container_statuses, *containers)),
         unscheduled=scheduled.status == "False",
         why_pending=_why_pending(status, scheduled) if status.phase == PENDING else "",
-        created=parse_timestamp(meta.creation_timestamp),
-        leaves_by=parse_timestamp(meta.deletion_timestamp) if meta.deleting else None,
+        created=parse_time(meta.creation_timestamp),
+        leaves_by=parse_time(meta.deletion_timestamp) if meta.deleting else None,
         cost=_cost(meta.annotations.get(_DELETION_COST, "")),
     )
 
@@ -163,7 +163,7 @@ def claim(view: ClaimView) -> Claim:
         requested=view.spec.resources.requests.get("storage", ""),
         capacity=status.capacity.get("storage", ""),
         resizing=resizing,
-        created=parse_timestamp(meta.creation_timestamp),
+        created=parse_time(meta.creation_timestamp),
         deleting=meta.deleting,
         unusable=meta.annotations.get(UNUSABLE, ""),
         owners=tuple(reference.uid for reference in meta.owner_references),
