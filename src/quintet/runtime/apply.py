@@ -20,7 +20,7 @@ from quintet.runtime.watch import Selection
 
 
 class ForeignObject(Exception):
-    """An object with the name of a child exists, and another controller or nobody owns it."""
+    """An object that has the name of a child, but is not controlled by its owner."""
 
     def __init__(self, resource: Resource, key: ObjectKey) -> None:
         what = f"{resource.kind} {key} exists and is not controlled by this object"
@@ -139,8 +139,8 @@ class Children:
         # a third less than an apply that creates.
         selection, store = self._sources[resource]
         with self._writes.track(owner.key, store, key) as write:
-            answer = await self._client.create(resource, desired, Raw, namespace=key.namespace)
-            child = selection.decode(answer)
+            response = await self._client.create(resource, desired, Raw, namespace=key.namespace)
+            child = selection.decode(response)
             write.response_version = child.version
         return child
 
@@ -156,11 +156,11 @@ class Children:
             if child.created_entry is not None:
                 await self._adopt_creation(resource, child)
             try:
-                answer = await self._client.apply(resource, child.key, body, Raw)
+                response = await self._client.apply(resource, child.key, body, Raw)
             except Invalid as refusal:
                 await self._clear_clashes(resource, child, desired, refusal)
-                answer = await self._client.apply(resource, child.key, body, Raw)
-            applied = selection.decode(answer)
+                response = await self._client.apply(resource, child.key, body, Raw)
+            applied = selection.decode(response)
             write.response_version = applied.version
         return applied
 

@@ -77,7 +77,7 @@ class Leader:
 
     async def acquire(self) -> None:
         """Wait until this process is the leader."""
-        while not await self._try():
+        while not await self._acquire_or_renew():
             await self._clock.sleep(self.terms.retry)
         self._status.set(1)
         log.info("Leading", extra={"lease": str(self._key), "identity": self._identity})
@@ -88,7 +88,7 @@ class Leader:
             await self._clock.sleep(self.terms.retry)
             # After waking up too late, acquire again: another process may have led in between.
             if self.holds():
-                await self._try()
+                await self._acquire_or_renew()
         self._status.set(0)
         log.warning("Leadership lost", extra={"lease": str(self._key), "identity": self._identity})
 
@@ -107,7 +107,7 @@ class Leader:
         except (KubeError, TimeoutError) as error:
             log.info("Lease not released", extra={"lease": str(self._key), "error": str(error)})
 
-    async def _try(self) -> bool:
+    async def _acquire_or_renew(self) -> bool:
         """Acquire or renew the Lease if it is free or ours.
 
         Our renewal counts from before the request was sent, that of another process from after the response:
@@ -117,7 +117,7 @@ class Leader:
         try:
             if self._lease is None or not self.holds():
                 await self._observe()
-            if self._taken_by_other(started):
+            if self._is_held_by_other(started):
                 self._renewed_at = float("-inf")
                 return False
             body = self._body(self._identity, self.terms.duration)
@@ -145,7 +145,7 @@ class Leader:
             self._observed_at = self._clock.monotonic()
         self._lease = lease
 
-    def _taken_by_other(self, now: float) -> bool:
+    def _is_held_by_other(self, now: float) -> bool:
         found, owner = self._lease or Lease(), self.terms.owner
         owners = {each.uid for each in found.metadata.owner_references}
         if owner is not None and owners and owner.uid not in owners:

@@ -99,7 +99,7 @@ class Manager:
             done, _ = await asyncio.wait([lead, stopped, *background], return_when=asyncio.FIRST_COMPLETED)
             for task in done - {stopped}:
                 task.result()
-            await self._finish()
+            await self._shut_down()
         finally:
             await _cancel([lead, stopped, *background])
             if self._leader:
@@ -136,7 +136,7 @@ class Manager:
             for controller in self._controllers:
                 group.create_task(controller.run(), name=controller.name)
 
-    async def _finish(self) -> None:
+    async def _shut_down(self) -> None:
         """Let reconciles in progress end, write their Events, and start no more."""
         log.info("Shutting down")
         for controller in self._controllers:

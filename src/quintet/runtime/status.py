@@ -33,13 +33,13 @@ class StatusWriter:
         status = merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
         body = {"metadata": metadata, "status": status}
         try:
-            answer = await self._client.patch(self._resource, obj.key, body, Object, subresource="status")
+            response = await self._client.patch(self._resource, obj.key, body, Object, subresource="status")
         except NotFound:
             if lock:
                 raise
-            return None  # deleted in the meantime: nobody is left to read it
-        self._writes.record(obj.key, self._store, answer.version)
-        return answer.metadata.resource_version
+            return None  # deleted in the meantime
+        self._writes.record(obj.key, self._store, response.version)
+        return response.metadata.resource_version
 
 
 def merge_patch(before: Any, after: Any) -> Any:

@@ -118,7 +118,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         survey = await self._surveyor.survey_reach(config)
         if survey.problem is not None:
             looking = survey.problem.reason is Reason.LOOKING
-            if (not looking or self._survey_is_late(config.key)) and await self._namespace_ends(config):
+            if (not looking or self._survey_is_late(config.key)) and await self._is_namespace_deleted(config):
                 return None
             if looking:
                 return Outcome(requeue_after=survey.problem.retry_after or _UNDO_RETRY_SECONDS)
@@ -134,7 +134,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         batch = Batch(self._writer, resolved, tasks, inherited=False)
         done = await batch.run()
         self._events.targets(config, done)
-        if not done.failure or await self._namespace_ends(config):
+        if not done.failure or await self._is_namespace_deleted(config):
             return None
         text = f"deletion waits until the changes of this config are undone: {done.failure}"
         return Outcome(blocked_status(config, Reason.UNDO_FAILED, text), self._retry_after(config, done))
@@ -259,7 +259,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         now = self._clock.monotonic()
         return now - self._survey_started_at.setdefault(key, now) >= _SURVEY_SECONDS
 
-    async def _namespace_ends(self, config: CASConfig) -> bool:
+    async def _is_namespace_deleted(self, config: CASConfig) -> bool:
         """Return whether the namespace is deleted with the ServiceAccount, so that nothing can be undone."""
         try:
             found = await self._client.get(NAMESPACES, ObjectKey("", config.key.namespace), Object)

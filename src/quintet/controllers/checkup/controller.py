@@ -92,9 +92,9 @@ class CheckupController(ObjectReconciler[Checkup]):
         if not statuses.is_over(checkup):
             return await self._follow(checkup, context)
         await self._stop(checkup, checkup.status)
-        self._show(checkup)
+        self._update_metrics(checkup)
         if not statuses.is_rerun_requested(checkup):
-            return await self._take_back(checkup)
+            return await self._delete_unrecorded_rerun(checkup)
         if not await self._tear_down(checkup, checkup.status.run):
             return Outcome(requeue_after=self._limits.look_again)
         return await self._follow(checkup, context, again=True)
@@ -129,7 +129,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         status = statuses.started_status(checkup, timestamp(now)) if begins else checkup.status
         run = self._with_job(RunContext(checkup, context, status, now))
         if begins and (errors := spec_errors(msgspec.to_builtins(checkup.spec))):
-            return await self._refuse(run, "; ".join(map(str, errors)))
+            return await self._report_invalid_spec(run, "; ".join(map(str, errors)))
         if statuses.is_cancel_requested(checkup):
             return await self._end(run, verdict.cancelled_ending(), self._pod(run))
         if not run.status.job_uid:
@@ -143,7 +143,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             return run
         return replace(run, status=statuses.with_job(run.status, run.job_key.name, job.uid))
 
-    async def _refuse(self, run: RunContext, problem: str) -> Outcome:
+    async def _report_invalid_spec(self, run: RunContext, problem: str) -> Outcome:
         """Report an invalid spec; the run has not started, so the spec may still be corrected."""
         never = msgspec.structs.replace(run.status, start_time=None, run=0, config_map="")
         return Outcome(
@@ -169,19 +169,21 @@ class CheckupController(ObjectReconciler[Checkup]):
         """Observe the Job and its pod."""
         job = self._sources.jobs.get(run.job_key)
         if job is None or job.uid != run.status.job_uid:
-            state = await self._unseen_job(run)
+            state = await self._read_missing_job(run)
             if state is None:
                 return await self._end(run, verdict.job_deleted_ending(run.job_key.name), self._pod(run))
             return (
-                await self._judge(run, state) if state.succeeded is not None else Outcome(requeue_after=1.0)
+                await self._end_with_job(run, state)
+                if state.succeeded is not None
+                else Outcome(requeue_after=1.0)
             )
         if job.state.succeeded is not None:
-            return await self._judge(run, job.state)
+            return await self._end_with_job(run, job.state)
         if job.deleting:
             return await self._end(run, verdict.job_deleted_ending(run.job_key.name), self._pod(run))
         pod = self._pod(run)
         if pod is not None and pod.metadata.deleting and not pod.has_ended:
-            return await self._lose(run, pod)
+            return await self._end_without_pod(run, pod)
         since = pod.running_since if pod is not None else None
         if pod is None or since is None:
             return await self._wait(run, pod, await self._obstacle(run, pod))
@@ -191,11 +193,11 @@ class CheckupController(ObjectReconciler[Checkup]):
         if run.now >= deadline:
             if pod.has_ended:
                 # The pod ended in time, even if the status of its Job is late.
-                return await self._judge(run, pod.as_of_job)
-            return await self._give_up(run, pod, None)
+                return await self._end_with_job(run, pod.as_of_job)
+            return await self._end_late(run, pod, None)
         return await self._show_progress(run, deadline)
 
-    async def _lose(self, run: RunContext, pod: CheckupPod) -> Outcome:
+    async def _end_without_pod(self, run: RunContext, pod: CheckupPod) -> Outcome:
         """End a run whose pod somebody deleted, now: when its Job fails, the log may be gone."""
         # Deleting a Job deletes its pod, and the watch on pods may be ahead of the one on Jobs.
         job = await self._sources.live_job(run.job_key)
@@ -209,7 +211,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         if found is not None and found.lasting:
             return await self._end(run, verdict.ending_of_obstacle(found), pod)
         if run.now >= deadline:
-            return await self._give_up(run, pod, found)
+            return await self._end_late(run, pod, found)
         delay = (deadline - run.now).total_seconds()
         if pod is None:
             delay = min(delay, self._limits.look_again if found is not None else self._limits.no_pod)
@@ -228,9 +230,9 @@ class CheckupController(ObjectReconciler[Checkup]):
         if age < self._read_events_at.get(uid, self._limits.no_pod):
             return Obstacle(ObstacleReason.NO_POD, run.status.message) if known else None
         self._read_events_at[uid] = 2 * age
-        return await self._why_no_pod(run)
+        return await self._find_pod_obstacle(run)
 
-    async def _why_no_pod(self, run: RunContext) -> Obstacle | None:
+    async def _find_pod_obstacle(self, run: RunContext) -> Obstacle | None:
         notes = await evidence.events(self._client, run.checkup.metadata.namespace, run.status.job_uid)
         failed = [note.message for note in notes if note.reason == "FailedCreate"]
         if not failed:
@@ -250,7 +252,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             self._progress_written_at[uid] = moment
         return Outcome(requeue_after=max(left, 0.05))
 
-    async def _judge(self, run: RunContext, job: JobState) -> Outcome:
+    async def _end_with_job(self, run: RunContext, job: JobState) -> Outcome:
         """Return the verdict of a Job that has ended."""
         pod = self._pod(run)
         if not job.succeeded and (pod is None or not pod.has_ended):
@@ -260,10 +262,10 @@ class CheckupController(ObjectReconciler[Checkup]):
             run, verdict.ending_of_job(job, pod, results), pod, results, job.ended or run.now
         )
 
-    async def _give_up(self, run: RunContext, pod: CheckupPod | None, found: Obstacle | None) -> Outcome:
+    async def _end_late(self, run: RunContext, pod: CheckupPod | None, found: Obstacle | None) -> Outcome:
         """End a run at its deadline."""
         if pod is None and found is None and run.status.job_uid:
-            found = await self._why_no_pod(run)
+            found = await self._find_pod_obstacle(run)
         results = await self._results(run)
         ending = verdict.ending_at_deadline(pod, found, run.checkup.spec.seconds, results)
         return await self._end(run, ending, pod, results)
@@ -283,15 +285,15 @@ class CheckupController(ObjectReconciler[Checkup]):
             seen = await evidence.gather(self._client, namespace, run.status.job_uid, pod)
             job = self._sources.jobs.get(run.job_key)
             if at is None and job is not None and job.state.succeeded is not None:
-                return await self._judge(run, job.state)  # it ended while the evidence was collected
+                return await self._end_with_job(run, job.state)  # it ended while the evidence was collected
         if run.status.job_uid and self._sources.jobs.get(run.job_key) is None:
-            await self._unseen_job(run)  # `_stop` needs the Job in the cache
+            await self._read_missing_job(run)  # `_stop` needs the Job in the cache
         found = results or (await self._results(run) if run.status.job_uid else Results())
         status = statuses.final_status(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
         await run.context.write_status(status)
         over = msgspec.structs.replace(run.checkup, status=status)
         metrics.count(over)
-        self._show(over)
+        self._update_metrics(over)
         await self._stop(run.checkup, status)
         return Outcome(requeue_after=0.05) if statuses.is_rerun_requested(over) else Outcome()
 
@@ -311,7 +313,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             except NotFound:
                 return
 
-    async def _take_back(self, checkup: Checkup) -> Outcome:
+    async def _delete_unrecorded_rerun(self, checkup: Checkup) -> Outcome:
         """Delete the children of a rerun that a crashed process started and did not record."""
         number = checkup.status.run + 1
         if not self._sources.has_begun(checkup, name_of(checkup, number)):
@@ -329,7 +331,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         if not await self._children.remove(checkup, desired.JOBS, name):
             return False
         job = ObjectKey(checkup.metadata.namespace, name)
-        if self._sources.pods_of_run(checkup, number) and self._worth_waiting(job):
+        if self._sources.pods_of_run(checkup, number) and self._may_still_end(job):
             return False
         kinds = (desired.ROLE_BINDINGS, desired.ROLES, desired.CONFIG_MAPS)
         removed = all([await self._children.remove(checkup, kind, name) for kind in kinds])
@@ -342,7 +344,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         job = self._sources.jobs.get(run.job_key)
         return (job.state.created if job is not None else None) or run.started_at
 
-    def _worth_waiting(self, job: ObjectKey) -> bool:
+    def _may_still_end(self, job: ObjectKey) -> bool:
         """Return whether pods may still end: a node that is gone never confirms the end of its pods."""
         now = self._clock.monotonic()
         return now - self._teardown_started_at.setdefault(job, now) < self._limits.teardown
@@ -357,7 +359,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         live = await self._sources.live_pods(run.checkup)
         return next((pod for pod in live if pod.made_by(run.status.job_uid)), known)
 
-    async def _unseen_job(self, run: RunContext) -> JobState | None:
+    async def _read_missing_job(self, run: RunContext) -> JobState | None:
         """Return the state of a Job that is missing in the cache, and restore labels that it has lost."""
         live, labels = await self._sources.live_job(run.job_key), desired.child_labels(run.checkup)
         if live is None or live.metadata.uid != run.status.job_uid:
@@ -373,7 +375,7 @@ class CheckupController(ObjectReconciler[Checkup]):
         """Read the results from the server: the watch on Jobs may be ahead of the one on ConfigMaps."""
         return await self._sources.live_results(run.job_key, run.checkup)
 
-    def _show(self, checkup: Checkup) -> None:
+    def _update_metrics(self, checkup: Checkup) -> None:
         if checkup.status.verdict is not None:
             self._verdicts.show(checkup.key, checkup.status.verdict)
             self._progress_written_at.pop(checkup.metadata.uid, None)

@@ -38,7 +38,7 @@ from quintet.controllers.eventingbackend.decide import plan, status
 from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.decide.plan import Plan, plan_of
 from quintet.controllers.eventingbackend.decide.probe_result import NOT_PROBED, ProbeResult, Reason
-from quintet.controllers.eventingbackend.decide.status import News, WorkloadState
+from quintet.controllers.eventingbackend.decide.status import WorkloadState
 from quintet.controllers.eventingbackend.drivers import Driver, Tools, drivers
 from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
 from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
@@ -81,12 +81,12 @@ class Attempt:
     plan: Plan
     writer: ChildWriter
     probe_result: ProbeResult = NOT_PROBED
-    looked: bool = False
+    probed: bool = False
     """Whether the result is that of a probe, which has an interval of its own."""
     in_use: Effective | None = None
     publisher: Standing = status.WAITS
     dispatcher: Standing = status.WAITS
-    again: float | None = None
+    requeue_after: float | None = None
     """Seconds until the controller checks the progress of a move again."""
 
 
@@ -125,16 +125,16 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         writer = self._writer(backend)
         scope = Attempt(backend, context, plan_of(backend), writer)
         await self._choose_config(scope)
-        await self._serve(scope)
+        await self._apply_config(scope)
         # Subscriptions must not become not ready because of an error that the next retry fixes.
         new_status = None if writer.only_raced(context.failures) else self._status(scope)
-        requeue_after = scope.again
+        requeue_after = scope.requeue_after
         if requeue_after is None:
-            requeue_after = self._probes.due_in(backend.key) if scope.looked else _POLL_SECONDS
+            requeue_after = self._probes.due_in(backend.key) if scope.probed else _POLL_SECONDS
         return Outcome(new_status, requeue_after, writer.failures)
 
     async def finalize(self, backend: EventingBackend, context: Context[EventingBackend]) -> Outcome | None:
-        if used_by := await self._users(backend):
+        if used_by := await self._find_users(backend):
             await self._stay_connected(backend)
             names = sorted(each.metadata.name for each in used_by)
             # The cache may miss a Subscription that was created and deleted at once.
@@ -157,7 +157,8 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
     def events(
         self, backend: EventingBackend, before: EventingBackendStatus, after: EventingBackendStatus
     ) -> Iterable[Event]:
-        return map(_event, status.news(before.conditions, after.conditions))
+        for news in status.news(before.conditions, after.conditions):
+            yield Event(NORMAL if news.good else WARNING, news.reason, news.note)
 
     def failed_status(self, known: EventingBackendStatus, ready: Condition) -> EventingBackendStatus:
         return msgspec.structs.replace(known, eventing_ready=False)
@@ -187,9 +188,9 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             if isinstance(made, ProbeResult):
                 return made
             running = made
-        old = self._place(scope.writer)
+        old = self._location(scope.writer)
         # A change of the server's pods, or a request to reconcile, makes the controller probe at once.
-        question = (
+        inputs = (
             candidate.backend.name,
             candidate.values,
             running.generation,
@@ -198,15 +199,13 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             backend.metadata.annotations.get(RECONCILE_AT),
         )
         driver = self._drivers[candidate.backend.name]
-        scope.looked = True
-        result = await self._probes.probe(
-            backend.key, question, lambda: driver.probe(backend, candidate, old)
-        )
+        scope.probed = True
+        result = await self._probes.probe(backend.key, inputs, lambda: driver.probe(backend, candidate, old))
         if result.ready or not runs_server(candidate) or running.complete:
             return result
         return ProbeResult(Reason.SERVER_STARTING, f"{running.progress}; {result.message}")
 
-    async def _serve(self, scope: Attempt) -> None:
+    async def _apply_config(self, scope: Attempt) -> None:
         """Bring the pods to the configuration in use."""
         config, writer = scope.in_use, scope.writer
         if config is None:
@@ -215,30 +214,30 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         pods = Pods(
             image=self._options.image, secret=plane.secret, secret_version=self._secret_version(scope)
         )
-        old, new = self._place(writer), _new_place(plane, runs_server(config))
+        old, new = self._location(writer), _new_location(plane, runs_server(config))
         moves = old is not None and (new is None or not old.same(new))
-        if moves and new is not None and (missing := await self._unheard(scope, config, new)):
+        if moves and new is not None and (missing := await self._count_unready(scope, config, new)):
             scope.publisher = scope.dispatcher = status.waits_for_subscriptions(missing)
-            scope.again = self._options.timing.while_moving
+            scope.requeue_after = self._options.timing.while_moving
             return
-        self._look_back(writer, old, new)
+        self._check_abandoned(writer, old, new)
         scope.publisher = await writer.publisher(plane, pods)
-        if moves and old is not None and (left := await self._left(scope, old, new)) != 0:
+        if moves and old is not None and (left := await self._count_undelivered(scope, old, new)) != 0:
             scope.dispatcher = status.delivers_the_rest(old.stream, left)
-            scope.again = self._options.timing.while_moving
+            scope.requeue_after = self._options.timing.while_moving
             return
         unmade = writer.unmade
         scope.dispatcher = (
             await writer.dispatcher(plane, pods) if plane.dispatcher is not None else status.NOTHING_TO_START
         )
         if scope.plan.wanted is not None and scope.publisher.status == "True":
-            await self._clear_away(scope, config)
+            await self._delete_unused(scope, config)
         # Only now: a reconcile that fails half-way must not restart the wait.
         if writer.unmade == unmade and scope.publisher.status == "True":
             for note in self._migrations.end(scope.backend.key, new):
                 scope.context.record(Event(WARNING, "EventsLeftBehind", note))
 
-    def _place(self, writer: ChildWriter, part: str = DISPATCHER) -> StreamLocation | None:
+    def _location(self, writer: ChildWriter, part: str = DISPATCHER) -> StreamLocation | None:
         """Return the stream location that the running pods of a part use."""
         known = self._sources.deployments.get(writer.name(part))
         if known is None or not writer.owns(known):
@@ -247,25 +246,29 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         kind = PublisherSettings if part == PUBLISHER else DispatcherSettings
         return location_of(known.state.settings, known.state.secret, own_url=own, kind=kind)
 
-    def _look_back(self, writer: ChildWriter, old: StreamLocation | None, new: StreamLocation | None) -> None:
+    def _check_abandoned(
+        self, writer: ChildWriter, old: StreamLocation | None, new: StreamLocation | None
+    ) -> None:
         """Report a stream that publishers leave and from which no dispatcher will deliver."""
-        there = self._place(writer, PUBLISHER)
+        there = self._location(writer, PUBLISHER)
         if there is not None and not any(each and there.same_stream(each) for each in (old, new)):
             self._migrations.abandon(writer.key, there)
 
-    async def _unheard(self, scope: Attempt, config: Effective, new: StreamLocation) -> int:
+    async def _count_unready(self, scope: Attempt, config: Effective, new: StreamLocation) -> int:
         """Count the Subscriptions without a consumer in the new stream; they would miss events."""
         backend = scope.backend
-        here, known = self._around(backend)
-        missing = await self._missing(backend, config, new, plan.subscriptions_using(backend, here, known))
-        there = self._place(scope.writer, PUBLISHER)
+        here, known = self._in_namespace(backend)
+        missing = await self._count_missing(
+            backend, config, new, plan.subscriptions_using(backend, here, known)
+        )
+        there = self._location(scope.writer, PUBLISHER)
         if missing or (there is not None and there.same(new)):
             return missing
         # The cache may be behind, and publishers are about to move.
         listed = plan.subscriptions_using(backend, here, await self._list_live(backend.metadata.namespace))
-        return await self._missing(backend, config, new, listed)
+        return await self._count_missing(backend, config, new, listed)
 
-    async def _missing(
+    async def _count_missing(
         self, backend: EventingBackend, config: Effective, new: StreamLocation, users: list[Subscription]
     ) -> int:
         namespace = backend.metadata.namespace
@@ -276,7 +279,9 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         ]
         return await self._migrations.missing(backend.key, new, wanted) if wanted else 0
 
-    async def _left(self, scope: Attempt, old: StreamLocation, new: StreamLocation | None) -> int | None:
+    async def _count_undelivered(
+        self, scope: Attempt, old: StreamLocation, new: StreamLocation | None
+    ) -> int | None:
         """Count the events that wait in the old stream; None if unknown, or if more may come."""
         if scope.publisher.status != "True":
             return None
@@ -285,7 +290,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             0 if new is not None and old.same_stream(new) else await self._migrations.left(scope.backend, old)
         )
 
-    async def _clear_away(self, scope: Attempt, config: Effective) -> None:
+    async def _delete_unused(self, scope: Attempt, config: Effective) -> None:
         """Delete what only an earlier configuration needed, once the current one is in use."""
         if not plan.same(config, scope.plan.wanted) or scope.dispatcher.status != "True":
             return
@@ -316,14 +321,14 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         with contextlib.suppress(NatsError):  # an unreachable server must not block the deletion
             await self._nats.connect(backend.key, url, secret, own=runs_server(config))
 
-    async def _users(self, backend: EventingBackend) -> list[Subscription]:
+    async def _find_users(self, backend: EventingBackend) -> list[Subscription]:
         """Return the Subscriptions that block the deletion; if the cache has none, ask the server."""
-        here, known = self._around(backend)
+        here, known = self._in_namespace(backend)
         if used_by := plan.subscriptions_using(backend, here, known):
             return used_by
         return plan.subscriptions_using(backend, here, await self._list_live(backend.metadata.namespace))
 
-    def _around(self, backend: EventingBackend) -> tuple[list[EventingBackend], list[Subscription]]:
+    def _in_namespace(self, backend: EventingBackend) -> tuple[list[EventingBackend], list[Subscription]]:
         """Return the backends and Subscriptions of its namespace from the caches."""
         namespace = backend.metadata.namespace
         here = self._backends.by_index(BY_NAMESPACE, namespace)
@@ -361,11 +366,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             self._queue.add(key)
 
 
-def _event(news: News) -> Event:
-    return Event(NORMAL if news.good else WARNING, news.reason, news.note)
-
-
-def _new_place(plane: DataPlane, own: bool) -> StreamLocation | None:
+def _new_location(plane: DataPlane, own: bool) -> StreamLocation | None:
     if plane.dispatcher is None:
         return None
     return location_for(plane.dispatcher, plane.secret, own=own)

@@ -1,8 +1,8 @@
 """Reconciles StatefulClusters: one step per reconcile towards the pods and claims of the spec.
 
 The phases: revision → observe → plan → record → act. The status names the next action before it is taken
-(`actions.records_after`), and is written only if nobody changed the object since it was read. So whoever
-continues after a crash uses the same names.
+(`actions.records_after`), and is written only if the object has not changed since it was read. So the process
+that continues after a crash uses the same names.
 """
 
 import dataclasses
@@ -121,19 +121,19 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             await ctx.write_status()
         if cluster.plan_only:
             return Outcome(requeue_after=action.after)
-        outcome = await self._try(ctx)
+        outcome = await self._act_and_report(ctx)
         await self._delete_old_revisions(ctx)
         return outcome
 
-    async def _try(self, ctx: ReconcileContext) -> Outcome:
+    async def _act_and_report(self, ctx: ReconcileContext) -> Outcome:
         """Act, and report a refusal in the status."""
         memory, action = ctx.memory, ctx.action
         try:
             outcome = await self._act(ctx)
         except (ForeignObject, ClaimNotUsable) as taken:
-            return await self._draw_anew(ctx, taken)
+            return await self._draw_another_name(ctx, taken)
         except (TooManyRequests, ServerFault) as refusal:
-            failure = await self._budget_trouble(ctx, refusal)
+            failure = await self._find_blocking_budget(ctx, refusal)
             if failure is None:
                 raise
             await ctx.report(failure)
@@ -153,10 +153,10 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         match action.act:
             case Act.CREATE:
                 draw = ctx.records.draws[-1]
-                await self._make(ctx, draw)
+                await self._create_replica(ctx, draw)
                 action = dataclasses.replace(action, message=f"replica {draw.replica}: {action.message}")
             case Act.MAKE if action.draw is not None:
-                await self._make(ctx, action.draw)
+                await self._create_replica(ctx, action.draw)
             case Act.UPDATE | Act.REMOVE | Act.REPLACE if pod is not None:
                 await self._remove(ctx, pod)
             case Act.ADOPT if pod is not None:
@@ -189,7 +189,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         ctx.memory.uncertain = False
         ctx.memory.leaving[pod.uid] = self._clock.monotonic()
 
-    async def _make(self, ctx: ReconcileContext, draw: Draw) -> None:
+    async def _create_replica(self, ctx: ReconcileContext, draw: Draw) -> None:
         """Create the claims, then the pod: a pod must never start with an incomplete group of claims."""
         cluster = ctx.cluster
         if draw.group:
@@ -200,7 +200,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             template = await self._writer.template_of(cluster, revision)
         await self._writer.make_pod(cluster, draw, revision, template)
 
-    async def _draw_anew(self, ctx: ReconcileContext, taken: Exception) -> Outcome:
+    async def _draw_another_name(self, ctx: ReconcileContext, taken: Exception) -> Outcome:
         """Draw another name: a foreign object has this one, or its claims are being deleted."""
         draw = ctx.action.draw or (ctx.records.draws[-1] if ctx.records.draws else None)
         if draw is None or ctx.action.act not in (Act.CREATE, Act.MAKE):
@@ -250,7 +250,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         ctx.memory.refused.pop(claim.name, None)
         return True
 
-    async def _budget_trouble(
+    async def _find_blocking_budget(
         self, ctx: ReconcileContext, refusal: TooManyRequests | ServerFault
     ) -> ActionFailure | None:
         """Return which disruption budget refuses an eviction; None if the cause is another."""

@@ -96,7 +96,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         return Outcome(requeue_after=requeue_after)
 
     async def finalize(self, subscription: Subscription, context: Context[Subscription]) -> Outcome | None:
-        backend = self._home(subscription)
+        backend = self._find_backend(subscription)
         # Without a backend, no server can hold a consumer of it.
         waits_for = await self._remove_consumer(subscription, backend) if backend is not None else ""
         if backend is not None and waits_for:
@@ -243,7 +243,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
             found += [msgspec.json.decode(raw, type=Object) for raw in page.too_deep]
         return found
 
-    def _home(self, subscription: Subscription) -> EventingBackend | None:
+    def _find_backend(self, subscription: Subscription) -> EventingBackend | None:
         """Return the backend that may hold the consumer."""
         if name := subscription.status.backend.name:
             return self._backends.get(ObjectKey(subscription.metadata.namespace, name))

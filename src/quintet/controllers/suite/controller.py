@@ -145,15 +145,15 @@ class SuiteController(ObjectReconciler[Quintet]):
         return (Event(WARNING if new.status == "True" else NORMAL, new.reason, new.message),)
 
     def _observe(self, quintet: Quintet, consecutive_failures: int) -> _Scope:
-        wanted = self._install(quintet.spec, {})
+        desired = self._install(quintet.spec, {})
         rollouts = {}
-        for part in wanted.parts:
+        for part in desired.parts:
             child = self._stores[DEPLOYMENTS].get(key_of(part.deployment))
             if child is not None:
                 rollouts[part.name] = child.state
-        back = fallbacks(quintet, wanted.parts, rollouts)
-        images = {name: part.image for part in wanted.parts for name in part.controllers if name in back}
-        made = self._install(quintet.spec, back) if back else wanted
+        back = fallbacks(quintet, desired.parts, rollouts)
+        images = {name: part.image for part in desired.parts for name in part.controllers if name in back}
+        made = self._install(quintet.spec, back) if back else desired
         return _Scope(quintet, made, back, images, consecutive_failures, rollouts=rollouts)
 
     async def _apply_crds(self, scope: _Scope) -> None:
@@ -195,11 +195,11 @@ class SuiteController(ObjectReconciler[Quintet]):
 
     def _stale(self, scope: _Scope) -> Iterable[tuple[Resource, ObjectKey]]:
         parts = [each for part in scope.made.parts for each in (*part.objects, part.deployment)]
-        wanted = {(resource_of(body), key_of(body)) for body in (*scope.made.policies, *parts)}
+        desired = {(resource_of(body), key_of(body)) for body in (*scope.made.policies, *parts)}
         for resource in OWNED:
             for child in self._stores[resource]:
                 ours = child.owner_uid == scope.quintet.metadata.uid
-                if ours and (resource, child.key) not in wanted:
+                if ours and (resource, child.key) not in desired:
                     yield resource, child.key
 
     async def _roll_out(self, scope: _Scope) -> None:
