@@ -299,7 +299,7 @@ async def test_foreign_object_is_never_changed_and_its_deletion_unblocks_reconci
         async def assert_rejected(resource=resource, key=key) -> None:
             widget = await widgets.get(WIDGETS, key, Widget)
             want = f"{resource.kind} {key} exists and is not controlled by this object: rename or delete it"
-            assert widget.status.message == f"{want} to go on"
+            assert widget.status.message == want
             assert widget.status.conditions[0].status == "False"
 
         await eventually(assert_rejected)
