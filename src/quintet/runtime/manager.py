@@ -27,9 +27,8 @@ log = logging.getLogger(__name__)
 class Manager:
     """The caches, controllers and leader election of one process."""
 
-    _GRACE = (
-        6.0  # seconds for reconciles in progress after SIGTERM; the rest of ten is for Events and the Lease
-    )
+    # Seconds for reconciles in progress after SIGTERM; the rest of ten is for Events and the Lease.
+    _GRACE = 6.0
 
     def __init__(
         self,
