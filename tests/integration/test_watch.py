@@ -274,24 +274,28 @@ async def test_operator_serves_other_objects_when_one_is_nested_too_deeply(
         created = cluster.kubectl("create", "-n", namespace, "-f", "-", "-o", "name", input=manifest)
         assert created.returncode == 0, created.stderr
 
-    if stored.startswith("before"):
-        create_deep_widget()
-    async with widget_operator(cluster.kubeconfig, namespace=namespace):
-        if stored.startswith("while"):
+    try:
+        if stored.startswith("before"):
             create_deep_widget()
-        await widgets.create(WIDGETS, a_widget("good"), Object, namespace=namespace)
+        async with widget_operator(cluster.kubeconfig, namespace=namespace):
+            if stored.startswith("while"):
+                create_deep_widget()
+            await widgets.create(WIDGETS, a_widget("good"), Object, namespace=namespace)
 
-        async def good_is_reconciled() -> None:
-            widget = await widgets.get(WIDGETS, ObjectKey(namespace, "good"), Widget)
-            assert widget.status.observed_generation == 1, widget
+            async def good_is_reconciled() -> None:
+                widget = await widgets.get(WIDGETS, ObjectKey(namespace, "good"), Widget)
+                assert widget.status.observed_generation == 1, widget
 
-        async def deep_has_an_event() -> None:
-            events = cluster.kubectl("events", "--for", "widget/deep", "-n", namespace).stdout
-            assert "DecodeFailed" in events, events
-            assert "nested" in events, events
+            async def deep_has_an_event() -> None:
+                events = cluster.kubectl("events", "--for", "widget/deep", "-n", namespace).stdout
+                assert "DecodeFailed" in events, events
+                assert "nested" in events, events
 
-        await eventually(good_is_reconciled)
-        await eventually(deep_has_an_event)
+            await eventually(good_is_reconciled)
+            await eventually(deep_has_an_event)
+    finally:
+        # The clean-up of the kit lists widgets with a decoder that has the same limit.
+        cluster.kubectl("delete", "widget", "deep", "-n", namespace)
 
 
 @pytest.mark.timeout(900)
