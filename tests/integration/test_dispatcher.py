@@ -332,7 +332,7 @@ async def test_redirect_from_sink_is_not_followed(scene: Scene, sink: Sink):
             await scene.wait_for_reason("orders", "Delivering")
             await scene.publish(1)
             await wait_until_acknowledged(scene, subscription)
-    assert len(sink.ids) == IMPATIENT.most_tries
+    assert len(sink.ids) == IMPATIENT.max_attempts
     assert elsewhere.received == []
 
 

@@ -23,7 +23,7 @@ PUBLISH_TIMEOUT: Final = 10.0
 SUBSCRIPTION: Final = "Quintet-Subscription"
 SUBJECT: Final = "Quintet-Subject"
 TRIES: Final = "Quintet-Tries"
-ANSWER: Final = "Quintet-DeliveryResult"
+ANSWER: Final = "Quintet-Answer"
 """Headers of a dead letter, in addition to those of the event."""
 
 log = logging.getLogger(__name__)
