@@ -11,7 +11,7 @@ import uvloop
 
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerStatus, State
 from quintet.apis.meta import JsonObject, ObjectKey
-from quintet.cli import run as product
+from quintet.cli.verbs.processes import run as product
 from quintet.clock import SystemClock
 from quintet.controllers.jsonserver.decide import desired
 from quintet.kube import config

@@ -435,9 +435,7 @@ def _run_as_nobody(home: Path) -> None:
     assert "app-my-server   Synced   False" in demo.stdout, demo.stdout
     # A config needs no pod to change Deployments, and to change them back.
     assert "books and orders are as they were, to the letter" in demo.stdout, demo.stdout
-    rows = {
-        line.split()[0] for line in demo.stdout.partition("WHAT WAS SEEN")[2].splitlines() if line.strip()
-    }
+    rows = {line.split()[0] for line in demo.stdout.partition("RESULT")[2].splitlines() if line.strip()}
     assert {"JsonServer", "Checkup", "CASConfig", "EventingBackend", "StatefulCluster"} <= rows, demo.stdout
     assert "No pod runs, because a node needs root on Linux" in demo.stdout
     nothing_left(home / "state")

@@ -292,7 +292,7 @@ def test_the_demo_shows_every_kind_at_work_and_stops_what_it_started(quintet, st
         assert re.search(rf"^ +quintet-{name} +quintet-{name} +1$", answer.stdout, re.MULTILINE), name
     assert '"name": "Person A"' in answer.stdout, answer.stdout
     assert re.search(r"cluster-basics +Passed", answer.stdout), answer.stdout
-    assert "books and orders are as they were, to the letter" in answer.stdout, answer.stdout
+    assert "books and orders are restored exactly" in answer.stdout, answer.stdout
     sent = re.search(r"from inside a pod, ce-id: (\S+):$", answer.stdout, re.MULTILINE)
     arrived = re.search(r"(\S+) order.created.v1", answer.stdout)
     assert sent is not None, answer.stdout
@@ -300,7 +300,7 @@ def test_the_demo_shows_every_kind_at_work_and_stops_what_it_started(quintet, st
     assert sent[1] == arrived[1], answer.stdout
     put, got = re.findall(r"hello-[0-9a-f]{6}", answer.stdout)
     assert put == got
-    assert "Everything that the demo started is stopped again." in answer.stdout
+    assert "The demo has stopped everything that it started." in answer.stdout
     nothing_of(state)
 
 

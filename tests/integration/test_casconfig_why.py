@@ -41,7 +41,7 @@ async def test_why_names_policy_that_selects_target(asked, namespace):
 
 async def test_why_names_criterion_that_excludes_object(asked, namespace):
     answer = asked("logging", "apps/v1/Deployment/orders")
-    assert "is no target of" in answer.stdout
+    assert "is not a target of" in answer.stdout
     assert "  policy shipper: its label team is 'billing', not 'shop'\n" in answer.stdout
     assert answer.returncode == 1
     found = json.loads(asked("logging", "Deployment/orders", "-o", "json").stdout)

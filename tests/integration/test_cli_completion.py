@@ -1,4 +1,4 @@
-"""A real kubectl completes `kubectl quintet`, by the program that it looks for beside the plugin."""
+"""Completion of `kubectl quintet` by a real kubectl."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quintet.cli.main import COMMANDS
+from quintet.cli.main import VERBS
 from quintet.local.cluster import Cluster
 
 PLUGIN = Path(sys.executable).with_name("kubectl-quintet")
@@ -16,7 +16,7 @@ PLUGIN = Path(sys.executable).with_name("kubectl-quintet")
 @pytest.mark.parametrize(
     ("typed", "want"),
     [
-        (("quintet", "susp"), f"suspend\t{COMMANDS['suspend'][2]}"),
+        (("quintet", "susp"), f"suspend\t{VERBS['suspend'].summary}"),
         (("quintet", "suspend", "jsons"), "jsonserver"),
     ],
     ids=["a command", "a kind"],

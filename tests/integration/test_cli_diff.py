@@ -1,4 +1,4 @@
-"""`quintet diff` against a real API server: what would change, and the exit codes of `kubectl diff`."""
+"""`quintet diff` against a real API server, with the exit codes of `kubectl diff`."""
 
 import copy
 import json
@@ -36,7 +36,7 @@ def changed(said: Said) -> list[str]:
 
 
 @pytest.mark.parametrize("how", [(), ("--server-side",)], ids=["client side", "server side"])
-async def test_what_was_applied_is_the_same_and_a_change_shows_in_it_and_in_its_children(
+async def test_diff_of_applied_manifest_is_empty_and_shows_changes_with_children(
     how, servers: Client, cluster: Cluster, namespace: str
 ):
     body = jsonservers.a_jsonserver("app-books", replicas=2, image="books:1")
@@ -59,7 +59,7 @@ async def test_what_was_applied_is_the_same_and_a_change_shows_in_it_and_in_its_
     assert (await servers.get(JSONSERVERS, key, JsonObject))["spec"]["replicas"] == 2, "it was changed"
 
 
-async def test_what_is_not_there_is_all_new_together_with_its_children(servers, cluster: Cluster, namespace):
+async def test_diff_of_new_object_shows_it_with_its_children(servers, cluster: Cluster, namespace):
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "books"}}
     found = await differs(cluster, namespace, account, jsonservers.a_jsonserver("app-books"))
     assert found.code == 1, found.shown
@@ -69,14 +69,14 @@ async def test_what_is_not_there_is_all_new_together_with_its_children(servers, 
     assert all(line.startswith("+") for line in changed(found))
 
 
-async def test_mistakes_are_trouble_and_not_a_difference(servers, cluster: Cluster, namespace: str):
+async def test_diff_with_validation_errors_exits_with_2(servers, cluster: Cluster, namespace: str):
     found = await differs(cluster, namespace, jsonservers.a_jsonserver("web"))
     assert (found.code, found.out) == (2, ""), found.shown
     assert "Invalid name: must start with 'app-'." in found.err
-    assert "next: correct what is named above" in found.err
+    assert "next: fix the errors above" in found.err
 
 
-async def test_a_refusal_of_the_server_is_trouble_and_not_a_difference(
+async def test_diff_rejected_by_the_server_exits_with_2(
     servers: Client, cluster: Cluster, namespace: str, tmp_path: Path
 ):
     nobody = cluster.client_kubeconfig("nobody")
@@ -87,8 +87,8 @@ async def test_a_refusal_of_the_server_is_trouble_and_not_a_difference(
     assert "no permission" in found.err
 
 
-async def test_a_kind_that_the_cluster_does_not_serve_is_trouble(servers, cluster: Cluster, namespace: str):
+async def test_diff_of_unserved_kind_exits_with_2(servers, cluster: Cluster, namespace: str):
     body = {"apiVersion": "nobody.example.com/v1", "kind": "Nothing", "metadata": {"name": "x"}}
     found = await differs(cluster, namespace, body)
     assert (found.code, found.out) == (2, ""), found.shown
-    assert "the cluster knows no Nothing of nobody.example.com/v1" in found.err
+    assert "the cluster does not serve Nothing of nobody.example.com/v1" in found.err

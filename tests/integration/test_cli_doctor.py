@@ -1,4 +1,4 @@
-"""`quintet doctor` before and after an installation, on a control plane of its own: it is installed there."""
+"""`quintet doctor` before and after an installation, on a separate control plane."""
 
 import asyncio
 import contextlib
@@ -72,12 +72,12 @@ async def there(bare: Api, folder: str, body: dict[str, Any]) -> AsyncIterator[N
         await eventually(gone, within=120)
 
 
-async def test_before_an_installation_an_empty_cluster_is_fine_and_nothing_is_written(own, bare):
+async def test_doctor_pre_on_empty_cluster_passes_and_writes_nothing(own, bare):
     answer = await quintet("doctor", "--pre", "--kubeconfig", own.kubeconfig)
 
     assert answer.returncode == 0, answer.stdout + answer.stderr
     lines = answer.stdout.splitlines()
-    assert lines[-1] == "Quintet can be installed here"
+    assert lines[-1] == "Quintet can be installed"
     groups = [line for line in lines[:-1] if not line.startswith(" ")]
     assert groups == [
         "configuration",
@@ -92,14 +92,14 @@ async def test_before_an_installation_an_empty_cluster_is_fine_and_nothing_is_wr
     assert not await bare.exists(f"{ROLES}/quintet-operator")
 
 
-async def test_without_pre_a_cluster_without_quintet_says_how_to_install_it(own):
+async def test_doctor_without_installation_names_the_install_command(own):
     code, checks = await doctor("--kubeconfig", own.kubeconfig)
 
     assert (code, failed(checks)) == (1, [("installation", "quintet")])
     assert checks["installation", "quintet"]["next"] == "quintet install"
 
 
-async def test_who_may_make_everything_but_hold_nothing_cannot_install(own, bare):
+async def test_doctor_pre_fails_for_user_who_cannot_grant_permissions(own, bare):
     rules = [
         {"apiGroups": [group], "resources": ["*"], "verbs": ["create", "patch", "get", "list"]}
         for group in ("", "apps", "policy", "networking.k8s.io", "apiextensions.k8s.io", "quintet.dev",
@@ -122,13 +122,13 @@ async def test_who_may_make_everything_but_hold_nothing_cannot_install(own, bare
     assert "ClusterRole quintet-operator" in checks["permissions", "grant"]["message"]
 
 
-async def test_who_may_not_create_definitions_cannot_install(own):
+async def test_doctor_pre_fails_for_user_who_cannot_create_crds(own):
     code, checks = await doctor("--pre", "--kubeconfig", own.client_kubeconfig("dave"))
 
     assert (code, failed(checks)) == (1, [("permissions", "access")])
 
 
-async def test_a_role_of_somebody_else_under_the_name_of_ours_is_in_the_way(own, bare):
+async def test_doctor_pre_fails_for_foreign_role_with_our_name(own, bare):
     async with there(bare, ROLES, {"metadata": {"name": "quintet-operator"}, "rules": []}):
         code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
 
@@ -136,7 +136,7 @@ async def test_a_role_of_somebody_else_under_the_name_of_ours_is_in_the_way(own,
     assert "ClusterRole quintet-operator" in checks["cluster", "names"]["message"]
 
 
-async def test_a_definition_of_somebody_else_is_in_the_way(own, bare):
+async def test_doctor_pre_fails_for_foreign_crd(own, bare):
     body = custom_resource_definition(QUINTET)
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["theirs"] = {"type": "string"}
@@ -147,7 +147,7 @@ async def test_a_definition_of_somebody_else_is_in_the_way(own, bare):
     assert "spec.theirs" in checks["cluster", "definitions"]["message"]
 
 
-async def test_an_operator_in_another_namespace_is_in_the_way(own, bare):
+async def test_doctor_pre_fails_for_operator_in_another_namespace(own, bare):
     labels = {"app.kubernetes.io/name": "quintet-operator", "app.kubernetes.io/part-of": "quintet"}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
     spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": pod}
@@ -159,7 +159,7 @@ async def test_an_operator_in_another_namespace_is_in_the_way(own, bare):
     assert "default/quintet-operator" in checks["cluster", "installation"]["message"]
 
 
-async def test_a_namespace_that_would_refuse_our_pods_is_in_the_way(own, bare):
+async def test_doctor_pre_fails_for_namespace_that_rejects_our_pods(own, bare):
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     async with there(bare, "/api/v1/namespaces", {"metadata": {"name": "full"}}):
         await bare.create("/api/v1/namespaces/full/resourcequotas", quota)
@@ -176,7 +176,7 @@ async def test_a_namespace_that_would_refuse_our_pods_is_in_the_way(own, bare):
 
 
 @pytest.mark.timeout(900)
-async def test_an_installation_that_works_is_all_good_news_and_what_is_taken_away_is_missed(own, bare):
+async def test_doctor_passes_for_working_installation_and_reports_removed_parts(own, bare):
     done = await quintet("install", "--no-wait", "--image", "q:1", "--kubeconfig", own.kubeconfig)
     assert done.returncode == 0, done.stderr
     async with (
@@ -190,7 +190,7 @@ async def test_an_installation_that_works_is_all_good_news_and_what_is_taken_awa
 
         code, checks = await doctor("--kubeconfig", own.kubeconfig)
         assert (code, failed(checks)) == (1, [("webhooks", "registered")]), checks
-        assert "nobody is asked about" in checks["webhooks", "registered"]["message"]
+        assert "no webhook is registered for" in checks["webhooks", "registered"]["message"]
 
         async with with_webhooks(own.kubeconfig, *NAMES):
 
@@ -201,7 +201,7 @@ async def test_an_installation_that_works_is_all_good_news_and_what_is_taken_awa
 
             checks = await eventually(well, within=120)
             assert {each["status"] for each in checks.values()} == {"ok"}, checks
-            await _what_is_taken_away_is_missed(own, bare)
+            await _check_removed_parts_are_reported(own, bare)
         code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
         assert (code, failed(checks)) == (0, []), checks
         assert f"Quintet {__version__} is installed" in checks["cluster", "installation"]["message"]
@@ -210,7 +210,7 @@ async def test_an_installation_that_works_is_all_good_news_and_what_is_taken_awa
         assert gone.returncode == 0, gone.stderr
 
 
-async def _what_is_taken_away_is_missed(own: Cluster, bare: Api) -> None:
+async def _check_removed_parts_are_reported(own: Cluster, bare: Api) -> None:
     """A webhook that nobody answers: the certificate of the API server's side is another one."""
     hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     stray = await bare.get(f"{hooks}/quintet-local")

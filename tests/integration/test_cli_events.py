@@ -1,4 +1,4 @@
-"""`quintet events` and `quintet explain`, as a person calls them on a real API server with its own controllers."""
+"""`quintet events` and `quintet explain` on a real API server with controllers."""
 
 import json
 import secrets
@@ -37,7 +37,7 @@ def about(shown):
     return {cell.partition("/")[0] for row in rows for cell in row.split() if "/app-books" in cell}
 
 
-async def test_events_of_an_object_and_of_all_that_belongs_to_it_are_shown(person):
+async def test_events_of_object_include_those_of_its_children(person):
     shown = await person.sees("events", "js", "app-books")
     assert "FailedScheduling" in shown, shown
     assert shown.splitlines()[0].split() == ["LAST", "TYPE", "REASON", "OBJECT", "MESSAGE"]
@@ -65,9 +65,7 @@ def an_event(name, reason, regarding, **fields):
     }
 
 
-async def test_what_happened_to_the_object_itself_is_shown_and_what_happened_to_others_is_not(
-    person, client, namespace
-):
+async def test_events_of_object_exclude_those_of_other_objects(person, client, namespace):
     own = (await client.get(JSONSERVERS, ObjectKey(namespace, "app-books"), Object)).metadata.uid
     books = {"apiVersion": "example.com/v1", "kind": "JsonServer", "name": "app-books", "uid": own}
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "1-2-3"}
@@ -84,14 +82,14 @@ async def test_what_happened_to_the_object_itself_is_shown_and_what_happened_to_
     assert "jsonserver/app-books" in own_line
 
 
-async def test_events_are_shown_as_they_come(person, client, namespace):
+async def test_events_watch_prints_new_events(person, client, namespace):
     async with person.follows("events", "-w") as followed:
         await followed.shows("FailedScheduling")
         await client.create(JSONSERVERS, a_jsonserver("app-later"), Object, namespace=namespace)
         await followed.shows("pod/app-later")
 
 
-async def test_an_explanation_leads_from_the_condition_to_the_pod_and_the_next_step(person, namespace):
+async def test_explain_leads_from_condition_to_pod_and_next_step(person, namespace):
     async def explained():
         """Once the pod itself says so, too: the scheduler tells it after its Event."""
         shown = await person.sees("explain", "js", "app-books")
@@ -101,21 +99,21 @@ async def test_an_explanation_leads_from_the_condition_to_the_pod_and_the_next_s
     lines = await eventually(explained, within=120.0)
     assert lines[0] == f"JsonServer {namespace}/app-books: not ready (RollingOut)"
     titles = [line for line in lines[1:] if not line.startswith(" ")]
-    assert titles == ["why", "what belongs to it and is not as it should be", "the last Events", "next"]
+    assert titles == ["why", "children with problems", "last Events", "next"]
     assert lines[2].startswith("  Ready is False, RollingOut (for "), lines
     assert any(
         line.startswith("  Pod app-books-") and "Pending, Unschedulable: " in line for line in lines
     ), lines
-    assert "  read about RollingOut in docs/jsonserver.md#status" in lines
+    assert "  see RollingOut in docs/jsonserver.md#status" in lines
     found = json.loads(await person.sees("explain", "js/app-books", "-o", "json"))
     assert found["conditions"][0]["page"] == "docs/jsonserver.md#status"
 
 
-async def test_an_object_that_its_controller_has_not_seen_is_explained_by_that(client, cluster, namespace):
+async def test_explain_reports_object_that_its_controller_has_not_observed(client, cluster, namespace):
     await install(client)
     await client.create(JSONSERVERS, a_jsonserver("app-alone"), Object, namespace=namespace)
     shown = await Person(cluster.kubeconfig, namespace).sees("explain", "js", "app-alone")
-    assert "the controller has not seen the last change (generation 1, seen 0)" in shown
+    assert "the controller has not observed the last change (generation 1, observed 0)" in shown
     assert "`quintet logs controller jsonserver`" in shown
 
 
@@ -130,7 +128,7 @@ def visitor(cluster, namespace):
     return Person(cluster.client_kubeconfig(name), namespace)
 
 
-async def test_who_may_see_less_sees_less_and_is_told_what_is_missing(person, visitor):
+async def test_explain_with_few_permissions_reports_what_was_not_listed(person, visitor):
     async def allowed():
         """A role takes a moment to reach the authorizer."""
         answer = await visitor.asks("tree", "js", "app-books")
@@ -140,7 +138,7 @@ async def test_who_may_see_less_sees_less_and_is_told_what_is_missing(person, vi
     answer = await eventually(allowed)
     assert answer.returncode == 0
     assert "Pod" not in answer.stdout
-    assert "not looked at, because you may not list them: " in answer.stderr
+    assert "not listed, because you have no permission: " in answer.stderr
     assert "pods" in answer.stderr
     told = await visitor.asks("explain", "js", "app-books")
     assert (told.returncode, "events.events.k8s.io" in told.stderr) == (0, True), told

@@ -1,4 +1,4 @@
-"""`quintet logs`, as a person calls it on a real API server, which asks a fake kubelet for the lines."""
+"""`quintet logs` on a real API server with a fake kubelet."""
 
 import asyncio
 import contextlib
@@ -103,14 +103,14 @@ async def said(person, *options):
     return await eventually(probe, within=120.0)
 
 
-async def test_every_line_has_its_pod_and_container_in_front(person):
+async def test_logs_prefix_each_line_with_pod_and_container(person):
     lines = await said(person)
     assert [line.split("/json-server] ")[1] for line in lines] == ["line 1", "line 2", "line 3"]
     assert all(line.startswith("[app-books-") for line in lines)
     assert [line.split()[-1] for line in await said(person, "--tail", "1")] == ["3"]
 
 
-async def test_lines_are_followed_also_those_of_pods_that_come_later(person, kubelet, client, namespace):
+async def test_logs_follow_includes_pods_that_start_later(person, kubelet, client, namespace):
     await said(person)
     async with person.follows("logs", "js", "app-books", "-f", "--tail", "1") as followed:
         await followed.shows("line 3")
@@ -129,23 +129,23 @@ async def test_lines_are_followed_also_those_of_pods_that_come_later(person, kub
         await eventually(two_pods, within=120.0)
 
 
-async def test_what_cannot_be_read_is_said(person):
+async def test_logs_reports_containers_that_cannot_be_read(person):
     await said(person)
     answer = await person.asks("logs", "js", "app-books", "-p")
     assert (answer.returncode, answer.stdout) == (1, ""), answer
-    assert "cannot be read: previous terminated container" in answer.stderr
+    assert "cannot read the log: previous terminated container" in answer.stderr
 
 
-async def test_an_object_without_pods_has_no_log_and_a_next_step(client, cluster, namespace):
+async def test_logs_of_object_without_pods_names_next_step(client, cluster, namespace):
     await install(client)
     await client.create(JSONSERVERS, a_jsonserver("app-alone"), Object, namespace=namespace)
     answer = await Person(cluster.kubeconfig, namespace).asks("logs", "js", "app-alone")
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert "JsonServer app-alone has no pod now" in answer.stderr
+    assert "JsonServer app-alone has no pods" in answer.stderr
     assert "quintet explain jsonserver/app-alone" in answer.stderr
 
 
-async def test_a_controller_is_found_by_its_labels(client, cluster, namespace, kubelet):
+async def test_logs_of_controller_finds_pods_by_labels(client, cluster, namespace, kubelet):
     labels = {"app.kubernetes.io/name": "quintet-checkup", "app.kubernetes.io/part-of": "quintet"}
     container = {"name": "quintet", "image": "quintet.local/quintet:1"}
     pod = {
@@ -163,7 +163,7 @@ async def test_a_controller_is_found_by_its_labels(client, cluster, namespace, k
     await eventually(probe, within=120.0)
     other = await somebody.asks("logs", "controller", "eventing")
     assert (other.returncode, other.stdout) == (1, "")
-    assert f"there is no pod of controller eventing in namespace {namespace}" in other.stderr
+    assert f"controller eventing has no pods in namespace {namespace}" in other.stderr
     wrong = await somebody.asks("logs", "controller", "nothing")
     assert wrong.returncode == 2
     assert "name one controller: jsonserver, " in wrong.stderr

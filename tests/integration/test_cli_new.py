@@ -1,4 +1,4 @@
-"""What `quintet new` prints is taken by a real API server, for every kind."""
+"""Starter manifests of every kind, applied to a real API server."""
 
 import pytest
 
@@ -19,7 +19,9 @@ async def all_kinds(client: Client) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--full",)], ids=["brief", "full"])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_it_is_ready_to_be_applied(kind, options, all_kinds, cluster: Cluster, namespace: str):
+async def test_starter_manifest_is_accepted_by_api_server(
+    kind, options, all_kinds, cluster: Cluster, namespace: str
+):
     text = await works("new", kind.lower(), *options)
     done = cluster.kubectl(
         "apply", "-n", namespace, "--dry-run=server", "--validate=strict", "-f", "-", input=text

@@ -1,4 +1,4 @@
-"""What `quintet preview` says would be made is what a controller makes on a real API server."""
+"""Previews compared with the objects that controllers create on a real API server."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ async def assert_made(client: Client, namespace: str, wanted: list[JsonObject]) 
         assert find_differences(body, seen) == [], f"{body['kind']} {key}"
 
 
-async def test_of_a_jsonserver(client: Client, cluster, namespace: str):
+async def test_preview_of_jsonserver_matches_created_objects(client: Client, cluster, namespace: str):
     await jsonservers.install(client)
     body = jsonservers.a_jsonserver("app-books", replicas=2, storage="Ephemeral")
     wanted = await previewed(body, namespace)
@@ -59,7 +59,9 @@ async def test_of_a_jsonserver(client: Client, cluster, namespace: str):
     await assert_made(client, namespace, wanted)
 
 
-async def test_of_a_checkup(checkup_operator, checkups_client: Client, namespace: str):
+async def test_preview_of_checkup_matches_created_objects(
+    checkup_operator, checkups_client: Client, namespace: str
+):
     body = checkups.a_checkup("hello", params={"message": "Hi!"})
     wanted = await previewed(body, namespace)
     made = await checkups_client.create(checkups.CHECKUPS, body, Object, namespace=namespace)
@@ -77,7 +79,9 @@ def checkups_client(checkups: Client) -> Client:
     return checkups
 
 
-async def test_of_a_statefulcluster(cluster_operator, simulated_node, clusters: Client, namespace: str):
+async def test_preview_of_statefulcluster_matches_created_objects(
+    cluster_operator, simulated_node, clusters: Client, namespace: str
+):
     body = statefulclusters.a_cluster(replicas=2)
     wanted = await previewed(body, namespace)
     key = await statefulclusters.create(clusters, namespace, replicas=2)
@@ -96,7 +100,7 @@ async def test_of_a_statefulcluster(cluster_operator, simulated_node, clusters: 
 
 
 @pytest.mark.parametrize("own_server", [False, True], ids=["of others", "of its own"])
-async def test_of_a_backend_with_a_server(
+async def test_preview_of_backend_with_server_matches_created_objects(
     own_server: bool, backend_operator, backends_client: Client, nats: NatsServer, namespace: str
 ):
     client = backends_client

@@ -1,4 +1,4 @@
-"""`quintet report`, as a person calls it on a real API server: what is in the archive, and what is not."""
+"""Support bundles of `quintet report` on a real API server."""
 
 import contextlib
 import io
@@ -77,7 +77,7 @@ def unpacked(path: Path) -> dict[str, str]:
         }
 
 
-async def test_the_archive_has_objects_trees_and_processes_but_no_secret(scene, proxy, tmp_path):
+async def test_support_bundle_contains_objects_trees_and_processes_but_no_secret(scene, proxy, tmp_path):
     target = tmp_path / "report.tar.gz"
     person = Person(proxy.write_kubeconfig(tmp_path), scene)
 
@@ -105,19 +105,19 @@ async def test_the_archive_has_objects_trees_and_processes_but_no_secret(scene, 
     assert "secrets" not in asked, "no Secret is read at all"
 
 
-async def test_what_cannot_be_read_is_in_the_index_with_the_reason(scene, cluster, tmp_path):
+async def test_support_bundle_index_lists_unreadable_items_with_reasons(scene, cluster, tmp_path):
     target = tmp_path / "report.tar.gz"
     person = Person(cluster.client_kubeconfig("nobody-in-particular"), scene)
 
     await person.sees("report", "-o", str(target), "--operator-namespace", scene)
 
     index = unpacked(target)["index.md"]
-    assert "## What could not be read" in index
+    assert "## Not readable" in index
     assert f"- jsonservers.example.com in {scene}: " in index
     assert "nobody-in-particular" in index
 
 
-async def test_logs_that_are_not_to_be_had_do_not_end_the_report(scene, cluster, tmp_path):
+async def test_support_bundle_is_created_when_logs_are_unavailable(scene, cluster, tmp_path):
     """There is no real kubelet here: the API server says why, and that is what the index says."""
     target = tmp_path / "report.tar.gz"
     await Person(cluster.kubeconfig, scene).sees("report", "-o", str(target), "--operator-namespace", scene)
@@ -126,7 +126,7 @@ async def test_logs_that_are_not_to_be_had_do_not_end_the_report(scene, cluster,
     assert "- metrics/quintet-" in index
 
 
-async def test_with_data_values_are_there_and_the_index_warns(scene, cluster, tmp_path):
+async def test_support_bundle_with_data_keeps_values_and_warns(scene, cluster, tmp_path):
     target = tmp_path / "report.tar.gz"
     person = Person(cluster.kubeconfig, scene)
     await person.sees("report", "--with-data", "-o", str(target), "--operator-namespace", scene)
@@ -136,7 +136,7 @@ async def test_with_data_values_are_there_and_the_index_warns(scene, cluster, tm
     assert [name for name, text in files.items() if IN_SECRET in text] == []
 
 
-async def test_an_archive_that_cannot_be_written_is_one_line_and_a_next_step(scene, cluster, tmp_path):
+async def test_report_to_unwritable_file_names_next_step(scene, cluster, tmp_path):
     done = await Person(cluster.kubeconfig, scene).asks(
         "report", "-o", str(tmp_path / "no" / "such" / "folder.tar.gz")
     )

@@ -1,4 +1,4 @@
-"""`quintet rerun` on a real API server: another run, and waiting for its verdict."""
+"""`quintet rerun` on a real API server."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ async def passed(checkups: Client, cluster: Cluster, namespace: str):
         yield key
 
 
-async def test_it_waits_for_the_verdict_of_the_new_run(passed: ObjectKey, checkups: Client, cluster: Cluster):
+async def test_rerun_waits_for_verdict_of_new_run(passed: ObjectKey, checkups: Client, cluster: Cluster):
     where = ("-n", passed.namespace, "--kubeconfig", cluster.kubeconfig)
     waiting = asyncio.create_task(quintet("rerun", "hello", "-w", "--timeout", 120, *where))
     await run_to_success(checkups, passed, run=2)
@@ -42,7 +42,7 @@ async def test_it_waits_for_the_verdict_of_the_new_run(passed: ObjectKey, checku
     assert [each.run for each in (await get(checkups, passed)).status.history] == [1]
 
 
-async def test_a_run_that_does_not_pass_ends_with_one(passed: ObjectKey, checkups: Client, cluster: Cluster):
+async def test_rerun_that_does_not_pass_exits_with_1(passed: ObjectKey, checkups: Client, cluster: Cluster):
     where = ("-n", passed.namespace, "--kubeconfig", cluster.kubeconfig)
     waiting = asyncio.create_task(quintet("rerun", "checkup/hello", "-w", "--timeout", 120, *where))
     pod = await SimulatedPod.wait_for(checkups, passed, 2)
@@ -53,7 +53,7 @@ async def test_a_run_that_does_not_pass_ends_with_one(passed: ObjectKey, checkup
     assert said.out.startswith("checkup/hello Failed: run 2: ContainerFailed: "), said.shown
 
 
-async def test_a_dry_run_starts_nothing(passed: ObjectKey, checkups: Client, cluster: Cluster):
+async def test_rerun_dry_run_starts_nothing(passed: ObjectKey, checkups: Client, cluster: Cluster):
     before = (await checkups.get(CHECKUPS, passed, Object)).metadata
     await works(
         "rerun", "hello", "--dry-run", "-w", "-n", passed.namespace, "--kubeconfig", cluster.kubeconfig
@@ -65,10 +65,10 @@ async def test_a_dry_run_starts_nothing(passed: ObjectKey, checkups: Client, clu
     ("annotation", "want", "step"),
     [
         ("quintet.dev/suspended", "is suspended", "quintet resume checkup hello"),
-        ("kiagnose.io/cancel", "was cancelled", "kubectl annotate ckup hello kiagnose.io/cancel-"),
+        ("kiagnose.io/cancel", "is cancelled", "kubectl annotate ckup hello kiagnose.io/cancel-"),
     ],
 )
-async def test_what_would_keep_it_from_running_is_said_at_once(
+async def test_rerun_reports_obstacles_at_once(
     annotation, want, step, checkups: Client, cluster: Cluster, namespace: str
 ):
     key = await create(checkups, namespace, "hello")
@@ -80,11 +80,11 @@ async def test_what_would_keep_it_from_running_is_said_at_once(
     await checkups.patch(CHECKUPS, key, {"metadata": {"finalizers": None}}, Object)
 
 
-async def test_who_waits_for_nobody_is_told_so(checkups: Client, cluster: Cluster, namespace: str):
+async def test_rerun_wait_times_out_without_controller(checkups: Client, cluster: Cluster, namespace: str):
     key = await create(checkups, namespace, "hello")
     said = await quintet(
         "rerun", "hello", "-w", "--timeout", "0.5", "-n", namespace, "--kubeconfig", cluster.kubeconfig
     )
     assert said.code == 1, said.shown
-    assert f"Checkup {key} did not come to an end within 0.5 s" in said.err
+    assert f"Checkup {key} did not reach the expected state within 0.5 s" in said.err
     await checkups.patch(CHECKUPS, key, {"metadata": {"finalizers": None}}, Object)

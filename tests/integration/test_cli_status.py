@@ -1,4 +1,4 @@
-"""`quintet status`, as a person calls it on a real API server."""
+"""`quintet status` on a real API server."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ async def at_work(client, cluster, namespace):
         yield Person(cluster.kubeconfig, namespace)
 
 
-async def test_a_list_has_the_objects_of_all_kinds_with_the_reason(reader):
+async def test_status_lists_objects_of_all_kinds_with_reasons(reader):
     head, *rows = (await reader.sees("status")).splitlines()
     assert head.split() == ["NAME", "READY", "REASON", "AGE", "MESSAGE"]
     seen = {row.split()[0]: row for row in rows}
@@ -56,10 +56,10 @@ async def test_a_list_has_the_objects_of_all_kinds_with_the_reason(reader):
     assert seen["jsonserver/app-books"].split()[1:3] == ["False", "RollingOut"]
     assert "0 of 1 replicas serve the data" in seen["jsonserver/app-books"]
     assert seen["checkup/hello"].split()[1:3] == ["Unknown", "NoStatus"]
-    assert "the controller has not seen the last change" in seen["checkup/hello"]
+    assert "the controller has not observed the last change" in seen["checkup/hello"]
 
 
-async def test_a_list_is_narrowed_by_kind_label_and_namespace(reader):
+async def test_status_filters_by_kind_label_and_namespace(reader):
     assert "checkup" not in await reader.sees("status", "js")
     assert "checkup" not in await reader.sees("status", "-l", "team=shop")
     everywhere = await reader.sees("status", "-A")
@@ -67,10 +67,10 @@ async def test_a_list_is_narrowed_by_kind_label_and_namespace(reader):
     assert f"{reader.namespace} " in everywhere
     nothing = await reader.asks("status", "ckup", "-l", "team=shop")
     assert (nothing.returncode, nothing.stdout) == (0, "")
-    assert "there is nothing in namespace" in nothing.stderr
+    assert "no objects found in namespace" in nothing.stderr
 
 
-async def test_one_object_is_shown_with_conditions_and_columns_in_words(reader):
+async def test_status_of_one_object_shows_conditions_and_columns(reader):
     shown = await reader.sees("status", "jsonserver", "app-books")
     lines = shown.splitlines()
     assert lines[0] == f"JsonServer {reader.namespace}/app-books: not ready (RollingOut)"
@@ -83,7 +83,7 @@ async def test_one_object_is_shown_with_conditions_and_columns_in_words(reader):
     assert "✗" not in shown
 
 
-async def test_programs_get_the_same(reader):
+async def test_status_prints_json(reader):
     as_json = json.loads(await reader.sees("status", "js/app-books", "-o", "json"))
     assert (as_json["ready"], as_json["reason"], as_json["current"]) == ("False", "RollingOut", True)
     assert [each["mark"] for each in as_json["conditions"]] == ["ok", "wrong", "open"]
@@ -94,25 +94,25 @@ async def test_programs_get_the_same(reader):
     assert {each["name"] for each in listed["items"]} == {"hello", "app-books"}
 
 
-async def test_a_suspended_object_is_said_to_be_so(person, client, namespace):
+async def test_status_reports_suspended_object(person, client, namespace):
     body = {"metadata": {"annotations": {"quintet.dev/suspended": "true"}}}
     await client.patch(CHECKUPS, ObjectKey(namespace, "hello"), body, Object)
     shown = await person.sees("status", "checkup", "hello")
-    assert "it is suspended: its controller leaves it alone until `quintet resume`" in shown
+    assert "it is suspended: its controller skips it until `quintet resume`" in shown
 
 
-async def test_changes_are_shown_as_they_come_and_the_end_of_the_object_ends_it(person, client, namespace):
+async def test_status_watch_prints_changes_until_deletion(person, client, namespace):
     async with person.follows("status", "js/app-books", "-w") as followed:
         await followed.shows("wrong  Ready")
         body = {"spec": {"replicas": 0}}
         await client.patch(JSONSERVERS, ObjectKey(namespace, "app-books"), body, Object)
         await followed.shows("ScaledToZero")
         await client.delete(JSONSERVERS, ObjectKey(namespace, "app-books"))
-        await followed.shows("jsonserver/app-books is gone")
+        await followed.shows("jsonserver/app-books was deleted")
         assert await followed.ends() == 0, followed.shown
 
 
-async def test_a_list_can_be_followed_too(person, client, namespace):
+async def test_status_watch_follows_a_list(person, client, namespace):
     async with person.follows("status", "-w") as followed:
         await followed.shows("jsonserver/app-books  False")
         await client.create(CHECKUPS, a_checkup("later"), Object, namespace=namespace)
@@ -126,12 +126,12 @@ async def test_a_list_can_be_followed_too(person, client, namespace):
         (("js", "app-nobody"), 1, "app-nobody"),
         (("jsonserve",), 2, "did you mean 'jsonserver'?"),
         (("js", "a", "b"), 2, "name one object"),
-        (("js/a", "-A"), 2, "-l and -A choose from a list"),
+        (("js/a", "-A"), 2, "-l and -A filter a list"),
         (("js", "--kubeconfig", "nothing"), 1, "nothing"),
     ],
     ids=["no such object", "no such kind", "too many", "all of one", "no kubeconfig"],
 )
-async def test_what_is_not_there_is_said_in_one_line(reader, arguments, code, want):
+async def test_status_of_missing_object_prints_one_line(reader, arguments, code, want):
     answer = await reader.asks("status", *arguments)
     assert (answer.returncode, answer.stdout) == (code, ""), answer
     assert want in answer.stderr

@@ -1,8 +1,4 @@
-"""`quintet suspend`, `resume` and `reconcile`: one story, told about an object of every kind.
-
-Each kind has two objects, `app-left` and `app-tended`. What happens to both is mended for the second
-one, which shows that the controller has had its time; nothing may have been written about the first.
-"""
+"""`quintet suspend`, `resume` and `reconcile` for an object of every kind."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -297,9 +293,7 @@ async def suspend(place: Place, story: Story, key: ObjectKey) -> None:
 
 
 @each_kind
-async def test_nothing_is_written_about_a_suspended_object_until_it_is_resumed_or_deleted(
-    telling, place: Place
-):
+async def test_suspended_object_is_not_reconciled_until_resumed_or_deleted(telling, place: Place):
     async with telling(place) as story:
         left, tended = await story.create(LEFT), await story.create(TENDED)
         await story.settled(left)
@@ -332,7 +326,7 @@ async def test_nothing_is_written_about_a_suspended_object_until_it_is_resumed_o
         await wait_until_gone(place.client, story.resource, tended, within=120)
 
 
-async def test_an_object_that_is_suspended_from_the_start_is_not_begun(place: Place):
+async def test_object_created_suspended_is_not_reconciled(place: Place):
     async with jsonserver(place) as story:
         body = jsonservers.a_jsonserver(LEFT)
         body["metadata"]["annotations"] = {SUSPENDED: "true"}
@@ -349,7 +343,7 @@ async def test_an_object_that_is_suspended_from_the_start_is_not_begun(place: Pl
         await story.settled(key)
 
 
-async def test_reconcile_makes_a_controller_look_at_what_nobody_tells_it(place: Place):
+async def test_reconcile_makes_controller_notice_external_change(place: Place):
     """The server of a backend is asked once an hour here, so only who asks for it has a stream put back."""
     client, name = place.client, "app-left"
     await eventingbackends.install(client)
@@ -366,12 +360,15 @@ async def test_reconcile_makes_a_controller_look_at_what_nobody_tells_it(place: 
             await jetstream.delete_stream("events")
             where = ("--kubeconfig", place.cluster.kubeconfig, "-n", place.namespace)
 
-            assert await works("reconcile", f"evb/{name}", *where) == f"eventingbackend/{name} asked for\n"
+            assert (
+                await works("reconcile", f"evb/{name}", *where)
+                == f"eventingbackend/{name} reconcile requested\n"
+            )
 
             await eventually(lambda: jetstream.stream_info("events"), within=120)
 
 
-async def test_reconcile_of_a_suspended_object_says_that_nothing_will_happen(place: Place):
+async def test_reconcile_of_suspended_object_reports_suspension(place: Place):
     await jsonservers.install(place.client)
     body = jsonservers.a_jsonserver(LEFT)
     body["metadata"]["annotations"] = {SUSPENDED: "true"}
@@ -382,11 +379,11 @@ async def test_reconcile_of_a_suspended_object_says_that_nothing_will_happen(pla
     )
 
     assert said.code == 0, said.shown
-    assert "it is suspended" in said.err
+    assert "the object is suspended" in said.err
 
 
 @pytest.mark.parametrize("verb", ["suspend", "resume", "reconcile"])
-async def test_a_dry_run_changes_nothing(verb: str, place: Place):
+async def test_suspend_dry_run_changes_nothing(verb: str, place: Place):
     await jsonservers.install(place.client)
     key = ObjectKey(place.namespace, LEFT)
     await place.client.create(JSONSERVERS, jsonservers.a_jsonserver(LEFT), Object, namespace=key.namespace)
@@ -398,7 +395,7 @@ async def test_a_dry_run_changes_nothing(verb: str, place: Place):
     assert (await place.client.get(JSONSERVERS, key, Object)).metadata == before
 
 
-async def test_an_object_that_is_not_there_is_named_with_a_next_step(place: Place):
+async def test_suspend_of_missing_object_names_next_step(place: Place):
     await jsonservers.install(place.client)
     said = await quintet(
         "suspend", "js", "app-none", "--kubeconfig", place.cluster.kubeconfig, "-n", place.namespace
@@ -414,7 +411,7 @@ def heard(exchange: Exchange) -> bool:
     return (asked.verb, asked.resource) == ("create", "events") and exchange.body["reason"] == "Suspended"
 
 
-async def test_a_suspended_installation_is_left_alone_until_it_is_resumed(
+async def test_suspended_installation_is_not_reconciled_until_resumed(
     place: Place, simulated_node: SimulatedNode
 ):
     flavour = suite.a_flavour(place.namespace)

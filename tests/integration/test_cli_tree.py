@@ -1,4 +1,4 @@
-"""`quintet tree`, as a person calls it on a real API server with its own controllers."""
+"""`quintet tree` on a real API server with controllers."""
 
 import json
 
@@ -37,7 +37,7 @@ async def person(client, api, cluster, namespace, simulated_node):
         yield Person(cluster.kubeconfig, namespace)
 
 
-async def test_everything_owned_is_shown_down_to_the_pod_with_its_state(person):
+async def test_tree_shows_owned_objects_down_to_pods_with_state(person):
     shown = await person.sees("tree", "js", "app-books")
     lines = shown.splitlines()
     assert lines[0] == "JsonServer app-books  ready (AllReplicasAvailable)"
@@ -50,7 +50,7 @@ async def test_everything_owned_is_shown_down_to_the_pod_with_its_state(person):
     assert "\x1b" not in shown
 
 
-async def test_programs_get_the_same(person):
+async def test_tree_prints_json(person):
     found = json.loads(await person.sees("tree", "js/app-books", "-o", "json"))
     kinds = {each["kind"]: each for each in found["root"]["children"]}
     assert set(kinds) == {"ConfigMap", "Deployment", "Service"}
@@ -59,7 +59,7 @@ async def test_programs_get_the_same(person):
     assert found["notListed"] == []
 
 
-async def test_the_targets_of_a_config_are_shown_from_its_status(
+async def test_tree_of_casconfig_shows_targets_from_status(
     casconfig_operator, casconfigs, cluster, namespace
 ):
     await casconfigs.create(DEPLOYMENTS, a_deployment("books"), Object, namespace=namespace)
@@ -70,9 +70,7 @@ async def test_the_targets_of_a_config_are_shown_from_its_status(
     assert "└── Deployment books (target)  Applied" in shown
 
 
-async def test_claims_that_outlive_their_owner_are_shown_with_the_pod_that_uses_them(
-    cluster_operator, clusters, cluster, namespace
-):
+async def test_tree_shows_unowned_claims_below_their_pod(cluster_operator, clusters, cluster, namespace):
     await statefulclusters.create(clusters, namespace)
 
     async def probe():
@@ -85,7 +83,7 @@ async def test_claims_that_outlive_their_owner_are_shown_with_the_pod_that_uses_
     await eventually(probe, within=120.0)
 
 
-async def test_a_backend_is_shown_with_the_subscriptions_that_use_it(backends, cluster, namespace):
+async def test_tree_of_backend_shows_its_subscriptions(backends, cluster, namespace):
     await eventing.create(backends, namespace, "events")
     await eventing.create_subscription(backends, namespace, "orders", "events")
     await eventing.create_subscription(backends, namespace, "others", "elsewhere")

@@ -1,4 +1,4 @@
-"""`quintet undo` on a real API server: the targets are as they were, and the config is still there."""
+"""`quintet undo` on a real API server."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ async def seen(client: Client, namespace: str) -> dict[str, Any]:
     return comparable_fields(await client.get(DEPLOYMENTS, ObjectKey(namespace, "books"), dict[str, Any]))
 
 
-async def test_it_waits_until_all_is_as_it_was_and_nothing_comes_back_before_it_is_told_so(
+async def test_undo_waits_until_targets_are_restored_and_stay_restored(
     casconfig_operator, casconfigs: Client, cluster: Cluster, namespace: str
 ):
     before = await a_target(casconfigs, namespace)
@@ -59,7 +59,7 @@ async def test_it_waits_until_all_is_as_it_was_and_nothing_comes_back_before_it_
     assert (await seen(casconfigs, namespace))["labels"]["tier"] == "gold"
 
 
-async def test_a_dry_run_lists_what_would_be_undone(
+async def test_undo_dry_run_lists_targets(
     casconfig_operator, casconfigs: Client, cluster: Cluster, namespace: str
 ):
     await a_target(casconfigs, namespace)
@@ -76,7 +76,7 @@ async def test_a_dry_run_lists_what_would_be_undone(
     assert (await seen(casconfigs, namespace))["labels"]["tier"] == "gold"
 
 
-async def test_a_suspended_config_says_that_it_must_be_resumed(
+async def test_undo_of_suspended_casconfig_requires_resume(
     casconfigs: Client, api: Api, cluster: Cluster, namespace: str
 ):
     key = await create(casconfigs, namespace, "gold", a_policy(labels={"tier": "gold"}))

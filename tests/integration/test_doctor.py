@@ -40,7 +40,7 @@ def find_failure(answer: subprocess.CompletedProcess[str]) -> tuple[str, str]:
     assert len(failed) == 1, shown
     message, step = lines[failed[0]], lines[failed[0] + 1]
     assert step.startswith("    next: "), shown
-    assert lines[failed[0] + 2 :] == ["this cluster cannot be used yet"], shown
+    assert lines[failed[0] + 2 :] == ["the cluster cannot be used yet"], shown
     return message, step
 
 
@@ -111,7 +111,7 @@ def test_doctor_reports_untrusted_server_certificate(cluster: Cluster, tmp_path:
 
     message, step = find_failure(run_doctor("--kubeconfig", stranger))
 
-    assert "not the one that the kubeconfig trusts" in message
+    assert "does not trust the certificate of the server" in message
     assert "certificate-authority" in step
 
 
@@ -168,7 +168,7 @@ def test_doctor_reports_credentials_that_server_rejects(cluster: Cluster, tmp_pa
 
     message, step = find_failure(run_doctor("--kubeconfig", path))
 
-    assert "the server refuses us" in message
+    assert "the server rejected the credentials" in message
     assert "new credentials" in step
 
 

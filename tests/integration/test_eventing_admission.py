@@ -25,8 +25,8 @@ from quintet.apis.eventingbackend.types import LABEL, PARTS, ConfigErrors
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS
 from quintet.apis.subscription.types import FINALIZER
-from quintet.cli.documents import Document
-from quintet.cli.validate import judged
+from quintet.authoring.documents import Document
+from quintet.authoring.validation import validate_document
 from quintet.clock import SystemClock
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
@@ -366,6 +366,6 @@ async def test_validate_command_rejects_exactly_what_crd_rejects(
 ):
     body = a_backend(f"any-{secrets.token_hex(4)}")
     body["spec"] |= spec
-    errors = judged(Document("f", 1, body), shared_namespace).errors
+    errors = validate_document(Document("f", 1, body), shared_namespace).errors
     done, said = await put_together(body)
     assert done == (not errors), (said, errors)

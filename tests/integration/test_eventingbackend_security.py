@@ -27,11 +27,11 @@ from kit.kinds.eventingbackends import (
 )
 from kit.nats.server import a_nats_server
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, EventingBackend, addresses
-from quintet.cli import eventing
 from quintet.components import COMPONENTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
 from quintet.manifests.rbac import operator_roles, optional_roles
+from quintet.processes.eventing_options import eventing_options
 
 EVENTING = COMPONENTS["eventing"]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -102,7 +102,7 @@ async def test_response_of_unknown_server_does_not_appear_in_status(
 
 
 async def test_api_server_addresses_are_forbidden_at_startup(backends: Client, api: Api):
-    made = await eventing.options(
+    made = await eventing_options(
         backends,
         api.server,
         system_namespace="system",

@@ -91,7 +91,7 @@ async def test_omitted_image_keeps_registry_of_installed_image(own, bare, verb):
     assert again.returncode == 0, again.stderr
     (container,) = (await bare.get(OPERATOR))["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"{there}:{__version__}"
-    assert f"the image is {there}:{__version__}" in again.stderr
+    assert f"using image {there}:{__version__}" in again.stderr
 
 
 @pytest.mark.timeout(900)
@@ -107,7 +107,7 @@ async def test_install_upgrade_and_uninstall_work_in_sequence(own, bare):
             await bare.create(SERVERS, SERVER)
         changed = await run_quintet(own, "upgrade", "--image", "q:1", "--controllers", "jsonserver")
         assert changed.returncode == 0, changed.stderr
-        assert f"It was {__version__} before." in changed.stdout
+        assert f"The version before was {__version__}." in changed.stdout
         assert (await bare.get(f"{PATH}/quintet"))["spec"]["controllers"] == ["jsonserver"]
         gone = await run_quintet(own, "uninstall")
         assert gone.returncode == 0, gone.stderr
@@ -132,7 +132,7 @@ async def test_uninstall_deletes_data_only_after_confirmation(own, bare):
         if not await bare.exists(f"{SERVERS}/app-kept"):
             await bare.create(SERVERS, SERVER)
         tried = await run_quintet(own, "uninstall", "--delete-data", "--dry-run")
-        assert "These objects of users will be lost" in tried.stderr
+        assert "These objects of users will be deleted" in tried.stderr
         assert "would delete Namespace quintet-system" in tried.stdout
         refused = await run_quintet(own, "uninstall", "--delete-data", answer="n\n")
         assert refused.returncode != 0

@@ -15,9 +15,9 @@ import yaml
 from kit.cluster.api import Api, RefusedError
 from kit.cluster.control_plane import wait_for_crds
 from quintet.apis.structural import mistakes
-from quintet.cli.documents import Document
-from quintet.cli.rules import RULES
-from quintet.cli.validate import KINDS, judged, parts
+from quintet.authoring.cel_rules import RULES
+from quintet.authoring.documents import Document
+from quintet.authoring.validation import KINDS, load_kind, validate_document
 
 ROOT = Path(__file__).parent.parent.parent
 VALUES: tuple[Any, ...] = (
@@ -85,7 +85,7 @@ async def find_rejection(api: Api, path: str, body: Any) -> str:
 )
 async def test_validate_command_and_api_server_reject_same_objects(body, changes, kinds, api: Api, namespace):
     kind = body["apiVersion"], body["kind"]
-    schema, admission = parts(*kind)
+    schema, admission = load_kind(*kind)
     path = admission.resource.path(namespace)
     assert await find_rejection(api, path, body) == ""
     chance = random.Random(str(kind))
@@ -93,7 +93,7 @@ async def test_validate_command_and_api_server_reject_same_objects(body, changes
     for _ in range(changes):
         made = with_change(body, chance)
         said = await find_rejection(api, path, made)
-        ours = judged(Document("f", 1, made), namespace).errors
+        ours = validate_document(Document("f", 1, made), namespace).errors
         if said and not ours:
             disagreements.append(f"refused by the server alone: {made['spec']}: {said}")
         of_schema = mistakes(schema, made, RULES)

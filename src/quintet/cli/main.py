@@ -1,7 +1,6 @@
-"""The command `quintet`: which commands there are, and how errors become exit codes.
+"""The command `quintet`: its verbs, and the exit codes of errors.
 
-Called as a console script. Commands are imported when they are called, which keeps
-`quintet --help` quick; each lives in a module of its own beside this one.
+A verb is imported when it is called, which keeps `quintet --help` fast.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import errno
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -19,87 +18,101 @@ from quintet import __version__
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Name → module, function, and what it does: listing them must not import them.
-COMMANDS = {
-    "up": ("quintet.cli.cluster", "up", "Start an embedded Kubernetes cluster."),
-    "down": ("quintet.cli.cluster", "down", "Stop an embedded cluster and remove everything of it."),
-    "build": ("quintet.cli.cluster", "build", "Build what a cluster needs, without starting one."),
-    "kubectl": ("quintet.cli.cluster", "kubectl", "Run kubectl on an embedded cluster."),
-    "install": ("quintet.cli.install", "install", "Install Quintet in a cluster."),
-    "upgrade": ("quintet.cli.install", "upgrade", "Bring an installation to this version."),
-    "uninstall": ("quintet.cli.install", "uninstall", "Remove Quintet; what users made stays."),
-    "wait": ("quintet.cli.install", "wait", "Wait until every controller serves."),
-    "run": ("quintet.cli.run", "run", "Run controllers and their webhooks."),
-    "operator": ("quintet.cli.operator", "operator", "Run the operator that installs the controllers."),
-    "status": (
-        "quintet.cli.status",
-        "status",
-        "Show how objects stand: all, those of a kind, or one in full.",
-    ),
-    "tree": ("quintet.cli.tree", "tree", "Show an object and all that belongs to it."),
-    "new": ("quintet.cli.new", "new", "Print a manifest of a kind to begin with."),
-    "logs": ("quintet.cli.logs", "logs", "Show what the pods of an object, or of a controller, say."),
-    "events": ("quintet.cli.events", "events", "Show what happened to objects and what belongs to them."),
-    "validate": ("quintet.cli.validate", "validate", "Check manifests without a cluster."),
-    "preview": ("quintet.cli.preview", "preview", "Print what controllers would make for manifests."),
-    "diff": ("quintet.cli.diff", "diff", "Show what manifests would change in a cluster."),
-    "explain": (
-        "quintet.cli.explaining",
-        "explain",
-        "Say why an object is as it is; or what a type of backend can be told.",
-    ),
-    "reconcile": ("quintet.cli.steering", "reconcile", "Ask the controller to look at an object now."),
-    "suspend": ("quintet.cli.steering", "suspend", "Leave an object and its children alone for now."),
-    "resume": ("quintet.cli.steering", "resume", "Look after a suspended object again."),
-    "rerun": ("quintet.cli.rerun", "rerun", "Run a Checkup again."),
-    "undo": ("quintet.cli.undo", "undo", "Take back what a CASConfig has set; the config stays."),
-    "why": ("quintet.cli.why", "why", "Say why an object is a target of a CASConfig, or is none."),
-    "publisher-proxy": ("quintet.cli.dataplane", "publisher_proxy", "Take events in for an EventingBackend."),
-    "dispatcher": ("quintet.cli.dataplane", "dispatcher", "Deliver the events of an EventingBackend."),
-    "doctor": ("quintet.cli.doctor", "doctor", "Check a cluster, your rights, and whether Quintet works."),
-    "report": ("quintet.cli.report", "report", "Write an archive for somebody who helps."),
-    "completion": ("quintet.cli.completion", "completion", "Print a script that makes a shell complete."),
-    "demo": ("quintet.cli.demo", "demo", "Install Quintet and show one working object of each kind."),
+
+class Verb(NamedTuple):
+    """A verb: the module that defines it, and the line that describes it in the help."""
+
+    module: str
+    summary: str
+
+
+# Listing the verbs must not import them: `quintet --help` stays fast.
+GROUPS = {
+    "Get started": {
+        "demo": Verb("start.demo", "Install Quintet and run one object of each kind."),
+        "up": Verb("start.up", "Start an embedded Kubernetes cluster."),
+        "down": Verb("start.down", "Stop an embedded cluster and delete its data."),
+        "build": Verb("start.build", "Build the programs of an embedded cluster."),
+        "kubectl": Verb("start.kubectl", "Run kubectl against an embedded cluster."),
+        "completion": Verb("start.completion", "Print a shell completion script."),
+    },
+    "Inspect": {
+        "status": Verb("inspect.status", "Show the status of Quintet objects."),
+        "tree": Verb("inspect.tree", "Show an object and the objects that it owns."),
+        "events": Verb("inspect.events", "Show the Events of objects and their children."),
+        "logs": Verb("inspect.logs", "Print the logs of the pods of an object or a controller."),
+    },
+    "Create and change": {
+        "new": Verb("change.new", "Create a starter manifest."),
+        "validate": Verb("change.validate", "Validate manifests without a cluster."),
+        "preview": Verb("change.preview", "Print the objects that controllers would create."),
+        "diff": Verb("change.diff", "Show what applying manifests would change in the cluster."),
+        "reconcile": Verb("change.reconcile", "Reconcile an object now."),
+        "suspend": Verb("change.suspend", "Suspend the reconciliation of an object."),
+        "resume": Verb("change.resume", "Resume the reconciliation of a suspended object."),
+        "rerun": Verb("change.rerun", "Run a Checkup again."),
+        "undo": Verb("change.undo", "Undo the changes of a CASConfig; the CASConfig stays."),
+    },
+    "Troubleshoot": {
+        "explain": Verb("troubleshoot.explain", "Explain an object's status, or a backend type's options."),
+        "why": Verb("troubleshoot.why", "Explain whether an object is a target of a CASConfig."),
+        "doctor": Verb("troubleshoot.doctor", "Check the cluster, your permissions and the installation."),
+        "report": Verb("troubleshoot.report", "Create a support bundle (secrets removed)."),
+    },
+    "Install": {
+        "install": Verb("install.install", "Install Quintet in a cluster."),
+        "upgrade": Verb("install.upgrade", "Upgrade Quintet to the version of this command."),
+        "uninstall": Verb("install.uninstall", "Remove Quintet; the objects of users stay."),
+        "wait": Verb("install.wait", "Wait until all controllers are ready."),
+    },
+    "Processes": {
+        "run": Verb("processes.run", "Run controllers and their webhooks."),
+        "operator": Verb("processes.operator", "Run the operator that installs the controllers."),
+        "publisher-proxy": Verb(
+            "processes.publisher_proxy", "Run the proxy that receives events for an EventingBackend."
+        ),
+        "dispatcher": Verb("processes.dispatcher", "Run the dispatcher that delivers events to sinks."),
+    },
 }
+VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
 
 
-class Lazy(click.Group):
-    """A group whose commands are imported at the moment they are called."""
+class LazyGroup(click.Group):
+    """A group that imports a verb when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order a newcomer needs them."""
-        return list(COMMANDS)
+        return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
-        if cmd_name not in COMMANDS:
+        verb = VERBS.get(cmd_name)
+        if verb is None:
             return None
-        module, name, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), name)
+        module = importlib.import_module(f"quintet.cli.verbs.{verb.module}")
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Suggest commands from the table above, and options."""
         from click.shell_completion import CompletionItem
 
         found = [
-            CompletionItem(name, help=summary)
-            for name, (_, _, summary) in COMMANDS.items()
+            CompletionItem(name, help=verb.summary)
+            for name, verb in VERBS.items()
             if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table above."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, _, summary) in COMMANDS.items()])
+        width = max(map(len, VERBS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), verb.summary) for name, verb in group.items()])
 
 
 @click.group(
-    cls=Lazy,
+    cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly, 130 it was interrupted.",
+    epilog="Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted.",
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def quintet() -> None:
@@ -107,9 +120,9 @@ def quintet() -> None:
 
 
 def main() -> None:
-    """Run the command and end with its exit code; an error of the user's shows no traceback."""
+    """Run the command and exit with its code; an expected error prints no traceback."""
     called = os.path.basename(sys.argv[0])
-    # As a plugin it is called `kubectl quintet`, and help must say so.
+    # kubectl runs its plugins as `kubectl-quintet`; the help shows what the user typed.
     program = "kubectl quintet" if called.startswith("kubectl-") else "quintet"
     try:
         code = quintet.main(prog_name=program, standalone_mode=False)
@@ -119,16 +132,16 @@ def main() -> None:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        click.echo("interrupted", err=True)
         code = 130
     except Exception as error:
-        code = _explained(error)
+        code = _print_error(error)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _explained(error: Exception) -> int:
+def _print_error(error: Exception) -> int:
     from quintet.cli import output
-    from quintet.cli.explain import explain
+    from quintet.inspect.error_messages import describe_error
     from quintet.kube.errors import KubeError
     from quintet.local.errors import LocalError
 
@@ -136,9 +149,9 @@ def _explained(error: Exception) -> int:
         case LocalError():
             output.error(error.message, error.next_step)
         case KubeError():
-            output.error(*explain(error))
+            output.error(*describe_error(error))
         case OSError(errno=errno.EADDRINUSE):
-            output.error(str(error), "stop what listens there, or choose another port")
+            output.error(str(error), "stop the process that uses this address, or choose another port")
         case _:
             raise error
     return 1

@@ -1,25 +1,38 @@
-"""Options that several commands share, as one decorator."""
+"""Options and arguments that several verbs share, with the names that `kubectl` uses."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from quintet.inspect.session import Target
+
+if TYPE_CHECKING:
+    from quintet.apis.resources import CustomResource
+    from quintet.authoring.documents import Document
+    from quintet.inspect.kinds import ObjectName
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+T = TypeVar("T")
+EXIT_CODES = "Exit codes: 0 success, 1 failure, 2 usage error."
+WATCH_EXIT_CODES = "Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted."
 
 
 def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[Command], Command]:
-    """All of them, in the order in which they are listed."""
+    """Return a decorator that adds the options in this order."""
 
-    def added(command: Command) -> Command:
+    def add_options(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
         return command
 
-    return added
+    return add_options
 
 
-manifests = with_options(
+manifest_options = with_options(
     [
         click.option(
             "-f",
@@ -28,9 +41,99 @@ manifests = with_options(
             multiple=True,
             required=True,
             metavar="FILE|FOLDER|-",
-            help="What to look at; may be given several times. - is standard input.",
+            help="The manifests; may be given several times. - is standard input.",
         ),
-        click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too."),
+        click.option("-R", "--recursive", is_flag=True, help="Also read the subdirectories of a directory."),
     ]
 )
-"""Which manifests a command looks at."""
+namespace_default = click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    help="The namespace of objects whose manifest has none.",
+)
+_TARGET = (
+    click.option("--kubeconfig", metavar="PATH", help="Path to the kubeconfig file."),
+    click.option("--context", metavar="NAME", help="The context of the kubeconfig to use."),
+    click.option("-n", "--namespace", metavar="NAME", help="Default: the namespace of the context."),
+)
+_ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Send a server-side dry run; change nothing.")
+selector_option = click.option(
+    "-l", "--selector", "labels", metavar="SELECTOR", default="", help="Filter by labels: a=b."
+)
+
+
+def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--kubeconfig --context -n`; the verb gets the parameter `target`."""
+    return _with_target(command, _TARGET)
+
+
+def target_or_all_namespaces(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--kubeconfig --context -n -A`; the verb gets the parameter `target`."""
+    return _with_target(command, (*_TARGET, _ALL_NAMESPACES))
+
+
+def output_option(*formats: str) -> Callable[[Command], Command]:
+    """Add `-o` with these formats; the verb gets the parameter `form`, empty for text."""
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(formats),
+        callback=lambda ctx, option, value: value or "",
+        help="The output format; default: text.",
+    )
+
+
+def parse_kind(word: str) -> CustomResource:
+    """Return the kind with this name; an unknown name is a usage error."""
+    from quintet.inspect import kinds
+
+    try:
+        return kinds.find_kind(word)
+    except kinds.UnknownKind as error:
+        raise click.UsageError(str(error)) from error
+
+
+def parse_object(typed: tuple[str, ...]) -> ObjectName:
+    """Return the kind and name of `KIND NAME` or `KIND/NAME`; anything else is a usage error."""
+    from quintet.inspect import kinds
+
+    try:
+        return kinds.parse_object(typed)
+    except kinds.UnknownKind as error:
+        raise click.UsageError(str(error)) from error
+
+
+def read_manifests(paths: tuple[str, ...], *, recursive: bool) -> Iterator[Document]:
+    """Return the objects of all manifests; a file that cannot be read is a usage error."""
+    from quintet.authoring import validation
+
+    try:
+        yield from validation.read_manifests(paths, recursive=recursive)
+    except validation.UnreadableFile as error:
+        raise click.UsageError(str(error)) from error
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine. asyncio is imported here, because `--help` does not need it."""
+    import asyncio
+
+    return asyncio.run(work)
+
+
+def _with_target(command: Callable[..., Any], options: Sequence[Callable[[Any], Any]]) -> Callable[..., Any]:
+    @functools.wraps(command)
+    def call(
+        *arguments: Any,
+        kubeconfig: str | None,
+        context: str | None,
+        namespace: str | None,
+        all_namespaces: bool = False,
+        **others: Any,
+    ) -> Any:
+        return command(*arguments, target=Target(kubeconfig, context, namespace, all_namespaces), **others)
+
+    return with_options(options)(call)

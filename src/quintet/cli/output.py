@@ -1,6 +1,6 @@
-"""What goes to the screen: results to standard output, everything else to standard error.
+"""Output: results to standard output, everything else to standard error.
 
-Called by every command. Colour is used on a terminal only, and never says anything alone.
+Colour is used only on a terminal and never carries information of its own.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ import click
 
 
 def result(text: str) -> None:
-    """Print what was asked for."""
+    """Print a result."""
     click.echo(text)
 
 
 def result_json(value: Any) -> None:
-    """Print what was asked for, for a program to read."""
+    """Print a result as JSON."""
     click.echo(json.dumps(value, indent=2))
 
 
 def result_yaml(value: Any) -> None:
-    """Print what was asked for, for a program or a person to read."""
+    """Print a result as YAML."""
     import yaml
 
     click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def result_as(form: str, value: Any) -> None:
-    """Print what was asked for in the form of `-o`, json or yaml."""
+    """Print a result in the format of `-o`: json or yaml."""
     if form == "json":
         result_json(value)
     else:
         result_yaml(value)
 
 
-def styled(text: str, colour: str) -> str:
-    """A text in a colour, where results go to a terminal; it must say the same without."""
+def style(text: str, colour: str) -> str:
+    """Return the text in a colour if standard output is a terminal."""
     on = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     return click.style(text, fg=colour) if on else text
 
 
 def width() -> int | None:
-    """How wide the screen is; None if results go to a file or another program."""
+    """Return the width of the terminal; None if standard output is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def prints(text: str) -> bool:
-    """Whether results go to where these characters can be written."""
+def can_print(text: str) -> bool:
+    """Return whether the encoding of standard output has these characters."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
@@ -59,18 +59,18 @@ def prints(text: str) -> bool:
     return True
 
 
-def shows(text: str) -> bool:
-    """Whether results go to a terminal that has these characters."""
-    return prints(text) and sys.stdout.isatty()
+def is_terminal_with(text: str) -> bool:
+    """Return whether standard output is a terminal that can print these characters."""
+    return can_print(text) and sys.stdout.isatty()
 
 
 def progress(text: str) -> None:
-    """Say what is being done."""
+    """Print a progress message to standard error."""
     click.secho(text, err=True, dim=True, color=_colour())
 
 
 def error(message: str, next_step: str) -> None:
-    """Say what went wrong and what to do next."""
+    """Print an error and the next step to standard error."""
     click.secho("error: ", err=True, fg="red", bold=True, nl=False, color=_colour())
     click.echo(message, err=True)
     click.echo(f"  next: {next_step}", err=True)

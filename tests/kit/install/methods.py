@@ -6,8 +6,8 @@ from typing import Any
 
 from e2e.place import Place
 from kit.install.versions import Version
-from quintet.cli.installing import own as goes_with_the_operator
 from quintet.components import COMPONENTS
+from quintet.install.installer import operator_objects as goes_with_the_operator
 from quintet.manifests.installation import KIAGNOSE, QUINTET, Flavour
 from quintet.manifests.operator import operator, quintet_object
 

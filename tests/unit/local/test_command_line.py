@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from quintet.cli import main
-from quintet.cli.cluster import _split
+from quintet.cli.verbs.start.kubectl import split_name
 from quintet.local import cluster
 from quintet.local.build import versions
 from quintet.local.errors import LocalError
@@ -83,7 +83,7 @@ def test_the_version_of_kubernetes_can_be_asked_for_in_the_environment(monkeypat
 )
 def test_kubectl_gets_every_argument_but_a_leading_name(monkeypatch, arguments, want):
     monkeypatch.delenv("QUINTET_CLUSTER", raising=False)
-    assert _split(arguments) == want
+    assert split_name(arguments) == want
 
 
 def test_kubectl_without_a_cluster_says_how_to_start_one(monkeypatch, capsys, tmp_path):

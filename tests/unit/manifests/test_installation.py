@@ -158,7 +158,7 @@ def test_eventing_settings_become_command_options():
 
 
 def test_every_option_is_known_to_run_command():
-    from quintet.cli.run import run
+    from quintet.cli.verbs.processes.run import run
 
     known = {option for parameter in run.params for option in parameter.opts}
     spec = {

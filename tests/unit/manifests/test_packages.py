@@ -112,7 +112,7 @@ def test_bundle_suggests_quintet_as_initialization_resource(service):
 
 
 def test_bundle_lists_every_default_image(service):
-    from quintet.cli.run import run
+    from quintet.cli.verbs.processes.run import run
 
     defaults = {each.name: each.default for each in run.params if each.name.endswith("_image")}
     assert sorted(defaults) == ["eventing_image", "json_server_image", "nats_image"]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from kit.manifests import yamltext
 from quintet import __version__
-from quintet.cli.install import install
+from quintet.cli.verbs.install.install import install
 from quintet.components import COMPONENTS
 from quintet.manifests.installation import KIAGNOSE
 from quintet.manifests.olm import Release

@@ -1,0 +1,1 @@
+"""Changes that users make to single objects: suspend, reconcile, rerun, undo."""

@@ -1,0 +1,174 @@
+"""Validates manifests without a cluster, with the functions that the webhooks use.
+
+Only the kinds that occur are imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from quintet.authoring.documents import Document, find_files, read_documents, split_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quintet.admission.review import Admission
+    from quintet.apis.fields import FieldError
+    from quintet.apis.meta import JsonObject
+
+# apiVersion and kind → where its type and its validation are defined: importing all of them takes too long.
+KINDS = {
+    ("example.com/v1", "JsonServer"): ("apis.jsonserver:JSONSERVER", "admission.jsonserver:ADMISSION"),
+    ("kiagnose.io/v1alpha1", "Checkup"): ("apis.checkup:CHECKUP", "admission.checkup:ADMISSION"),
+    ("openebs.io/v1alpha1", "CASConfig"): ("apis.casconfig:CASCONFIG", "admission.casconfig:ADMISSION"),
+    ("enge.me/v1alpha1", "StatefulCluster"): (
+        "apis.statefulcluster:STATEFULCLUSTER",
+        "admission.statefulcluster:ADMISSION",
+    ),
+    ("eventing.kyma-project.io/v1alpha1", "EventingBackend"): (
+        "apis.eventingbackend:EVENTINGBACKEND",
+        "admission.eventingbackend:REJECTING",
+    ),
+    ("eventing.kyma-project.io/v1alpha2", "Subscription"): (
+        "apis.subscription:SUBSCRIPTION",
+        "admission.subscription:ADMISSION",
+    ),
+}
+
+
+class DocumentResult(NamedTuple):
+    """The validation errors and warnings of one object."""
+
+    errors: tuple[FieldError | str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    known: bool = True
+    """Whether it is a kind of Quintet."""
+
+
+class UnreadableFile(Exception):
+    """A file that cannot be opened or read."""
+
+
+def validate_document(document: Document, namespace: str) -> DocumentResult:
+    """Validate one object as the API server and the webhooks do."""
+    obj = document.value
+    if document.problem:
+        return DocumentResult((document.problem,))
+    if not isinstance(obj, dict) or not all(isinstance(obj.get(key), str) for key in ("apiVersion", "kind")):
+        return DocumentResult(("is not a Kubernetes object: apiVersion and kind must be set",))
+    if not isinstance(obj.get("metadata"), dict | None):
+        return DocumentResult(("metadata must be an object",))
+    kind = obj["apiVersion"], obj["kind"]
+    if kind not in KINDS:
+        problem = _suggest_kind(*kind)
+        return DocumentResult((problem,) if problem else (), known=bool(problem))
+    return _validate(kind, {**obj, "metadata": {"namespace": namespace, **(obj.get("metadata") or {})}})
+
+
+def _validate(kind: tuple[str, str], obj: JsonObject) -> DocumentResult:
+    """Validate in the order of the API server: defaults, schema, then the rules of the kind."""
+    from quintet.admission.review import AdmissionRequest, Operation
+    from quintet.apis.structural import as_read, mistakes
+    from quintet.authoring.cel_rules import RULES
+
+    schema, admission = load_kind(*kind)
+    notes: tuple[str, ...] = ()
+    errors = mistakes(schema, obj, RULES)
+    if errors:
+        return DocumentResult(tuple(errors))
+    obj = as_read(schema, obj)
+    if admission.default is not None:
+        notes = admission.alias_warnings(obj) if admission.alias_warnings is not None else ()
+        obj = admission.default(obj, Operation.CREATE)
+        errors = mistakes(schema, obj, RULES)
+    if errors:
+        return DocumentResult(tuple(errors), notes)
+    where = {key: obj["metadata"].get(key, "") for key in ("namespace", "name")}
+    verdict = admission.validate(AdmissionRequest(operation=Operation.CREATE, object=obj, **where))
+    return DocumentResult(verdict.errors, (*notes, *verdict.warnings))
+
+
+def apply_defaults(obj: JsonObject, namespace: str) -> JsonObject:
+    """Return a valid object as the API server would store it, with all defaults."""
+    from quintet.admission.review import Operation
+    from quintet.apis.structural import as_read
+
+    kind = obj["apiVersion"], obj["kind"]
+    if kind not in KINDS:
+        return obj
+    schema, admission = load_kind(*kind)
+    namespaced = {**obj, "metadata": {"namespace": namespace, **(obj.get("metadata") or {})}}
+    read: JsonObject = as_read(schema, namespaced)
+    return admission.default(read, Operation.CREATE) if admission.default is not None else read
+
+
+@cache
+def load_kind(api_version: str, kind: str) -> tuple[JsonObject, Admission]:
+    """Return the schema of a kind and its admission."""
+    from quintet.manifests.crd import object_schema
+
+    declared, admission = map(_import_name, KINDS[api_version, kind])
+    return object_schema(declared), admission
+
+
+def _import_name(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(f"quintet.{module}"), attribute)
+
+
+def _suggest_kind(api_version: str, kind: str) -> str:
+    """Return an error for a misspelled kind of Quintet; empty if no kind is similar."""
+    group = api_version.partition("/")[0]
+    in_group = {known: version for version, known in KINDS if version.partition("/")[0] == group}
+    meant = difflib.get_close_matches(kind, in_group, n=1, cutoff=0.8)
+    if not meant:
+        return ""
+    return f"unknown kind {kind} of {api_version} (did you mean {meant[0]} of {in_group[meant[0]]}?)"
+
+
+def read_manifests(paths: tuple[str, ...], *, recursive: bool) -> Iterator[Document]:
+    """Yield the objects of all files."""
+    for file in find_files(paths, recursive=recursive):
+        try:
+            for document in read_documents(file):
+                yield from split_list(document)
+        except OSError as error:
+            raise UnreadableFile(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def list_findings(document: Document, namespace: str, found: DocumentResult) -> Iterator[dict[str, Any]]:
+    """Yield the errors and warnings of one object as JSON-ready data."""
+    obj = document.value if isinstance(document.value, dict) else {}
+    written = obj.get("metadata")
+    metadata = written if isinstance(written, dict) else {}
+    where = {
+        "file": document.file,
+        "document": document.number,
+        "kind": str(obj.get("kind", "")),
+        "namespace": str(metadata.get("namespace", namespace)),
+        "name": str(metadata.get("name") or metadata.get("generateName") or ""),
+    }
+    for error in found.errors:
+        if isinstance(error, str):
+            yield {**where, "severity": "error", "field": "", "reason": "", "message": error}
+        else:
+            details = {"field": str(error.path), "reason": error.type.reason, "message": error.cause}
+            yield {**where, "severity": "error", **details}
+    for warning in found.warnings:
+        yield {**where, "severity": "warning", "field": "", "reason": "", "message": warning}
+
+
+def format_finding(finding: dict[str, Any]) -> str:
+    """Return a finding as one line of text."""
+    named = f"{finding['namespace']}/{finding['name']}" if finding["name"] else ""
+    parts = (
+        f"{finding['file']}, document {finding['document']}",
+        f"{finding['kind']} {named}".strip(),
+        "warning" if finding["severity"] == "warning" else "",
+        finding["field"],
+        finding["message"],
+    )
+    return ": ".join(filter(None, parts))

@@ -1,1 +1,0 @@
-"""What `quintet report` gathers for somebody who helps, and how secrets are kept out of it."""

@@ -1,0 +1,1 @@
+"""Verbs that create and change objects."""

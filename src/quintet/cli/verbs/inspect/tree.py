@@ -1,0 +1,60 @@
+"""The verb tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from quintet.cli import options, output
+from quintet.inspect.session import connect
+from quintet.inspect.status import Rating
+from quintet.inspect.tree import (
+    ASCII_LINES,
+    UNICODE_LINES,
+    read_tree,
+    render_tree,
+    tree_document,
+    tree_remarks,
+)
+
+if TYPE_CHECKING:
+    from quintet.inspect.kinds import ObjectName
+    from quintet.inspect.owned_objects import ObjectTree
+    from quintet.inspect.session import Target
+    from quintet.inspect.states import ChildState
+
+COLOURS = {Rating.GOOD: "green", Rating.BAD: "red", Rating.OPEN: "yellow"}
+
+
+@click.command(epilog=options.EXIT_CODES)
+@click.argument("typed", metavar="KIND NAME", nargs=-1, required=True)
+@options.target_options
+@options.output_option("json", "yaml")
+def tree(typed: tuple[str, ...], target: Target, form: str) -> None:
+    """Show an object and the objects that it owns, down to pods and their volume claims, with their state.
+
+    Types that you have no permission to list are omitted and reported.
+    """
+    found = options.run(_read(target, options.parse_object(typed)))
+    if form:
+        output.result_as(form, tree_document(found))
+        return
+    style = UNICODE_LINES if output.can_print("".join(UNICODE_LINES)) else ASCII_LINES
+    for line in render_tree(found.root, style, _colour):
+        output.result(line)
+    for remark in tree_remarks(found):
+        output.progress(remark)
+
+
+async def _read(target: Target, named: ObjectName) -> ObjectTree:
+    from quintet.apis.meta import JsonObject
+
+    async with connect(target) as session:
+        key = session.key(named.kind.resource, named.name)
+        body = await session.client.get(named.kind.resource, key, JsonObject)
+        return await read_tree(session.client, named, body)
+
+
+def _colour(state: ChildState) -> str:
+    return output.style(state.word, COLOURS[state.rating]) if state.rating in COLOURS else state.word

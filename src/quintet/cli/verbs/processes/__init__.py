@@ -1,0 +1,1 @@
+"""Verbs that run the processes of Quintet in pods."""

@@ -1,0 +1,1 @@
+"""Verbs to get started."""

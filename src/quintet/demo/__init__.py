@@ -1,0 +1,1 @@
+"""The demo: install Quintet, run one object of each kind, clean up."""

@@ -1,0 +1,51 @@
+"""Finds the documentation page of a reason, from the table in docs/troubleshooting.md.
+
+Without that file, the page of the kind is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+FILE = "docs/troubleshooting.md"
+PAGES = {
+    "Quintet": "docs/suite.md",
+    "JsonServer": "docs/jsonserver.md",
+    "Checkup": "docs/checkup.md",
+    "CASConfig": "docs/casconfig.md",
+    "StatefulCluster": "docs/statefulcluster.md",
+    "EventingBackend": "docs/eventingbackend.md",
+    "Subscription": "docs/subscription.md",
+}
+MULTI_WORD = "words with spaces"
+"""The table's name for reasons of several words."""
+_REASON = re.compile(r"`([A-Za-z]+)`")
+_LINK = re.compile(r"\[(\w+)\]\(([^)]+)\)")
+
+
+def find_page(kind: str, reason: str) -> str:
+    """Return the page that explains a reason of a kind."""
+    return _table().get((kind, MULTI_WORD if " " in reason else reason)) or PAGES[kind]
+
+
+@functools.cache
+def _table() -> dict[tuple[str, str], str]:
+    from quintet.local.paths import find_resource
+
+    try:
+        text = find_resource(FILE).read_text()
+    except OSError:
+        return {}
+    return parse_table(text)
+
+
+def parse_table(text: str) -> dict[tuple[str, str], str]:
+    """Return the pages by kind and reason, from the table in a document."""
+    found = {}
+    for line in text.partition("## By reason")[2].splitlines():
+        reasons, _, links = line.removeprefix("| ").partition(" | ")
+        for kind, link in _LINK.findall(links):
+            for reason in [MULTI_WORD] if reasons.startswith(MULTI_WORD) else _REASON.findall(reasons):
+                found[kind, reason] = f"docs/{link}"
+    return found

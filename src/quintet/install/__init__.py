@@ -1,0 +1,1 @@
+"""Installs, upgrades, checks and removes Quintet."""

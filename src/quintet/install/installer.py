@@ -1,0 +1,253 @@
+"""Installs the operator with server-side apply and removes it again.
+
+Repeating an operation is safe. CRDs are compared with the existing ones before anything is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
+from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet
+from quintet.controllers.suite.decide.installation import BY_KIND, CRDS, DEPLOYMENTS, SELECTOR, key_of
+from quintet.controllers.suite.decide.safety import unsafe_changes
+from quintet.controllers.suite.decide.status import Reason
+from quintet.kube.errors import NotFound
+from quintet.local.errors import LocalError
+from quintet.manifests.crd import custom_resource_definition
+
+if TYPE_CHECKING:
+    from quintet.apis.resources import CustomResource
+    from quintet.clock import Clock
+    from quintet.kube.client import Client
+    from quintet.manifests.installation import Flavour
+
+MANAGER = "quintet-install"
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
+QUINTET_KEY = ObjectKey("", NAME)
+_PAUSE = 0.5
+_RETRY_SECONDS = 15.0
+_USER_ROLES = ("-viewer", "-editor", "-admin")
+
+Progress = Callable[[str], None]
+
+
+class InstallError(LocalError):
+    """An installation step failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserObjects:
+    """The objects of users of one kind."""
+
+    kind: Resource
+    keys: tuple[ObjectKey, ...]
+
+
+class Installer:
+    """Installs and removes the operator on one cluster."""
+
+    def __init__(self, client: Client, clock: Clock, progress: Progress, timeout: float) -> None:
+        self._client = client.with_manager(MANAGER)
+        self._clock = clock
+        self.progress = progress
+        self._timeout = timeout
+
+    async def check_crd_changes(self, kinds: Iterable[CustomResource]) -> None:
+        """Raise an error if an existing CRD cannot be replaced safely."""
+        for kind in kinds:
+            live = await self._get(CRDS, ObjectKey("", kind.resource.qualified))
+            if live is not None and (changes := unsafe_changes(live, custom_resource_definition(kind))):
+                raise InstallError(
+                    f"CRD {kind.resource.qualified} cannot be replaced, because existing objects could "
+                    f"break: {'; '.join(changes[:5])}",
+                    "install the version that created it, or change your objects and apply the CRD yourself",
+                )
+
+    async def apply(self, bodies: Sequence[JsonObject]) -> None:
+        """Apply all objects; wait until CRDs are established."""
+        for body in bodies:
+            resource = resource_of(body)
+            self.progress(f"applying {resource.kind} {key_of(body)}")
+            await self._client.apply(resource, key_of(body), body, Object)
+            if resource == CRDS:
+                await self._wait_until(
+                    f"{key_of(body).name} is served", partial(self._is_established, key_of(body))
+                )
+
+    async def apply_quintet(self, body: JsonObject, *, changed: bool) -> None:
+        """Create the Quintet; an existing one is changed only if `changed`."""
+        if await self._get(QUINTETS, QUINTET_KEY) is None:
+            self.progress(f"creating Quintet {NAME}")
+            await self._client.create(QUINTETS, body, Object)
+        elif changed:
+            self.progress(f"changing Quintet {NAME}")
+            await self._client.patch(QUINTETS, QUINTET_KEY, {"spec": body["spec"]}, Object)
+
+    async def find_quintet(self) -> Quintet | None:
+        """Return the Quintet; None if there is none."""
+        # Listed, because the operator's ServiceAccount, with which `helm test` waits, may not get it.
+        with suppress(NotFound):  # the cluster does not serve the kind
+            async for page in self._client.pages(QUINTETS, fields=f"metadata.name={NAME}"):
+                for item in page.items:
+                    return msgspec.json.decode(item, type=Quintet)
+        return None
+
+    async def operator_image(self, flavour: Flavour) -> str | None:
+        """Return the image of the installed operator; None if there is none."""
+        live = await self._get(DEPLOYMENTS, ObjectKey(flavour.namespace, flavour.operator))
+        return live["spec"]["template"]["spec"]["containers"][0]["image"] if live is not None else None
+
+    async def wait_until_available(self, version: str) -> Quintet:
+        """Wait until all controllers of a version are ready; an empty version matches any.
+
+        Raises an error if the operator stays degraded.
+        """
+        found: list[Quintet] = []
+        trouble = DegradedTimer(self._clock)
+
+        async def available() -> bool:
+            quintet = await self.find_quintet()
+            if quintet is None or version not in ("", quintet.status.version):
+                return False
+            if quintet.status.observed_generation != quintet.metadata.generation:
+                return False
+            if reported := trouble.persistent_problem(quintet):
+                raise InstallError(f"the operator reports: {reported}", f"kubectl describe quintets {NAME}")
+            found[:] = [quintet]
+            self.progress(f"{quintet.status.ready} controllers are ready")
+            progressing = find_condition(quintet.status.conditions, "Progressing")
+            ready = all(each.ready for each in quintet.status.components)
+            return ready and progressing is not None and progressing.status == "False"
+
+        await self._wait_until("every controller is ready", available)
+        return found[0]
+
+    async def list_user_objects(self, kinds: Iterable[CustomResource]) -> list[UserObjects]:
+        """Return the objects of users, by kind."""
+        found = []
+        for kind in kinds:
+            keys: list[ObjectKey] = []
+            try:
+                async for page in self._client.pages(kind.resource):
+                    keys += [msgspec.json.decode(item, type=Object).key for item in page.items]
+            except NotFound:
+                continue  # the cluster does not serve the kind
+            if keys:
+                found.append(UserObjects(kind.resource, tuple(keys)))
+        return found
+
+    async def delete_data(self, losses: Sequence[UserObjects]) -> None:
+        """Delete objects of users while their controllers still run, which handle the finalizers."""
+        for lost in losses:
+            for key in lost.keys:
+                self.progress(f"deleting {lost.kind.kind} {key}")
+                await self._delete(lost.kind, key)
+        for lost in losses:
+            for key in lost.keys:
+                await self._wait_until(
+                    f"{lost.kind.kind} {key} is deleted", partial(self._is_deleted, lost.kind, key)
+                )
+
+    async def delete_quintet(self, namespace: str) -> None:
+        """Delete the Quintet and wait until all controllers are deleted."""
+        self.progress(f"deleting Quintet {NAME}")
+        await self._delete(QUINTETS, QUINTET_KEY)
+        await self._wait_until("all controllers are deleted", partial(self._has_no_workloads, namespace))
+
+    async def delete(self, bodies: Sequence[JsonObject]) -> None:
+        """Delete objects in reverse order of creation."""
+        for body in reversed(bodies):
+            self.progress(f"deleting {body['kind']} {key_of(body)}")
+            await self._delete(resource_of(body), key_of(body))
+
+    async def delete_crds(self, kinds: Iterable[CustomResource]) -> None:
+        """Delete the CRDs, and with them all remaining objects."""
+        for kind in (*kinds, QUINTET):
+            self.progress(f"deleting CustomResourceDefinition {kind.resource.qualified}")
+            await self._delete(CRDS, ObjectKey("", kind.resource.qualified))
+
+    async def delete_namespace(self, name: str) -> None:
+        """Delete the namespace of the operator."""
+        self.progress(f"deleting Namespace {name}")
+        await self._delete(NAMESPACES, ObjectKey("", name))
+
+    async def _is_established(self, key: ObjectKey) -> bool:
+        live = await self._get(CRDS, key)
+        # The conditions of a new CRD are null.
+        conditions = (live or {}).get("status", {}).get("conditions") or ()
+        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+    async def _has_no_workloads(self, namespace: str) -> bool:
+        pods = Resource("", "v1", "Pod", "pods")
+        for resource in (BY_KIND["Deployment"], pods):
+            async for page in self._client.pages(resource, namespace=namespace, labels=SELECTOR):
+                if page.items:
+                    return False
+        return True
+
+    async def _is_deleted(self, resource: Resource, key: ObjectKey) -> bool:
+        return await self._get(resource, key) is None
+
+    async def _get(self, resource: Resource, key: ObjectKey) -> JsonObject | None:
+        try:
+            return await self._client.get(resource, key, dict[str, Any])
+        except NotFound:
+            return None
+
+    async def _delete(self, resource: Resource, key: ObjectKey) -> None:
+        try:
+            await self._client.delete(resource, key, propagation="Background")
+        except NotFound:
+            return
+
+    async def _wait_until(self, what: str, probe: Callable[[], Any]) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                while not await probe():
+                    await self._clock.sleep(_PAUSE)
+        except TimeoutError as error:
+            raise InstallError(
+                f"timed out after {self._timeout:g} s waiting until {what}",
+                f"kubectl describe quintets {NAME}; repeat the command to continue",
+            ) from error
+
+
+class DegradedTimer:
+    """Ignores a degraded condition for a while, because the operator retries failed steps."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+
+    def persistent_problem(self, quintet: Quintet) -> str | None:
+        """Return the message of a condition Degraded that persists; None otherwise."""
+        degraded, now = find_condition(quintet.status.conditions, "Degraded"), self._clock.monotonic()
+        if degraded is None or degraded.status != "True":
+            self._since = None
+            return None
+        self._since = now if self._since is None else self._since
+        passing = degraded.reason == Reason.APPLY_FAILED and now - self._since < _RETRY_SECONDS
+        return None if passing else degraded.message
+
+
+def resource_of(body: JsonObject) -> Resource:
+    """Return the resource of an object of an installation."""
+    return NAMESPACES if body["kind"] == NAMESPACES.kind else BY_KIND[body["kind"]]
+
+
+def operator_objects(bodies: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the objects that are removed with the operator: no CRDs, namespace or roles of users."""
+    stays = (NAMESPACES.kind, CRDS.kind)
+    return [
+        body
+        for body in bodies
+        if body["kind"] not in stays and not body["metadata"]["name"].endswith(_USER_ROLES)
+    ]

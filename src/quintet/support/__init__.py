@@ -1,0 +1,1 @@
+"""Support bundles: what a cluster says about Quintet, without secrets."""
