@@ -56,7 +56,7 @@ def test_the_warnings_that_are_shown_are_those_of_the_example():
 
 def test_documented_example_is_valid():
     answer = CliRunner().invoke(quintet, ["validate", "-f", str(EXAMPLE / "backends.yaml")])
-    assert (answer.exit_code, answer.stderr) == (0, "2 objects checked, 0 mistakes\n")
+    assert (answer.exit_code, answer.stderr) == (0, "2 objects checked, 0 errors\n")
 
 
 def test_documented_what_if_matches_the_response():
