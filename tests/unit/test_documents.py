@@ -1,5 +1,6 @@
-"""Links, anchors and file names in the documentation exist."""
+"""Links, anchors, files and functions that the documentation names exist."""
 
+import ast
 import re
 from functools import cache
 from pathlib import Path
@@ -49,3 +50,56 @@ def test_index_lists_every_page_of_docs():
     index = ROOT / "docs/index.md"
     linked = {(index.parent / link.partition("#")[0]).resolve() for link in LINK.findall(prose(index))}
     assert sorted(set((ROOT / "docs").rglob("*.md")) - linked - {index}) == []
+
+
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+SOURCE = ROOT / "src/quintet"
+CODE = re.compile(r"`([^`\n]+)`")
+
+
+@cache
+def members() -> dict[str, set[str]]:
+    """Return the functions and constants of every module, and the methods of every class, by its name."""
+    found: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        for owner in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
+            names = found.setdefault(owner.name if isinstance(owner, ast.ClassDef) else path.stem, set())
+            for node in owner.body:
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    names.add(node.name)
+                elif isinstance(node, ast.Assign | ast.AnnAssign):
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return found
+
+
+def test_architecture_has_at_most_four_screens():
+    assert len(ARCHITECTURE.read_text().splitlines()) <= 220
+
+
+def test_architecture_names_existing_files_and_folders():
+    paths = [
+        code
+        for code in CODE.findall(prose(ARCHITECTURE))
+        if re.fullmatch(r"[\w.*/-]+", code)
+        and ("/" in code or code.endswith(".py"))
+        and "quintet.dev" not in code
+    ]
+    assert paths
+    assert [path for path in paths if not any((*ROOT.glob(path), *SOURCE.glob(path)))] == []
+
+
+def test_architecture_names_existing_functions_and_classes():
+    names = [code for code in CODE.findall(prose(ARCHITECTURE)) if re.fullmatch(r"[A-Za-z]\w+\.\w+", code)]
+    names = [
+        name for name in names if not name.endswith((".py", ".toml", ".md")) and not name.startswith("spec.")
+    ]
+    assert names
+    missing = [
+        name for name in names if name.partition(".")[2] not in members().get(name.partition(".")[0], set())
+    ]
+    assert missing == []
+    classes = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", prose(ARCHITECTURE)))
+    kinds = {"JsonServer", "StatefulCluster", "EventingBackend", "CASConfig", "InternalError", "ConfigMap"}
+    assert sorted(classes - kinds - set(members())) == []
