@@ -9,11 +9,10 @@ from kit.cluster.api import RefusedError
 from kit.eventually import eventually
 from kit.kinds.jsonservers import ROOT
 from quintet.apis.casconfig import CASCONFIGS
-from quintet.apis.casconfig.injection import wanted
-from quintet.apis.casconfig.layers import beneath, patched
+from quintet.apis.casconfig.injection import desired_settings
+from quintet.apis.casconfig.layers import beneath, build_rewrite
 from quintet.apis.casconfig.sameness import same
 from quintet.apis.casconfig.template import pod_place
-from quintet.apis.casconfig.undo import undone
 from quintet.apis.meta import ObjectKey, Resource
 from unit.casconfig.objects import a_policy, a_spec
 
@@ -115,8 +114,8 @@ async def patch_object(api, path, decide):
 
 
 def rewrite(live, pod, values=VALUES):
-    asked = wanted(a_spec(a_policy(**values)).policies, beneath(live, CONFIG), {}, pod)
-    return patched(live, CONFIG, asked.settings, pod)
+    asked = desired_settings(a_spec(a_policy(**values)).policies, beneath(live, CONFIG), {}, pod)
+    return build_rewrite(live, CONFIG, asked.settings, pod)
 
 
 def comparable_fields(obj):
@@ -141,7 +140,7 @@ async def test_api_server_stores_written_values_and_undo_restores_previous_objec
     assert same(("containers", "everything"), CONTAINER, added), f"it is stored as {added}"
     assert rewrite(after, pod).patch == (), "a config that is in place writes nothing"
     assert rewrite(after, pod).retaken == ()
-    _, left = await patch_object(api, path, lambda live: undone(live, CONFIG))
+    _, left = await patch_object(api, path, lambda live: build_rewrite(live, CONFIG, ()))
     assert comparable_fields(left) == comparable_fields(before)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from kit.eventually import eventually
 from kit.kinds.widgets import WIDGETS
-from quintet.apis.casconfig.kinds import as_text, resolved
+from quintet.apis.casconfig.kinds import as_text, resolve_kind
 from quintet.apis.casconfig.template import POD, describes, pod_place
 from quintet.apis.meta import Resource
 from quintet.kube.client import Client
@@ -39,7 +39,7 @@ async def served(widgets: Client) -> tuple[Resource, ...]:
     ],
 )
 async def test_kind_name_is_resolved_with_api_discovery(served, name, want):
-    found = resolved(name, served)
+    found = resolve_kind(name, served)
     if isinstance(want, str):
         assert found.resource is None
         assert want in found.problem
@@ -48,7 +48,7 @@ async def test_kind_name_is_resolved_with_api_discovery(served, name, want):
 
 
 async def test_qualified_kind_name_resolves_to_its_resource(served):
-    assert [each for each in served if resolved(as_text(each), served).resource != each] == []
+    assert [each for each in served if resolve_kind(as_text(each), served).resource != each] == []
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 @pytest.fixture(scope="module")
 async def strict(backends, api: Api, cluster) -> AsyncIterator[str]:
     """A namespace with an operator that has the address limits of an installation."""
-    limits = addresses.Limits.of(api_server=["10.96.0.1", "203.0.113.7"], refused=["192.0.2.0/24"])
+    limits = addresses.NetworkLimits.of(api_server=["10.96.0.1", "203.0.113.7"], refused=["192.0.2.0/24"])
     async with (
         fresh_namespace(api) as namespace,
         an_operator(cluster.kubeconfig, namespace=namespace, limits=limits),

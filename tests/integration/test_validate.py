@@ -14,7 +14,7 @@ import yaml
 
 from kit.cluster.api import Api, RefusedError
 from kit.cluster.control_plane import wait_for_crds
-from quintet.apis.structural import mistakes
+from quintet.apis.structural import schema_errors
 from quintet.authoring.cel_rules import RULES
 from quintet.authoring.documents import Document
 from quintet.authoring.validation import KINDS, load_kind, validate_document
@@ -96,7 +96,7 @@ async def test_validate_command_and_api_server_reject_same_objects(body, changes
         ours = validate_document(Document("f", 1, made), namespace).errors
         if said and not ours:
             disagreements.append(f"refused by the server alone: {made['spec']}: {said}")
-        of_schema = mistakes(schema, made, RULES)
+        of_schema = schema_errors(schema, made, RULES)
         if of_schema and not said:
             disagreements.append(f"refused by us alone: {made['spec']}: {'; '.join(map(str, of_schema))}")
     assert disagreements == []

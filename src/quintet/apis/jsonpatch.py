@@ -34,10 +34,10 @@ def same(one: Any, other: Any) -> bool:
 def _diff_objects(before: JsonObject, after: JsonObject, path: str) -> list[JsonObject]:
     operations: list[JsonObject] = []
     for key, value in before.items():
-        where = f"{path}/{_escaped(key)}"
+        where = f"{path}/{_escape(key)}"
         operations += diff(value, after[key], where) if key in after else [{"op": "remove", "path": where}]
     operations += [
-        {"op": "add", "path": f"{path}/{_escaped(key)}", "value": value}
+        {"op": "add", "path": f"{path}/{_escape(key)}", "value": value}
         for key, value in after.items()
         if key not in before
     ]
@@ -66,5 +66,5 @@ def _diff_lists(before: list[Any], after: list[Any], path: str) -> list[JsonObje
     return operations
 
 
-def _escaped(key: str) -> str:
+def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")

@@ -64,7 +64,7 @@ def struct_schema(struct: type[msgspec.Struct], path: FieldPath | None = None) -
     rules = getattr(struct, "rules", ())
     if isinstance(rules, tuple):  # not so in a struct with a field of that name
         add_rules(schema, rules)
-    return ordered(schema)
+    return sort_keywords(schema)
 
 
 def add_rules(schema: JsonObject, rules: Iterable[Rule]) -> None:
@@ -80,7 +80,7 @@ def _field_schema(hint: Any, field: msgspec.structs.FieldInfo, path: FieldPath) 
             raise SchemaError(f"{path}: is DEFAULTED but its struct gives it no default")
         factory = field.default_factory
         schema["default"] = msgspec.to_builtins(field.default if factory is msgspec.NODEFAULT else factory())
-    return ordered(schema)
+    return sort_keywords(schema)
 
 
 def type_schema(hint: Any, path: FieldPath) -> JsonObject:
@@ -103,13 +103,13 @@ def type_schema(hint: Any, path: FieldPath) -> JsonObject:
     schema |= keywords
     add_rules(schema, (marker for marker in markers if isinstance(marker, Rule)))
     _refuse_unclear(schema, path)
-    return ordered(schema)
+    return sort_keywords(schema)
 
 
 def _one_or_many(schema: JsonObject) -> JsonObject:
     """A schema without a type takes both; without the keyword, fields of a single item would be pruned."""
     without = {key: value for key, value in schema.items() if key not in ("type", *ATOMIC.schema)}
-    return ordered(without | FREE_FORM.schema)
+    return sort_keywords(without | FREE_FORM.schema)
 
 
 def _unlike(markers: list[Any], kind: type) -> Iterable[Any]:
@@ -211,7 +211,7 @@ def _split(hint: Any) -> tuple[Any, list[Any]]:
             return hint, markers
 
 
-def ordered(schema: JsonObject) -> JsonObject:
+def sort_keywords(schema: JsonObject) -> JsonObject:
     """What it is first, what is in it last: the order in which a person reads it."""
     first, last = (
         ("description", "type", "format"),

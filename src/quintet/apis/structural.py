@@ -49,7 +49,7 @@ Rules = Mapping[str, Callable[[Any], bool]]
 """Rules in CEL, as a schema has them, and the same in Python. One that is not there is taken to hold."""
 
 
-def mistakes(schema: JsonObject, obj: JsonObject, rules: Rules) -> list[FieldError]:
+def schema_errors(schema: JsonObject, obj: JsonObject, rules: Rules) -> list[FieldError]:
     """Everything that the schema does not allow. A status is not looked at: nobody can write it."""
     ours = {name: child for name, child in schema["properties"].items() if name not in ("metadata", "status")}
     written = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
@@ -61,20 +61,20 @@ def mistakes(schema: JsonObject, obj: JsonObject, rules: Rules) -> list[FieldErr
     return list(errors)
 
 
-def as_read(schema: JsonObject, value: Any) -> Any:
+def with_schema_defaults(schema: JsonObject, value: Any) -> Any:
     """A value without mistakes as the API server takes it: without nulls, and with every default."""
     if isinstance(value, list):
-        return [as_read(schema.get("items", {}), item) for item in value]
+        return [with_schema_defaults(schema.get("items", {}), item) for item in value]
     if not isinstance(value, dict):
         return value
     known, others = schema.get("properties", {}), schema.get("additionalProperties")
     free = others if isinstance(others, dict) else {"nullable": True}
     below = {name: known.get(name, free) for name in value}
-    kept = {name: child for name, child in value.items() if not _dropped(below[name], child)}
-    read = {name: as_read(below[name], child) for name, child in kept.items()}
+    kept = {name: child for name, child in value.items() if not _is_dropped(below[name], child)}
+    read = {name: with_schema_defaults(below[name], child) for name, child in kept.items()}
     for name, child in known.items():
         if "default" in child and name not in read:
-            read[name] = as_read(child, child["default"])
+            read[name] = with_schema_defaults(child, child["default"])
     return read
 
 
@@ -104,7 +104,7 @@ def _check(
     free = free or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     if value is None and schema.get("nullable"):
         return
-    if wanted := _wanted(schema, value):
+    if wanted := _expected(schema, value):
         errors.type_invalid(path, value, wanted)
         return
     if "enum" in schema and value not in schema["enum"]:
@@ -117,7 +117,7 @@ def _check(
         _check_list(schema, value, path, errors, free=free)
 
 
-def _wanted(schema: JsonObject, value: Any) -> str:
+def _expected(schema: JsonObject, value: Any) -> str:
     """The type that a value should have and has not."""
     if schema.get("x-kubernetes-int-or-string"):
         fits = _TYPES["integer"](value) or isinstance(value, str)
@@ -172,7 +172,7 @@ def _check_object(
     schema: JsonObject, value: JsonObject, path: FieldPath, errors: FieldErrors, *, free: bool
 ) -> None:
     known, others = schema.get("properties", {}), schema.get("additionalProperties")
-    written = {name for name in value if name not in known or not _dropped(known[name], value[name])}
+    written = {name for name in value if name not in known or not _is_dropped(known[name], value[name])}
     for name in schema.get("required", ()):
         if name not in written:
             errors.required(path.child(name))
@@ -181,13 +181,13 @@ def _check_object(
             if name in written:
                 _check(known[name], child, path.child(name), errors)
         elif isinstance(others, dict):
-            if not _dropped(others, child):
+            if not _is_dropped(others, child):
                 _check(others, child, path.key(name), errors)
         elif not (others or free):
             errors.found.append(_unknown(path.child(str(name)), str(name), known))
 
 
-def _dropped(schema: JsonObject, value: Any) -> bool:
+def _is_dropped(schema: JsonObject, value: Any) -> bool:
     """Whether the API server takes a value for not written."""
     return value is None and not schema.get("nullable")
 

@@ -137,7 +137,7 @@ def _read(kind: CustomResource, *, every: bool) -> Sample | None:
 
 def check_manifest(kind: CustomResource, obj: JsonObject, namespace: str) -> None:
     """Raise an error if the manifest is invalid; its name is the only part that a user chose."""
-    from quintet.apis.structural import mistakes
+    from quintet.apis.structural import schema_errors
     from quintet.apis.suite import NAME, QUINTET
     from quintet.authoring.cel_rules import RULES
     from quintet.authoring.documents import Document
@@ -146,7 +146,7 @@ def check_manifest(kind: CustomResource, obj: JsonObject, namespace: str) -> Non
     from quintet.manifests.crd import object_schema
 
     found = validate_document(Document("", 1, obj), namespace)
-    errors = found.errors if found.known else tuple(mistakes(object_schema(kind), obj, RULES))
+    errors = found.errors if found.known else tuple(schema_errors(object_schema(kind), obj, RULES))
     if kind is QUINTET and obj["metadata"]["name"] != NAME:
         errors = (f"the only object of this kind is named {NAME}",)
     if errors:

@@ -71,19 +71,19 @@ def validate_document(document: Document, namespace: str) -> DocumentResult:
 def _validate(kind: tuple[str, str], obj: JsonObject) -> DocumentResult:
     """Validate in the order of the API server: defaults, schema, then the rules of the kind."""
     from quintet.admission.review import AdmissionRequest, Operation
-    from quintet.apis.structural import as_read, mistakes
+    from quintet.apis.structural import schema_errors, with_schema_defaults
     from quintet.authoring.cel_rules import RULES
 
     schema, admission = load_kind(*kind)
     notes: tuple[str, ...] = ()
-    errors = mistakes(schema, obj, RULES)
+    errors = schema_errors(schema, obj, RULES)
     if errors:
         return DocumentResult(tuple(errors))
-    obj = as_read(schema, obj)
+    obj = with_schema_defaults(schema, obj)
     if admission.default is not None:
         notes = admission.alias_warnings(obj) if admission.alias_warnings is not None else ()
         obj = admission.default(obj, Operation.CREATE)
-        errors = mistakes(schema, obj, RULES)
+        errors = schema_errors(schema, obj, RULES)
     if errors:
         return DocumentResult(tuple(errors), notes)
     where = {key: obj["metadata"].get(key, "") for key in ("namespace", "name")}
@@ -94,14 +94,14 @@ def _validate(kind: tuple[str, str], obj: JsonObject) -> DocumentResult:
 def apply_defaults(obj: JsonObject, namespace: str) -> JsonObject:
     """Return a valid object as the API server would store it, with all defaults."""
     from quintet.admission.review import Operation
-    from quintet.apis.structural import as_read
+    from quintet.apis.structural import with_schema_defaults
 
     kind = obj["apiVersion"], obj["kind"]
     if kind not in KINDS:
         return obj
     schema, admission = load_kind(*kind)
     namespaced = {**obj, "metadata": {"namespace": namespace, **(obj.get("metadata") or {})}}
-    read: JsonObject = as_read(schema, namespaced)
+    read: JsonObject = with_schema_defaults(schema, namespaced)
     return admission.default(read, Operation.CREATE) if admission.default is not None else read
 
 

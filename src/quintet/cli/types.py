@@ -50,10 +50,10 @@ class Networks(click.ParamType[tuple[str, ...]]):
         if isinstance(value, tuple):
             return value
         networks = tuple(part.strip() for part in value.split(",") if part.strip())
-        from quintet.apis.eventingbackend.addresses import Limits
+        from quintet.apis.eventingbackend.addresses import NetworkLimits
 
         try:
-            Limits.of(refused=networks)
+            NetworkLimits.of(refused=networks)
         except ValueError as error:
             self.fail(f"{error}; write networks such as 10.0.0.0/8,fd00::/8", param, ctx)
         return networks

@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from quintet.apis.eventingbackend import Effective
-from quintet.apis.eventingbackend.addresses import endpoint
+from quintet.apis.eventingbackend.addresses import parse_endpoint
 from quintet.apis.meta import ObjectKey
 
 PUBLISHER: Final = "publisher-proxy"
@@ -44,7 +44,7 @@ def server_url(backend: ObjectKey, config: Effective) -> str:
     """
     if runs_server(config):
         return own_server_url(backend)
-    found = endpoint(config.text("url"))
+    found = parse_endpoint(config.text("url"))
     host = found.host
     if "." not in host and ":" not in host:
         host = f"{host}.{backend.namespace}.svc"

@@ -11,7 +11,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from quintet.apis.eventingbackend.discovery import MAX_BODY_BYTES, Asked, Reply, respond
+from quintet.apis.eventingbackend.discovery import (
+    MAX_BODY_BYTES,
+    DiscoveryRequest,
+    DiscoveryResponse,
+    respond,
+)
 from quintet.clock import Clock
 from quintet.observe import metrics
 from quintet.web.messages import JSON, Request, Response
@@ -94,18 +99,18 @@ def _respond(request: Request) -> Response:
     # For HEAD the server omits the body, but needs it for Content-Length.
     method = "GET" if request.method == "HEAD" else request.method
     if request.body:
-        return _response(respond(Asked(method=method, path=request.path, body=request.body)))
+        return _response(respond(DiscoveryRequest(method=method, path=request.path, body=request.body)))
     tags = request.headers.get("if-none-match", "")
-    return _response(_document(Asked(method=method, path=request.path, if_none_match=tags)))
+    return _response(_document(DiscoveryRequest(method=method, path=request.path, if_none_match=tags)))
 
 
 @functools.lru_cache(maxsize=64)
-def _document(asked: Asked) -> Reply:
+def _document(asked: DiscoveryRequest) -> DiscoveryResponse:
     """Return the response to a GET; cached, because the catalog does not change at run time."""
     return respond(asked)
 
 
-def _response(reply: Reply) -> Response:
+def _response(reply: DiscoveryResponse) -> Response:
     headers = {name: value for name, value in reply.headers.items() if name not in _SERVER_HEADERS}
     return Response(reply.status, reply.body, reply.headers.get("Content-Type", JSON), headers)
 

@@ -39,7 +39,7 @@ def describe_document(names: tuple[str, ...]) -> Any:
         case backend, None:
             return discovery.description(backend)
         case _, key:
-            return discovery.described(key)
+            return discovery.describe_option(key)
 
 
 def _find(names: tuple[str, ...]) -> tuple[BackendType, Key | None] | None:

@@ -3,7 +3,7 @@
 from quintet.apis.markers import FREE_FORM
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import Column, CustomResource
-from quintet.apis.schema import add_rules, ordered, struct_schema
+from quintet.apis.schema import add_rules, sort_keywords, struct_schema
 from quintet.manifests.openapi import load_schemas, refine, structural_schema
 
 MOST_BYTES = 256 * 1024
@@ -51,7 +51,7 @@ def object_schema(declared: CustomResource) -> JsonObject:
         name: child for name, child in schema["properties"].items() if name not in TYPE_META
     }
     add_rules(schema, declared.rules)
-    return ordered(schema)
+    return sort_keywords(schema)
 
 
 def _extend(theirs: JsonObject, ours: JsonObject) -> JsonObject:
@@ -60,7 +60,7 @@ def _extend(theirs: JsonObject, ours: JsonObject) -> JsonObject:
     shared = {name: field for name, field in ours["properties"].items() if name not in own}
     made = refine(theirs, {**ours, "properties": shared})
     brief = {name: _shorten_descriptions(field, described=2) for name, field in own.items()}
-    return ordered({**made, "properties": {**made["properties"], **brief}})
+    return sort_keywords({**made, "properties": {**made["properties"], **brief}})
 
 
 def _shorten_descriptions(schema: JsonObject, described: int) -> JsonObject:

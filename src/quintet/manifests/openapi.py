@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from quintet.apis.meta import JsonObject
-from quintet.apis.schema import ordered
+from quintet.apis.schema import sort_keywords
 
 INPUT = Path(__file__).with_name("kubernetes.json")
 ROOTS = ("io.k8s.api.apps.v1.StatefulSetSpec",)
@@ -90,7 +90,7 @@ def _convert(schemas: Schemas, schema: JsonObject) -> JsonObject:
         }
     elif schema["type"] == "object":
         made["x-kubernetes-preserve-unknown-fields"] = True
-    return ordered(made)
+    return sort_keywords(made)
 
 
 def _list(schemas: Schemas, schema: JsonObject) -> JsonObject:
@@ -103,7 +103,7 @@ def _list(schemas: Schemas, schema: JsonObject) -> JsonObject:
         properties = dict(item["properties"])
         for key in keys:
             if key not in item.get("required", ()):
-                properties[key] = ordered(
+                properties[key] = sort_keywords(
                     {**properties[key], "default": source["properties"][key]["default"]}
                 )
         item = {**item, "properties": properties}
@@ -127,7 +127,7 @@ def refine(theirs: JsonObject, ours: JsonObject) -> JsonObject:
         made["properties"] = properties
     if "items" in theirs:
         made["items"] = refine(theirs["items"], ours.get("items", {}))
-    return ordered(made)
+    return sort_keywords(made)
 
 
 def _without_descriptions(schema: JsonObject) -> JsonObject:

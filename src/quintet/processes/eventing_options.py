@@ -9,7 +9,7 @@ import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from quintet.apis.eventingbackend.addresses import Limits
+from quintet.apis.eventingbackend.addresses import NetworkLimits
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.controllers.eventingbackend.options import Options
 from quintet.kube.errors import TRANSIENT, KubeError
@@ -51,7 +51,7 @@ async def eventing_options(
     return Options(
         image=image,
         nats_image=nats_image,
-        limits=Limits.of(api_server=sorted(known), refused=refused, allowed=allowed),
+        limits=NetworkLimits.of(api_server=sorted(known), refused=refused, allowed=allowed),
         system_namespace=system_namespace,
         account=f"{system_namespace}:{account}",
     )

@@ -57,7 +57,7 @@ PODS = Resource("", "v1", "Pod", "pods")
 REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False)
 CONTEXT = context_of("eventing")
 IMAGE, NATS_IMAGE = "quintet.local/quintet:test", "quintet.local/nats:test"
-LOOPBACK = addresses.Limits.of(allowed=["127.0.0.0/8"])
+LOOPBACK = addresses.NetworkLimits.of(allowed=["127.0.0.0/8"])
 QUICK = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, while_moving=0.2)
 CHILD_TYPES = (
     desired.DEPLOYMENTS,
@@ -157,7 +157,7 @@ class Operator(NamedTuple):
 async def an_operator(
     kubeconfig: Path,
     *,
-    limits: addresses.Limits = LOOPBACK,
+    limits: addresses.NetworkLimits = LOOPBACK,
     timing: Timing = QUICK,
     account: str = "quintet-system:quintet",
     context: str | None = CONTEXT,

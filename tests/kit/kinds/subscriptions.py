@@ -25,7 +25,7 @@ from quintet.apis.eventingbackend import (
     EventingBackend,
     effective,
 )
-from quintet.apis.eventingbackend.addresses import Limits
+from quintet.apis.eventingbackend.addresses import NetworkLimits
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS, Subscription
 from quintet.clock import SystemClock
@@ -260,7 +260,7 @@ async def _run_dispatcher(
         clock=clock,
         identity=f"test-{secrets.token_hex(3)}",
         health=HealthServer("127.0.0.1", 0, clock),
-        limits=Limits.of(),
+        limits=NetworkLimits.of(),
         retry_policy=patience,
         sink_overrides=places,
     )

@@ -2,14 +2,14 @@
 
 import pytest
 
-from quintet.apis.structural import as_read, mistakes
+from quintet.apis.structural import schema_errors, with_schema_defaults
 
 FREE = {"x-kubernetes-preserve-unknown-fields": True}
 NAMED = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "at": {"type": "integer", "default": 1}}}  # fmt: skip
 
 
 def said(schema, value, rules=None):
-    """The mistakes of `spec.x`."""
+    """The errors of `spec.x`."""
     whole = {
         "type": "object",
         "properties": {
@@ -19,7 +19,7 @@ def said(schema, value, rules=None):
         },
     }
     obj = {"apiVersion": "a/v1", "kind": "A", "metadata": {"name": "a"}, "spec": {"x": value}, "status": 7}
-    return [str(error) for error in mistakes(whole, obj, rules or {})]
+    return [str(error) for error in schema_errors(whole, obj, rules or {})]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_value_is_read_without_nulls_and_with_defaults():
             "free": {"type": "object", **FREE},
         },
     }
-    read = as_read(
+    read = with_schema_defaults(
         schema, {"a": None, "kept": None, "list": [{"name": "x", "at": None}], "free": {"b": None}}
     )
     assert read == {

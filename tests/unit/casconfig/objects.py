@@ -5,8 +5,8 @@ import copy
 import msgspec
 
 from quintet.apis.casconfig import CASConfigSpec
-from quintet.apis.casconfig.injection import wanted
-from quintet.apis.casconfig.layers import beneath, patched
+from quintet.apis.casconfig.injection import desired_settings
+from quintet.apis.casconfig.layers import beneath, build_rewrite
 from quintet.apis.meta import ObjectKey, Resource
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
@@ -58,8 +58,8 @@ def policies(**values):
 def given(live, config, *, pod=TEMPLATE, override=False, **values):
     """What a controller would send for a config with one policy of these values."""
     chosen = a_spec(a_policy(override=override, **values)).policies
-    asked = wanted(chosen, beneath(live, config), {}, pod)
-    return patched(live, config, asked.settings, pod)
+    asked = desired_settings(chosen, beneath(live, config), {}, pod)
+    return build_rewrite(live, config, asked.settings, pod)
 
 
 def pod_of(obj):

@@ -6,10 +6,9 @@ import json
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from quintet.apis.casconfig.injection import wanted
-from quintet.apis.casconfig.layers import beneath, patched
+from quintet.apis.casconfig.injection import desired_settings
+from quintet.apis.casconfig.layers import beneath, build_rewrite
 from quintet.apis.casconfig.ledger import LedgerError
-from quintet.apis.casconfig.undo import undone
 from quintet.apis.casconfig.validation import alias_warnings, default, validate
 from unit.casconfig.objects import LOW, TEMPLATE, a_deployment, a_policy, a_spec, pod_of
 
@@ -34,9 +33,9 @@ def test_injection_of_values_of_any_shape_can_be_set_and_undone(sidecars, tolera
     values = {"sidecars": sidecars, "tolerations": tolerations, "mainContainer": main, "envs": {"E": "1"}}
     validate({"spec": {"policies": [a_policy(**values)]}})
     chosen, live = a_spec(a_policy(**values)).policies, a_deployment()
-    asked = wanted(chosen, beneath(live, LOW), {}, TEMPLATE)
-    after = patched(live, LOW, asked.settings, TEMPLATE).object
-    assert undone(after, LOW).object["metadata"] == live["metadata"]
+    asked = desired_settings(chosen, beneath(live, LOW), {}, TEMPLATE)
+    after = build_rewrite(live, LOW, asked.settings, TEMPLATE).object
+    assert build_rewrite(after, LOW, ()).object["metadata"] == live["metadata"]
 
 
 @LIMITS
@@ -49,8 +48,8 @@ def test_objects_of_any_shape_can_be_targets(containers, metadata):
         "envs": {"E": "1"},
         "sidecars": [{"name": "web", "image": "x:1", "ports": [{"containerPort": 1}]}],
     }
-    asked = wanted(a_spec(a_policy(**values)).policies, beneath(live, LOW), {}, TEMPLATE)
-    patched(live, LOW, asked.settings, TEMPLATE)
+    asked = desired_settings(a_spec(a_policy(**values)).policies, beneath(live, LOW), {}, TEMPLATE)
+    build_rewrite(live, LOW, asked.settings, TEMPLATE)
 
 
 @LIMITS
@@ -68,4 +67,4 @@ def test_ledger_of_any_shape_is_read_or_refused(entry, path):
     text = json.dumps({"of": "shop/low", "layer": 1, "pod": "spec.template.spec", "set": {path: entry}})
     live = a_deployment(annotations={"casconfig.openebs.io/low": text})
     with contextlib.suppress(LedgerError):
-        assert "casconfig.openebs.io/low" not in str(undone(live, LOW).object)
+        assert "casconfig.openebs.io/low" not in str(build_rewrite(live, LOW, ()).object)

@@ -6,7 +6,7 @@ import pytest
 from kit.kinds.statefulclusters import a_claim_template
 from kit.kinds.statefulclusters import a_cluster as a_cluster_body
 from quintet.apis import jsonserver, statefulcluster
-from quintet.apis.casconfig.embedding import Child, embedded
+from quintet.apis.casconfig.embedding import Child, apply_embedded
 from quintet.apis.casconfig.ledger import PREFIX
 from quintet.apis.jsonserver import JsonServer
 from quintet.apis.statefulcluster import Draw, StatefulCluster
@@ -63,7 +63,7 @@ def test_children_without_embedded_config_are_unchanged():
 def test_embedded_config_keeps_values_that_the_owner_sets():
     body = a_deployment()
     spec = a_spec(a_policy(labels={"app": "stolen", "team": "a"}, annotations={"note": "stolen"}))
-    made = embedded(spec, Child(DEPLOYMENTS, body, TEMPLATE))
+    made = apply_embedded(spec, Child(DEPLOYMENTS, body, TEMPLATE))
     assert made["metadata"]["labels"] == {"app": "web", "tier": "front", "team": "a"}
     assert made["metadata"]["annotations"] == {"note": "mine"}
     assert body == a_deployment(), "the child that was given is not changed"

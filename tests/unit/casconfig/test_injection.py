@@ -2,7 +2,7 @@
 
 import pytest
 
-from quintet.apis.casconfig.injection import place_to_inject, wanted
+from quintet.apis.casconfig.injection import desired_settings, place_to_inject
 from quintet.apis.casconfig.sources import SecretKey
 from quintet.apis.casconfig.template import POD
 from unit.casconfig.objects import (
@@ -53,7 +53,7 @@ def a_deployment_with_a_reference():
 
 def test_env_with_value_from_is_skipped_and_reported():
     live = a_deployment_with_a_reference()
-    found = wanted(policies(envs={"LEVEL": "debug"}), live, {}, TEMPLATE)
+    found = desired_settings(policies(envs={"LEVEL": "debug"}), live, {}, TEMPLATE)
     assert [setting.path[1] for setting in found.settings] == ["init", "web"]
     assert [(each.path, each.reason) for each in found.skipped] == [
         ("containers/log/env/LEVEL", "HasValueFrom")
@@ -175,7 +175,10 @@ def test_later_policy_overrides_earlier_policy():
         a_policy("one", sidecars=[SIDECAR], envs={"E": "1"}, labels={"a": "1"}),
         a_policy("two", mainContainer={"name": "web", "image": "web:2"}, labels={"a": "2"}),
     ).policies
-    found = {setting.path: setting.value for setting in wanted(chosen, a_deployment(), {}, TEMPLATE).settings}
+    found = {
+        setting.path: setting.value
+        for setting in desired_settings(chosen, a_deployment(), {}, TEMPLATE).settings
+    }
     assert found["labels", "a"] == "2"
     assert ("containers", "web", "env", "E") not in found, "the container that it was in is replaced"
     assert ("containers", "proxy", "env", "E") in found
@@ -186,7 +189,7 @@ FROM = {"kind": "ConfigMap", "name": "c", "path": ".data.x", "toKey": "KEY"}
 
 def taken(to_type, value, **source):
     chosen = policies(**{"from": [{**FROM, **source, "toType": to_type}]})
-    return wanted(chosen, a_deployment(), {chosen[0].values.sources[0]: value}, TEMPLATE)
+    return desired_settings(chosen, a_deployment(), {chosen[0].values.sources[0]: value}, TEMPLATE)
 
 
 @pytest.mark.parametrize(("to_type", "root"), [("label", "labels"), ("annotation", "annotations")])
@@ -222,14 +225,16 @@ def test_value_from_of_an_earlier_policy_is_replaced():
     source = {**FROM, "kind": "Secret", "path": ".data.password", "toType": "env"}
     chosen = a_spec(a_policy("one", **{"from": [source]}), a_policy("two", envs={"KEY": "plain"})).policies
     value = SecretKey("s", "password", "shop")
-    found = wanted(chosen, a_deployment(), {chosen[0].values.sources[0]: value}, TEMPLATE)
+    found = desired_settings(chosen, a_deployment(), {chosen[0].values.sources[0]: value}, TEMPLATE)
     assert [each.value for each in found.settings] == [{"name": "KEY", "value": "plain"}] * 3
     assert found.skipped == ()
 
 
 def test_object_without_pod_template_gets_labels_and_reports_skipped_values():
     service = {"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}}
-    found = wanted(policies(labels={"a": "b"}, envs={"E": "1"}, sidecars=[SIDECAR]), service, {}, None)
+    found = desired_settings(
+        policies(labels={"a": "b"}, envs={"E": "1"}, sidecars=[SIDECAR]), service, {}, None
+    )
     assert [each.path for each in found.settings] == [("labels", "a")]
     assert [(each.path, each.reason) for each in found.skipped] == [
         ("sidecars", "NoPodTemplate"),
@@ -239,7 +244,7 @@ def test_object_without_pod_template_gets_labels_and_reports_skipped_values():
 
 def test_running_pod_gets_labels_only():
     pod = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "web"}]}}
-    found = wanted(policies(labels={"a": "b"}, envs={"E": "1"}), pod, {}, place_to_inject(POD))
+    found = desired_settings(policies(labels={"a": "b"}, envs={"E": "1"}), pod, {}, place_to_inject(POD))
     assert [each.path for each in found.settings] == [("labels", "a")]
     assert [each.reason for each in found.skipped] == ["PodIsFixed"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kit.clock import VirtualClock
-from quintet.apis.casconfig.kinds import noted
+from quintet.apis.casconfig.kinds import find_recorded
 from quintet.apis.meta import JsonObject, Resource
 from quintet.controllers.casconfig.kinds import (
     ABSENT_SECONDS,
@@ -55,7 +55,7 @@ def server(monkeypatch) -> Server:
     ],
 )
 def test_recorded_kind_is_found_in_any_version(known, want):
-    assert noted(TEXT, known) == want
+    assert find_recorded(TEXT, known) == want
 
 
 async def test_kind_is_gone_after_being_absent_for_a_while(server: Server):

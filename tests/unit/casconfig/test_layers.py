@@ -2,10 +2,9 @@
 
 import pytest
 
-from quintet.apis.casconfig.layers import Left, beneath, original, patched, recorded
+from quintet.apis.casconfig.layers import Left, beneath, build_rewrite, original, recorded_settings
 from quintet.apis.casconfig.ledger import PREFIX
 from quintet.apis.casconfig.places import ABSENT
-from quintet.apis.casconfig.undo import undone
 from quintet.apis.meta import ObjectKey
 from unit.casconfig.objects import HIGH, LOW, TEMPLATE, a_deployment, container, edited, given, pod_of
 from unit.casconfig.worlds import applied
@@ -27,7 +26,7 @@ def test_undo_restores_the_object_byte_for_byte(fields):
     live = a_deployment()
     after = given(live, LOW, **{field: EVERYTHING[field] for field in fields}).object
     assert after != live
-    assert undone(after, LOW).object == live
+    assert build_rewrite(after, LOW, ()).object == live
 
 
 def test_change_and_ledger_are_one_patch_with_resource_version():
@@ -47,12 +46,12 @@ def test_values_in_place_give_an_empty_patch():
 
 
 def test_undo_of_an_unknown_config_gives_an_empty_patch():
-    assert undone(a_deployment(), LOW).patch == ()
+    assert build_rewrite(a_deployment(), LOW, ()).patch == ()
 
 
 def test_undo_skips_and_reports_values_that_others_changed():
     after = given(a_deployment(), LOW, labels={"app": "new", "team": "a"}).object
-    rewrite = undone(edited(after, lambda obj: obj["metadata"]["labels"].update(team="z")), LOW)
+    rewrite = build_rewrite(edited(after, lambda obj: obj["metadata"]["labels"].update(team="z")), LOW, ())
     assert rewrite.object["metadata"]["labels"] == {"app": "web", "tier": "front", "team": "z"}
     assert rewrite.left == (Left("labels/team", "z"),)
     assert PREFIX not in str(rewrite.object)
@@ -61,14 +60,16 @@ def test_undo_skips_and_reports_values_that_others_changed():
 def test_undo_of_merged_container_succeeds_after_an_edit_of_another_field():
     live = a_deployment()
     after = given(live, LOW, sidecars=[{"name": "web", "args": ["x"]}], envs={"NEW": "1"}).object
-    rewrite = undone(edited(after, lambda obj: container(obj, "web").update(image="web:2")), LOW)
+    rewrite = build_rewrite(edited(after, lambda obj: container(obj, "web").update(image="web:2")), LOW, ())
     assert container(rewrite.object, "web") == {**container(live, "web"), "image": "web:2"}
     assert rewrite.left == ()
 
 
 def test_undo_skips_and_reports_a_sidecar_that_others_changed():
     after = given(a_deployment(), LOW, sidecars=[SIDECAR]).object
-    rewrite = undone(edited(after, lambda obj: container(obj, "proxy").update(image="proxy:2")), LOW)
+    rewrite = build_rewrite(
+        edited(after, lambda obj: container(obj, "proxy").update(image="proxy:2")), LOW, ()
+    )
     assert container(rewrite.object, "proxy") == {**SIDECAR, "image": "proxy:2"}
     assert [each.path for each in rewrite.left] == ["containers/proxy"]
 
@@ -81,7 +82,7 @@ def test_reapply_after_foreign_sidecar_change_leaves_nothing_after_undo():
     )
     assert container(rewrite.object, "proxy") == SIDECAR
     assert rewrite.retaken == ("containers/proxy",)
-    assert undone(rewrite.object, LOW).object == live
+    assert build_rewrite(rewrite.object, LOW, ()).object == live
 
 
 def test_label_that_others_changed_is_set_again_and_restored_by_undo():
@@ -91,7 +92,7 @@ def test_label_that_others_changed_is_set_again_and_restored_by_undo():
     )
     assert rewrite.retaken == ("labels/app",)
     assert rewrite.object["metadata"]["labels"]["app"] == "new"
-    assert undone(rewrite.object, LOW).object["metadata"]["labels"]["app"] == "z"
+    assert build_rewrite(rewrite.object, LOW, ()).object["metadata"]["labels"]["app"] == "z"
 
 
 def test_undo_does_not_restore_what_others_removed():
@@ -101,7 +102,7 @@ def test_undo_does_not_restore_what_others_removed():
         del obj["metadata"]["labels"]["app"]
         pod_of(obj)["containers"] = [each for each in pod_of(obj)["containers"] if each["name"] != "proxy"]
 
-    rewrite = undone(edited(after, edit), LOW)
+    rewrite = build_rewrite(edited(after, edit), LOW, ())
     assert "app" not in rewrite.object["metadata"]["labels"]
     assert container(rewrite.object, "proxy") is None
     assert {(each.path, each.found) for each in rewrite.left} == {
@@ -137,40 +138,40 @@ def test_later_config_is_the_upper_layer():
 
 
 def test_undo_of_upper_config_reveals_lower_values():
-    assert seen(undone(two_layers(), HIGH).object) == ("low", ["low"], ["low"])
+    assert seen(build_rewrite(two_layers(), HIGH, ()).object) == ("low", ["low"], ["low"])
 
 
 def test_undo_of_lower_config_keeps_upper_values():
-    assert seen(undone(two_layers(), LOW).object) == ("high", ["high", "high"], None)
+    assert seen(build_rewrite(two_layers(), LOW, ()).object) == ("high", ["high", "high"], None)
 
 
 @pytest.mark.parametrize("order", [(LOW, HIGH), (HIGH, LOW)], ids=["lower first", "upper first"])
 def test_undo_of_both_configs_restores_the_original(order):
     left = two_layers()
     for config in order:
-        left = undone(left, config).object
+        left = build_rewrite(left, config, ()).object
     assert left == a_deployment()
 
 
 def test_edit_of_lower_config_shows_only_where_upper_sets_nothing():
     rewrite = given(two_layers(), LOW, labels={"app": "low2", "team": "low2"})
     assert rewrite.object["metadata"]["labels"] == {"app": "high", "tier": "front", "team": "low2"}
-    assert undone(rewrite.object, HIGH).object["metadata"]["labels"]["app"] == "low2"
+    assert build_rewrite(rewrite.object, HIGH, ()).object["metadata"]["labels"]["app"] == "low2"
 
 
 def test_two_configs_with_equal_values_write_them_once():
     low = given(a_deployment(), LOW, labels={"app": "same"}).object
     both = given(low, HIGH, labels={"app": "same"}).object
-    rewrite = undone(both, LOW)
+    rewrite = build_rewrite(both, LOW, ())
     assert [each["path"] for each in rewrite.patch if "labels" in each["path"]] == []
-    assert undone(rewrite.object, HIGH).object == a_deployment()
+    assert build_rewrite(rewrite.object, HIGH, ()).object == a_deployment()
 
 
 def test_configs_of_one_name_in_two_namespaces_are_two_layers():
     other = ObjectKey("elsewhere", LOW.name)
     both = given(given(a_deployment(), LOW, labels={"a": "1"}).object, other, labels={"a": "2"}).object
-    assert undone(both, other).object["metadata"]["labels"]["a"] == "1"
-    assert undone(undone(both, other).object, LOW).object == a_deployment()
+    assert build_rewrite(both, other, ()).object["metadata"]["labels"]["a"] == "1"
+    assert build_rewrite(build_rewrite(both, other, ()).object, LOW, ()).object == a_deployment()
 
 
 def test_lower_config_that_removes_a_container_removes_upper_values_in_it():
@@ -178,7 +179,7 @@ def test_lower_config_that_removes_a_container_removes_upper_values_in_it():
     high = given(high, HIGH, envs={"NEW": "1"}).object
     rewrite = given(high, LOW, containers=[{"name": "app", "image": "app:1"}])
     assert [each["name"] for each in pod_of(rewrite.object)["containers"]] == ["app"]
-    assert undone(undone(rewrite.object, LOW).object, HIGH).object == a_deployment()
+    assert build_rewrite(build_rewrite(rewrite.object, LOW, ()).object, HIGH, ()).object == a_deployment()
 
 
 def test_different_order_is_no_change():
@@ -196,7 +197,7 @@ def test_restored_container_keeps_the_order_of_its_env():
     )
     both = given(low.object, HIGH, envs={"A": "high"}).object
     assert [each["name"] for each in container(both, "web")["env"]] == ["B", "A"]
-    assert undone(undone(both, LOW).object, HIGH).object == live
+    assert build_rewrite(build_rewrite(both, LOW, ()).object, HIGH, ()).object == live
 
 
 def test_undo_restores_the_first_container_position():
@@ -204,7 +205,7 @@ def test_undo_restores_the_first_container_position():
     low = given(live, LOW, mainContainer={"name": "main", "image": "main:1"}).object
     both = given(low, HIGH, sidecars=[{"name": "web", "image": "web:2"}]).object
     assert [each["name"] for each in pod_of(both)["containers"]] == ["main", "log", "web"]
-    assert undone(undone(both, LOW).object, HIGH).object == live
+    assert build_rewrite(build_rewrite(both, LOW, ()).object, HIGH, ()).object == live
 
 
 def test_api_server_defaults_and_formats_are_not_foreign_changes():
@@ -219,12 +220,14 @@ def test_api_server_defaults_and_formats_are_not_foreign_changes():
 
     stored = edited(after, store)
     assert given(stored, LOW, sidecars=[sidecar]).patch == ()
-    assert undone(stored, LOW).object == a_deployment()
+    assert build_rewrite(stored, LOW, ()).object == a_deployment()
 
 
 def test_values_can_be_set_again_after_undo():
     after = given(a_deployment(), LOW, **EVERYTHING).object
-    again = patched(undone(after, LOW).object, LOW, recorded(after, LOW), TEMPLATE).object
+    again = build_rewrite(
+        build_rewrite(after, LOW, ()).object, LOW, recorded_settings(after, LOW), TEMPLATE
+    ).object
     assert pod_of(again) == pod_of(after)
     assert again["metadata"] == after["metadata"]
 
@@ -238,6 +241,6 @@ def test_object_beneath_a_layer_contains_lower_layers_only():
 def test_input_object_is_not_modified():
     live = two_layers()
     kept = edited(live, lambda obj: None)
-    undone(live, LOW)
+    build_rewrite(live, LOW, ())
     given(live, LOW, **EVERYTHING)
     assert live == kept

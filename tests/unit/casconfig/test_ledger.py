@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from quintet.apis.casconfig.layers import original
+from quintet.apis.casconfig.layers import build_rewrite, original
 from quintet.apis.casconfig.ledger import (
     LARGEST,
     PREFIX,
@@ -17,7 +17,6 @@ from quintet.apis.casconfig.ledger import (
     without_ledgers,
 )
 from quintet.apis.casconfig.types import LONGEST_NAME
-from quintet.apis.casconfig.undo import undone
 from quintet.apis.meta import ObjectKey
 from unit.casconfig.objects import HIGH, LOW, TEMPLATE, a_deployment, container, given, pod_of
 
@@ -49,7 +48,7 @@ def test_ledger_is_readable_json():
 def test_annotation_key_with_slash_keeps_its_path():
     after = given(a_deployment(), LOW, annotations={"a.b/c~d": "x"}).object
     assert list(written(after)["set"]) == ["annotations/a.b~1c~0d"]
-    assert undone(after, LOW).object == a_deployment()
+    assert build_rewrite(after, LOW, ()).object == a_deployment()
 
 
 def test_ledger_key_contains_config_name_and_namespace():
@@ -97,7 +96,7 @@ def test_forged_ledger_is_refused(obj):
     for act in (
         ledgers,
         original,
-        lambda obj: undone(obj, LOW),
+        lambda obj: build_rewrite(obj, LOW, ()),
         lambda obj: given(obj, LOW, labels={"a": "b"}),
     ):
         with pytest.raises(LedgerError, match=r"metadata\.annotations\[casconfig.openebs.io/low\]"):
@@ -128,7 +127,7 @@ def test_undo_succeeds_even_if_annotations_exceed_the_limit():
     small["metadata"]["annotations"][annotation(HIGH, "shop")] = json.dumps(ledger)
     pod_of(small)["containers"] = pod_of(small)["containers"][1:]
     below = a_ledger_of(LOW, small)
-    assert undone(undone(below, LOW).object, HIGH).object == live
+    assert build_rewrite(build_rewrite(below, LOW, ()).object, HIGH, ()).object == live
 
 
 def a_ledger_of(config, obj):
@@ -153,7 +152,7 @@ def test_undo_removes_an_empty_annotations_field():
     live = a_deployment()
     del live["metadata"]["annotations"]
     after = given(live, LOW, annotations={"a": "b"}).object
-    assert undone(after, LOW).object == live
+    assert build_rewrite(after, LOW, ()).object == live
 
 
 def test_ledger_stores_the_pod_path_so_that_undo_needs_no_schema():

@@ -5,7 +5,7 @@ import pytest
 
 from kit.clock import VirtualClock
 from quintet.apis.casconfig import CASConfig, CASConfigSpec, CASConfigStatus, TargetState, layers
-from quintet.apis.casconfig.injection import wanted
+from quintet.apis.casconfig.injection import desired_settings
 from quintet.apis.casconfig.types import MOST_LISTED, Reach
 from quintet.apis.jsonpatch import diff
 from quintet.apis.meta import ObjectKey, ObjectMeta, Resource, find_condition
@@ -62,8 +62,8 @@ def found(obj):
 
 def changed(obj, wish):
     """The object as it is when the step was taken."""
-    settings = wanted(wish.spec.policies, layers.beneath(obj, KEY), {}, POD).settings
-    return layers.patched(obj, KEY, settings, POD).object
+    settings = desired_settings(wish.spec.policies, layers.beneath(obj, KEY), {}, POD).settings
+    return layers.build_rewrite(obj, KEY, settings, POD).object
 
 
 def a_config(status=None, generation=1, **options):
@@ -133,7 +133,7 @@ def test_rollback_step_restores_previous_values_of_the_config():
     edited = plan.decide_step(a_wish(envs={"A": "2", "B": "2"}), found(first))
     second = changed(first, a_wish(envs={"A": "2", "B": "2"}))
     back = plan.rollback_step(found(second), KEY, edited.before)
-    result = layers.patched(second, KEY, edited.before, POD).object
+    result = layers.build_rewrite(second, KEY, edited.before, POD).object
     assert back.patch
     assert diff(first, result) == []
 

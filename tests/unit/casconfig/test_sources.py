@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from quintet.apis.casconfig import FromOperation
-from quintet.apis.casconfig.jsonpath import JsonPathError, parsed, value_at
+from quintet.apis.casconfig.jsonpath import JsonPathError, parse_path, value_at
 from quintet.apis.casconfig.places import ABSENT
-from quintet.apis.casconfig.sources import SecretKey, fault, key_of, resolved
+from quintet.apis.casconfig.sources import SecretKey, fault, key_of, resolve_sources
 from quintet.apis.meta import ObjectKey
 
 OBJECT = {
@@ -50,7 +50,7 @@ def a_source(**changes):
     ],
 )
 def test_path_selects_one_value(path, want):
-    assert value_at(OBJECT, parsed(path)) == want
+    assert value_at(OBJECT, parse_path(path)) == want
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_path_selects_one_value(path, want):
 )
 def test_ambiguous_or_empty_path_is_refused(path):
     with pytest.raises(JsonPathError):
-        parsed(path)
+        parse_path(path)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_ambiguous_or_empty_path_is_refused(path):
     ],
 )
 def test_strings_numbers_and_booleans_become_text(source, want):
-    assert resolved([source], "shop", lambda each: OBJECT).values == {source: want}
+    assert resolve_sources([source], "shop", lambda each: OBJECT).values == {source: want}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_strings_numbers_and_booleans_become_text(source, want):
     ],
 )
 def test_missing_value_is_awaited_and_names_its_object(source, obj, want):
-    found = resolved([source], "shop", lambda each: obj)
+    found = resolve_sources([source], "shop", lambda each: obj)
     assert found.values == {}
     assert [each.reason for each in found.waiting] == [want]
     assert "ConfigMap shop/c" in found.waiting[0].message
@@ -106,12 +106,15 @@ def test_source_defaults_to_the_namespace_of_the_config():
 @pytest.mark.parametrize("kind", ["Secret", "v1/Secret"])
 def test_secret_gives_a_reference_from_metadata_only(kind):
     source = a_source(kind=kind, path=".data['tls.key']")
-    found = resolved([source], "shop", lambda each: {"metadata": {"name": "c"}})
+    found = resolve_sources([source], "shop", lambda each: {"metadata": {"name": "c"}})
     assert found.values == {source: SecretKey("c", "tls.key", "shop")}
 
 
 def test_missing_secret_is_awaited():
-    assert resolved([a_source(kind="Secret")], "shop", lambda each: None).waiting[0].reason == "SourceMissing"
+    assert (
+        resolve_sources([a_source(kind="Secret")], "shop", lambda each: None).waiting[0].reason
+        == "SourceMissing"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quintet.apis.casconfig.kinds import resolved
+from quintet.apis.casconfig.kinds import resolve_kind
 from quintet.apis.casconfig.types import FINALIZER
 from quintet.apis.casconfig.validation import alias_warnings, default, validate
 from quintet.apis.meta import Resource
@@ -271,7 +271,7 @@ KNOWN = (
     ],
 )
 def test_kind_resolves_to_one_resource(text, want):
-    assert resolved(text, KNOWN).resource == want
+    assert resolve_kind(text, KNOWN).resource == want
 
 
 @pytest.mark.parametrize(
@@ -284,6 +284,6 @@ def test_kind_resolves_to_one_resource(text, want):
     ],
 )
 def test_unknown_or_ambiguous_kind_is_reported_with_candidates(text, want):
-    found = resolved(text, KNOWN)
+    found = resolve_kind(text, KNOWN)
     assert found.resource is None
     assert found.problem == want

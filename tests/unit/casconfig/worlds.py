@@ -9,11 +9,10 @@ import json
 import msgspec
 
 from quintet.apis.casconfig import Policy
-from quintet.apis.casconfig.injection import wanted
-from quintet.apis.casconfig.layers import beneath, patched
+from quintet.apis.casconfig.injection import desired_settings
+from quintet.apis.casconfig.layers import beneath, build_rewrite
 from quintet.apis.casconfig.ledger import PREFIX, ledgers
 from quintet.apis.casconfig.places import ABSENT, identity
-from quintet.apis.casconfig.undo import undone
 from quintet.apis.meta import ObjectKey
 
 TEMPLATE = ("spec", "template", "spec")
@@ -165,14 +164,14 @@ class World:
     def apply(self, config, policies):
         """One look of the controller at one config."""
         self.active[config] = policies
-        asked = wanted(policies, beneath(self.live, config), {}, self.pod)
-        rewrite = patched(self.live, config, asked.settings, self.pod)
+        asked = desired_settings(policies, beneath(self.live, config), {}, self.pod)
+        rewrite = build_rewrite(self.live, config, asked.settings, self.pod)
         self.send(rewrite.patch)
         return rewrite
 
     def remove(self, config):
         self.active.pop(config, None)
-        rewrite = undone(self.live, config)
+        rewrite = build_rewrite(self.live, config, ())
         self.send(rewrite.patch)
         return rewrite
 

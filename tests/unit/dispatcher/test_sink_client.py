@@ -8,7 +8,7 @@ import pytest
 from kit.clock import VirtualClock
 from kit.eventually import eventually_true
 from kit.http.sink import Sink, a_sink
-from quintet.apis.eventingbackend.addresses import Limits
+from quintet.apis.eventingbackend.addresses import NetworkLimits
 from quintet.eventing.dispatcher import sink_client as module
 from quintet.eventing.dispatcher.decide.outgoing_event import OutgoingEvent
 from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
@@ -33,7 +33,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 async def sinks(sink: Sink, clock: VirtualClock) -> AsyncIterator[SinkClient]:
-    made = SinkClient(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
+    made = SinkClient(clock, NetworkLimits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
     yield made
     made.close()
 
@@ -104,7 +104,7 @@ async def test_unreachable_sink_gives_result_without_status(sinks: SinkClient, s
 
 async def test_slow_sink_times_out(sink: Sink, clock: VirtualClock):
     sink.hold = asyncio.Event()
-    hasty = SinkClient(clock, Limits.of(), 0.05, {HOST: ("127.0.0.1", sink.port)})
+    hasty = SinkClient(clock, NetworkLimits.of(), 0.05, {HOST: ("127.0.0.1", sink.port)})
     assert await hasty.post(URL, EVENT) == DeliveryResult(0, "no response within 0.05 s")
     sink.hold.set()
 
@@ -116,20 +116,22 @@ async def test_invalid_http_response_gives_result_without_status(clock: VirtualC
         writer.close()
 
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    made = SinkClient(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", server.sockets[0].getsockname()[1])})
+    made = SinkClient(
+        clock, NetworkLimits.of(), 5.0, {HOST: ("127.0.0.1", server.sockets[0].getsockname()[1])}
+    )
     assert (await made.post(URL, EVENT)).status == 0
     server.close()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "[::1]"])
 async def test_sink_with_forbidden_address_gets_no_request(clock: VirtualClock, address: str):
-    answer = await SinkClient(clock, Limits.of(), 5.0).post(f"http://{address}:1/", EVENT)
+    answer = await SinkClient(clock, NetworkLimits.of(), 5.0).post(f"http://{address}:1/", EVENT)
     assert answer.status == 0
     assert "must not be used" in answer.problem
 
 
 async def test_unresolvable_host_is_reported(clock: VirtualClock):
-    answer = await SinkClient(clock, Limits.of(), 10.0).post("http://nowhere.invalid/", EVENT)
+    answer = await SinkClient(clock, NetworkLimits.of(), 10.0).post("http://nowhere.invalid/", EVENT)
     assert "cannot resolve host nowhere.invalid" in answer.problem
 
 
@@ -141,7 +143,7 @@ async def test_response_with_too_long_body_counts_but_closes_connection(sinks: S
 
 async def test_idle_connections_to_a_sink_are_bounded(sink: Sink, clock: VirtualClock, monkeypatch):
     monkeypatch.setattr(module, "MAX_IDLE", 2)
-    sinks = SinkClient(clock, Limits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
+    sinks = SinkClient(clock, NetworkLimits.of(), 5.0, {HOST: ("127.0.0.1", sink.port)})
     sink.hold = asyncio.Event()
     posting = [asyncio.create_task(sinks.post(URL, EVENT)) for _ in range(5)]
     await eventually_true(lambda: sink.under_way == 5)

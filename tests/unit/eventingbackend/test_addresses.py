@@ -2,9 +2,9 @@
 
 import pytest
 
-from quintet.apis.eventingbackend.addresses import Endpoint, Limits, endpoint, judge
+from quintet.apis.eventingbackend.addresses import NetworkLimits, ServerEndpoint, find_refusal, parse_endpoint
 
-LIMITS = Limits.of(api_server=["10.96.0.1", "192.0.2.10", "fd00::1"])
+LIMITS = NetworkLimits.of(api_server=["10.96.0.1", "192.0.2.10", "fd00::1"])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_invalid_address_is_refused(text):
 
 
 def test_administrator_can_allow_and_refuse_networks():
-    limits = Limits.of(allowed=["127.0.0.0/8"], refused=["10.0.0.0/8"])
+    limits = NetworkLimits.of(allowed=["127.0.0.0/8"], refused=["10.0.0.0/8"])
     assert limits.refusal("127.0.0.1") == ""
     assert limits.refusal("::ffff:127.0.0.1") == ""
     assert limits.refusal("10.1.2.3") == "10.1.2.3 is refused by the administrator"
@@ -59,40 +59,40 @@ def test_administrator_can_allow_and_refuse_networks():
 
 def test_allowed_address_does_not_allow_an_embedded_one():
     # Teredo: the server is 1.2.3.4, and behind it is 127.0.0.1.
-    limits = Limits.of(allowed=["1.2.3.0/24"])
+    limits = NetworkLimits.of(allowed=["1.2.3.0/24"])
     assert limits.refusal("2001:0:102:304:0:ffff:80ff:fffe") != ""
 
 
 @pytest.mark.parametrize("option", ["allowed", "refused", "api_server"])
 def test_invalid_network_is_reported_with_its_text(option):
     with pytest.raises(ValueError, match=r"10\.0\.0\.300"):
-        Limits.of(**{option: ["10.0.0.300"]})
+        NetworkLimits.of(**{option: ["10.0.0.300"]})
 
 
 def test_one_refused_address_refuses_the_host():
-    said = judge("nats.example.com", ["203.0.113.5", "127.0.0.1"], LIMITS)
+    said = find_refusal("nats.example.com", ["203.0.113.5", "127.0.0.1"], LIMITS)
     assert said == (
         "'nats.example.com' must not be used as a backend: 127.0.0.1 is a loopback address. "
         "Choose another server, or ask an administrator to allow the address."
     )
-    assert judge("nats.example.com", ["203.0.113.5", "2001:db8::5"], LIMITS) == ""
+    assert find_refusal("nats.example.com", ["203.0.113.5", "2001:db8::5"], LIMITS) == ""
 
 
 def test_host_without_addresses_is_refused():
-    assert judge("nats.example.com", [], LIMITS) == "the name 'nats.example.com' has no address"
+    assert find_refusal("nats.example.com", [], LIMITS) == "the name 'nats.example.com' has no address"
 
 
 @pytest.mark.parametrize(
     ("url", "want"),
     [
-        ("nats://h", Endpoint("nats", "h", 4222)),
-        ("tls://h:443", Endpoint("tls", "h", 443)),
-        ("nats://[2001:db8::1]:4", Endpoint("nats", "2001:db8::1", 4)),
-        ("https://token.example.com/oauth?x=y", Endpoint("https", "token.example.com", 443)),
+        ("nats://h", ServerEndpoint("nats", "h", 4222)),
+        ("tls://h:443", ServerEndpoint("tls", "h", 443)),
+        ("nats://[2001:db8::1]:4", ServerEndpoint("nats", "2001:db8::1", 4)),
+        ("https://token.example.com/oauth?x=y", ServerEndpoint("https", "token.example.com", 443)),
     ],
 )
 def test_url_gives_host_and_port(url, want):
-    assert endpoint(url) == want
+    assert parse_endpoint(url) == want
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,6 @@ def test_url_gives_host_and_port(url, want):
 )
 def test_invalid_url_is_refused_without_being_repeated(url):
     with pytest.raises(ValueError, match="the url") as caught:
-        endpoint(url)
+        parse_endpoint(url)
     assert "hunter2" not in str(caught.value)
     assert caught.value.__cause__ is None

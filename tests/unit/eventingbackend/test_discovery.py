@@ -5,11 +5,11 @@ import json
 import pytest
 
 from quintet.apis.eventingbackend import CATALOG, NATS
-from quintet.apis.eventingbackend.discovery import MAX_BODY_BYTES, Asked, respond
+from quintet.apis.eventingbackend.discovery import MAX_BODY_BYTES, DiscoveryRequest, respond
 
 
 def ask(method, path, **more):
-    return respond(Asked(method=method, path=path, **more))
+    return respond(DiscoveryRequest(method=method, path=path, **more))
 
 
 def body_of(reply):

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from quintet.admission.eventingbackend import NAMESPACE_LABEL
 from quintet.apis.eventingbackend import CATALOG, FaultType
-from quintet.apis.eventingbackend.discovery import Asked, respond
+from quintet.apis.eventingbackend.discovery import DiscoveryRequest, respond
 from quintet.apis.eventingbackend.readiness import INVALID_CONFIG, REASONS
 from quintet.cli.main import quintet
 from quintet.controllers.eventingbackend.decide.probe_result import Reason
@@ -62,7 +62,7 @@ def test_documented_example_is_valid():
 def test_documented_what_if_matches_the_response():
     shown = re.search(r"^\{\"type\":\"nats\".*(?= …$)", GUIDE, re.MULTILINE)
     body = json.dumps([{"streamReplicas": 9}]).encode()
-    reply = respond(Asked(method="POST", path="/backend/nats/validate", body=body))
+    reply = respond(DiscoveryRequest(method="POST", path="/backend/nats/validate", body=body))
     assert shown is not None
     assert reply.body.decode().startswith(shown[0].strip())
 

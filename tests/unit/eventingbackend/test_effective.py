@@ -5,7 +5,16 @@ from decimal import Decimal
 
 import pytest
 
-from quintet.apis.eventingbackend import BEB, NATS, DataType, EffectiveValue, Key, Origin, effective, restored
+from quintet.apis.eventingbackend import (
+    BEB,
+    NATS,
+    DataType,
+    EffectiveValue,
+    Key,
+    Origin,
+    effective,
+    effective_from_status,
+)
 
 
 def test_every_key_with_a_value_has_its_origin():
@@ -57,14 +66,14 @@ WRITTEN = {"maxInFlightMessages": 20, "maxBytes": 4096, "reconnectWait": "7s", "
 
 def test_effective_config_is_restored_from_the_status():
     found = effective(NATS, WRITTEN)
-    assert restored(NATS, found.entries()) == found
+    assert effective_from_status(NATS, found.entries()) == found
     secret = effective(BEB, {"secretRef": "s"})
-    assert restored(BEB, secret.entries()) == secret
+    assert effective_from_status(BEB, secret.entries()) == secret
 
 
 def test_restored_config_keeps_old_defaults_and_gets_new_keys():
     before = [EffectiveValue("streamName", "old", Origin.DEFAULT), EffectiveValue("gone", "x", Origin.USER)]
-    found = restored(NATS, before)
+    found = effective_from_status(NATS, before)
     assert found is not None
     assert (found.text("streamName"), found.origins["streamName"]) == ("old", Origin.DEFAULT)
     assert found.integer("maxInFlightMessages") == 10
@@ -83,11 +92,11 @@ def test_restored_config_keeps_old_defaults_and_gets_new_keys():
     ids=["nothing", "nothing that is known", "no number", "out of bounds", "not a url of the type"],
 )
 def test_invalid_stored_config_is_not_restored(shown):
-    assert restored(NATS, shown) is None
+    assert effective_from_status(NATS, shown) is None
 
 
 def test_config_without_required_key_is_not_restored():
-    assert restored(BEB, [EffectiveValue("qos", "AT_MOST_ONCE", Origin.USER)]) is None
+    assert effective_from_status(BEB, [EffectiveValue("qos", "AT_MOST_ONCE", Origin.USER)]) is None
 
 
 def test_secret_value_is_not_shown_and_not_restored():
@@ -95,4 +104,4 @@ def test_secret_value_is_not_shown_and_not_restored():
     backend = dataclasses.replace(NATS, keys=(*NATS.keys, token))
     entries = effective(backend, {"token": "hunter2"}).entries()
     assert "hunter2" not in str(entries)
-    assert restored(backend, entries) is None
+    assert effective_from_status(backend, entries) is None

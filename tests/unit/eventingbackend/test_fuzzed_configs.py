@@ -14,12 +14,12 @@ from quintet.apis.eventingbackend import (
     Standing,
     config_faults,
     effective,
+    effective_from_status,
     entries,
-    restored,
     status_of,
     validate,
 )
-from quintet.apis.eventingbackend.discovery import Asked, respond
+from quintet.apis.eventingbackend.discovery import DiscoveryRequest, respond
 from quintet.apis.eventingbackend.jsonschema import config_schema
 
 LEAVES = st.one_of(
@@ -112,7 +112,7 @@ RIGHT_CONFIGS = with_name(right_config)
 
 def what_if(backend, config):
     body = json.dumps({"config": config}).encode()
-    return respond(Asked(method="POST", path=f"/backend/{backend.name}/validate", body=body))
+    return respond(DiscoveryRequest(method="POST", path=f"/backend/{backend.name}/validate", body=body))
 
 
 @settings(max_examples=300, deadline=None)
@@ -160,7 +160,7 @@ def test_valid_config_can_be_shown_and_restored(drawn):
             assert found.measure(key.name) >= -1
         elif key.name in found.values and key.data_type is DataType.INT:
             assert key.minimum <= found.integer(key.name) <= key.maximum
-    assert restored(backend, found.entries()) == found
+    assert effective_from_status(backend, found.entries()) == found
     assert config_faults(backend, [{name: value} for name, value in found.values.items()]) == ()
 
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import event, given, settings
 
 from quintet.apis.eventingbackend import CATALOG, DataType, config_faults
-from quintet.apis.eventingbackend.discovery import Asked, respond
+from quintet.apis.eventingbackend.discovery import DiscoveryRequest, respond
 from unit.eventingbackend.test_fuzzed_configs import CONFIGS, RIGHT_CONFIGS
 
 MEASURES = (DataType.QUANTITY, DataType.DURATION)
 
 
 def validator(name):
-    served = json.loads(respond(Asked(method="GET", path=f"/backend/{name}/schema")).body)
+    served = json.loads(respond(DiscoveryRequest(method="GET", path=f"/backend/{name}/schema")).body)
     return jsonschema.Draft202012Validator(served)
 
 

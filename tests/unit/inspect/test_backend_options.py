@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from quintet.apis.eventingbackend import CATALOG
-from quintet.apis.eventingbackend.discovery import backend_types, described, description
+from quintet.apis.eventingbackend.discovery import backend_types, describe_option, description
 from quintet.cli.main import quintet
 
 
@@ -45,7 +45,7 @@ def test_explain_backend_json_equals_discovery_response():
     nats = CATALOG["nats"]
     assert json.loads(run("backend", "-o", "json").stdout) == backend_types()
     assert json.loads(run("backend", "nats", "-o", "json").stdout) == description(nats)
-    assert json.loads(run("backend", "nats", "url", "-o", "json").stdout) == described(nats.key("url"))
+    assert json.loads(run("backend", "nats", "url", "-o", "json").stdout) == describe_option(nats.key("url"))
 
 
 @pytest.mark.parametrize(

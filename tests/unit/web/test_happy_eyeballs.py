@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from quintet.apis.eventingbackend.addresses import Limits
+from quintet.apis.eventingbackend.addresses import NetworkLimits
 from quintet.clock import SystemClock
 from quintet.eventing.dispatcher import sink_client as sinks_module
 from quintet.eventing.dispatcher.decide.outgoing_event import OutgoingEvent
@@ -86,7 +86,7 @@ async def test_sink_with_dead_first_address_gets_event(monkeypatch):
     monkeypatch.setattr(sinks_module, "judge", lambda *_: "")
     async with a_live_address(OK) as port:
         with a_dead_address(port):
-            sinks = SinkClient(SystemClock(), Limits.of(), 5.0)
+            sinks = SinkClient(SystemClock(), NetworkLimits.of(), 5.0)
             answer = await sinks.post(f"http://sink.example:{port}/", OutgoingEvent({}, b"{}"))
             sinks.close()
             assert answer.status == 200, answer

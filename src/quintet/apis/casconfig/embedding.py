@@ -29,7 +29,7 @@ class Child(NamedTuple):
     pod: Path | None = None
 
 
-def embedded(spec: EmbeddedConfig | None, child: Child) -> JsonObject:
+def apply_embedded(spec: EmbeddedConfig | None, child: Child) -> JsonObject:
     """The child with what a config sets on it; without a config, as it is."""
     if spec is None:
         return child.body
@@ -42,7 +42,7 @@ def embedded(spec: EmbeddedConfig | None, child: Child) -> JsonObject:
         for source in policy.values.sources
         if sources.is_secret(source)
     }
-    asked = injection.wanted(policies, child.body, taken, child.pod)
+    asked = injection.desired_settings(policies, child.body, taken, child.pod)
     subject, given = Subject(child.body), Subject(child.body)
     for setting in asked.settings:
         path = absolute(setting.path, child.pod)

@@ -46,7 +46,7 @@ class Injection(NamedTuple):
     skipped: tuple[Skipped, ...] = ()
 
 
-def wanted(
+def desired_settings(
     policies: Iterable[Policy],
     obj: JsonObject,
     values: Mapping[FromOperation, Value],

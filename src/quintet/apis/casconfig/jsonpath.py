@@ -34,7 +34,7 @@ class Item(NamedTuple):
 Step = str | int | Item
 
 
-def parsed(text: str) -> tuple[Step, ...]:
+def parse_path(text: str) -> tuple[Step, ...]:
     """The steps of a path. Raises `JsonPathError`."""
     path = text.strip()
     if path.startswith("{") and path.endswith("}"):

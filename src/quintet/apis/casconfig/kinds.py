@@ -44,7 +44,7 @@ class Resolution(NamedTuple):
     problem: str = ""
 
 
-def parsed(text: str) -> KindName | None:
+def parse_kind(text: str) -> KindName | None:
     """`Kind`, `group/version/Kind`, or `v1/Kind` for what has no group; None for anything else."""
     match text.split("/"):
         case [kind] if kind:
@@ -58,15 +58,15 @@ def parsed(text: str) -> KindName | None:
 
 def names(text: str, resource: Resource) -> bool:
     """Whether a text means a resource. The version does not matter: an object has the same in all."""
-    found = parsed(text)
+    found = parse_kind(text)
     return (
         found is not None and found.kind == resource.kind and found.group in (None, resource.group)
     )  # fmt: skip
 
 
-def resolved(text: str, known: Iterable[Resource]) -> Resolution:
+def resolve_kind(text: str, known: Iterable[Resource]) -> Resolution:
     """The one resource that a text means, of those that the API server has."""
-    wanted = parsed(text)
+    wanted = parse_kind(text)
     if wanted is None:
         return Resolution(None, f"'{text}' is neither Kind nor group/version/Kind")
     fitting = [
@@ -83,12 +83,12 @@ def resolved(text: str, known: Iterable[Resource]) -> Resolution:
     return Resolution(next(iter(by_group.values())))
 
 
-def noted(text: str, known: Iterable[Resource]) -> Resource | None:
+def find_recorded(text: str, known: Iterable[Resource]) -> Resource | None:
     """The resource of a kind that `as_text` wrote down: in that version, or else in the first there is.
 
     A version may be served no longer while its objects still are.
     """
-    wanted = parsed(text)
+    wanted = parse_kind(text)
     fitting = [each for each in known if names(text, each)]
     same = (each for each in fitting if wanted is not None and each.version == wanted.version)
     return next(same, next(iter(fitting), None))
@@ -99,18 +99,18 @@ def as_text(resource: Resource) -> str:
     return f"{resource.api_version}/{resource.kind}"
 
 
-def forbidden(group: str, kind: str) -> str | None:
+def forbidden_reason(group: str, kind: str) -> str | None:
     """Why objects of a kind are never targets; None if they may be."""
     return _FORBIDDEN_GROUPS.get(group) or _FORBIDDEN_KINDS.get((group, kind))
 
 
 def forbidden_text(text: str) -> str | None:
     """The same for a kind as somebody wrote it; without a group, whatever group it might mean."""
-    found = parsed(text)
+    found = parse_kind(text)
     if found is None:
         return None
     if found.group is not None:
-        return forbidden(found.group, found.kind)
+        return forbidden_reason(found.group, found.kind)
     return _FORBIDDEN_BARE.get(found.kind)
 
 

@@ -81,7 +81,7 @@ def beneath(live: JsonObject, config: ObjectKey) -> JsonObject:
     return subject.object
 
 
-def patched(
+def build_rewrite(
     live: JsonObject, config: ObjectKey, settings: Iterable[Setting], pod: Path | None = None
 ) -> Rewrite:
     """Make the layer of a config what it is to be; without settings, take it away.
@@ -106,7 +106,7 @@ def patched(
     result = with_ledgers(subject.object, written, bounded=bool(wanted))
     lost = stack.lost.get(config, {})
     return Rewrite(
-        _guarded(live, diff(live, result)),
+        _with_tests(live, diff(live, result)),
         result,
         tuple(as_text(entry.path) for entry in held),
         tuple(Left(as_text(path), found) for path, found in lost.items() if path not in paths),
@@ -114,13 +114,13 @@ def patched(
     )
 
 
-def recorded(live: JsonObject, config: ObjectKey) -> tuple[Setting, ...]:
+def recorded_settings(live: JsonObject, config: ObjectKey) -> tuple[Setting, ...]:
     """What a config has set on an object, so that it can be set again later. Raises `LedgerError`."""
     found = next((ledger.entries for ledger in ledgers(live) if ledger.config == config), ())
     return tuple(Setting(entry.path, entry.now, entry.at) for entry in found)
 
 
-def _guarded(live: JsonObject, operations: list[JsonObject]) -> tuple[JsonObject, ...]:
+def _with_tests(live: JsonObject, operations: list[JsonObject]) -> tuple[JsonObject, ...]:
     version = (live.get("metadata") or {}).get("resourceVersion")
     if not operations or version is None:
         return tuple(operations)

@@ -75,7 +75,7 @@ def ledgers(obj: JsonObject) -> list[Ledger]:
     found = []
     for key, text in (metadata.get("annotations") or {}).items():
         if key.startswith(PREFIX):
-            ledger = _decoded(key, text)
+            ledger = _decode(key, text)
             if annotation(ledger.config, metadata.get("namespace", "")) != key:
                 raise LedgerError(
                     f"metadata.annotations[{key}] speaks of the config {ledger.config}; "
@@ -109,14 +109,14 @@ def with_ledgers(obj: JsonObject, written: list[Ledger], *, bounded: bool = True
         return bare
     metadata = bare.get("metadata") or {}
     namespace = metadata.get("namespace", "")
-    added = {annotation(ledger.config, namespace): _encoded(ledger) for ledger in written}
+    added = {annotation(ledger.config, namespace): _encode(ledger) for ledger in written}
     annotations = {**(metadata.get("annotations") or {}), **added}
     if bounded:
         _check_sizes(annotations)
     return {**bare, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _encoded(ledger: Ledger) -> str:
+def _encode(ledger: Ledger) -> str:
     body: JsonObject = {"of": str(ledger.config), "layer": ledger.layer}
     if ledger.pod is not None:
         body["pod"] = ".".join(ledger.pod)
@@ -159,7 +159,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     pod: str | None = None
 
 
-def _decoded(key: str, text: str) -> Ledger:
+def _decode(key: str, text: str) -> Ledger:
     try:
         body = msgspec.json.decode(text, type=_Body)
         namespace, _, name = body.of.rpartition("/")

@@ -67,7 +67,7 @@ def match(spec: CASConfigSpec, config: ObjectKey, candidate: Candidate, operator
 def refusal(spec: CASConfigSpec, config: ObjectKey, candidate: Candidate, operator: str = "") -> Miss | None:
     """What rules an object out, whatever the policies say."""
     resource, metadata = candidate.resource, candidate.metadata
-    if why := kinds.forbidden(resource.group, resource.kind):
+    if why := kinds.forbidden_reason(resource.group, resource.kind):
         return Miss("", "ForbiddenKind", f"a {resource.kind} is never a target: {why}")
     if why := scope.out_of_scope(spec, config.namespace, candidate.key.namespace, operator):
         return Miss("", "OutOfScope", why)
@@ -122,12 +122,12 @@ def _one_of(what: str, wanted: tuple[str, ...], found: str) -> str | None:
 
 
 def _name(wanted: tuple[str, ...], found: str) -> str | None:
-    if not wanted or any(_globbed(pattern, found) for pattern in wanted):
+    if not wanted or any(_matches_glob(pattern, found) for pattern in wanted):
         return None
     return f"its name is {found}, not {_either(wanted)}"
 
 
-def _globbed(pattern: str, text: str) -> bool:
+def _matches_glob(pattern: str, text: str) -> bool:
     first, *middle, last = pattern.split("*") if "*" in pattern else (pattern, "")
     if "*" not in pattern or len(text) < len(first) + len(last):
         return pattern == text

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import msgspec
 
-from quintet.apis.casconfig.kinds import parsed
+from quintet.apis.casconfig.kinds import parse_kind
 from quintet.apis.casconfig.spec import CASConfigSpec, Include, Policy, Values
 from quintet.apis.meta import JsonObject
 
@@ -57,7 +57,7 @@ def _apart(one: Include, other: Include) -> bool:
 
 
 def _kind(text: str) -> str:
-    found = parsed(text)
+    found = parse_kind(text)
     return found.kind if found is not None else text
 
 

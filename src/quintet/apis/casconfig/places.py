@@ -63,11 +63,11 @@ def identity(field: str, item: Any) -> str:
     return IDENTITIES[field](item) if isinstance(item, dict) else _whole(item)
 
 
-def copied(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """A JSON value of its own, down to the bottom."""
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    return [copied(item) for item in value] if isinstance(value, list) else value
+        return {key: copy_value(item) for key, item in value.items()}
+    return [copy_value(item) for item in value] if isinstance(value, list) else value
 
 
 def as_text(path: Path) -> str:
@@ -96,7 +96,7 @@ class Subject:
         for holder, names in ((self.object, ("spec",)), (self.object["metadata"], METADATA_ROOTS)):
             for name in names:
                 if name in holder:
-                    holder[name] = copied(holder[name])
+                    holder[name] = copy_value(holder[name])
 
     def get(self, path: Path) -> Any:
         """The value at a path, or `ABSENT`."""
@@ -137,7 +137,7 @@ class Subject:
         holder, made = self._holder(path[:-1])
         if holder is None:
             return None
-        value = copied(value)  # what is set inside it later is not part of what was given
+        value = copy_value(value)  # what is set inside it later is not part of what was given
         if isinstance(holder, list):
             index = _at_item(holder, path[-2], path[-1])
             if index is not None:

@@ -8,7 +8,7 @@ PROTECTED: Final = "kube-system"
 """What runs there keeps the cluster alive."""
 
 
-def searched(spec: CASConfigSpec, own: str) -> tuple[str, ...] | None:
+def namespaces_in_scope(spec: CASConfigSpec, own: str) -> tuple[str, ...] | None:
     """The namespaces in which to look for targets; None: all, and what is in no namespace."""
     if spec.scope.level is Level.CLUSTER:
         return spec.scope.namespaces or None
@@ -21,7 +21,7 @@ def out_of_scope(spec: CASConfigSpec, own: str, namespace: str, operator: str) -
         return f"{namespace} is the namespace of the operator itself"
     if namespace == PROTECTED and spec.scope.level is Level.CLUSTER:
         return f"{namespace} is not part of level cluster"
-    places = searched(spec, own)
+    places = namespaces_in_scope(spec, own)
     if places is None or namespace in places:
         return None
     if not namespace:

@@ -52,7 +52,7 @@ class Resolved(NamedTuple):
 
 def is_secret(source: FromOperation) -> bool:
     """Whether the value is that of a Secret."""
-    found = kinds.parsed(source.kind)
+    found = kinds.parse_kind(source.kind)
     return found is not None and found.kind == "Secret" and found.group in (None, "")
 
 
@@ -61,14 +61,14 @@ def key_of(source: FromOperation, own: str) -> ObjectKey:
     return ObjectKey(source.namespace or own, source.name)
 
 
-def resolved(
+def resolve_sources(
     operations: Iterable[FromOperation], own: str, object_of: Callable[[FromOperation], JsonObject | None]
 ) -> Resolved:
     """The values, given a way to look objects up; of a Secret its metadata is enough."""
     values: dict[FromOperation, Value] = {}
     waiting = []
     for source in operations:
-        found = _resolved(source, own, object_of(source))
+        found = _resolve(source, own, object_of(source))
         if isinstance(found, Waiting):
             waiting.append(found)
         else:
@@ -76,13 +76,13 @@ def resolved(
     return Resolved(values, tuple(waiting))
 
 
-def _resolved(source: FromOperation, own: str, obj: JsonObject | None) -> Value | Waiting:
+def _resolve(source: FromOperation, own: str, obj: JsonObject | None) -> Value | Waiting:
     place = f"{source.kind} {key_of(source, own)}"
     if obj is None:
         return Waiting(source, "SourceMissing", f"there is no {place}")
     if is_secret(source):
         return secret_key(source, own)
-    found = jsonpath.value_at(obj, jsonpath.parsed(source.path))
+    found = jsonpath.value_at(obj, jsonpath.parse_path(source.path))
     text = _as_text(found)
     if found is ABSENT or found is None:
         return Waiting(source, "PathMissing", f"{place} has nothing at {source.path}")
@@ -97,7 +97,7 @@ def _resolved(source: FromOperation, own: str, obj: JsonObject | None) -> Value 
 
 def secret_key(source: FromOperation, own: str) -> SecretKey:
     """The reference that stands for a value of a Secret; validation has seen to its path."""
-    steps = jsonpath.parsed(source.path)
+    steps = jsonpath.parse_path(source.path)
     return SecretKey(source.name, str(steps[-1]), source.namespace or own)
 
 
@@ -115,7 +115,7 @@ def _as_text(value: Any) -> str | None:
 def fault(source: FromOperation) -> Fault | None:
     """What is wrong with a source as it was written; None if nothing is."""
     try:
-        steps = jsonpath.parsed(source.path)
+        steps = jsonpath.parse_path(source.path)
     except jsonpath.JsonPathError as error:
         return Fault("path", source.path, str(error))
     if not is_secret(source):

@@ -71,11 +71,11 @@ def _at(schemas: JsonObject, schema: JsonObject, path: Path) -> JsonObject:
 
 
 def _property(schemas: JsonObject, schema: JsonObject, name: str) -> JsonObject:
-    found: JsonObject = (_resolved(schemas, schema).get("properties") or {}).get(name) or {}
-    return _resolved(schemas, found)
+    found: JsonObject = (_resolve_reference(schemas, schema).get("properties") or {}).get(name) or {}
+    return _resolve_reference(schemas, found)
 
 
-def _resolved(schemas: JsonObject, schema: JsonObject) -> JsonObject:
+def _resolve_reference(schemas: JsonObject, schema: JsonObject) -> JsonObject:
     """A schema with the definition that it refers to in its place."""
     for part in (schema, *(schema.get("allOf") or ())):
         if "$ref" in part:
@@ -87,5 +87,5 @@ def _is_pod(schemas: JsonObject, schema: JsonObject) -> bool:
     containers = _property(schemas, schema, "containers")
     if containers.get("type") != "array":
         return False
-    item = _resolved(schemas, containers.get("items") or {})
+    item = _resolve_reference(schemas, containers.get("items") or {})
     return {"name", "image"} <= set(item.get("properties") or {})

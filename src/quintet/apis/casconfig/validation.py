@@ -122,7 +122,7 @@ def _check_include(errors: FieldErrors, include: Include, path: FieldPath) -> No
         errors.required(path, "must select objects: an empty include matches nothing")
     for index, text in enumerate(include.kinds):
         where = path.child("kinds").index(index)
-        if kinds.parsed(text) is None:
+        if kinds.parse_kind(text) is None:
             errors.invalid(where, text, "is neither Kind nor group/version/Kind")
         elif why := kinds.forbidden_text(text):
             errors.forbidden(where, f"a {text.rpartition('/')[2]} is never a target: {why}")
@@ -192,7 +192,7 @@ def _enumerate_paths(path: FieldPath, items: Iterable[JsonObject]) -> Iterator[t
 def _check_sources(errors: FieldErrors, values: Values, path: FieldPath) -> None:
     for index, source in enumerate(values.sources):
         where = path.index(index)
-        if kinds.parsed(source.kind) is None:
+        if kinds.parse_kind(source.kind) is None:
             errors.invalid(where.child("kind"), source.kind, "is neither Kind nor group/version/Kind")
         if fault := sources.fault(source):
             errors.invalid(where.child(fault.field), fault.value, fault.message)
@@ -217,7 +217,7 @@ def _policy_warnings(policy: Policy, path: FieldPath) -> Iterator[str]:
         yield f"{path}.include.kinds: not set, so every kind with a pod template matches"
     for name in set(values.envs) & {each.to_key for each in values.sources if each.to_type is ToType.ENV}:
         yield f"{path}.values.envs[{name}]: values.from sets the same variable and takes precedence"
-    if any(kinds.parsed(text) == kinds.KindName("Pod") for text in include.kinds) and values.for_pods:
+    if any(kinds.parse_kind(text) == kinds.KindName("Pod") for text in include.kinds) and values.for_pods:
         fields = ", ".join(values.for_pods)
         yield f"{path}.include.kinds: only labels and annotations of a running pod can change, not {fields}"
     for index, sidecar in enumerate(values.sidecars):

@@ -65,11 +65,11 @@ def parse(data: Mapping[str, str] | None, binary: Mapping[str, str] | None = Non
         return Results(flaw=Flaw.NO_DATA, problem="results: ConfigMap Data is nil")
     values = {key.removeprefix(KEY_RESULT): text for key, text in data.items() if key.startswith(KEY_RESULT)}
     if (problem := _oversize(values)) is not None:
-        return _judged(data, {}, Flaw.TOO_LARGE, problem)
-    return _judged(data, values)
+        return _result_of(data, {}, Flaw.TOO_LARGE, problem)
+    return _result_of(data, values)
 
 
-def _judged(
+def _result_of(
     data: Mapping[str, str], values: dict[str, str], flaw: Flaw | None = None, problem: str = ""
 ) -> Results:
     succeeded = {"true": True, "false": False}.get(data.get(KEY_SUCCEEDED, ""))

@@ -4,7 +4,7 @@ from quintet.apis.eventingbackend.catalog import BEB, CATALOG, NATS, BackendType
 from quintet.apis.eventingbackend.effective import Effective, effective
 from quintet.apis.eventingbackend.entries import entries
 from quintet.apis.eventingbackend.readiness import Standing, eventing_ready, ready_now, status_of
-from quintet.apis.eventingbackend.serving import restored
+from quintet.apis.eventingbackend.serving import effective_from_status
 from quintet.apis.eventingbackend.types import (
     EVENTINGBACKEND,
     EVENTINGBACKENDS,
@@ -40,10 +40,10 @@ __all__ = [
     "config_faults",
     "default",
     "effective",
+    "effective_from_status",
     "entries",
     "eventing_ready",
     "ready_now",
-    "restored",
     "status_of",
     "validate",
 ]

@@ -37,7 +37,7 @@ _IPV4_AT_THE_END = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::
 """NAT64, NAT64 of one's own, and the old form of an IPv4 address."""
 
 
-class Endpoint(NamedTuple):
+class ServerEndpoint(NamedTuple):
     """Where a url leads."""
 
     scheme: str
@@ -46,7 +46,7 @@ class Endpoint(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NetworkLimits:
     """Which networks are refused, each with the reason, and which are allowed nevertheless."""
 
     refused: tuple[tuple[Network, str], ...]
@@ -55,7 +55,7 @@ class Limits:
     @classmethod
     def of(
         cls, *, api_server: Iterable[str] = (), refused: Iterable[str] = (), allowed: Iterable[str] = ()
-    ) -> "Limits":
+    ) -> "NetworkLimits":
         """The usual limits, the addresses of the API server, and what an administrator adds.
 
         Raises `ValueError`, with the text that is no address or network.
@@ -83,7 +83,7 @@ class Limits:
         return ""
 
 
-def judge(host: str, addresses: Iterable[str], limits: Limits) -> str:
+def find_refusal(host: str, addresses: Iterable[str], limits: NetworkLimits) -> str:
     """Why nobody may connect to a host that was resolved to these addresses; empty if they may.
 
     One refused address is enough: a name with a good and a bad address is made to slip through.
@@ -100,7 +100,7 @@ def judge(host: str, addresses: Iterable[str], limits: Limits) -> str:
     )
 
 
-def endpoint(url: str) -> Endpoint:
+def parse_endpoint(url: str) -> ServerEndpoint:
     """Scheme, host and port of a url; raises `ValueError`, which never repeats it: it may hold a password."""
     try:
         parts = urlsplit(url)
@@ -111,7 +111,7 @@ def endpoint(url: str) -> Endpoint:
         raise ValueError(f"the url must begin with one of {', '.join(f'{name}://' for name in PORTS)}")
     if not parts.hostname:
         raise ValueError("the url names no host")
-    return Endpoint(parts.scheme, parts.hostname, PORTS[parts.scheme] if port is None else port)
+    return ServerEndpoint(parts.scheme, parts.hostname, PORTS[parts.scheme] if port is None else port)
 
 
 def _meant(address: Address) -> tuple[Address, ...]:

@@ -30,7 +30,7 @@ _ASK: Final = ("POST",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class DiscoveryRequest:
     """A request, as far as it matters here."""
 
     method: str
@@ -41,7 +41,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class DiscoveryResponse:
     """What to answer. For HEAD, `body` is empty and the headers are those of GET."""
 
     status: int
@@ -49,13 +49,13 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def respond(asked: Asked, catalog: Catalog = CATALOG) -> Reply:
+def respond(asked: DiscoveryRequest, catalog: Catalog = CATALOG) -> DiscoveryResponse:
     """The reply to any request."""
-    reply = _routed(asked, catalog)
+    reply = _route(asked, catalog)
     return replace(reply, body=b"") if asked.method == "HEAD" else reply
 
 
-def _routed(asked: Asked, catalog: Catalog) -> Reply:
+def _route(asked: DiscoveryRequest, catalog: Catalog) -> DiscoveryResponse:
     parts = asked.path.strip("/").split("/")
     if parts[0] != "backend" or len(parts) > 3:
         return _problem(404, "there is nothing here: try /backend")
@@ -71,7 +71,7 @@ def _routed(asked: Asked, catalog: Catalog) -> Reply:
         case ["schema"]:
             return _document(asked, config_schema(backend), "application/schema+json")
         case ["validate"]:
-            return _judged(asked, backend, catalog)
+            return _validate_config(asked, backend, catalog)
     return _problem(404, f"there is nothing here: try /backend/{backend.name}")
 
 
@@ -82,7 +82,7 @@ def backend_types(catalog: Catalog = CATALOG) -> list[str]:
 
 def description(backend: BackendType) -> JsonObject:
     """The body of `GET /backend/{type}`."""
-    return {"type": backend.name, "config": [described(key) for key in backend.keys]}
+    return {"type": backend.name, "config": [describe_option(key) for key in backend.keys]}
 
 
 def what_if(backend: BackendType, config: Any, catalog: Catalog = CATALOG) -> JsonObject:
@@ -104,7 +104,7 @@ def what_if(backend: BackendType, config: Any, catalog: Catalog = CATALOG) -> Js
     }
 
 
-def described(key: Key) -> JsonObject:
+def describe_option(key: Key) -> JsonObject:
     """One key: the published fields always, the others where they say something."""
     further: JsonObject = {
         "minimum": key.minimum,
@@ -125,19 +125,21 @@ def described(key: Key) -> JsonObject:
     }
 
 
-def _document(asked: Asked, content: Any, media_type: str = "application/json") -> Reply:
+def _document(
+    asked: DiscoveryRequest, content: Any, media_type: str = "application/json"
+) -> DiscoveryResponse:
     if asked.method not in _READ:
         return _not_allowed(_READ)
     body = msgspec.json.encode(content)
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
     if _matches(asked.if_none_match, etag):
-        return Reply(304, b"", headers)
+        return DiscoveryResponse(304, b"", headers)
     headers |= {"Content-Type": media_type, "Content-Length": str(len(body))}
-    return Reply(200, body, headers)
+    return DiscoveryResponse(200, body, headers)
 
 
-def _judged(asked: Asked, backend: BackendType, catalog: Catalog) -> Reply:
+def _validate_config(asked: DiscoveryRequest, backend: BackendType, catalog: Catalog) -> DiscoveryResponse:
     if asked.method not in _ASK:
         return _not_allowed(_ASK)
     if len(asked.body) > MAX_BODY_BYTES:
@@ -160,17 +162,17 @@ def _matches(if_none_match: str, etag: str) -> bool:
     return "*" in tags or etag in tags
 
 
-def _not_allowed(methods: tuple[str, ...]) -> Reply:
+def _not_allowed(methods: tuple[str, ...]) -> DiscoveryResponse:
     allowed = ", ".join(methods)
     return _json(405, {"error": f"use {' or '.join(methods)}"}, {"Allow": allowed})
 
 
-def _problem(status: int, text: str) -> Reply:
+def _problem(status: int, text: str) -> DiscoveryResponse:
     return _json(status, {"error": text}, {})
 
 
-def _json(status: int, content: Any, headers: Mapping[str, str]) -> Reply:
+def _json(status: int, content: Any, headers: Mapping[str, str]) -> DiscoveryResponse:
     body = msgspec.json.encode(content)
-    return Reply(
+    return DiscoveryResponse(
         status, body, {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
     )

@@ -74,7 +74,7 @@ def effective(backend: BackendType, written: Mapping[str, Any]) -> Effective:
     return Effective(backend, values, origins)
 
 
-def required(backend: BackendType, names: Iterable[str]) -> dict[str, Value]:
+def missing_defaults(backend: BackendType, names: Iterable[str]) -> dict[str, Value]:
     """Keys that must have a value in the spec, have none among these names, and have a default."""
     given = set(names)
     return {

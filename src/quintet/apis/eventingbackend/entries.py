@@ -28,7 +28,7 @@ def entries(config: Any) -> Entries:
         return Entries((), ())
     if not isinstance(config, list | tuple):
         written = config if isinstance(config, dict) else {}
-        return _bounded(list(_pairs(written)), [_form("config", config, LIST)], len(written))
+        return _limit(list(_pairs(written)), [_form("config", config, LIST)], len(written))
     pairs: list[tuple[str, Any]] = []
     faults = []
     for index, entry in enumerate(config[:MOST_ENTRIES]):
@@ -36,10 +36,10 @@ def entries(config: Any) -> Entries:
             faults.append(_form(f"config[{index}]", entry, ONE_KEY))
         if isinstance(entry, dict):
             pairs += _pairs(entry)
-    return _bounded(pairs, faults, len(config))
+    return _limit(pairs, faults, len(config))
 
 
-def _bounded(pairs: list[tuple[str, Any]], faults: list[ConfigFault], written: int) -> Entries:
+def _limit(pairs: list[tuple[str, Any]], faults: list[ConfigFault], written: int) -> Entries:
     count = max(written, len(pairs))
     if count > MOST_ENTRIES:
         faults = [*faults, ConfigFault(FaultType.VALUE, "config", f"({count} entries)", TOO_MANY)]

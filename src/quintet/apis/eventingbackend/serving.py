@@ -13,7 +13,7 @@ from quintet.apis.eventingbackend.types import EffectiveValue, Origin
 from quintet.apis.eventingbackend.validation import config_faults
 
 
-def restored(backend: BackendType, shown: Sequence[EffectiveValue]) -> Effective | None:
+def effective_from_status(backend: BackendType, shown: Sequence[EffectiveValue]) -> Effective | None:
     """The configuration that a status shows; None if it cannot be told from there.
 
     Keys that this release does not know are left out; keys that it knows in addition get their

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from quintet.apis.eventingbackend.catalog import CATALOG, BackendType, Catalog, DataType, Key
-from quintet.apis.eventingbackend.effective import effective, required
+from quintet.apis.eventingbackend.effective import effective, missing_defaults
 from quintet.apis.eventingbackend.entries import entries
 from quintet.apis.eventingbackend.types import (
     LABEL,
@@ -44,7 +44,7 @@ def default(obj: JsonObject, catalog: Catalog = CATALOG) -> JsonObject:
     # A config of the wrong type is kept, so that the error shows what the user wrote.
     if backend is not None and (config is None or isinstance(config, list)):
         names = (name for name, _ in entries(config).pairs)
-        added = [{name: value} for name, value in required(backend, names).items()]
+        added = [{name: value} for name, value in missing_defaults(backend, names).items()]
         if added:
             spec["config"] = [*(config or ()), *added]
     return {**obj, "metadata": metadata, "spec": spec}
@@ -123,7 +123,9 @@ def _pair_faults(
         key = backend.key(name)
         text = shown(key, name, value, faulty=True)
         if key is None:
-            yield ConfigFault(FaultType.UNSUPPORTED, _name(name), text, _unsupported(backend, name, catalog))
+            yield ConfigFault(
+                FaultType.UNSUPPORTED, _name(name), text, _unsupported_problem(backend, name, catalog)
+            )
         elif meaning(key.data_type, value) is None:
             yield ConfigFault(FaultType.DATA_TYPE, key.name, text, _type_problem(key, value))
         elif problem := _value_problem(key, value):
@@ -186,7 +188,7 @@ def _text_problem(key: Key, text: str) -> str:
     return ""
 
 
-def _unsupported(backend: BackendType, name: str, catalog: Catalog) -> str:
+def _unsupported_problem(backend: BackendType, name: str, catalog: Catalog) -> str:
     text = f"config does not exist for backend type {backend.name}"
     others = [other.name for other in catalog.values() if other.key(name) is not None]
     if others:

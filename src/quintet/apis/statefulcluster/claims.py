@@ -40,7 +40,7 @@ def _check_claim(errors: FieldErrors, path: FieldPath, claim: JsonObject) -> Non
     if _ONLY_ONE in modes and len(modes) > 1:
         errors.forbidden(path.child("accessModes"), f"{_ONLY_ONE} must stand alone")
     where = path.child("resources", "requests").key("storage")
-    storage = requested(claim)
+    storage = requested_size(claim)
     if storage is None:
         errors.required(where, "must say how large the volume is to be")
         return
@@ -49,7 +49,7 @@ def _check_claim(errors: FieldErrors, path: FieldPath, claim: JsonObject) -> Non
         errors.invalid(where, storage, "must be a size such as 10Gi")
 
 
-def requested(claim: JsonObject) -> Any:
+def requested_size(claim: JsonObject) -> Any:
     """The size that the spec of a claim asks for, as it was written; None if it does not say."""
     return ((claim.get("resources") or {}).get("requests") or {}).get("storage")
 
@@ -71,11 +71,13 @@ def check_growth(errors: FieldErrors, spec: JsonObject, old: JsonObject) -> None
         size, was = _size(new), _size(former)
         if size < was:
             where = path.child("spec", "resources", "requests").key("storage")
-            errors.invalid(where, requested(new.get("spec") or {}), "must not shrink", "volumes only grow")
+            errors.invalid(
+                where, requested_size(new.get("spec") or {}), "must not shrink", "volumes only grow"
+            )
 
 
 def _size(template: JsonObject) -> Decimal:
-    return quantity.amount(requested(template.get("spec") or {})) or Decimal(0)
+    return quantity.amount(requested_size(template.get("spec") or {})) or Decimal(0)
 
 
 def _but_size(template: JsonObject) -> JsonObject:

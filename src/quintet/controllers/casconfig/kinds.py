@@ -7,7 +7,7 @@ because a CRD may be installed after the config.
 from math import inf
 
 from quintet.apis.casconfig import template
-from quintet.apis.casconfig.kinds import Resolution, forbidden, noted, resolved
+from quintet.apis.casconfig.kinds import Resolution, find_recorded, forbidden_reason, resolve_kind
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import Resource
 from quintet.clock import Clock
@@ -39,19 +39,19 @@ class Kinds:
 
     async def resolve(self, text: str) -> Resolution:
         """Return the resource of a kind, or why there is none."""
-        found = resolved(text, await self._current(CACHE_SECONDS))
-        return found if found.resource is not None else resolved(text, await self._current(RETRY_SECONDS))
+        found = resolve_kind(text, await self._current(CACHE_SECONDS))
+        return found if found.resource is not None else resolve_kind(text, await self._current(RETRY_SECONDS))
 
     async def find_recorded(self, text: str) -> Resource | None:
         """Return the resource of a kind recorded in the status; None if it is not served now."""
-        return noted(text, await self._current(CACHE_SECONDS))
+        return find_recorded(text, await self._current(CACHE_SECONDS))
 
     async def is_gone(self, text: str) -> bool:
         """Return whether a kind, and with it all of its objects, is gone.
 
         It must be absent for a while: a starting API server, or one without its aggregated APIs, omits types.
         """
-        if noted(text, await self._current(RETRY_SECONDS)) is not None:
+        if find_recorded(text, await self._current(RETRY_SECONDS)) is not None:
             return False
         return self._since - self._absent.setdefault(text, self._since) >= ABSENT_SECONDS
 
@@ -79,7 +79,11 @@ class Kinds:
         found = []
         for each in await self._current(CACHE_SECONDS):
             # The preferred version comes first, and one version per type is enough.
-            if (each.group, each.kind) in seen or not each.namespaced or forbidden(each.group, each.kind):
+            if (
+                (each.group, each.kind) in seen
+                or not each.namespaced
+                or forbidden_reason(each.group, each.kind)
+            ):
                 continue
             seen.add((each.group, each.kind))
             if await self.pod(each) not in (None, template.POD):
@@ -109,6 +113,6 @@ class Kinds:
         if not self._types or now - self._since >= age:
             self._types, self._since = await discovery.list_resources(self._client), now
             self._pods.clear()
-            for text in [each for each in self._absent if noted(each, self._types) is not None]:
+            for text in [each for each in self._absent if find_recorded(each, self._types) is not None]:
                 del self._absent[text]
         return self._types

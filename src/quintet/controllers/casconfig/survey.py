@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from quintet.apis.casconfig import CASConfig
-from quintet.apis.casconfig.kinds import Resolution, as_text, forbidden, noted
+from quintet.apis.casconfig.kinds import Resolution, as_text, find_recorded, forbidden_reason
 from quintet.apis.casconfig.places import Path
-from quintet.apis.casconfig.scope import PROTECTED, out_of_scope, searched
-from quintet.apis.casconfig.sources import Resolved, is_secret, key_of, resolved
+from quintet.apis.casconfig.scope import PROTECTED, namespaces_in_scope, out_of_scope
+from quintet.apis.casconfig.sources import Resolved, is_secret, key_of, resolve_sources
 from quintet.apis.casconfig.spec import FromOperation, Level, Policy
 from quintet.apis.casconfig.template import POD
 from quintet.apis.casconfig.types import SERVICE_ACCOUNT, Reach
@@ -130,7 +130,7 @@ class Surveyor:
         where, resource = f"policy {policy.name}, include.kinds", found.resource
         if resource is None:
             return Blocker(Reason.KIND, f"{where}: {found.problem}", retry_after=30.0)
-        if why := forbidden(resource.group, resource.kind):
+        if why := forbidden_reason(resource.group, resource.kind):
             return Blocker(Reason.KIND, f"{where}: a {resource.kind} is never a target: {why}")
         if not resource.namespaced and config.spec.scope.level is not Level.CLUSTER:
             return Blocker(
@@ -152,7 +152,7 @@ class Surveyor:
 
     def _namespaces(self, config: CASConfig, policy: Policy, resource: Resource) -> set[str]:
         """Return the namespaces to watch; an empty name means all."""
-        scope = searched(config.spec, config.key.namespace)
+        scope = namespaces_in_scope(config.spec, config.key.namespace)
         if not resource.namespaced:
             return {""} if scope is None else set()
         narrowed = set(policy.include.namespaces)
@@ -164,7 +164,7 @@ class Surveyor:
         """Return the problem of a named namespace that no config may change."""
         spec, own = config.spec, config.key.namespace
         named = {
-            *(searched(spec, own) or ()),
+            *(namespaces_in_scope(spec, own) or ()),
             *(each for p in spec.policies for each in p.include.namespaces),
         }
         for namespace in sorted(named & {PROTECTED, self._operator}):
@@ -177,7 +177,9 @@ class Surveyor:
         scopes = set[WatchScope]()
         for each in reach:
             # Use the version that is watched anyway.
-            resource = noted(each.kind, list(survey.pods)) or await self._kinds.find_recorded(each.kind)
+            resource = find_recorded(each.kind, list(survey.pods)) or await self._kinds.find_recorded(
+                each.kind
+            )
             if resource is None:
                 survey.unserved.append(each)
                 survey.retry_after = CACHE_SECONDS
@@ -242,7 +244,7 @@ class Surveyor:
             found = next(iter(active.store), None) if active is not None else None
             return found.decode() if found is not None and not found.deleting else None
 
-        return resolved(config.spec.sources(), config.key.namespace, object_of)
+        return resolve_sources(config.spec.sources(), config.key.namespace, object_of)
 
 
 def reach_of(scopes: Iterable[WatchScope]) -> tuple[Reach, ...]:

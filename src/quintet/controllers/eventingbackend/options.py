@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from quintet.apis.eventingbackend.addresses import Limits
+from quintet.apis.eventingbackend.addresses import NetworkLimits
 from quintet.controllers.eventingbackend.probes import Timing
 
 
@@ -13,7 +13,7 @@ class Options:
     image: str
     """Image of publishers and dispatchers."""
     nats_image: str
-    limits: Limits
+    limits: NetworkLimits
     """Addresses that users may have the operator connect to."""
     system_namespace: str = "quintet-system"
     account: str = "quintet-system:quintet"

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from quintet.apis.eventingbackend import CATALOG, Effective, EventingBackend, restored
+from quintet.apis.eventingbackend import CATALOG, Effective, EventingBackend, effective_from_status
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import Subscription
 from quintet.clock import Clock
@@ -47,7 +47,7 @@ class ConsumerWriter:
         type_ = CATALOG.get(shown.backend_type)
         if type_ is None or type_.name != "nats":
             return backend_problem(backend) or _no_connection(backend)
-        config = restored(type_, shown.effective_config)
+        config = effective_from_status(type_, shown.effective_config)
         client = self._sessions.current(backend.key, server_url(backend.key, config)) if config else None
         if config is None or client is None:
             return _no_connection(backend)
@@ -110,7 +110,7 @@ class ConsumerWriter:
 def removes_consumers(backend: EventingBackend) -> bool:
     """Return whether deleting a backend removes its consumers: with its own server, or if it had none."""
     type_ = CATALOG.get(backend.status.backend_type)
-    config = restored(type_, backend.status.effective_config) if type_ is not None else None
+    config = effective_from_status(type_, backend.status.effective_config) if type_ is not None else None
     return backend.metadata.deleting and (config is None or runs_server(config))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from quintet.apis.eventingbackend.addresses import Limits
+from quintet.apis.eventingbackend.addresses import NetworkLimits
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import Clock
 from quintet.eventing.dispatcher import metrics
@@ -66,7 +66,7 @@ async def serve(settings: DispatcherSettings, options: DispatcherOptions, clock:
             clock=clock,
             identity=socket.gethostname(),
             health=HealthServer(*options.address, clock),
-            limits=Limits.of(api_server=[host] if host else []),
+            limits=NetworkLimits.of(api_server=[host] if host else []),
             retry_policy=RetryPolicy(),
             sink_overrides=options.sink_overrides,
         )
@@ -90,7 +90,7 @@ class Dispatcher:
     clock: Clock
     identity: str
     health: HealthServer
-    limits: Limits
+    limits: NetworkLimits
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     sink_overrides: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     _store: Store[Subscription] = field(default_factory=Store)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from quintet.apis.eventingbackend.addresses import Limits, judge
+from quintet.apis.eventingbackend.addresses import NetworkLimits, find_refusal
 from quintet.clock import Clock
 from quintet.eventing.dispatcher.decide.outgoing_event import OutgoingEvent
 from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
@@ -34,7 +34,7 @@ class SinkClient:
     """Posts events to sinks; one instance per process."""
 
     clock: Clock
-    limits: Limits
+    limits: NetworkLimits
     timeout: float
     overrides: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Hosts that are reached at another address: on a developer's machine no Service name resolves."""
@@ -72,7 +72,7 @@ class SinkClient:
             port = override[1]
         else:
             addresses, port = await resolve(origin.host, origin.port), origin.port
-            if refusal := judge(origin.host, addresses, self.limits):
+            if refusal := find_refusal(origin.host, addresses, self.limits):
                 raise _ForbiddenSink(refusal)
         if origin.tls and self._tls is None:
             self._tls = ssl.create_default_context()

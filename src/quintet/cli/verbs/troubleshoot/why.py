@@ -72,7 +72,7 @@ async def _read_match(
     found: ClusterConfig, key: ObjectKey, kind: str, where: ObjectKey, operator: str
 ) -> tuple[Match, bool]:
     from quintet.apis.casconfig import CASCONFIGS, CASConfig, layers
-    from quintet.apis.casconfig.kinds import resolved
+    from quintet.apis.casconfig.kinds import resolve_kind
     from quintet.apis.casconfig.ledger import LedgerError, has_ledger
     from quintet.apis.casconfig.matching import Candidate, match
     from quintet.apis.casconfig.template import pod_place
@@ -84,7 +84,7 @@ async def _read_match(
     async with Transport(found) as transport:
         client = Client(transport)
         config = await client.get(CASCONFIGS, key, CASConfig)
-        meant = resolved(kind, await list_resources(client))
+        meant = resolve_kind(kind, await list_resources(client))
         if meant.resource is None:
             raise click.UsageError(meant.problem)
         resource = meant.resource

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from quintet.apis.casconfig import kinds, layers, matching
-from quintet.apis.casconfig.injection import Injection, Skipped, place_to_inject, wanted
+from quintet.apis.casconfig.injection import Injection, Skipped, desired_settings, place_to_inject
 from quintet.apis.casconfig.layers import Rewrite, Setting
 from quintet.apis.casconfig.ledger import LedgerError, LedgerTooLargeError, has_ledger
 from quintet.apis.casconfig.places import Path
@@ -142,8 +142,8 @@ def decide_step(resolved: ResolvedConfig, found: FoundObject) -> Step | None:
 def undo_step(found: FoundObject, config: ObjectKey) -> Step:
     """Return the step that undoes a config's changes. Errors become part of the step."""
     try:
-        rewrite = layers.patched(found.object, config, ())
-        before = layers.recorded(found.object, config)
+        rewrite = layers.build_rewrite(found.object, config, ())
+        before = layers.recorded_settings(found.object, config)
     except LedgerError as error:
         return _unreadable(found, True, str(error))
     left = tuple(each.path for each in rewrite.left)
@@ -167,7 +167,7 @@ def rollback_step(found: FoundObject, config: ObjectKey, before: tuple[Setting, 
     if not before:
         return undo_step(found, config)
     try:
-        rewrite = layers.patched(found.object, config, before, place_to_inject(found.pod))
+        rewrite = layers.build_rewrite(found.object, config, before, place_to_inject(found.pod))
     except (LedgerError, LedgerTooLargeError) as error:
         return _unreadable(found, True, str(error))
     return Step(
@@ -211,9 +211,9 @@ def blocking_reason(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason,
 def _injection_step(resolved: ResolvedConfig, found: FoundObject, match: matching.Match, held: bool) -> Step:
     place = place_to_inject(found.pod)
     beneath = layers.beneath(found.object, resolved.config)
-    injection = wanted(match.policies, beneath, resolved.values, place)
+    injection = desired_settings(match.policies, beneath, resolved.values, place)
     try:
-        rewrite = layers.patched(found.object, resolved.config, injection.settings, place)
+        rewrite = layers.build_rewrite(found.object, resolved.config, injection.settings, place)
     except LedgerTooLargeError as error:
         return _failed_step(found, match, Reason.LEDGER_TOO_LARGE, str(error), held)
     return _build_step(resolved, found, match, injection, rewrite, held)
@@ -246,7 +246,7 @@ def _build_step(
         skipped=injection.skipped,
         reason=reason,
         message=message,
-        before=layers.recorded(found.object, resolved.config) if held else (),
+        before=layers.recorded_settings(found.object, resolved.config) if held else (),
         held=held,
     )
 

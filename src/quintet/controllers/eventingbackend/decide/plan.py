@@ -16,8 +16,8 @@ from quintet.apis.eventingbackend import (
     FaultType,
     config_faults,
     effective,
+    effective_from_status,
     entries,
-    restored,
 )
 from quintet.apis.subscription import Subscription
 from quintet.eventing.children import runs_server, server_url
@@ -71,7 +71,7 @@ class Plan:
 def plan_of(backend: EventingBackend) -> Plan:
     """Validate the spec, and read the serving configuration from the status."""
     kind, used = CATALOG.get(backend.spec.type), CATALOG.get(backend.status.backend_type)
-    serving = restored(used, backend.status.effective_config) if used is not None else None
+    serving = effective_from_status(used, backend.status.effective_config) if used is not None else None
     if kind is None:
         error = f"must be one of {', '.join(CATALOG)}"
         return Plan((ConfigFault(FaultType.VALUE, "type", backend.spec.type, error),), None, serving)

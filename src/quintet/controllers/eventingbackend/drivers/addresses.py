@@ -6,13 +6,15 @@ Connections use these addresses and never resolve the name again: a second answe
 import asyncio
 import socket
 
-from quintet.apis.eventingbackend.addresses import Limits, judge
+from quintet.apis.eventingbackend.addresses import NetworkLimits, find_refusal
 from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
 
 _SECONDS = 5.0
 
 
-async def resolve_addresses(host: str, port: int, limits: Limits | None) -> tuple[str, ...] | ProbeResult:
+async def resolve_addresses(
+    host: str, port: int, limits: NetworkLimits | None
+) -> tuple[str, ...] | ProbeResult:
     """Return all addresses of a host, or a failed result if one is not within the limits."""
     loop = asyncio.get_running_loop()
     try:
@@ -24,5 +26,5 @@ async def resolve_addresses(host: str, port: int, limits: Limits | None) -> tupl
         text = f"the name '{host}' cannot be resolved: check it, and that its Service or DNS record exists"
         return ProbeResult(Reason.UNRESOLVED, text)
     addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
-    refusal = judge(host, addresses, limits) if limits is not None else ""
+    refusal = find_refusal(host, addresses, limits) if limits is not None else ""
     return ProbeResult(Reason.ADDRESS_REFUSED, refusal) if refusal else addresses

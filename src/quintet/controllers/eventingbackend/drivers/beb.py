@@ -3,7 +3,7 @@
 from typing import Final
 
 from quintet.apis.eventingbackend import BEB, Effective, EventingBackend
-from quintet.apis.eventingbackend.addresses import endpoint
+from quintet.apis.eventingbackend.addresses import parse_endpoint
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.eventingbackend.decide.desired import DataPlane
 from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
@@ -78,5 +78,5 @@ class BebDriver(Driver):
         return None
 
     async def _allowed_addresses(self, url: str) -> tuple[str, ...] | ProbeResult:
-        where = endpoint(url)
+        where = parse_endpoint(url)
         return await resolve_addresses(where.host, where.port, self._tools.limits)

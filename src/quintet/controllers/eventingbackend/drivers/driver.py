@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from quintet.apis.eventingbackend import BackendType, Effective, EventingBackend
-from quintet.apis.eventingbackend.addresses import Limits
+from quintet.apis.eventingbackend.addresses import NetworkLimits
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
 from quintet.controllers.eventingbackend.decide.desired import DataPlane
@@ -23,7 +23,7 @@ class Tools:
     clock: Clock
     sessions: Sessions
     secrets: SecretReader
-    limits: Limits
+    limits: NetworkLimits
     """Addresses that users may have the operator connect to."""
     find: Callable[[ObjectKey], EventingBackend | None]
     """Returns another backend from the cache."""

@@ -7,7 +7,7 @@ users must not read through the operator what a server tells strangers.
 from typing import Final
 
 from quintet.apis.eventingbackend import NATS, Effective, EventingBackend
-from quintet.apis.eventingbackend.addresses import endpoint
+from quintet.apis.eventingbackend.addresses import parse_endpoint
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.eventingbackend.decide.desired import DataPlane
 from quintet.controllers.eventingbackend.decide.plan import older
@@ -103,7 +103,7 @@ class NatsDriver(Driver):
         url = server_url(backend.key, config)
         here = old is not None and old.same_stream(StreamLocation(url, config.text("streamName")))
         kept = old.prefixes[0] if old is not None and here else ""
-        address = f"{endpoint(url).host}:{endpoint(url).port}"
+        address = f"{parse_endpoint(url).host}:{parse_endpoint(url).port}"
         try:
             secret, own = config.text("credentialsSecretRef"), runs_server(config)
             connected = await self.connect(backend.key, url, secret, own=own)
@@ -146,7 +146,7 @@ class NatsDriver(Driver):
         known = self._tools.sessions.current(key, url, version)
         if known is not None:
             return known, version
-        where = endpoint(url)
+        where = parse_endpoint(url)
         addresses = await resolve_addresses(where.host, where.port, None if own else self._tools.limits)
         if isinstance(addresses, ProbeResult):
             return addresses

@@ -3,7 +3,7 @@
 import hashlib
 from typing import Final
 
-from quintet.apis.casconfig.embedding import Child, embedded
+from quintet.apis.casconfig.embedding import Child, apply_embedded
 from quintet.apis.jsonserver import JsonServer, Storage
 from quintet.apis.jsonserver.types import PORT
 from quintet.apis.jsonserver.validation import (
@@ -61,7 +61,7 @@ def config_map(server: JsonServer) -> JsonObject:
         "metadata": _metadata(server),
         "data": {CONFIG_KEY: server.spec.json_config},
     }
-    return embedded(server.spec.cas_config, Child(CONFIG_MAPS, body))
+    return apply_embedded(server.spec.cas_config, Child(CONFIG_MAPS, body))
 
 
 def service(server: JsonServer) -> JsonObject:
@@ -73,7 +73,7 @@ def service(server: JsonServer) -> JsonObject:
         "metadata": _metadata(server),
         "spec": {"type": "ClusterIP", "selector": selector_labels(server.metadata.name), "ports": [port]},
     }
-    return embedded(server.spec.cas_config, Child(SERVICES, body))
+    return apply_embedded(server.spec.cas_config, Child(SERVICES, body))
 
 
 def deployment(server: JsonServer, default_image: str) -> JsonObject:
@@ -98,7 +98,7 @@ def deployment(server: JsonServer, default_image: str) -> JsonObject:
             "template": template,
         },
     }
-    return embedded(server.spec.cas_config, Child(DEPLOYMENTS, body, POD_TEMPLATE))
+    return apply_embedded(server.spec.cas_config, Child(DEPLOYMENTS, body, POD_TEMPLATE))
 
 
 def _metadata(server: JsonServer) -> JsonObject:

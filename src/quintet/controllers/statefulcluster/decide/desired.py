@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quintet.apis.casconfig.embedding import Child, embedded
+from quintet.apis.casconfig.embedding import Child, apply_embedded
 from quintet.apis.meta import JsonObject, Resource
 from quintet.apis.statefulcluster import (
     CLUSTER_LABEL,
@@ -76,7 +76,7 @@ def claim(cluster: StatefulCluster, template: JsonObject, group: str) -> JsonObj
         "metadata": metadata,
         "spec": template.get("spec") or {},
     }
-    return embedded(cluster.spec.cluster.cas_config, Child(CLAIMS, body))
+    return apply_embedded(cluster.spec.cluster.cas_config, Child(CLAIMS, body))
 
 
 def revision(cluster: StatefulCluster, name: str, number: int) -> JsonObject:
@@ -111,7 +111,7 @@ def template(cluster: StatefulCluster) -> JsonObject:
         "metadata": {**(given.get("metadata") or {}), **place},
         "spec": given.get("spec") or {},
     }
-    made = embedded(config, Child(PODS, pod, ("spec",)))
+    made = apply_embedded(config, Child(PODS, pod, ("spec",)))
     metadata = {key: value for key, value in made["metadata"].items() if key not in place}
     return {**given, "metadata": metadata, "spec": made["spec"]}
 
