@@ -59,7 +59,9 @@ async def installed(own: Cluster) -> AsyncIterator[Cluster]:
         done = own.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(body))
         assert done.returncode == 0, done.stderr
     config = json.loads(own.kubeconfig.read_text())
-    add_contexts(config, {ACCOUNT: create_token(LocalApi(own.directory, own.port), TESTED.namespace, ACCOUNT)})
+    add_contexts(
+        config, {ACCOUNT: create_token(LocalApi(own.directory, own.port), TESTED.namespace, ACCOUNT)}
+    )
     own.kubeconfig.write_text(json.dumps(config))
     health = free_port()
     program = Program(

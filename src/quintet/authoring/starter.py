@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from quintet import kinds
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -107,10 +109,10 @@ def _use_new_names(obj: JsonObject) -> JsonObject:
     import copy
 
     from quintet.admission.review import Operation
-    from quintet.authoring.validation import KINDS, load_kind
+    from quintet.authoring.validation import has_validation, load_kind
 
     kind = obj["apiVersion"], obj["kind"]
-    admission = load_kind(*kind)[1] if kind in KINDS else None
+    admission = load_kind(*kind)[1] if has_validation(*kind) else None
     if admission is None or admission.default is None:
         return obj
     placed = {**copy.deepcopy(obj), "metadata": {"namespace": NAMESPACE, **obj["metadata"]}}
@@ -124,12 +126,11 @@ def _read(kind: CustomResource, *, every: bool) -> Sample | None:
     from quintet.authoring.documents import read_documents
     from quintet.local.paths import find_resource
 
-    word = kind.resource.kind.lower()
-    names = (f"{word}-every-field.yaml", f"{word}-every-key.yaml") if every else (f"{word}.yaml",)
-    found = [path for name in names if (path := find_resource("config") / "samples" / name).exists()]
-    if not found:
+    registered = kinds.find(kind.resource.api_version, kind.resource.kind)
+    name = "" if registered is None else registered.full_sample if every else registered.sample
+    if not name:
         return None
-    bodies = [each.value for each in read_documents(str(found[0]))]
+    bodies = [each.value for each in read_documents(str(find_resource("config") / "samples" / name))]
     ours = [each for each in bodies if each["kind"] == kind.resource.kind]
     beside = [each for each in bodies if each["kind"] not in (kind.resource.kind, *_NOT_NEEDED)]
     return Sample(ours[0], tuple(beside))
@@ -146,7 +147,7 @@ def check_manifest(kind: CustomResource, obj: JsonObject, namespace: str) -> Non
     from quintet.manifests.crd import object_schema
 
     found = validate_document(Document("", 1, obj), namespace)
-    errors = found.errors if found.known else tuple(schema_errors(object_schema(kind), obj, RULES))
+    errors = found.errors if found is not None else tuple(schema_errors(object_schema(kind), obj, RULES))
     if kind is QUINTET and obj["metadata"]["name"] != NAME:
         errors = (f"the only object of this kind is named {NAME}",)
     if errors:

@@ -6,69 +6,41 @@ Only the kinds that occur are imported.
 from __future__ import annotations
 
 import difflib
-import importlib
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from quintet import kinds
+from quintet.apis.fields import ValidationResult
 from quintet.authoring.documents import Document, find_files, read_documents, split_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from quintet.admission.review import Admission
-    from quintet.apis.fields import FieldError
     from quintet.apis.meta import JsonObject
-
-# apiVersion and kind → where its type and its validation are defined: importing all of them takes too long.
-KINDS = {
-    ("example.com/v1", "JsonServer"): ("apis.jsonserver:JSONSERVER", "admission.jsonserver:ADMISSION"),
-    ("kiagnose.io/v1alpha1", "Checkup"): ("apis.checkup:CHECKUP", "admission.checkup:ADMISSION"),
-    ("openebs.io/v1alpha1", "CASConfig"): ("apis.casconfig:CASCONFIG", "admission.casconfig:ADMISSION"),
-    ("enge.me/v1alpha1", "StatefulCluster"): (
-        "apis.statefulcluster:STATEFULCLUSTER",
-        "admission.statefulcluster:ADMISSION",
-    ),
-    ("eventing.kyma-project.io/v1alpha1", "EventingBackend"): (
-        "apis.eventingbackend:EVENTINGBACKEND",
-        "admission.eventingbackend:REJECTING",
-    ),
-    ("eventing.kyma-project.io/v1alpha2", "Subscription"): (
-        "apis.subscription:SUBSCRIPTION",
-        "admission.subscription:ADMISSION",
-    ),
-}
-
-
-class DocumentResult(NamedTuple):
-    """The validation errors and warnings of one object."""
-
-    errors: tuple[FieldError | str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    known: bool = True
-    """Whether it is a kind of Quintet."""
 
 
 class UnreadableFile(Exception):
     """A file that cannot be opened or read."""
 
 
-def validate_document(document: Document, namespace: str) -> DocumentResult:
-    """Validate one object as the API server and the webhooks do."""
+def validate_document(document: Document, namespace: str) -> ValidationResult | None:
+    """Validate one object as the API server and the webhooks do; None if it is of another product."""
     obj = document.value
     if document.problem:
-        return DocumentResult((document.problem,))
+        return ValidationResult((document.problem,))
     if not isinstance(obj, dict) or not all(isinstance(obj.get(key), str) for key in ("apiVersion", "kind")):
-        return DocumentResult(("is not a Kubernetes object: apiVersion and kind must be set",))
+        return ValidationResult(("is not a Kubernetes object: apiVersion and kind must be set",))
     if not isinstance(obj.get("metadata"), dict | None):
-        return DocumentResult(("metadata must be an object",))
+        return ValidationResult(("metadata must be an object",))
     kind = obj["apiVersion"], obj["kind"]
-    if kind not in KINDS:
+    if not has_validation(*kind):
         problem = _suggest_kind(*kind)
-        return DocumentResult((problem,) if problem else (), known=bool(problem))
+        return ValidationResult((problem,)) if problem else None
     return _validate(kind, {**obj, "metadata": {"namespace": namespace, **(obj.get("metadata") or {})}})
 
 
-def _validate(kind: tuple[str, str], obj: JsonObject) -> DocumentResult:
+def _validate(kind: tuple[str, str], obj: JsonObject) -> ValidationResult:
     """Validate in the order of the API server: defaults, schema, then the rules of the kind."""
     from quintet.admission.review import AdmissionRequest, Operation
     from quintet.apis.structural import schema_errors, with_schema_defaults
@@ -78,17 +50,17 @@ def _validate(kind: tuple[str, str], obj: JsonObject) -> DocumentResult:
     notes: tuple[str, ...] = ()
     errors = schema_errors(schema, obj, RULES)
     if errors:
-        return DocumentResult(tuple(errors))
+        return ValidationResult(tuple(errors))
     obj = with_schema_defaults(schema, obj)
     if admission.default is not None:
         notes = admission.alias_warnings(obj) if admission.alias_warnings is not None else ()
         obj = admission.default(obj, Operation.CREATE)
         errors = schema_errors(schema, obj, RULES)
     if errors:
-        return DocumentResult(tuple(errors), notes)
+        return ValidationResult(tuple(errors), notes)
     where = {key: obj["metadata"].get(key, "") for key in ("namespace", "name")}
-    verdict = admission.validate(AdmissionRequest(operation=Operation.CREATE, object=obj, **where))
-    return DocumentResult(verdict.errors, (*notes, *verdict.warnings))
+    result = admission.validate(AdmissionRequest(operation=Operation.CREATE, object=obj, **where))
+    return ValidationResult(result.errors, (*notes, *result.warnings))
 
 
 def apply_defaults(obj: JsonObject, namespace: str) -> JsonObject:
@@ -97,7 +69,7 @@ def apply_defaults(obj: JsonObject, namespace: str) -> JsonObject:
     from quintet.apis.structural import with_schema_defaults
 
     kind = obj["apiVersion"], obj["kind"]
-    if kind not in KINDS:
+    if not has_validation(*kind):
         return obj
     schema, admission = load_kind(*kind)
     namespaced = {**obj, "metadata": {"namespace": namespace, **(obj.get("metadata") or {})}}
@@ -105,24 +77,30 @@ def apply_defaults(obj: JsonObject, namespace: str) -> JsonObject:
     return admission.default(read, Operation.CREATE) if admission.default is not None else read
 
 
+def has_validation(api_version: str, kind: str) -> bool:
+    """Return whether objects of this kind can be validated without a cluster."""
+    found = kinds.find(api_version, kind)
+    return found is not None and bool(found.admission)
+
+
 @cache
 def load_kind(api_version: str, kind: str) -> tuple[JsonObject, Admission]:
-    """Return the schema of a kind and its admission."""
+    """Return the schema and the admission of a kind."""
     from quintet.manifests.crd import object_schema
 
-    declared, admission = map(_import_name, KINDS[api_version, kind])
-    return object_schema(declared), admission
-
-
-def _import_name(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(f"quintet.{module}"), attribute)
+    found = kinds.find(api_version, kind)
+    assert found is not None
+    return object_schema(kinds.load(found.declaration)), kinds.load(found.admission)
 
 
 def _suggest_kind(api_version: str, kind: str) -> str:
     """Return an error for a misspelled kind of Quintet; empty if no kind is similar."""
     group = api_version.partition("/")[0]
-    in_group = {known: version for version, known in KINDS if version.partition("/")[0] == group}
+    in_group = {
+        each.name: each.api_version
+        for each in kinds.all_kinds()
+        if each.admission and each.api_version.partition("/")[0] == group
+    }
     meant = difflib.get_close_matches(kind, in_group, n=1, cutoff=0.8)
     if not meant:
         return ""
@@ -139,8 +117,12 @@ def read_manifests(paths: tuple[str, ...], *, recursive: bool) -> Iterator[Docum
             raise UnreadableFile(f"cannot read {file}: {error.strerror or error}") from error
 
 
-def list_findings(document: Document, namespace: str, found: DocumentResult) -> Iterator[dict[str, Any]]:
+def list_findings(
+    document: Document, namespace: str, found: ValidationResult | None
+) -> Iterator[dict[str, Any]]:
     """Yield the errors and warnings of one object as JSON-ready data."""
+    if found is None:
+        return
     obj = document.value if isinstance(document.value, dict) else {}
     written = obj.get("metadata")
     metadata = written if isinstance(written, dict) else {}

@@ -18,7 +18,7 @@ from quintet.clock import SystemClock
 from quintet.demo import report
 from quintet.demo.clusters import NamespaceTaken, run_on_existing_cluster, run_with_pods, run_without_pods
 from quintet.demo.run import Progress, interruptible, raise_failures
-from quintet.demo.samples import NAMESPACE, SAMPLES, Sample
+from quintet.demo.samples import NAMESPACE, Sample, all_samples
 from quintet.local import cluster
 from quintet.local.build import programs
 from quintet.local.errors import LocalError
@@ -39,7 +39,7 @@ def run(
     keep: bool,
 ) -> None:
     """Run the samples of these controllers."""
-    samples = [sample for sample in SAMPLES if sample.controller in controllers]
+    samples = [sample for sample in all_samples() if sample.controller in controllers]
     progress = Progress(SystemClock(), report_line, result)
     with interruptible():
         if os.environ.get("KUBECONFIG"):

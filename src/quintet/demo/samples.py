@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from quintet import kinds
 from quintet.local.errors import LocalError
 from quintet.local.kubectl import describe_condition, run_program
 from quintet.local.paths import find_resource
@@ -254,57 +255,60 @@ async def _checkup_without_pods(run: SampleRun) -> str:
     return "Jobs are created"
 
 
-SAMPLES = (
-    Sample(
-        "jsonserver",
-        "JsonServer",
-        "app-my-server",
-        "an object whose pods serve its data",
-        _jsonserver,
-        _jsonserver_without_pods,
+JSONSERVER = Sample(
+    "jsonserver",
+    "JsonServer",
+    "app-my-server",
+    "an object whose pods serve its data",
+    _jsonserver,
+    _jsonserver_without_pods,
+    (
+        ("more pods", "scale jsonserver app-my-server --replicas 3"),
+        ("break something", "delete service app-my-server   (the controller restores it)"),
         (
-            ("more pods", "scale jsonserver app-my-server --replicas 3"),
-            ("break something", "delete service app-my-server   (the controller restores it)"),
-            (
-                "an invalid change",
-                """patch jsonserver app-my-server --type merge -p '{"spec": {"jsonConfig": "[]"}}'""",
-            ),
+            "an invalid change",
+            """patch jsonserver app-my-server --type merge -p '{"spec": {"jsonConfig": "[]"}}'""",
         ),
     ),
-    Sample(
-        "checkup",
-        "Checkup",
-        "cluster-basics",
-        "an image tests the cluster and its results are kept",
-        _checkup,
-        _checkup_without_pods,
-        (("a checkup that failed", "describe checkup echo-fails"),),
-    ),
-    Sample(
-        "casconfig",
-        "CASConfig",
-        "logging",
-        "configuration injected into existing Deployments and removed again",
-        _casconfig,
-        _casconfig_without_pods,
-        (("inject again", f"apply -f {find_resource('examples/04-casconfig/casconfig.yaml')}"),),
-    ),
-    Sample(
-        "eventing",
-        "EventingBackend",
-        "orders",
-        "an event from its publisher to its sink",
-        _eventing,
-        _eventing_without_pods,
-        (("effective configuration", "get eventingbackend orders -o yaml"),),
-    ),
-    Sample(
-        "statefulcluster",
-        "StatefulCluster",
-        "journal",
-        "servers whose data survives each of them",
-        _statefulcluster,
-        _statefulcluster_without_pods,
-        (("fewer servers", "scale statefulcluster journal --replicas 1"),),
-    ),
 )
+CHECKUP = Sample(
+    "checkup",
+    "Checkup",
+    "cluster-basics",
+    "an image tests the cluster and its results are kept",
+    _checkup,
+    _checkup_without_pods,
+    (("a checkup that failed", "describe checkup echo-fails"),),
+)
+CASCONFIG = Sample(
+    "casconfig",
+    "CASConfig",
+    "logging",
+    "configuration injected into existing Deployments and removed again",
+    _casconfig,
+    _casconfig_without_pods,
+    (("inject again", f"apply -f {find_resource('examples/04-casconfig/casconfig.yaml')}"),),
+)
+EVENTING = Sample(
+    "eventing",
+    "EventingBackend",
+    "orders",
+    "an event from its publisher to its sink",
+    _eventing,
+    _eventing_without_pods,
+    (("effective configuration", "get eventingbackend orders -o yaml"),),
+)
+STATEFULCLUSTER = Sample(
+    "statefulcluster",
+    "StatefulCluster",
+    "journal",
+    "servers whose data survives each of them",
+    _statefulcluster,
+    _statefulcluster_without_pods,
+    (("fewer servers", "scale statefulcluster journal --replicas 1"),),
+)
+
+
+def all_samples() -> tuple[Sample, ...]:
+    """Return the samples of all kinds that have one."""
+    return tuple(kinds.load(kind.demo) for kind in kinds.all_kinds() if kind.demo)

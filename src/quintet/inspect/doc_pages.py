@@ -8,16 +8,9 @@ from __future__ import annotations
 import functools
 import re
 
+from quintet import kinds
+
 FILE = "docs/troubleshooting.md"
-PAGES = {
-    "Quintet": "docs/suite.md",
-    "JsonServer": "docs/jsonserver.md",
-    "Checkup": "docs/checkup.md",
-    "CASConfig": "docs/casconfig.md",
-    "StatefulCluster": "docs/statefulcluster.md",
-    "EventingBackend": "docs/eventingbackend.md",
-    "Subscription": "docs/subscription.md",
-}
 MULTI_WORD = "words with spaces"
 """The table's name for reasons of several words."""
 _REASON = re.compile(r"`([A-Za-z]+)`")
@@ -26,7 +19,12 @@ _LINK = re.compile(r"\[(\w+)\]\(([^)]+)\)")
 
 def find_page(kind: str, reason: str) -> str:
     """Return the page that explains a reason of a kind."""
-    return _table().get((kind, MULTI_WORD if " " in reason else reason)) or PAGES[kind]
+    return _table().get((kind, MULTI_WORD if " " in reason else reason)) or kind_page(kind)
+
+
+def kind_page(kind: str) -> str:
+    """Return the documentation page of a kind."""
+    return next(each.docs_page for each in kinds.all_kinds() if each.name == kind)
 
 
 @functools.cache

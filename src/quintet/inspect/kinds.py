@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
+from quintet import kinds as registry
+
 if TYPE_CHECKING:
     from quintet.apis.meta import Resource
     from quintet.apis.resources import CustomResource
@@ -26,10 +28,7 @@ class ObjectName(NamedTuple):
 
 def all_kinds() -> tuple[CustomResource, ...]:
     """Return all kinds of Quintet, in display order."""
-    from quintet.apis.suite import QUINTET
-    from quintet.components import CUSTOM_RESOURCES
-
-    return (QUINTET, *CUSTOM_RESOURCES)
+    return tuple(registry.load(kind.declaration) for kind in registry.all_kinds())
 
 
 def is_same_kind(one: Resource, other: Resource) -> bool:

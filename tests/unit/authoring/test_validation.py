@@ -1,6 +1,5 @@
 """Manifests are checked without a cluster, and every mistake is named with its place."""
 
-import importlib
 import json
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 
 from kit.kinds.statefulcluster_manifests import a_cluster, with_value
+from quintet import kinds
 from quintet.admission import review
 from quintet.admission.eventingbackend import admissions
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS, config_faults
@@ -19,9 +19,8 @@ from quintet.apis.eventingbackend.types import ConfigErrors
 from quintet.apis.structural import CHECKED, SAID
 from quintet.authoring.cel_rules import RULES
 from quintet.authoring.documents import Document
-from quintet.authoring.validation import KINDS, validate_document
+from quintet.authoring.validation import validate_document
 from quintet.cli.main import quintet
-from quintet.components import CUSTOM_RESOURCES
 from quintet.manifests.crd import object_schema
 from unit.eventingbackend.test_fuzzed_configs import CONFIGS, what_if
 
@@ -244,19 +243,19 @@ def test_validate_webhook_status_and_discovery_report_equal_messages(drawn):
         assert warned.endswith(fault.error)
 
 
-def test_every_kind_can_be_validated():
-    want = {(kind.resource.api_version, kind.resource.kind) for kind in CUSTOM_RESOURCES}
-    assert want <= KINDS.keys(), "add the kind to KINDS in cli/validate.py"
+VALIDATED = [kind for kind in kinds.all_kinds() if kind.admission]
 
 
-def test_kind_table_matches_the_declared_types():
-    for (api_version, kind), names in KINDS.items():
-        declared, admission = (
-            getattr(importlib.import_module(f"quintet.{module}"), attribute)
-            for module, attribute in (name.split(":") for name in names)
-        )
-        assert (declared.resource.api_version, declared.resource.kind) == (api_version, kind)
-        assert admission.resource == declared.resource
+def test_every_kind_of_a_controller_can_be_validated():
+    assert [kind for kind in kinds.all_kinds() if kind.component] == VALIDATED
+
+
+@pytest.mark.parametrize("kind", kinds.all_kinds(), ids=lambda kind: kind.name)
+def test_registry_matches_the_declared_types(kind):
+    declared = kinds.load(kind.declaration)
+    assert (declared.resource.api_version, declared.resource.kind) == (kind.api_version, kind.name)
+    assert not kind.admission or kinds.load(kind.admission).resource == declared.resource
+    assert kinds.load(kind.rbac).PERMISSIONS
 
 
 def test_every_schema_keyword_is_checked_or_ignored_on_purpose():
@@ -268,11 +267,10 @@ def test_every_schema_keyword_is_checked_or_ignored_on_purpose():
             elif name in ("items", "additionalProperties") and isinstance(child, dict):
                 yield from keywords(child)
 
-    for module, attribute in (names[0].split(":") for names in KINDS.values()):
-        declared = getattr(importlib.import_module(f"quintet.{module}"), attribute)
-        schema = object_schema(declared)
+    for kind in VALIDATED:
+        schema = object_schema(kinds.load(kind.declaration))
         spec = schema["properties"]["spec"]
-        assert set(keywords(spec)) <= CHECKED | SAID, attribute
+        assert set(keywords(spec)) <= CHECKED | SAID, kind.name
 
 
 # Each of these is repeated by the validation of its kind, or by a bound of the schema.
@@ -298,8 +296,8 @@ def rules_of(schema):
 
 def test_every_cel_rule_for_new_objects_is_implemented():
     written, known = set(), set()
-    for module, attribute in (names[0].split(":") for names in KINDS.values()):
-        for rule in rules_of(object_schema(getattr(importlib.import_module(f"quintet.{module}"), attribute))):
+    for kind in VALIDATED:
+        for rule in rules_of(object_schema(kinds.load(kind.declaration))):
             written.add(rule["rule"])
             if "oldSelf" in rule["rule"] or rule["message"] in SAID_ELSEWHERE:
                 known.add(rule["rule"])

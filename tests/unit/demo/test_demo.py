@@ -23,7 +23,7 @@ from quintet.demo import plan, report
 from quintet.demo.installation import ExistingInstallation, quintet_spec
 from quintet.demo.report import Row
 from quintet.demo.run import Progress, interruptible, raise_failures, run_samples
-from quintet.demo.samples import NAMESPACE, SAMPLES, Sample
+from quintet.demo.samples import NAMESPACE, Sample, all_samples
 from quintet.local.errors import LocalError
 from quintet.local.kubectl import Kubectl, describe_condition, find_failed_condition, find_waiting_reason
 from quintet.manifests.installation import FLAVOURS
@@ -49,7 +49,7 @@ def a_sample(kind: str, outcome: str | LocalError) -> Sample:
 
 
 def test_every_controller_has_a_sample():
-    assert sorted(sample.controller for sample in SAMPLES) == sorted(COMPONENTS)
+    assert sorted(sample.controller for sample in all_samples()) == sorted(COMPONENTS)
 
 
 def test_install_options_list_all_controllers_and_flavours():
@@ -60,7 +60,7 @@ def test_install_options_list_all_controllers_and_flavours():
 def test_demo_with_unknown_controller_lists_the_valid_names():
     answer = CliRunner().invoke(quintet, ["demo", "--only", "jsonserver,nonsense"])
     assert answer.exit_code == 2
-    assert "unknown controller 'nonsense'; choose from: jsonserver, eventing" in answer.output
+    assert "unknown controller 'nonsense'; choose from: jsonserver, checkup" in answer.output
 
 
 def test_eventing_example_has_its_sink_in_the_demo_namespace():

@@ -9,7 +9,7 @@ from quintet.apis.checkup import CHECKUP
 from quintet.apis.jsonserver import JSONSERVER
 from quintet.components import COMPONENTS
 from quintet.inspect.containers import list_logs, prefix_lines, waiting_containers
-from quintet.inspect.doc_pages import FILE, PAGES, find_page, parse_table
+from quintet.inspect.doc_pages import FILE, find_page, kind_page, parse_table
 from quintet.inspect.events import event_row, parse_event, sort_by_time
 from quintet.inspect.explanation import (
     MAX_EVENTS,
@@ -175,8 +175,8 @@ def test_find_page_of_a_reason_with_several_words():
 
 @pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: kind.resource.kind)
 def test_find_page_of_unlisted_reason_is_the_page_of_the_kind(kind):
-    assert find_page(kind.resource.kind, "Unheard") == PAGES[kind.resource.kind]
-    assert (ROOT / PAGES[kind.resource.kind]).is_file()
+    assert find_page(kind.resource.kind, "Unheard") == kind_page(kind.resource.kind)
+    assert (ROOT / kind_page(kind.resource.kind)).is_file()
 
 
 def a_pod(*statuses, **fields):

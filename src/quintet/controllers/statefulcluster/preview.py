@@ -20,7 +20,7 @@ def preview(obj: JsonObject, images: Images) -> Preview:
         children += [desired.claim(cluster, each, suffix) for each in claims]
         children.append(desired.pod(cluster, draw, revision, template))
     notes = (
-        "This is a first rollout: the part in angle brackets is random for each replica.",
+        "This is the first rollout: the part in angle brackets is chosen when a replica is created.",
         "Existing claims of earlier replicas may be used instead of new ones.",
     )
     return Preview(tuple(children), notes if cluster.spec.replicas else ())

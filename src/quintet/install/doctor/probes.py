@@ -1,43 +1,20 @@
-"""A minimal valid object of each kind: a dry run with it calls our webhooks."""
+"""Minimal valid objects of each kind: sent as a dry run, they make the API server call our webhooks."""
 
+from quintet import kinds
 from quintet.apis.meta import JsonObject, Resource
-
-NAME = "app-quintet-doctor"
-_LABELS = {"app": NAME}
-_SPECS: dict[str, JsonObject] = {
-    "JsonServer": {"jsonConfig": "{}"},
-    "Checkup": {"image": "quintet.local/none:1", "serviceAccountName": "default", "timeoutSeconds": 60},
-    "CASConfig": {
-        "policies": [
-            {"name": "none", "include": {"kinds": ["Deployment"]}, "values": {"envs": {"DOCTOR": "here"}}}
-        ]
-    },
-    "StatefulCluster": {
-        "replicas": 1,
-        "serviceName": NAME,
-        "selector": {"matchLabels": _LABELS},
-        "template": {
-            "metadata": {"labels": _LABELS},
-            "spec": {"containers": [{"name": "none", "image": "quintet.local/none:1"}]},
-        },
-    },
-    "EventingBackend": {"type": "nats"},
-    "Subscription": {
-        "source": "doctor",
-        "types": ["doctor.asked.v1"],
-        "sink": f"http://{NAME}.{{namespace}}.svc.cluster.local",
-    },
-}
 
 
 def probe_object(resource: Resource, namespace: str) -> JsonObject:
-    """Return a valid object of a kind for a dry run."""
-    spec = dict(_SPECS[resource.kind])
-    if "sink" in spec:
-        spec["sink"] = spec["sink"].format(namespace=namespace)
+    """Return a minimal valid object of a kind in a namespace."""
+    kind = kinds.find(resource.api_version, resource.kind)
+    assert kind is not None
+    spec = {
+        key: value.replace("{namespace}", namespace) if isinstance(value, str) else value
+        for key, value in kind.probe.items()
+    }
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": {"name": NAME, "namespace": namespace},
+        "metadata": {"name": kinds.PROBE_NAME, "namespace": namespace},
         "spec": spec,
     }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from quintet.apis.meta import JsonObject
-    from quintet.authoring.preview import Preview
+    from quintet.controllers.preview import Preview
 
 
 @click.command(epilog="Exit codes: 0 success, 1 validation errors, 2 usage error.")
@@ -40,8 +40,8 @@ def preview(paths: tuple[str, ...], recursive: bool, namespace: str, form: str) 
         result = validate_document(document, namespace)
         for finding in list_findings(document, namespace, result):
             click.echo(format_finding(finding), err=True)
-        failed = failed or bool(result.errors)
-        if result.errors:
+        if result is not None and result.errors:
+            failed = True
             continue
         obj = apply_defaults(document.value, namespace)
         children = preview_children(obj)

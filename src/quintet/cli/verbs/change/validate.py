@@ -24,7 +24,7 @@ def validate(paths: tuple[str, ...], recursive: bool, namespace: str, form: str)
     checked = skipped = 0
     for document in options.read_manifests(paths, recursive=recursive):
         result = validate_document(document, namespace)
-        checked, skipped = checked + result.known, skipped + (not result.known)
+        checked, skipped = checked + (result is not None), skipped + (result is None)
         found += list_findings(document, namespace, result)
     if form == "json":
         output.result_json({"checked": checked, "skipped": skipped, "findings": found})

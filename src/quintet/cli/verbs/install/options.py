@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quintet import kinds
 from quintet.cli import output
 from quintet.cli.options import with_options
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from quintet.apis.meta import JsonObject
     from quintet.install.installer import Installer
 
-# The names of components and flavours, without importing them; a test compares both.
-CONTROLLERS = ("jsonserver", "eventing", "statefulcluster", "casconfig", "checkup")
+CONTROLLERS = kinds.component_names()
 FLAVOURS = ("quintet", "kiagnose")
 
 cluster_options = with_options(
