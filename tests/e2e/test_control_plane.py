@@ -434,10 +434,10 @@ def _run_as_nobody(home: Path) -> None:
     assert demo.returncode == 0, demo.stderr
     assert "app-my-server   Synced   False" in demo.stdout, demo.stdout
     # A config needs no pod to change Deployments, and to change them back.
-    assert "books and orders are as they were, to the letter" in demo.stdout, demo.stdout
+    assert "books and orders are restored exactly" in demo.stdout, demo.stdout
     rows = {line.split()[0] for line in demo.stdout.partition("RESULT")[2].splitlines() if line.strip()}
     assert {"JsonServer", "Checkup", "CASConfig", "EventingBackend", "StatefulCluster"} <= rows, demo.stdout
-    assert "No pod runs, because a node needs root on Linux" in demo.stdout
+    assert "No pods ran, because a node needs root on Linux" in demo.stdout
     nothing_left(home / "state")
 
 

@@ -338,7 +338,7 @@ def test_a_demo_that_is_asked_to_end_stops_what_it_started(state, monkeypatch):
             break
     rest = running.communicate()[1]
     assert running.returncode == 130, "".join(said) + rest
-    assert rest.endswith("stopped\n"), rest
+    assert rest.endswith("interrupted\n"), rest
     nothing_of(state)
 
 

@@ -52,7 +52,7 @@ async def test_undo_waits_until_targets_are_restored_and_stay_restored(
     await eventually(planned, within=120)
 
     # The next step that it prints works as it stands.
-    (step,) = [line for line in said.err.splitlines() if line.startswith("to have it back: ")]
+    (step,) = [line for line in said.err.splitlines() if line.startswith("to apply it again: ")]
     patch = step.partition("-p ")[2].strip("'")
     cluster.kubectl("patch", "-n", namespace, "casc", "gold", "--type=merge", "-p", patch)
     await wait_until_applied(casconfigs, key, 1)
