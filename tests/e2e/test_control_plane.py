@@ -257,7 +257,7 @@ def test_up_on_a_half_dead_cluster_starts_what_ended_and_keeps_its_objects(share
     said = []
     second = up("half", progress=said.append)
     assert second.is_healthy()
-    assert f"{victim} of cluster half has ended: starting it again" in said
+    assert f"{victim} of cluster half has ended: restarting it" in said
     assert {each.name for each in second.processes() if each.pid != old[each.name]} == {victim}
     assert second.kubectl("get", "configmap", f"kept-{victim}").returncode == 0
 
