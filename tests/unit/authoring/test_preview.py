@@ -60,7 +60,7 @@ def test_preview_of_backend_has_server_only_without_url():
 def test_preview_notes_values_that_only_the_cluster_knows():
     assert "depend on the uid" in run(a_new("ckup")).stdout
     assert "is chosen when a replica is created" in run(a_new("stc")).stdout
-    assert "With spec.mode: Preview" in run(a_new("casc")).stdout.replace("\n# ", " ")
+    assert "Set spec.mode: Preview" in run(a_new("casc")).stdout.replace("\n# ", " ")
     assert "quintet install --dry-run" in run(a_new("quintet")).stdout
 
 

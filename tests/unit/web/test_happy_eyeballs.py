@@ -83,7 +83,7 @@ async def test_sink_with_dead_first_address_gets_event(monkeypatch):
         return [DEAD, LIVE]
 
     monkeypatch.setattr(sinks_module, "resolve", resolve)
-    monkeypatch.setattr(sinks_module, "judge", lambda *_: "")
+    monkeypatch.setattr(sinks_module, "find_refusal", lambda *_: "")
     async with a_live_address(OK) as port:
         with a_dead_address(port):
             sinks = SinkClient(SystemClock(), NetworkLimits.of(), 5.0)
