@@ -81,7 +81,7 @@ REFUSED = [
     pytest.param(a_policy(**{"from": [{**SECRET, "toType": "label"}]}), "must not become a label", id="a Secret into a label"),
     pytest.param(a_policy(sidecars=[PRIVILEGED]), "a privileged container owns the node", id="a privileged sidecar"),
     pytest.param(a_policy(sidecars=[{"name": "x", "image": "x", "serviceAccountName": "admin"}]), "serviceAccountName", id="a sidecar with a ServiceAccount"),
-    pytest.param(a_policy(annotations={"casconfig.openebs.io/other": "{}"}), "is not for configs", id="a forged ledger"),
+    pytest.param(a_policy(annotations={"casconfig.openebs.io/other": "{}"}), "this annotation is reserved", id="a forged ledger"),
 ]  # fmt: skip
 
 

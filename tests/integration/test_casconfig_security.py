@@ -187,7 +187,7 @@ async def test_cluster_scoped_kind_needs_scope_level_cluster(
         casconfigs, namespace, "wide", a_policy(include={"kinds": ["PersistentVolume"]}, labels={"x": "y"})
     )
     config = await wait_for_reason(casconfigs, key, "KindNotUsable")
-    assert "takes spec.scope.level cluster" in config.status.message
+    assert "requires spec.scope.level cluster" in config.status.message
 
 
 async def test_operator_and_system_namespaces_are_never_targets(

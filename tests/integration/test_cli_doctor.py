@@ -204,7 +204,7 @@ async def test_doctor_passes_for_working_installation_and_reports_removed_parts(
             await _check_removed_parts_are_reported(own, bare)
         code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
         assert (code, failed(checks)) == (0, []), checks
-        assert f"Quintet {__version__} is installed" in checks["cluster", "installation"]["message"]
+        assert f"Quintet {__version__} is already installed" in checks["cluster", "installation"]["message"]
         # The other tests are about a cluster without it, and may come later.
         gone = await quintet("uninstall", "--delete-data", "--yes", "--kubeconfig", own.kubeconfig)
         assert gone.returncode == 0, gone.stderr

@@ -489,7 +489,9 @@ async def test_dispatcher_exits_for_restart_after_last_reconnect(scene: Scene, s
         await process.start()
         await scene.server.kill()
         assert await asyncio.wait_for(process.program.ended(), 60) == 1, process.program.log
-        assert "the backend was given up" in process.program.log[-1], process.program.log
+        assert "the connection to the backend failed permanently" in process.program.log[-1], (
+            process.program.log
+        )
     finally:
         await process.end()
 
@@ -524,7 +526,7 @@ async def test_invalid_credentials_end_dispatcher_with_one_line_error(
     try:
         await process.program.start()
         assert await asyncio.wait_for(process.program.ended(), 60) == 1
-        assert process.program.log[-1].startswith("Error: the Secret with the credentials: nkey"), (
+        assert process.program.log[-1].startswith("Error: invalid Secret with credentials: nkey"), (
             process.program.log
         )
         assert "nonsense" not in "".join(process.program.log)

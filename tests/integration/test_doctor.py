@@ -83,7 +83,7 @@ def test_doctor_output_without_unicode_shows_status_words(cluster: Cluster):
 def test_doctor_reports_unreadable_kubeconfig(tmp_path: Path):
     message, step = find_failure(run_doctor("--kubeconfig", tmp_path))
 
-    assert f"kubeconfig {tmp_path} cannot be read (Is a directory)" in message
+    assert f"cannot read kubeconfig {tmp_path} (Is a directory)" in message
     assert "check the path" in step
 
 

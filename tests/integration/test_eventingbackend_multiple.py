@@ -163,7 +163,7 @@ async def test_move_to_other_server_loses_no_event(
 
         async def assert_waits_for_subscriptions() -> None:
             found = condition(await get(backends, key), "Publisher Proxy Ready")
-            assert "1 more Subscriptions listen" in found.message, found
+            assert "1 more Subscriptions have a consumer at the new stream" in found.message, found
 
         await eventually(assert_waits_for_subscriptions, within=90)
         assert nats.url in await settings_of("publisher-proxy"), "publishers moved before the subscriptions"
@@ -200,7 +200,7 @@ async def test_new_subject_prefix_is_published_only_after_subscriptions_listen(
 
         async def assert_both() -> None:
             found = condition(await get(backends, key), "Publisher Proxy Ready")
-            assert "1 more Subscriptions listen" in found.message, found
+            assert "1 more Subscriptions have a consumer at the new stream" in found.message, found
             assert await subjects() == ("new.>", "old.>")
 
         await eventually(assert_both, within=90)
@@ -257,7 +257,7 @@ async def test_foreign_stream_is_not_taken_over(backend_operator, backends: Clie
         await jetstream.create_stream(StreamConfig(name="sap", subjects=("theirs.>",)))
         key = await create(backends, namespace, "any", url=nats.url)
         found = await wait_for_reason(backends, key, "Stream claimed by another backend")
-        assert "was not made for an EventingBackend" in found.message
+        assert "does not belong to an EventingBackend" in found.message
         assert (await jetstream.stream_info("sap")).config.subjects == ("theirs.>",)
 
 

@@ -65,7 +65,7 @@ async def find_leftover_events(api: Api, namespace: str) -> list[tuple[str, int]
 async def test_foreign_child_causes_no_frequent_retries(
     backends: Client, proxy: FaultProxy, simulated_node, nats, namespace, tmp_path
 ):
-    often = Timing(while_ready=0.2, min_backoff=0.1, max_backoff=0.1)
+    often = Timing(while_ready=0.2, first_retry=0.1, last_retry=0.1)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, timing=often):
         key = await create(backends, namespace, "any", url=nats.url)
         await wait_until_ready(backends, key)
@@ -149,7 +149,7 @@ async def test_subscription_missing_from_cache_delays_move_to_new_subjects(
 
     async def assert_waiting() -> None:
         found = condition(await get(backends, key), "Publisher Proxy Ready")
-        assert "1 more Subscriptions listen" in found.message, found
+        assert "1 more Subscriptions have a consumer at the new stream" in found.message, found
 
     await eventually(assert_waiting, within=90)
     subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
@@ -163,7 +163,7 @@ async def test_subscription_missing_from_cache_delays_move_to_new_subjects(
 async def test_finished_move_is_not_repeated_after_failed_status_write(
     backends: Client, api, proxy: FaultProxy, simulated_node, nats, namespace, tmp_path
 ):
-    quick = Timing(while_ready=1.0, min_backoff=0.1, max_backoff=0.5, longest_wait=0.0, longest_drain=2.0)
+    quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0, longest_drain=2.0)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, timing=quick):
         one = {"url": nats.url, "streamName": "one", "streamSubjectPrefix": "one"}
         key = await create_with_stored_event(backends, namespace, **one)
@@ -187,7 +187,7 @@ async def test_finished_move_is_not_repeated_after_failed_status_write(
 async def test_reverted_move_reports_stream_that_keeps_events(
     backends: Client, api, cluster, simulated_node, nats, namespace
 ):
-    quick = Timing(while_ready=1.0, min_backoff=0.1, max_backoff=0.5, longest_wait=0.0)
+    quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0)
     async with an_operator(cluster.kubeconfig, namespace=namespace, timing=quick):
         one = {"url": nats.url, "streamName": "one", "streamSubjectPrefix": "one"}
         key = await create_with_stored_event(backends, namespace, **one)

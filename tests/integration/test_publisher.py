@@ -356,7 +356,7 @@ async def test_unreadable_credentials_end_process_with_reason(tmp_path: Path):
     publisher = Publisher(settings("nats://127.0.0.1:1", credentials=str(tmp_path)))
     await publisher.program.start()
     assert await publisher.program.ended() == 1
-    assert "the Secret with the credentials: nkey: " in publisher.program.log[-1], publisher.program.log
+    assert "invalid Secret with credentials: nkey: " in publisher.program.log[-1], publisher.program.log
 
 
 async def test_publisher_with_limited_reconnects_exits_with_reason(tmp_path: Path):

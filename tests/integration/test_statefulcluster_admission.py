@@ -145,7 +145,7 @@ WITHOUT_CLAIMS = with_value(
         pytest.param(
             [CREATE_PODS],
             a_cluster(annotations=IDLE),
-            "the right to create persistentvolumeclaims",
+            "permission to create persistentvolumeclaims",
             id="no permission for claims",
         ),
         pytest.param(
@@ -157,7 +157,7 @@ WITHOUT_CLAIMS = with_value(
         pytest.param(
             [CREATE_PODS, CREATE_CLAIMS],
             a_cluster(annotations=IDLE, persistentVolumeClaimRetentionPolicy=DELETING),
-            "the right to delete persistentvolumeclaims",
+            "permission to delete persistentvolumeclaims",
             id="deletes claims without permission",
         ),
         pytest.param(

@@ -219,7 +219,7 @@ REFUSED = {
         with_value(a_cluster(), f"{POD}.containers.0.name", None),
         "spec.template.spec.containers[0].name: Required value",
     ),
-    "an empty selector": (a_cluster(selector={}), "selector must select something"),
+    "an empty selector": (a_cluster(selector={}), "selector must not be empty"),
     "a claim template without a name": (
         with_value(a_cluster(), "spec.volumeClaimTemplates.0.metadata", {}),
         "every claim template needs a metadata.name",

@@ -121,7 +121,7 @@ async def test_unbound_claims_are_set_aside_once_and_then_reported(
     async def assert_reported() -> None:
         cluster = await get(clusters, key)
         assert sorted(line.state for line in cluster.status.claims) == ["InUse", "Unusable"], cluster.status
-        assert "others did not get one either" in cluster.status.plan[0].message, cluster.status
+        assert "other claims have none either" in cluster.status.plan[0].message, cluster.status
 
     await eventually(assert_reported, within=60.0)
     assert blocked.reason == "ClaimUnbound"
