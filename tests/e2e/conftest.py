@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: a state directory of one's own, the command, and one node for all."""
+"""Fixtures of the end-to-end tests: a separate state directory, the command, and one shared node."""
 
 import os
 import platform
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.diagnosis import FAILED, pytest_runtest_makereport
-from e2e.place import SYSTEM, Place, a_list, install
-from e2e.traces import CLUSTER, Traces
+from e2e.failure_reports import FAILED, pytest_runtest_makereport
+from e2e.kubectl_client import SYSTEM, KubectlClient, install, object_list
+from e2e.machine_state import CLUSTER, MachineState
 from kit.permissions.audit_logs import copy_audit_log, is_recording
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster, prepare
@@ -20,22 +20,22 @@ from quintet.local.cluster import Cluster, prepare
 __all__ = ["pytest_runtest_makereport"]
 
 COMMAND = Path(sys.executable).parent / "quintet"
-# Whichever test is the first to need the node waits for all of it to start.
+# The first test that needs the node waits for its whole start.
 LONGEST = 900
 IS_ROOT = platform.system() == "Linux" and os.geteuid() == 0
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Build before the first test: a cold build takes longer than any test may."""
+    """Build before the first test: a first build takes longer than the timeout of a test."""
     if not session.config.option.collectonly:
         prepare(node=IS_ROOT, progress=lambda line: sys.stderr.write(f"{line}\n"))
 
 
-# Last, because pytest itself brings tests into another order when they run in several rounds.
+# Last, because pytest reorders tests by fixture scope.
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, with the reason, what needs a node where none can run; what takes the node down comes last."""
-    items.sort(key=_turn)
+    """Skip tests that need a node where none can run; run tests that stop the node last."""
+    items.sort(key=_rank)
     for item in items:
         if item.get_closest_marker("node"):
             if not item.get_closest_marker("timeout"):
@@ -44,18 +44,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="a node needs root on Linux"))
 
 
-def _turn(item: pytest.Item) -> int:
-    """When a test runs: after `test_down_leaves_…` nobody can use the shared node."""
+def _rank(item: pytest.Item) -> int:
+    """Return the rank of a test: after `test_down_with_node_leaves_…` the shared node is stopped."""
     if item.path.stem != "test_node":
         return 0
     if "node" not in getattr(item, "fixturenames", ()):
         return 3
-    return 2 if item.name.startswith("test_down_leaves") else 1
+    return 2 if item.name.startswith("test_down_with_node_leaves") else 1
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache_of_kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what a kubectl of the user's would remember out of the home directory."""
+def kubectl_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep kubectl's cache out of the home directory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KUBECACHEDIR", str(tmp_path_factory.mktemp("kubectl")))
         yield
@@ -63,7 +63,7 @@ def cache_of_kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory of one's own: the clusters of a person on this machine are not touched."""
+    """A separate state directory, so that the user's clusters are not touched."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     yield tmp_path
     local.down_all()
@@ -71,7 +71,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def quintet(state: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
-    """Run the command as a person would."""
+    """Return a function that runs the `quintet` command."""
 
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run([COMMAND, *arguments], capture_output=True, text=True)
@@ -81,19 +81,19 @@ def quintet(state: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
 
 @pytest.fixture(scope="session")
 def node_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the cluster with a node keeps its state."""
+    """The state directory of the cluster with a node."""
     return tmp_path_factory.mktemp("node")
 
 
 @pytest.fixture(scope="session")
-def before(node_state: Path) -> Traces:
-    """What the machine looked like before the node was started."""
-    return Traces.of(node_state)
+def before(node_state: Path) -> MachineState:
+    """The state of the machine before the node was started."""
+    return MachineState.read(node_state)
 
 
 @pytest.fixture(scope="session")
-def node(node_state: Path, before: Traces) -> Iterator[Cluster]:
-    """One cluster with a real node for all tests; the test of `down` is the last to use it."""
+def node(node_state: Path, before: MachineState) -> Iterator[Cluster]:
+    """The cluster with a real node that all tests share; the test of `down` uses it last."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(node_state))
         started = local.up(CLUSTER, node=True, audited=is_recording())
@@ -103,52 +103,54 @@ def node(node_state: Path, before: Traces) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-async def operator(node: Cluster) -> Place:
-    """The operator's own namespace, once it is installed from config/default and works."""
-    system = Place(node, SYSTEM)
+async def operator(node: Cluster) -> KubectlClient:
+    """The operator's namespace, after installation from config/default."""
+    system = KubectlClient(node, SYSTEM)
     await install(system)
     return system
 
 
-def new_namespace(operator: Place, *objects: object) -> Place:
+def new_namespace(operator: KubectlClient, *objects: object) -> KubectlClient:
     """Create a namespace that admits pods of the `restricted` standard only, with these objects in it."""
-    made = operator.at(f"test-{secrets.token_hex(4)}")
-    metadata = {"name": made.namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    client = operator.in_namespace(f"test-{secrets.token_hex(4)}")
+    metadata = {"name": client.namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-    made.apply(a_list(namespace, *objects))
-    return made
+    client.apply(object_list(namespace, *objects))
+    return client
 
 
-def remove_namespace(place: Place) -> None:
-    """Delete a namespace, but wait for nothing."""
-    place.run("delete", "namespace", place.namespace, "--wait=false")
+def remove_namespace(client: KubectlClient) -> None:
+    """Delete a namespace without waiting."""
+    client.run("delete", "namespace", client.namespace, "--wait=false")
 
 
 @pytest.fixture
-def place(operator: Place) -> Iterator[Place]:
-    """A namespace of one's own that takes pods of the strictest kind only."""
-    made = new_namespace(operator)
-    yield made
-    remove_namespace(made)
+def client(operator: KubectlClient) -> Iterator[KubectlClient]:
+    """A new `restricted` namespace."""
+    created = new_namespace(operator)
+    yield created
+    remove_namespace(created)
 
 
 @pytest.fixture(scope="module")
-def _kept(operator: Place) -> Iterator[list[Place]]:
-    """The namespaces of `shared_place`, the last one in use."""
-    made: list[Place] = []
-    yield made
-    for each in made:
+def _shared_namespaces(operator: KubectlClient) -> Iterator[list[KubectlClient]]:
+    """The namespaces of `shared_client`, the last one in use."""
+    created: list[KubectlClient] = []
+    yield created
+    for each in created:
         remove_namespace(each)
 
 
 @pytest.fixture
-def shared_place(operator: Place, _kept: list[Place], request: pytest.FixtureRequest) -> Iterator[Place]:
-    """A namespace for the tests of a module one after the other; after a failure, the next test gets another.
+def shared_client(
+    operator: KubectlClient, _shared_namespaces: list[KubectlClient], request: pytest.FixtureRequest
+) -> Iterator[KubectlClient]:
+    """A namespace that the tests of a module share; after a failure, the next test gets a new one.
 
-    Whoever uses it brings its objects to the state that the test starts from: most are in it already.
+    Each test first brings the objects into the state that it needs.
     """
-    if not _kept:
-        _kept.append(new_namespace(operator))
-    yield _kept[-1]
+    if not _shared_namespaces:
+        _shared_namespaces.append(new_namespace(operator))
+    yield _shared_namespaces[-1]
     if request.node.stash.get(FAILED, False):
-        remove_namespace(_kept.pop())
+        remove_namespace(_shared_namespaces.pop())

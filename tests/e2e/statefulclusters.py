@@ -1,12 +1,12 @@
-"""StatefulClusters of a real program, NATS with JetStream: making them, and the data that they hold.
+"""Builds StatefulClusters of NATS with JetStream, and writes and reads their records.
 
-Every replica is a server by itself, so that a record lies on one volume and nowhere else: what is
-lost there is lost, and no copy on another replica can hide it.
+Each replica is a separate server, so that a record is on one volume only: no copy on another replica can hide
+a loss.
 """
 
 from typing import Any
 
-from e2e.place import Place, a_condition
+from e2e.kubectl_client import KubectlClient, find_condition
 from kit.cluster.pod_recorder import Pod, claims_of, is_leaving, is_ready
 from kit.eventually import eventually
 
@@ -17,7 +17,7 @@ API_VERSION = "enge.me/v1alpha1"
 
 
 def a_pod_template(image: str = IMAGE, **annotations: str) -> dict[str, Any]:
-    """A NATS server that keeps the `restricted` standard."""
+    """Return the pod template of a NATS server that meets the `restricted` standard."""
     return {
         "metadata": {"labels": LABELS, "annotations": annotations},
         "spec": {
@@ -38,7 +38,7 @@ def a_pod_template(image: str = IMAGE, **annotations: str) -> dict[str, Any]:
                     "readinessProbe": {
                         "httpGet": {"path": "/healthz", "port": 8222},
                         "periodSeconds": 1,
-                        # A server that answers late on a busy machine is none that is not ready.
+                        # A slow response on a busy machine does not mean that the server is not ready.
                         "timeoutSeconds": 10,
                         "failureThreshold": 6,
                     },
@@ -56,7 +56,7 @@ def a_pod_template(image: str = IMAGE, **annotations: str) -> dict[str, Any]:
 
 
 def a_cluster(replicas: int = 3, kind: str = "StatefulCluster", name: str = NAME, **spec: Any) -> Any:
-    """A StatefulCluster, or the StatefulSet that differs in nothing but its kind."""
+    """Return a StatefulCluster, or a StatefulSet that differs only in its kind."""
     template = spec.pop("template", None) or a_pod_template()
     labels = {**LABELS, "kind": kind}
     template["metadata"]["labels"] = labels
@@ -92,94 +92,83 @@ def a_headless_service(name: str = NAME) -> Any:
     }
 
 
-def an_autoscaler(least: int, most: int) -> Any:
-    """There is no metrics server here; what an autoscaler does without one is to keep to its bounds."""
-    target = {"apiVersion": API_VERSION, "kind": "StatefulCluster", "name": NAME}
-    utilization = {"type": "Utilization", "averageUtilization": 80}
-    metric = {"type": "Resource", "resource": {"name": "cpu", "target": utilization}}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": NAME},
-        "spec": {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "metrics": [metric]},
-    }
-
-
-def pods(place: Place, kind: str = "StatefulCluster") -> dict[str, Pod]:
-    """The pods that are not on their way out, by name."""
-    found = place.get("pods", "", "-l", f"kind={kind}")["items"]
+def pods(client: KubectlClient, kind: str = "StatefulCluster") -> dict[str, Pod]:
+    """Return the pods that are not terminating, by name."""
+    found = client.get("pods", "", "-l", f"kind={kind}")["items"]
     return {pod["metadata"]["name"]: pod for pod in found if not is_leaving(pod)}
 
 
-def claims(place: Place) -> dict[str, str]:
-    """The uids of all claims, by name."""
-    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in place.get("pvc")["items"]}
+def claims(client: KubectlClient) -> dict[str, str]:
+    """Return the UIDs of all claims by name."""
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in client.get("pvc")["items"]}
 
 
-def placed(place: Place) -> dict[str, set[str]]:
-    """Which replica has which claims."""
-    return {name: claims_of(pod) for name, pod in pods(place).items()}
+def claims_by_pod(client: KubectlClient) -> dict[str, set[str]]:
+    """Return the claims of each pod."""
+    return {name: claims_of(pod) for name, pod in pods(client).items()}
 
 
-def ledger(found: dict[str, Any]) -> dict[str, str]:
-    """The state of every claim, as the StatefulCluster tells it."""
+def claim_states(found: dict[str, Any]) -> dict[str, str]:
+    """Return the state of every claim in the status of a StatefulCluster."""
     return {each["name"]: each["state"] for each in found["status"].get("claims", ())}
 
 
-async def settled(place: Place, replicas: int = 3, name: str = NAME, within: float = 180) -> dict[str, Any]:
-    """The StatefulCluster, once its status says of this generation that all is as asked."""
+async def wait_until_ready(
+    client: KubectlClient, replicas: int = 3, name: str = NAME, within: float = 180
+) -> dict[str, Any]:
+    """Wait until the current generation is rolled out; return the StatefulCluster."""
 
     def probe() -> dict[str, Any]:
-        found = place.get("statefulcluster", name)
+        found = client.get("statefulcluster", name)
         generation, status = found["metadata"]["generation"], found.get("status", {})
-        seen = a_condition(found, "Ready")
+        seen = find_condition(found, "Ready")
         assert (seen.get("status"), status.get("observedGeneration")) == ("True", generation), status
         counts = [status[f"{each}Replicas"] for each in ("ready", "updated", "available")]
         assert [status["replicas"], *counts] == [replicas] * 4, status
-        there = place.get("pods", "", "-l", "kind=StatefulCluster")["items"]
+        there = client.get("pods", "", "-l", "kind=StatefulCluster")["items"]
         assert len(there) == replicas, status
         assert all(is_ready(pod) for pod in there), status
         return found
 
-    await place.wait(f"statefulcluster/{name}", "--for=condition=Ready", seconds=within)
+    await client.wait(f"statefulcluster/{name}", "--for=condition=Ready", seconds=within)
     return await eventually(probe, within=within)
 
 
-def put(place: Place, pod: str, key: str, value: str) -> None:
-    """Write a record; it is stored when this returns."""
-    place.kubectl("exec", pod, "--", "kv", "put", key, value)
+def put_record(client: KubectlClient, pod: str, key: str, value: str) -> None:
+    """Write a record to the replica's volume."""
+    client.kubectl("exec", pod, "--", "kv", "put", key, value)
 
 
-def records(place: Place, pod: str) -> dict[str, str]:
-    """All records that one replica holds."""
-    lines = place.kubectl("exec", pod, "--", "kv", "list").splitlines()
+def records(client: KubectlClient, pod: str) -> dict[str, str]:
+    """Return all records of a replica."""
+    lines = client.kubectl("exec", pod, "--", "kv", "list").splitlines()
     return dict(line.split("=", 1) for line in lines)
 
 
-async def all_records(place: Place) -> dict[str, str]:
-    """The records of all replicas, by key: each is in one place only."""
+async def all_records(client: KubectlClient) -> dict[str, str]:
+    """The records of all replicas, by key: assert that none is on two replicas."""
     found: dict[str, str] = {}
-    for pod in pods(place):
-        held = records(place, pod)
-        assert not held.keys() & found.keys(), f"in two places: {held.keys() & found.keys()}"
+    for pod in pods(client):
+        held = records(client, pod)
+        assert not held.keys() & found.keys(), f"on two replicas: {held.keys() & found.keys()}"
         found |= held
     return found
 
 
-def fill(place: Place) -> dict[str, str]:
-    """Write a record of its own to every replica; all of them, by key. The key names the claim it lies on."""
+def write_records(client: KubectlClient) -> dict[str, str]:
+    """Write one record per replica, with the name of its claim as key; return all records."""
     written = {}
-    for name, pod in pods(place).items():
+    for name, pod in pods(client).items():
         (claim,) = claims_of(pod)
-        put(place, name, claim, f"written by {name}")
+        put_record(client, name, claim, f"written by {name}")
         written[claim] = f"written by {name}"
     return written
 
 
-async def each_where_it_was(place: Place, written: dict[str, str]) -> None:
-    """Assert that every record is still there, and on the claim that it was written to."""
-    for name, pod in pods(place).items():
+async def assert_records_unchanged(client: KubectlClient, written: dict[str, str]) -> None:
+    """Assert that every record is on the claim that it was written to."""
+    for name, pod in pods(client).items():
         (claim,) = claims_of(pod)
-        held = records(place, name)
+        held = records(client, name)
         assert held == {claim: written[claim]}, f"{name} on {claim} holds {held}"
-    assert await all_records(place) == written
+    assert await all_records(client) == written

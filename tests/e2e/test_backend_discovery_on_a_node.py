@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from e2e.place import ROOT, SYSTEM, Place
+from e2e.kubectl_client import ROOT, SYSTEM, KubectlClient
 from kit.eventually import eventually
 from kit.kinds.jsonservers import a_jsonserver
 
@@ -20,18 +20,18 @@ FAULTY = {
 
 
 @pytest.fixture
-async def client_pod(shared_place: Place) -> str:
+async def client_pod(shared_client: KubectlClient) -> str:
     """A pod to ask from."""
-    shared_place.apply(a_jsonserver("app-client"))
-    shared_place.wait_for("app-client", "Ready")
-    return shared_place.pods("app-client")[0]["metadata"]["name"]
+    shared_client.apply(a_jsonserver("app-client"))
+    shared_client.wait_for("app-client", "Ready")
+    return shared_client.pods("app-client")[0]["metadata"]["name"]
 
 
 @pytest.fixture(scope="module")
-def published(operator: Place) -> None:
+def published(operator: KubectlClient) -> None:
     """The address of the design, in its namespace."""
     operator.run("create", "namespace", KYMA)
-    operator.at(KYMA).kubectl("apply", "-k", str(ROOT / "config/kyma"))
+    operator.in_namespace(KYMA).kubectl("apply", "-k", str(ROOT / "config/kyma"))
 
 
 @pytest.mark.parametrize(
@@ -42,27 +42,29 @@ def published(operator: Place) -> None:
         f"eventing-controller.{KYMA}.svc.cluster.local",
     ],
 )
-async def test_a_pod_finds_out_which_backends_there_are(
-    host, published, shared_place: Place, client_pod: str
+async def test_pod_discovers_installed_backends(
+    host, published, shared_client: KubectlClient, client_pod: str
 ):
-    place = shared_place
+    client = shared_client
 
     async def answered() -> None:
-        assert place.ask(client_pod, f"http://{host}/backend") == (200, '["nats","beb"]')
-        status, body = place.ask(client_pod, f"http://{host}/backend/beb")
+        assert client.send_request(client_pod, f"http://{host}/backend") == (200, '["nats","beb"]')
+        status, body = client.send_request(client_pod, f"http://{host}/backend/beb")
         assert (status, json.loads(body)["type"]) == (200, "beb")
         question = '[{"streamReplicas": 9}]'
-        status, body = place.ask(client_pod, f"http://{host}/backend/nats/validate", "POST", question)
+        status, body = client.send_request(
+            client_pod, f"http://{host}/backend/nats/validate", "POST", question
+        )
         assert (status, json.loads(body)["valid"]) == (200, False)
 
     await eventually(answered, within=120)
 
 
-async def test_mistakes_are_warned_of_by_the_installed_operator(shared_place: Place):
+async def test_backend_with_validation_warnings_is_accepted_with_warnings(shared_client: KubectlClient):
     want = 'Warning: spec.config[qos]: Invalid value: "ONCE": must be one of AT_LEAST_ONCE, AT_MOST_ONCE'
 
     def warned(*options: str) -> None:
-        answer = shared_place.run("apply", *options, "-f", "-", input=FAULTY)
+        answer = shared_client.run("apply", *options, "-f", "-", input=FAULTY)
         assert answer.returncode == 0, answer.stderr
         assert want in answer.stderr
 

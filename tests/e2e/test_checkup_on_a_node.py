@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from e2e.checkup_cases import CASES, ESSENTIAL, NOWHERE, REASON, TO_RUN
-from e2e.checkups import PASSED, Case, a_checkup, furnish
-from e2e.place import ROOT, Place, refusals, webhooks_registered
-from e2e.runtime import Runtime
+from e2e.checkups import PASSED, Case, a_checkup, create_checkup_namespace
+from e2e.kubectl_client import ROOT, KubectlClient, find_forbidden_requests, wait_for_webhooks
+from e2e.node_containerd import NodeContainerd
 from e2e.test_installation_on_a_node import holder, kill_hard, pod_of
 from kit.eventually import eventually
 from quintet.local.images import catalog
@@ -38,20 +38,20 @@ def cases(operator, request) -> Iterator[dict[str, Case]]:
     selected = [item for item in request.session.items if item.path == request.path]
     names = CASES if any(item.get_closest_marker("exhaustive") for item in selected) else ESSENTIAL
     made = {
-        name: Case(furnish(operator, f"{name}-{mark}", *besides, checkup), name)
+        name: Case(create_checkup_namespace(operator, f"{name}-{mark}", *besides, checkup), name)
         for name, (checkup, besides) in ((name, CASES[name]) for name in names)
     }
     yield made
     for case in made.values():
-        case.place.run("delete", "namespace", case.place.namespace, "--wait=false")
+        case.client.run("delete", "namespace", case.client.namespace, "--wait=false")
 
 
 @pytest.fixture
-def here(operator) -> Iterator[Place]:
+def here(operator) -> Iterator[KubectlClient]:
     """A namespace of one's own with an account for checkups."""
-    place = furnish(operator, f"test-{uuid.uuid4().hex[:8]}")
-    yield place
-    place.run("delete", "namespace", place.namespace, "--wait=false")
+    client = create_checkup_namespace(operator, f"test-{uuid.uuid4().hex[:8]}")
+    yield client
+    client.run("delete", "namespace", client.namespace, "--wait=false")
 
 
 async def passes_within_its_second(case: Case) -> None:
@@ -67,18 +67,18 @@ async def passes_within_its_second(case: Case) -> None:
         status = await eventually(over, within=90)
         if status["verdict"] != "TimedOut":
             return
-        case.place.kubectl("annotate", "checkup", case.name, f"kiagnose.io/rerun={attempt}", "--overwrite")
+        case.client.kubectl("annotate", "checkup", case.name, f"kiagnose.io/rerun={attempt}", "--overwrite")
 
 
-async def test_the_example_of_the_design_runs_as_it_is_written(node, operator):
-    Runtime(node).also_known_as(catalog.ECHO, SEED_IMAGE)
-    place = operator.at("echo-test")
-    answer = place.run("apply", "-f", str(SEED))
+async def test_checkup_example_of_the_design_runs_unchanged(node, operator):
+    NodeContainerd(node).tag_image(catalog.ECHO, SEED_IMAGE)
+    client = operator.in_namespace("echo-test")
+    answer = client.run("apply", "-f", str(SEED))
     assert answer.returncode == 0, answer.stderr
     assert "Warning: spec.timeout is deprecated and was replaced: use spec.timeoutSeconds" in answer.stderr
-    case = Case(place, "echo-checkup-config")
+    case = Case(client, "echo-checkup-config")
     await passes_within_its_second(case)
-    place.kubectl("wait", "checkup/echo-checkup-config", "--for=condition=Succeeded", "--timeout=30s")
+    client.kubectl("wait", "checkup/echo-checkup-config", "--for=condition=Succeeded", "--timeout=30s")
     status = case.status
     assert json.loads(status["results"]) == status["resultMap"] == {"echo": "Hi!"}
     found = case.condition("Succeeded")
@@ -86,34 +86,34 @@ async def test_the_example_of_the_design_runs_as_it_is_written(node, operator):
     assert status["verdict"] == "Passed"
     assert status["startTime"] <= status["completionTime"]
     assert case.object["spec"]["timeoutSeconds"] == 1
-    header, row = place.kubectl("get", "ckup").splitlines()
+    header, row = client.kubectl("get", "ckup").splitlines()
     assert header.split() == ["NAME", "VERDICT", "REASON", "DURATION", "AGE"]
     assert row.split()[:2] == ["echo-checkup-config", "Passed"]
-    place.kubectl("delete", "namespace", "echo-test", "--timeout=180s")
+    client.kubectl("delete", "namespace", "echo-test", "--timeout=180s")
 
 
-async def test_a_checkup_passes_with_its_results_and_times(cases):
-    status = await cases["passed"].verdict()
+async def test_checkup_that_succeeds_reports_results_and_times(cases):
+    status = await cases["passed"].wait_for_verdict()
     assert (status["verdict"], status["message"]) == ("Passed", PASSED)
     assert status["resultMap"] == {"echo": "Hi!"}
     assert cases["passed"].condition("Failed").get("status") != "True"
 
 
 @pytest.mark.exhaustive
-async def test_an_image_that_reads_the_configmap_runs_unmodified(cases):
+async def test_checkup_image_with_configmap_contract_runs_unchanged(cases):
     case = cases["configmap"]
-    status = await case.verdict()
+    status = await case.wait_for_verdict()
     assert (status["verdict"], status["resultMap"]) == ("Passed", {"echo": "Hi!"})
-    data = case.place.get("configmap", status["configMap"])["data"]
+    data = case.client.get("configmap", status["configMap"])["data"]
     assert (data["spec.param.message"], data["spec.timeout"]) == ("Hi!", "120s")
     assert data["status.startTimestamp"] <= data["status.completionTimestamp"]
 
 
 @pytest.mark.exhaustive
-async def test_an_image_that_refuses_a_used_configmap_runs_again_on_a_fresh_one(cases):
+async def test_rerun_of_configmap_checkup_gets_fresh_configmap(cases):
     case = cases["configmap"]
-    first = await case.verdict()
-    case.place.kubectl("annotate", "checkup", case.name, "kiagnose.io/rerun=again")
+    first = await case.wait_for_verdict()
+    case.client.kubectl("annotate", "checkup", case.name, "kiagnose.io/rerun=again")
 
     def again() -> dict:
         status = case.status
@@ -125,8 +125,8 @@ async def test_an_image_that_refuses_a_used_configmap_runs_again_on_a_fresh_one(
     assert [(each["run"], each["verdict"]) for each in status["history"]] == [(1, "Passed")]
 
 
-async def test_a_failure_tells_the_reason_of_the_checkup(cases):
-    status = await cases["failed"].verdict()
+async def test_failed_checkup_reports_failure_reason(cases):
+    status = await cases["failed"].wait_for_verdict()
     assert (status["verdict"], status["failureReason"]) == ("Failed", REASON)
     found = cases["failed"].condition("Failed")
     assert found["status"] == "True"
@@ -135,8 +135,8 @@ async def test_a_failure_tells_the_reason_of_the_checkup(cases):
 
 
 @pytest.mark.exhaustive
-async def test_a_missing_parameter_is_told_with_the_next_step(cases):
-    status = await cases["input"].verdict()
+async def test_checkup_with_missing_parameter_reports_next_step(cases):
+    status = await cases["input"].wait_for_verdict()
     assert status["verdict"] == "Failed"
     assert status["failureReason"] == "input: parameter message is missing; add it to spec.params"
 
@@ -151,8 +151,8 @@ async def test_a_missing_parameter_is_told_with_the_next_step(cases):
     ],
     ids=["it says nothing", "it crashes", "it takes too much memory"],
 )
-async def test_an_image_that_breaks_has_failed_and_it_is_told_how(cases, name, reason, cause):
-    status = await cases[name].verdict()
+async def test_checkup_with_broken_image_fails_with_cause(cases, name, reason, cause):
+    status = await cases[name].wait_for_verdict()
     assert (status["verdict"], status["reason"]) == ("Failed", reason)
     assert cause in status["message"]
     assert "; next: " in status["message"]
@@ -161,20 +161,20 @@ async def test_an_image_that_breaks_has_failed_and_it_is_told_how(cases, name, r
 
 
 @pytest.mark.exhaustive
-async def test_a_pod_that_somebody_deleted_is_not_the_fault_of_the_checkup(cases):
+async def test_checkup_with_deleted_pod_ends_with_infra_error(cases):
     case = cases["pod-deleted"]
-    await case.running()
-    (pod,) = case.place.get("pods")["items"]
-    case.place.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
-    status = await case.verdict()
+    await case.wait_until_running()
+    (pod,) = case.client.get("pods")["items"]
+    case.client.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
+    status = await case.wait_for_verdict()
     assert (status["verdict"], status["reason"]) == ("InfraError", "PodLost"), status
     assert status["message"].endswith("; next: rerun")
-    assert len(case.place.get("jobs")["items"]) == 1
+    assert len(case.client.get("jobs")["items"]) == 1
 
 
 @pytest.mark.exhaustive
-async def test_a_checkup_that_hangs_is_timed_out_and_its_log_is_kept(cases):
-    status = await cases["timed-out"].verdict()
+async def test_hanging_checkup_times_out_and_keeps_log(cases):
+    status = await cases["timed-out"].wait_for_verdict()
     assert status["verdict"] == "TimedOut", status
     assert f"it ran for more than {TO_RUN} s; next: " in status["message"]
     assert "raise spec.timeoutSeconds" in status["message"]
@@ -185,8 +185,8 @@ async def test_a_checkup_that_hangs_is_timed_out_and_its_log_is_kept(cases):
     assert cases["timed-out"].condition("Failed")["status"] == "True"
 
     def told() -> None:
-        place = cases["timed-out"].place
-        found = place.get("events", "", "--field-selector=involvedObject.kind=Checkup")["items"]
+        client = cases["timed-out"].client
+        found = client.get("events", "", "--field-selector=involvedObject.kind=Checkup")["items"]
         # On a busy node it may have been told before what kept it from running at first.
         verdicts = [each["message"] for each in found if each["reason"] == "TimedOut"]
         assert verdicts == [status["message"]], found
@@ -194,37 +194,37 @@ async def test_a_checkup_that_hangs_is_timed_out_and_its_log_is_kept(cases):
     await eventually(told, within=60)
 
     def stopped() -> None:
-        phases = [pod["status"]["phase"] for pod in cases["timed-out"].place.get("pods")["items"]]
+        phases = [pod["status"]["phase"] for pod in cases["timed-out"].client.get("pods")["items"]]
         assert "Running" not in phases
 
     await eventually(stopped, within=90)
 
 
 @pytest.mark.exhaustive
-async def test_a_run_can_be_cancelled(cases):
+async def test_running_checkup_can_be_cancelled(cases):
     case = cases["cancelled"]
-    await case.running()
-    case.place.kubectl("annotate", "checkup", case.name, "kiagnose.io/cancel=true")
-    status = await case.verdict(within=60)
+    await case.wait_until_running()
+    case.client.kubectl("annotate", "checkup", case.name, "kiagnose.io/cancel=true")
+    status = await case.wait_for_verdict(within=60)
     assert status["verdict"] == "Cancelled", status
     assert "kiagnose.io/cancel" in status["message"]
 
 
 @pytest.mark.exhaustive
-async def test_a_checkup_deleted_while_it_runs_leaves_nothing(cases):
+async def test_checkup_deleted_while_running_leaves_no_objects(cases):
     case = cases["deleted"]
-    await case.running()
-    assert {each.partition("/")[0].partition(".")[0] for each in case.left()} == {
+    await case.wait_until_running()
+    assert {each.partition("/")[0].partition(".")[0] for each in case.remaining_objects()} == {
         "job",
         "pod",
         "configmap",
         "role",
         "rolebinding",
     }
-    case.place.kubectl("delete", "checkup", case.name, "--timeout=120s")
+    case.client.kubectl("delete", "checkup", case.name, "--timeout=120s")
 
     def nothing() -> None:
-        assert case.left() == set()
+        assert case.remaining_objects() == set()
 
     await eventually(nothing, within=90)
 
@@ -249,8 +249,8 @@ async def test_a_checkup_deleted_while_it_runs_leaves_nothing(cases):
         "the image has no such program",
     ],
 )
-async def test_what_keeps_a_checkup_from_running_is_named_with_the_next_step(cases, name, cause, next_step):
-    status = await cases[name].verdict()
+async def test_checkup_that_cannot_start_reports_cause_and_next_step(cases, name, cause, next_step):
+    status = await cases[name].wait_for_verdict()
     assert status["verdict"] == "InfraError", status
     assert cause in status["message"]
     assert next_step in status["message"]
@@ -259,38 +259,38 @@ async def test_what_keeps_a_checkup_from_running_is_named_with_the_next_step(cas
 
 
 @pytest.mark.exhaustive
-async def test_a_template_that_makes_no_pod_is_invalid_and_says_where(cases):
-    status = await cases["template"].verdict()
+async def test_checkup_with_invalid_pod_template_reports_field(cases):
+    status = await cases["template"].wait_for_verdict()
     assert status["verdict"] == "Invalid", status
     assert "cannot set `allowPrivilegeEscalation` to false and `privileged` to true" in status["message"]
     assert "next: correct spec.template" in status["message"]
 
 
 @pytest.mark.exhaustive
-async def test_what_comes_past_the_webhooks_is_invalid_and_nothing_is_made(here, operator):
+async def test_invalid_checkup_that_bypassed_the_webhook_creates_nothing(here, operator):
     wrong = a_checkup("invalid", params='{"message": ')
-    assert "spec.params" in here.refused("apply", "-f", "-", input=wrong)
+    assert "spec.params" in here.expect_failure("apply", "-f", "-", input=wrong)
 
     def past_the_webhooks() -> None:
         operator.run("delete", "validatingwebhookconfiguration", "quintet")
         here.apply(wrong)
 
     await eventually(past_the_webhooks, within=60)
-    await webhooks_registered(operator)
+    await wait_for_webhooks(operator)
     case = Case(here, "invalid")
-    status = await case.verdict()
+    status = await case.wait_for_verdict()
     assert status["verdict"] == "Invalid", status
     assert "spec.params: Invalid value" in status["message"]
     assert "line 1" in status["message"]
-    assert case.left() == set()
+    assert case.remaining_objects() == set()
 
 
 @pytest.mark.exhaustive
-async def test_the_basics_of_this_cluster_are_measured(cases):
-    status = await cases["basics"].verdict()
+async def test_cluster_basics_checkup_measures_cluster(cases):
+    status = await cases["basics"].wait_for_verdict()
     assert status["verdict"] == "Passed", status
     results = status["resultMap"]
-    assert results["apiServerVersion"] == cases["basics"].place.cluster.version
+    assert results["apiServerVersion"] == cases["basics"].client.cluster.version
     for name in ("dnsMedianMs", "dnsMaxMs", "apiServerMedianMs", "apiServerMaxMs"):
         assert float(results[name]) > 0
     left_out = "left out: the ServiceAccount may not"
@@ -299,7 +299,7 @@ async def test_the_basics_of_this_cluster_are_measured(cases):
 
 
 @pytest.mark.exhaustive
-def test_the_example_shows_three_checkups_and_all_that_basics_can_see(here, tmp_path):
+def test_checkup_example_runs_three_checkups(here, tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_bytes(here.cluster.kubeconfig.read_bytes())
     environment = here.cluster.environment | {"KUBECONFIG": str(kubeconfig)}
@@ -322,7 +322,7 @@ def test_the_example_shows_three_checkups_and_all_that_basics_can_see(here, tmp_
 
 
 @pytest.mark.exhaustive
-async def test_every_field_of_the_sample_works(here):
+async def test_checkup_sample_with_every_field_runs(here):
     here.kubectl("apply", "-f", str(ROOT / "config/samples/checkup-every-field.yaml"))
     here.kubectl("wait", "checkup/every-field", "--for=condition=Succeeded", "--timeout=180s")
     (pod,) = here.get("pods")["items"]
@@ -331,9 +331,9 @@ async def test_every_field_of_the_sample_works(here):
 
 
 @pytest.mark.exhaustive
-async def test_twenty_at_once_in_several_namespaces_all_pass(operator):
+async def test_twenty_checkups_in_several_namespaces_pass(operator):
     kinds = (catalog.ECHO, catalog.ECHO_CONFIGMAP)
-    places = []
+    clients = []
     try:
         for _ in range(NAMESPACES):
             name = f"crowd-{uuid.uuid4().hex[:8]}"
@@ -341,21 +341,21 @@ async def test_twenty_at_once_in_several_namespaces_all_pass(operator):
                 a_checkup(f"echo-{number}", kinds[number % 2], params={"message": f"{name}/{number}"})
                 for number in range(EACH)
             ]
-            places.append(furnish(operator, name, *crowd))
-        for place in places:
-            place.kubectl("wait", "checkup", "--all", "--for=condition=Succeeded", "--timeout=180s")
-            for found in place.get("checkups")["items"]:
+            clients.append(create_checkup_namespace(operator, name, *crowd))
+        for client in clients:
+            client.kubectl("wait", "checkup", "--all", "--for=condition=Succeeded", "--timeout=180s")
+            for found in client.get("checkups")["items"]:
                 number = found["metadata"]["name"].removeprefix("echo-")
-                assert found["status"]["resultMap"] == {"echo": f"{place.namespace}/{number}"}
-            assert len(place.get("jobs")["items"]) == EACH
-            assert len(place.get("pods")["items"]) == EACH
+                assert found["status"]["resultMap"] == {"echo": f"{client.namespace}/{number}"}
+            assert len(client.get("jobs")["items"]) == EACH
+            assert len(client.get("pods")["items"]) == EACH
     finally:
-        for place in places:
-            place.run("delete", "namespace", place.namespace, "--wait=false")
+        for client in clients:
+            client.run("delete", "namespace", client.namespace, "--wait=false")
 
 
 @pytest.mark.exhaustive
-async def test_a_controller_killed_in_the_middle_of_a_run_makes_no_second_job(here, operator):
+async def test_controller_killed_during_run_creates_no_second_job(here, operator):
     here.apply(a_checkup("survivor", params={"message": "Hi!", "delay": "20"}))
     case = Case(here, "survivor")
 
@@ -366,12 +366,12 @@ async def test_a_controller_killed_in_the_middle_of_a_run_makes_no_second_job(he
 
     job = await eventually(published, within=120)
     kill_hard(operator, pod_of(holder(operator)))
-    status = await case.verdict(within=120)
+    status = await case.wait_for_verdict(within=120)
     assert (status["verdict"], status["resultMap"]["echo"]) == ("Passed", "Hi!")
     assert [each["metadata"]["uid"] for each in here.get("jobs")["items"]] == [job]
     assert len(here.get("pods")["items"]) == 1
     operator.kubectl("rollout", "status", "deployment/quintet", "--timeout=120s")
 
 
-async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator):
-    assert refusals(operator) == []
+async def test_operator_log_has_no_forbidden_requests(operator):
+    assert find_forbidden_requests(operator) == []

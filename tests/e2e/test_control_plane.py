@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import COMMAND, IS_ROOT
-from e2e.traces import below, processes
+from e2e.machine_state import list_files, processes
 from kit.eventually import eventually
 from quintet.local.build import programs, versions
 from quintet.local.build.toolchain import find_go
@@ -32,7 +32,7 @@ def nothing_left(state: Path, seconds: float = 60) -> None:
     """Wait a little, as processes that were killed take a moment to go."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        left = processes(state), list(below(state))
+        left = processes(state), list(list_files(state))
         if left == ([], []):
             return
         time.sleep(0.1)
@@ -81,7 +81,7 @@ def audited(shared_state: Path) -> Cluster:
     return up("audited", durable=True, audited=True)
 
 
-def test_up_answers_in_json_and_a_kubectl_of_the_user_works_with_it(shared, plain):
+def test_up_prints_json_and_user_kubectl_works_with_its_kubeconfig(shared, plain):
     found = json.loads(shared.answer.stdout)
     assert set(found) == {"name", "kubeconfig", "server", "version", "node"}
     assert (found["name"], found["node"], found["version"]) == (
@@ -97,14 +97,14 @@ def test_up_answers_in_json_and_a_kubectl_of_the_user_works_with_it(shared, plai
     assert said.stdout == "ok", said.stderr
 
 
-def test_a_second_up_changes_nothing_and_answers_the_same(shared, plain):
+def test_second_up_prints_same_cluster(shared, plain):
     pids = {each.name: each.pid for each in plain.processes()}
     assert shared.quintet("up", "-o", "json").stdout == shared.answer.stdout
     assert {each.name: each.pid for each in plain.processes()} == pids
 
 
 @pytest.mark.exhaustive
-def test_kubectl_takes_every_flag_of_its_own(shared):
+def test_kubectl_command_accepts_kubectl_flags(shared):
     answer = shared.quintet(
         "kubectl", "get", "namespaces", "-o", "name", "--field-selector", "metadata.name=default"
     )
@@ -114,7 +114,7 @@ def test_kubectl_takes_every_flag_of_its_own(shared):
 
 
 @pytest.mark.exhaustive
-def test_a_cluster_that_runs_keeps_its_version_and_says_so_to_whoever_wants_another(shared):
+def test_up_with_other_version_than_running_cluster_is_refused(shared):
     other = next(name for name in versions.VERSIONS if name != versions.find_version().name)
     answer = shared.quintet("up", "--kubernetes", other)
     assert answer.returncode == 1
@@ -126,7 +126,7 @@ def test_a_cluster_that_runs_keeps_its_version_and_says_so_to_whoever_wants_anot
 
 
 @pytest.mark.exhaustive
-def test_a_durable_cluster_keeps_etcd_writing_through(audited, plain):
+def test_durable_cluster_runs_etcd_with_fsync(audited, plain):
     durable, quick = (
         Path(f"/proc/{each.process('etcd').pid}/cmdline").read_text() for each in (audited, plain)
     )
@@ -135,7 +135,7 @@ def test_a_durable_cluster_keeps_etcd_writing_through(audited, plain):
 
 
 @pytest.mark.exhaustive
-def test_clients_are_held_to_their_rights_and_their_time(plain):
+def test_client_certificates_are_limited_by_rbac_and_expiry(plain):
     limited = plain.client_kubeconfig("alice", ("testers",))
     yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
     expired = plain.client_kubeconfig("admin", ("system:masters",), not_after=yesterday)
@@ -150,7 +150,7 @@ def test_clients_are_held_to_their_rights_and_their_time(plain):
 
 
 @pytest.mark.exhaustive
-async def test_an_audit_log_tells_what_others_than_the_administrator_asked_for(audited):
+async def test_audit_log_contains_requests_of_non_administrators(audited):
     alice = audited.client_kubeconfig("alice", ("testers",))
     audited.kubectl("get", "pods")
     refused = audited.kubectl(f"--kubeconfig={alice}", "get", "secrets")
@@ -167,21 +167,21 @@ async def test_an_audit_log_tells_what_others_than_the_administrator_asked_for(a
 
 
 @pytest.mark.exhaustive
-def test_a_cluster_without_an_audit_log_says_so_to_whoever_wants_one(plain):
+def test_up_with_audit_on_cluster_without_audit_log_is_refused(plain):
     assert plain.audit_log is None
     with pytest.raises(LocalError, match="cluster default already runs, without an audit log"):
         up("default", audited=True)
 
 
 @pytest.mark.exhaustive
-def test_etcd_answers_to_tests_that_compact_it_by_hand(plain):
+def test_etcd_of_cluster_can_be_compacted(plain):
     request = urllib.request.Request(f"{plain.etcd_url}/v3/maintenance/status", data=b"{}", method="POST")
     with urllib.request.urlopen(request) as response:
         assert "dbSize" in json.load(response)
 
 
 @pytest.mark.exhaustive
-def test_two_clusters_side_by_side_do_not_see_each_other(plain, audited):
+def test_two_clusters_are_isolated(plain, audited):
     assert plain.server != audited.server
     audited.kubectl("create", "namespace", "only-in-one")
     assert audited.kubectl("get", "namespace", "only-in-one").returncode == 0
@@ -191,7 +191,7 @@ def test_two_clusters_side_by_side_do_not_see_each_other(plain, audited):
 
 
 @pytest.mark.parametrize("name", ["kube-apiserver", pytest.param("etcd", marks=pytest.mark.exhaustive)])
-def test_a_killed_program_can_be_started_again_and_nothing_is_lost(plain, name):
+def test_killed_program_restarts_without_data_loss(plain, name):
     plain.kubectl("create", "configmap", f"kept-by-{name}")
     before = plain.process(name).pid
     plain.process(name).kill()
@@ -202,7 +202,7 @@ def test_a_killed_program_can_be_started_again_and_nothing_is_lost(plain, name):
     assert answer.returncode == 0, answer.stderr
 
 
-def test_down_leaves_no_process_and_no_file(quintet, state):
+def test_down_removes_processes_and_files(quintet, state):
     quintet("up")
     assert len(processes(state)) >= len(PROGRAMS)
     answer = quintet("down")
@@ -211,14 +211,14 @@ def test_down_leaves_no_process_and_no_file(quintet, state):
 
 
 @pytest.mark.exhaustive
-def test_down_of_nothing_is_no_error(quintet, state):
+def test_down_without_cluster_succeeds(quintet, state):
     answer = quintet("down")
     assert (answer.returncode, answer.stderr) == (0, "there is no cluster default\n")
     nothing_left(state)
 
 
 @pytest.mark.exhaustive
-def test_up_and_down_work_from_a_wheel(state, tmp_path_factory):
+def test_up_and_down_work_from_installed_wheel(state, tmp_path_factory):
     """Unpacked far from the checkout; the same sources find the same Kubernetes in the cache."""
     place = tmp_path_factory.mktemp("wheel")
     build_wheel = "import sys; from hatchling import build; print(build.build_wheel(sys.argv[1]))"
@@ -249,7 +249,7 @@ def test_up_and_down_work_from_a_wheel(state, tmp_path_factory):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("victim", sorted(PROGRAMS))
-def test_up_on_a_half_dead_cluster_starts_what_ended_and_keeps_its_objects(shared_state, victim):
+def test_up_restarts_ended_programs_and_keeps_objects(shared_state, victim):
     first = up("half")  # the one that the row before has left, if there was one
     first.kubectl("create", "configmap", f"kept-{victim}")
     old = {each.name: each.pid for each in first.processes()}
@@ -262,7 +262,7 @@ def test_up_on_a_half_dead_cluster_starts_what_ended_and_keeps_its_objects(share
     assert second.kubectl("get", "configmap", f"kept-{victim}").returncode == 0
 
 
-def test_up_on_a_dead_cluster_starts_an_empty_one(state):
+def test_up_after_all_processes_ended_starts_empty_cluster(state):
     first = up("dead")
     first.kubectl("create", "configmap", "lost")
     for each in first.processes():
@@ -272,7 +272,7 @@ def test_up_on_a_dead_cluster_starts_an_empty_one(state):
     assert second.kubectl("get", "configmap", "lost").returncode == 1
 
 
-def test_up_on_a_cluster_that_does_not_answer_refuses_and_erases_nothing(state, monkeypatch):
+def test_up_on_unresponsive_cluster_fails_and_keeps_data(state, monkeypatch):
     cluster = up("slow")
     cluster.kubectl("create", "configmap", "kept")
     pids = {each.name: each.pid for each in cluster.processes()}
@@ -289,7 +289,7 @@ def test_up_on_a_cluster_that_does_not_answer_refuses_and_erases_nothing(state, 
     assert up("slow").kubectl("get", "configmap", "kept").returncode == 0
 
 
-def test_up_refuses_a_running_cluster_whose_record_is_damaged(state):
+def test_up_with_damaged_record_of_running_cluster_is_refused(state):
     cluster = up("damaged")
     (cluster.directory / "cluster.json").write_text("")
     with pytest.raises(LocalError, match=r"its cluster\.json cannot be read"):
@@ -298,7 +298,7 @@ def test_up_refuses_a_running_cluster_whose_record_is_damaged(state):
 
 
 @pytest.mark.exhaustive
-def test_two_ups_of_one_name_at_once_start_one_cluster(state):
+def test_concurrent_ups_of_one_name_start_one_cluster(state):
     commands = [
         subprocess.Popen([COMMAND, "up", "-o", "json"], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
@@ -309,7 +309,7 @@ def test_two_ups_of_one_name_at_once_start_one_cluster(state):
 
 
 @pytest.mark.exhaustive
-def test_ups_of_different_names_at_once_all_succeed(state):
+def test_concurrent_ups_of_different_names_succeed(state):
     names = ["a", "b", "c"]
     commands = [
         subprocess.Popen([COMMAND, "up", "--name", name, "-o", "json"], stdout=subprocess.PIPE, text=True)
@@ -325,7 +325,7 @@ def test_ups_of_different_names_at_once_all_succeed(state):
     "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name
 )
 @pytest.mark.parametrize("moment", ["etcd", "kube-apiserver", "kube-scheduler"])
-def test_an_up_that_is_killed_half_way_leaves_nothing(state, number, moment):
+def test_killed_up_leaves_no_process_and_no_file(state, number, moment):
     for _ in range(5):
         if half_way(state, number, moment):
             break
@@ -346,7 +346,7 @@ def half_way(state, number: signal.Signals, moment: str) -> bool:
 
 
 @pytest.mark.exhaustive
-def test_a_full_disk_is_one_line_and_leaves_nothing_running(small_disk, monkeypatch):
+def test_up_on_full_disk_fails_with_one_line_and_leaves_no_process(small_disk, monkeypatch):
     folder = small_disk(megabytes=8)
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     with pytest.raises(LocalError) as caught:
@@ -357,7 +357,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_running(small_disk, monkeypa
 
 
 @pytest.mark.exhaustive
-def test_a_disk_that_fills_up_while_building_is_one_line(small_disk, monkeypatch):
+def test_build_on_full_disk_fails_with_one_line(small_disk, monkeypatch):
     go = find_go(lambda _: None)
     compiled = subprocess.run([go, "env", "GOCACHE"], capture_output=True, text=True).stdout.strip()
     folder = small_disk(megabytes=1)
@@ -391,7 +391,7 @@ def small_disk(tmp_path, state):
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)
-def test_a_control_plane_needs_no_root(tmp_path_factory):
+def test_control_plane_runs_without_root(tmp_path_factory):
     if not IS_ROOT or not shutil.which("setpriv"):
         pytest.skip("becoming another user needs root and setpriv")
     home = Path("/tmp") / f"quintet-e2e-{os.getpid()}"
@@ -443,7 +443,7 @@ def _run_as_nobody(home: Path) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_five_times_up_and_down_leak_nothing(state):
+def test_five_rounds_of_up_and_down_leak_nothing(state):
     for _ in range(5):
         up("again")
         down("again")

@@ -5,7 +5,7 @@ Events on their way through it are in test_events_on_a_node.py.
 
 import pytest
 
-from e2e.place import Place, a_condition, refusals
+from e2e.kubectl_client import KubectlClient, find_condition, find_forbidden_requests
 from kit.eventually import eventually
 from kit.kinds.eventingbackends import a_backend
 
@@ -15,28 +15,28 @@ pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
 PARTS = ("bus-nats", "bus-publisher-proxy", "bus-dispatcher")
 
 
-def pods(place: Place, part: str) -> list[dict]:
-    found = place.get("pods", "", "-l", f"eventing.kyma-project.io/backend={part}")["items"]
+def pods(client: KubectlClient, part: str) -> list[dict]:
+    found = client.get("pods", "", "-l", f"eventing.kyma-project.io/backend={part}")["items"]
     return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
 
 @pytest.fixture
-async def bus(shared_place: Place) -> Place:
+async def bus(shared_client: KubectlClient) -> KubectlClient:
     """A namespace with a backend that is ready."""
-    shared_place.apply(a_backend("bus", maxBytes="32Mi", dispatcherReplicas=1))
-    await shared_place.wait("evb/bus", "--for=condition=Ready")
-    return shared_place
+    shared_client.apply(a_backend("bus", maxBytes="32Mi", dispatcherReplicas=1))
+    await shared_client.wait("evb/bus", "--for=condition=Ready")
+    return shared_client
 
 
 @pytest.mark.timeout(600)
-async def test_a_backend_without_url_becomes_ready_with_a_server_of_its_own(bus: Place):
+async def test_backend_without_url_gets_own_nats_server_and_becomes_ready(bus: KubectlClient):
     status = bus.get("evb", "bus")["status"]
     assert (status["backendType"], status["eventingReady"]) == ("nats", True)
     counts = {part: len(pods(bus, part)) for part in PARTS}
     assert counts == {"bus-nats": 1, "bus-publisher-proxy": 2, "bus-dispatcher": 1}
     for part in PARTS:
         for pod in pods(bus, part):
-            assert a_condition(pod, "Ready")["status"] == "True"
+            assert find_condition(pod, "Ready")["status"] == "True"
     (claim,) = bus.get("pvc")["items"]
     assert claim["status"]["phase"] == "Bound"
     shown = bus.kubectl("get", "evb", "bus").splitlines()[1].split()
@@ -44,13 +44,13 @@ async def test_a_backend_without_url_becomes_ready_with_a_server_of_its_own(bus:
 
 
 @pytest.mark.timeout(600)
-async def test_when_its_server_is_killed_that_is_said_and_it_comes_back(bus: Place):
+async def test_backend_reports_killed_nats_server_and_recovers(bus: KubectlClient):
     (before,) = pods(bus, "bus-nats")
-    was = a_condition(bus.get("evb", "bus"), "Backend Ready")
+    was = find_condition(bus.get("evb", "bus"), "Backend Ready")
     bus.kubectl("delete", "pod", before["metadata"]["name"], "--grace-period=0", "--force")
 
     def missed() -> None:
-        now = a_condition(bus.get("evb", "bus"), "Backend Ready")
+        now = find_condition(bus.get("evb", "bus"), "Backend Ready")
         # Between two looks it may have come back: that has a time of its own.
         assert (now["status"], now["lastTransitionTime"]) != ("True", was["lastTransitionTime"]), now
 
@@ -65,7 +65,7 @@ async def test_when_its_server_is_killed_that_is_said_and_it_comes_back(bus: Pla
 
 
 @pytest.mark.timeout(600)
-async def test_a_deleted_backend_leaves_only_its_claim(bus: Place):
+async def test_deleted_backend_leaves_only_its_persistentvolumeclaim(bus: KubectlClient):
     bus.kubectl("delete", "evb", "bus", "--timeout=120s")
 
     def gone() -> None:
@@ -78,5 +78,5 @@ async def test_a_deleted_backend_leaves_only_its_claim(bus: Place):
     assert len(bus.get("pvc")["items"]) == 1, "the events of the user are gone"
 
 
-async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator: Place):
-    assert refusals(operator) == []
+async def test_operator_log_has_no_forbidden_requests(operator: KubectlClient):
+    assert find_forbidden_requests(operator) == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from e2e.place import Place, a_list, refusals
+from e2e.kubectl_client import KubectlClient, find_forbidden_requests, object_list
 from kit.eventually import eventually
 from kit.kinds.eventingbackends import a_backend
 
@@ -102,13 +102,15 @@ def a_service() -> dict[str, Any]:
     }
 
 
-def a_subscription(place: Place, name: str, *types: str, matching: str = "standard", **spec: Any) -> dict:
+def a_subscription(
+    client: KubectlClient, name: str, *types: str, matching: str = "standard", **spec: Any
+) -> dict:
     return {
         "apiVersion": "eventing.kyma-project.io/v1alpha2",
         "kind": "Subscription",
         "metadata": {"name": name},
         "spec": {
-            "sink": f"http://sink.{place.namespace}.svc.cluster.local/{name}",
+            "sink": f"http://sink.{client.namespace}.svc.cluster.local/{name}",
             "source": "commerce",
             "types": list(types),
             "typeMatching": matching,
@@ -117,23 +119,23 @@ def a_subscription(place: Place, name: str, *types: str, matching: str = "standa
     }
 
 
-def send(place: Place, headers: dict[str, str], body: str) -> str:
-    url = f"http://bus-publisher-proxy.{place.namespace}/publish"
-    return place.kubectl("exec", "sink", "--", "node", "-e", SEND, "--", url, json.dumps(headers), body)
+def send(client: KubectlClient, headers: dict[str, str], body: str) -> str:
+    url = f"http://bus-publisher-proxy.{client.namespace}/publish"
+    return client.kubectl("exec", "sink", "--", "node", "-e", SEND, "--", url, json.dumps(headers), body)
 
 
-async def sent_well(place: Place, headers: dict[str, str], body: str) -> None:
+async def sent_well(client: KubectlClient, headers: dict[str, str], body: str) -> None:
     """Send an event, for some time if need be: a Service follows its pods with a delay."""
 
     def taken() -> None:
-        said = send(place, headers, body)
+        said = send(client, headers, body)
         assert said == "204 ", said
 
     await eventually(taken, within=60)
 
 
-def received(place: Place, path: str) -> list[dict[str, Any]]:
-    shown = place.kubectl(
+def received(client: KubectlClient, path: str) -> list[dict[str, Any]]:
+    shown = client.kubectl(
         "exec", "sink", "--", "node", "-e",
         "require('http').get('http://localhost:8080', answer => answer.pipe(process.stdout))",
     )  # fmt: skip
@@ -141,22 +143,22 @@ def received(place: Place, path: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-async def bus(shared_place: Place) -> Place:
+async def bus(shared_client: KubectlClient) -> KubectlClient:
     """A namespace with a backend, a sink, and Subscriptions that are ready."""
-    place = shared_place
+    client = shared_client
     subscriptions = (
-        a_subscription(place, "standard", "order created.v1"),
-        a_subscription(place, "exact", "order.paid.v1", matching="exact"),
-        a_subscription(place, "many", "order.many.v1", config={"maxInFlightMessages": 1}),
+        a_subscription(client, "standard", "order created.v1"),
+        a_subscription(client, "exact", "order.paid.v1", matching="exact"),
+        a_subscription(client, "many", "order.many.v1", config={"maxInFlightMessages": 1}),
     )
-    place.apply(a_list(a_backend("bus", maxBytes="32Mi"), a_sink(), a_service(), *subscriptions))
-    await place.wait("evsub", "--all", "--for=condition=Ready", seconds=400)
-    await place.wait("pod/sink", "--for=condition=Ready", seconds=240)
-    return place
+    client.apply(object_list(a_backend("bus", maxBytes="32Mi"), a_sink(), a_service(), *subscriptions))
+    await client.wait("evsub", "--all", "--for=condition=Ready", seconds=400)
+    await client.wait("pod/sink", "--for=condition=Ready", seconds=240)
+    return client
 
 
 @pytest.mark.timeout(900)
-async def test_events_arrive_whatever_form_they_have_and_however_types_are_matched(bus: Place):
+async def test_events_of_every_format_and_type_matching_are_delivered(bus: KubectlClient):
     sent = {"standard": "order created.v1", "exact": "order.paid.v1"}
     for name, event_type in sent.items():
         attributes = {"specversion": "1.0", "source": "commerce", "type": event_type}
@@ -189,7 +191,7 @@ async def test_events_arrive_whatever_form_they_have_and_however_types_are_match
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)
-async def test_events_arrive_in_order_though_the_server_and_a_dispatcher_are_killed_under_way(bus: Place):
+async def test_events_arrive_in_order_after_server_and_dispatcher_are_killed(bus: KubectlClient):
     count = 200
     url = f"http://bus-publisher-proxy.{bus.namespace}/publish"
     before = bus.get("pods", "bus-nats-0")["metadata"]["uid"]
@@ -216,22 +218,22 @@ async def test_events_arrive_in_order_though_the_server_and_a_dispatcher_are_kil
     await eventually(made_anew, within=120)
 
 
-def _some(bus: Place) -> None:
+def _some(bus: KubectlClient) -> None:
     assert len(received(bus, "/many")) >= 10
 
 
 @pytest.mark.timeout(900)
-async def test_a_backend_stays_while_subscriptions_use_it_and_goes_after_them(bus: Place):
+async def test_backend_deletion_waits_for_its_subscriptions(bus: KubectlClient):
     bus.kubectl("delete", "evb", "bus", "--wait=false")
 
-    def refused() -> None:
+    def assert_refused() -> None:
         text = json.dumps(bus.get("evb", "bus")["status"])
         assert "standard" in text, text
 
-    await eventually(refused, within=60)
+    await eventually(assert_refused, within=60)
     bus.kubectl("delete", "evsub", "--all", "--timeout=120s")
     bus.kubectl("wait", "evb/bus", "--for=delete", "--timeout=240s")
 
 
-async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator: Place):
-    assert refusals(operator) == []
+async def test_operator_log_has_no_forbidden_requests(operator: KubectlClient):
+    assert find_forbidden_requests(operator) == []

@@ -13,7 +13,7 @@ CHEAP = (catalog.PAUSE, catalog.ECHO)
 
 
 @pytest.mark.parametrize("reference", CHEAP)
-def test_an_image_that_is_built_twice_is_the_same_file(reference, tmp_path, monkeypatch):
+def test_image_built_twice_gives_identical_archive(reference, tmp_path, monkeypatch):
     image = next(each for each in catalog.IMAGES if each.reference == reference)
     bases = list((cache_directory() / "images").glob(f"base-*-{image.base}.tar")) if image.base else []
     monkeypatch.setenv("GOCACHE", str(cache_directory().parent / "go-build"))

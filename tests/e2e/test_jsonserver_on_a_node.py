@@ -12,7 +12,14 @@ import pytest
 import yaml
 
 from e2e.conftest import new_namespace, remove_namespace
-from e2e.place import ROOT, Place, a_condition, fetch, refusals
+from e2e.kubectl_client import (
+    ROOT,
+    KubectlClient,
+    fetch,
+    find_condition,
+    find_forbidden_requests,
+    horizontal_pod_autoscaler,
+)
 from kit.eventually import eventually
 from kit.kinds.jsonservers import a_jsonserver
 
@@ -27,22 +34,12 @@ OTHER = json.dumps(
 SAMPLES = {path.stem: path for path in sorted((ROOT / "config/samples").glob("jsonserver*.yaml"))}
 
 
-def an_autoscaler(least: int, most: int) -> dict:
-    """There is no metrics server here; what an autoscaler does without one is to keep to its bounds."""
-    target = {"apiVersion": "example.com/v1", "kind": "JsonServer", "name": NAME}
-    utilization = {"type": "Utilization", "averageUtilization": 80}
-    metric = {"type": "Resource", "resource": {"name": "cpu", "target": utilization}}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": NAME},
-        "spec": {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "metrics": [metric]},
-    }
-
-
 # By name: what the namespace of a case holds.
 CASES = {
-    "autoscaled": [a_jsonserver(NAME, DATA), an_autoscaler(2, 3)],
+    "autoscaled": [
+        a_jsonserver(NAME, DATA),
+        horizontal_pod_autoscaler("example.com/v1", "JsonServer", NAME, 2, 3),
+    ],
     "ephemeral": [a_jsonserver(NAME, DATA, storage="Ephemeral")],
     "listed": [a_jsonserver(NAME, DATA)],
     "namespace": [a_jsonserver(NAME, DATA, replicas=2)],
@@ -50,43 +47,43 @@ CASES = {
 }
 
 
-def url(place: Place, path: str = "db") -> str:
-    return f"http://{NAME}.{place.namespace}.svc:3000/{path}"
+def url(client: KubectlClient, path: str = "db") -> str:
+    return f"http://{NAME}.{client.namespace}.svc:3000/{path}"
 
 
-def a_pod(place: Place) -> str:
-    return place.pods(NAME)[0]["metadata"]["name"]
+def a_pod(client: KubectlClient) -> str:
+    return client.pods(NAME)[0]["metadata"]["name"]
 
 
-def restarts(place: Place) -> list[int]:
-    return [each["restartCount"] for pod in place.pods(NAME) for each in pod["status"]["containerStatuses"]]
+def restarts(client: KubectlClient) -> list[int]:
+    return [each["restartCount"] for pod in client.pods(NAME) for each in pod["status"]["containerStatuses"]]
 
 
-async def verified(place: Place) -> dict:
+async def verified(client: KubectlClient) -> dict:
     """The JsonServer, once its status says of this generation that all is well."""
 
     def probe() -> dict:
-        found = place.get("jsonserver", NAME)
+        found = client.get("jsonserver", NAME)
         generation = found["metadata"]["generation"]
         for name in ("Synced", "Ready", "Verified"):
-            seen = a_condition(found, name)
+            seen = find_condition(found, name)
             assert (seen.get("status"), seen.get("observedGeneration")) == ("True", generation), seen
         return found
 
-    await place.wait(f"jsonserver/{NAME}", "--for=condition=Verified")
+    await client.wait(f"jsonserver/{NAME}", "--for=condition=Verified")
     return await eventually(probe, within=180)
 
 
 @pytest.fixture
-async def served(shared_place) -> Place:
+async def served(shared_client) -> KubectlClient:
     """A namespace where the example of the design runs."""
-    shared_place.apply(a_jsonserver(NAME, DATA, replicas=2))
-    await verified(shared_place)
-    return shared_place
+    shared_client.apply(a_jsonserver(NAME, DATA, replicas=2))
+    await verified(shared_client)
+    return shared_client
 
 
 @pytest.fixture(scope="module")
-def cases(operator) -> Iterator[dict[str, Place]]:
+def cases(operator) -> Iterator[dict[str, KubectlClient]]:
     """Namespaces with JsonServers that were started together, each for one test that waits for its own."""
     made = {name: new_namespace(operator, *objects) for name, objects in CASES.items()}
     yield made
@@ -94,7 +91,7 @@ def cases(operator) -> Iterator[dict[str, Place]]:
         remove_namespace(each)
 
 
-async def test_tc_01_the_data_of_a_created_jsonserver_is_served_byte_for_byte(served):
+async def test_tc_01_created_jsonserver_serves_its_data_unchanged(served):
     found = served.get("jsonserver", NAME)
     assert (found["status"]["state"], found["status"]["message"]) == ("Synced", "Synced successfully!")
     assert (found["status"]["replicas"], found["status"]["readyReplicas"]) == (2, 2)
@@ -103,13 +100,13 @@ async def test_tc_01_the_data_of_a_created_jsonserver_is_served_byte_for_byte(se
     assert restarts(served) == [0, 0]
     assert {pod["metadata"]["labels"]["app"] for pod in pods} == {NAME}
     assert served.get("configmap", NAME)["data"] == {"db.json": DATA}
-    assert served.ask(a_pod(served), url(served)) == (200, DATA), "through the Service, by its name"
-    with served.forwarded(NAME) as base:
+    assert served.send_request(a_pod(served), url(served)) == (200, DATA), "through the Service, by its name"
+    with served.port_forward(NAME) as base:
         assert fetch(f"{base}/db").decode() == DATA, "through port-forward"
 
 
 @pytest.mark.exhaustive
-async def test_tc_05_changed_replicas_become_pods_that_serve(served):
+async def test_tc_05_changed_replicas_give_serving_pods(served):
     for replicas in (3, 1):
         served.kubectl(
             "patch", "jsonserver", NAME, "--type=merge", "-p", f'{{"spec":{{"replicas":{replicas}}}}}'
@@ -123,12 +120,12 @@ async def test_tc_05_changed_replicas_become_pods_that_serve(served):
 
     def none_left() -> None:
         assert served.pods(NAME) == []
-        assert a_condition(served.get("jsonserver", NAME), "Ready")["reason"] == "ScaledToZero"
+        assert find_condition(served.get("jsonserver", NAME), "Ready")["reason"] == "ScaledToZero"
 
     await eventually(none_left, within=120)
 
 
-async def test_tc_06_changed_data_is_served_by_every_pod(served):
+async def test_tc_06_every_pod_serves_changed_data(served):
     before = {pod["metadata"]["name"] for pod in served.pods(NAME)}
     served.apply(a_jsonserver(NAME, OTHER, replicas=2))
     await verified(served)
@@ -137,11 +134,11 @@ async def test_tc_06_changed_data_is_served_by_every_pod(served):
     assert not before & {pod["metadata"]["name"] for pod in pods}, "pods with the old data are still there"
     for pod in pods:
         address = f"http://{pod['status']['podIP']}:3000/db"
-        assert served.ask(pod["metadata"]["name"], address) == (200, OTHER)
+        assert served.send_request(pod["metadata"]["name"], address) == (200, OTHER)
 
     def through_the_service() -> None:
         for _ in range(10):
-            answer = served.ask(pods[0]["metadata"]["name"], url(served))
+            answer = served.send_request(pods[0]["metadata"]["name"], url(served))
             assert answer == (200, OTHER), "the Service leads elsewhere"
 
     await eventually(through_the_service, within=120)  # it follows its pods with a delay
@@ -161,7 +158,7 @@ async def test_tc_06_changed_data_is_served_by_every_pod(served):
     ],
     ids=["image", "args", "the Service's port"],
 )
-async def test_tc_09_what_somebody_changed_is_put_back_and_the_pods_stay_healthy(served, kind, path, value):
+async def test_tc_09_drift_is_reverted_and_pods_stay_healthy(served, kind, path, value):
     patch = json.dumps([{"op": "replace", "path": path, "value": value}])
     wanted = {pod["spec"]["containers"][0]["image"] for pod in served.pods(NAME)}
     served.kubectl("patch", kind, NAME, "--type=json", "-p", patch)
@@ -175,15 +172,15 @@ async def test_tc_09_what_somebody_changed_is_put_back_and_the_pods_stay_healthy
         pods = served.pods(NAME)
         assert {pod["spec"]["containers"][0]["image"] for pod in pods} == wanted
         assert [each["ready"] for pod in pods for each in pod["status"]["containerStatuses"]] == [True, True]
-        assert served.ask(a_pod(served), url(served)) == (200, DATA)
+        assert served.send_request(a_pod(served), url(served)) == (200, DATA)
 
     await eventually(healthy, within=120)
     await verified(served)
 
 
 @pytest.mark.exhaustive
-async def test_tc_10_the_service_is_reached_on_port_3000_from_outside(served):
-    with served.forwarded(NAME) as base:
+async def test_tc_10_service_is_reachable_on_port_3000_from_outside(served):
+    with served.port_forward(NAME) as base:
         assert json.loads(fetch(f"{base}/people")) == json.loads(DATA)["people"]
         assert json.loads(fetch(f"{base}/people/1")) == {"id": 1, "name": "Person A"}
         with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -191,7 +188,7 @@ async def test_tc_10_the_service_is_reached_on_port_3000_from_outside(served):
 
 
 @pytest.mark.exhaustive
-async def test_a_write_to_read_only_data_is_refused_and_the_pods_live_on(served):
+async def test_write_to_read_only_jsonserver_is_refused_and_pods_survive(served):
     pod = a_pod(served)
     for method, path in (
         ("POST", "people"),
@@ -199,60 +196,60 @@ async def test_a_write_to_read_only_data_is_refused_and_the_pods_live_on(served)
         ("PATCH", "people/1"),
         ("DELETE", "people/1"),
     ):
-        status, _ = served.ask(pod, f"http://127.0.0.1:3000/{path}", method, '{"name": "Person C"}')
+        status, _ = served.send_request(pod, f"http://127.0.0.1:3000/{path}", method, '{"name": "Person C"}')
         assert status == 403, f"{method} {path} was answered with {status}"
-    assert served.ask(pod, "http://127.0.0.1:3000/db") == (200, DATA)
+    assert served.send_request(pod, "http://127.0.0.1:3000/db") == (200, DATA)
     assert restarts(served) == [0, 0]
 
 
 @pytest.mark.exhaustive
-async def test_ephemeral_data_can_be_written_until_the_pod_restarts(cases):
-    place = cases["ephemeral"]
-    await verified(place)
-    pod = a_pod(place)
-    status, _ = place.ask(pod, url(place, "people"), "POST", '{"name": "Person C"}')
+async def test_ephemeral_data_is_writable_until_pod_restart(cases):
+    client = cases["ephemeral"]
+    await verified(client)
+    pod = a_pod(client)
+    status, _ = client.send_request(pod, url(client, "people"), "POST", '{"name": "Person C"}')
     assert status == 201
-    assert json.loads(place.ask(pod, url(place, "people/3"))[1]) == {"name": "Person C", "id": 3}
-    place.kubectl("delete", "pod", pod, "--wait=false")
+    assert json.loads(client.send_request(pod, url(client, "people/3"))[1]) == {"name": "Person C", "id": 3}
+    client.kubectl("delete", "pod", pod, "--wait=false")
 
     def as_in_the_spec() -> None:
-        assert a_pod(place) != pod
-        assert place.ask(a_pod(place), url(place)) == (200, DATA)
+        assert a_pod(client) != pod
+        assert client.send_request(a_pod(client), url(client)) == (200, DATA)
 
     await eventually(as_in_the_spec, within=120)
-    await verified(place)
+    await verified(client)
 
 
 @pytest.mark.exhaustive
-async def test_kubectl_waits_for_ready_and_lists_what_a_person_asks_for(cases):
-    place = cases["listed"]
-    place.wait_for(NAME, "Ready")
-    header, row = place.kubectl("get", "js").splitlines()
+async def test_kubectl_wait_and_get_work_for_jsonserver(cases):
+    client = cases["listed"]
+    client.wait_for(NAME, "Ready")
+    header, row = client.kubectl("get", "js").splitlines()
     assert header.split() == ["NAME", "STATE", "READY", "REPLICAS", "AGE"]
     assert row.split()[:4] == [NAME, "Synced", "True", "1"]
-    assert url(place, "").rstrip("/") in place.kubectl("get", "js", "-o", "wide")
+    assert url(client, "").rstrip("/") in client.kubectl("get", "js", "-o", "wide")
 
 
 @pytest.mark.exhaustive
-async def test_an_autoscaler_scales_a_jsonserver(cases):
-    place = cases["autoscaled"]
-    await place.wait(f"hpa/{NAME}", "--for=condition=AbleToScale")
-    await place.wait(f"jsonserver/{NAME}", "--for=jsonpath={.spec.replicas}=2")
-    assert (await verified(place))["status"]["readyReplicas"] == 2
-    await place.wait(f"hpa/{NAME}", "--for=jsonpath={.status.currentReplicas}=2")
+async def test_horizontalpodautoscaler_scales_jsonserver(cases):
+    client = cases["autoscaled"]
+    await client.wait(f"hpa/{NAME}", "--for=condition=AbleToScale")
+    await client.wait(f"jsonserver/{NAME}", "--for=jsonpath={.spec.replicas}=2")
+    assert (await verified(client))["status"]["readyReplicas"] == 2
+    await client.wait(f"hpa/{NAME}", "--for=jsonpath={.status.currentReplicas}=2")
 
 
 @pytest.mark.exhaustive
-async def test_a_deleted_namespace_takes_its_jsonservers_along(cases):
-    place = cases["namespace"]
-    await verified(place)
-    place.kubectl("delete", "namespace", place.namespace, "--timeout=240s")
-    assert "NotFound" in place.refused("get", "namespace", place.namespace)
+async def test_deleted_namespace_deletes_its_jsonservers(cases):
+    client = cases["namespace"]
+    await verified(client)
+    client.kubectl("delete", "namespace", client.namespace, "--timeout=240s")
+    assert "NotFound" in client.expect_failure("get", "namespace", client.namespace)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sample", SAMPLES)
-async def test_a_sample_works_as_it_stands(cases, sample):
+async def test_jsonserver_sample_works_unchanged(cases, sample):
     (written,) = CASES[sample]
     name = written["metadata"]["name"]
     cases[sample].wait_for(name, "Ready")
@@ -260,7 +257,7 @@ async def test_a_sample_works_as_it_stands(cases, sample):
     assert found["status"]["readyReplicas"] == found["spec"]["replicas"]
 
 
-async def test_a_deleted_jsonserver_leaves_nothing(served):
+async def test_deleted_jsonserver_leaves_no_objects(served):
     served.kubectl("delete", "jsonserver", NAME, "--timeout=300s")
     left = served.kubectl("get", "jsonserver,deployment,service,configmap", "-l", f"app={NAME}", "-o", "name")
     assert left == ""
@@ -271,10 +268,10 @@ async def test_a_deleted_jsonserver_leaves_nothing(served):
     await eventually(no_pods, within=120)
 
 
-async def test_the_example_is_the_sample():
+async def test_jsonserver_example_equals_sample():
     example, sample = ROOT / "examples/01-jsonserver/jsonserver.yaml", ROOT / "config/samples/jsonserver.yaml"
     assert example.read_text() == sample.read_text()
 
 
-async def test_all_of_this_took_no_right_that_the_operator_does_not_have(operator):
-    assert refusals(operator) == []
+async def test_operator_log_has_no_forbidden_requests(operator):
+    assert find_forbidden_requests(operator) == []

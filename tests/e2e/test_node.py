@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import COMMAND
-from e2e.runtime import Runtime
-from e2e.traces import CLUSTER, Traces, in_networks, processes
+from e2e.machine_state import CLUSTER, MachineState, find_processes_in_networks, processes
+from e2e.node_containerd import NodeContainerd
 from kit.permissions.audit_logs import copy_audit_log
 from quintet.components import COMPONENTS
 from quintet.local import cluster as local
@@ -87,7 +87,7 @@ def ask(node: Cluster, url: str) -> str:
     return answers[-1].stdout
 
 
-def test_the_node_is_ready_under_its_own_name(node):
+def test_node_is_ready_under_cluster_name(node):
     assert node.node == f"quintet-{CLUSTER}"
     found = json.loads(kubectl(node, "get", "node", node.node, "-o", "json"))
     ready = {each["type"]: each["status"] for each in found["status"]["conditions"]}["Ready"]
@@ -95,16 +95,16 @@ def test_the_node_is_ready_under_its_own_name(node):
     assert not found["spec"].get("taints")
 
 
-def test_a_second_up_with_a_node_answers_the_same(node, node_state, monkeypatch):
+def test_second_up_with_node_returns_same_cluster(node, node_state, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
     assert local.up(CLUSTER, node=True) == node
 
 
-def test_a_second_up_loads_an_image_that_has_changed_and_says_so(node, node_state, monkeypatch):
+def test_second_up_reloads_changed_image_and_reports_it(node, node_state, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
     said = []
     # As if the image had been built from other source when the node was started.
-    Runtime(node).also_known_as(catalog.PAUSE, catalog.CLUSTER_BASICS)
+    NodeContainerd(node).tag_image(catalog.PAUSE, catalog.CLUSTER_BASICS)
     local.up(CLUSTER, node=True, progress=said.append)
     assert [line for line in said if "loaded" in line] == [
         f"reloaded {catalog.CLUSTER_BASICS}, which has changed; running pods keep the old image"
@@ -114,7 +114,7 @@ def test_a_second_up_loads_an_image_that_has_changed_and_says_so(node, node_stat
     assert said == []
 
 
-def test_a_file_system_that_is_unmounted_on_the_machine_is_not_held_by_the_node(tmp_path, monkeypatch):
+def test_file_system_unmounted_on_machine_is_unmounted_in_node(tmp_path, monkeypatch):
     """The place is shared first, as it is on machines with systemd."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     shared, stick = tmp_path / "shared", tmp_path / "shared/stick"
@@ -135,7 +135,7 @@ def test_a_file_system_that_is_unmounted_on_the_machine_is_not_held_by_the_node(
         subprocess.run(["umount", "--recursive", str(shared)], check=True)
 
 
-def test_a_pod_that_is_not_root_writes_to_its_volume(hello):
+def test_nonroot_pod_can_write_to_its_volume(hello):
     assert kubectl(hello, "exec", "deployment/hello", "--", "id", "-u").strip() == "65532"
     kubectl(hello, "exec", "deployment/hello", "--", "sh", "-c", "echo kept >/data/written")
     (before,) = ready_pods(hello)
@@ -146,23 +146,23 @@ def test_a_pod_that_is_not_root_writes_to_its_volume(hello):
     assert kubectl(hello, "exec", "deployment/hello", "--", "cat", "/data/written") == "kept\n"
 
 
-def test_logs_of_a_pod_can_be_read(hello):
+def test_pod_logs_are_readable(hello):
     assert "Loading /data/db.json" in kubectl(hello, "logs", "deployment/hello")
 
 
-def test_the_name_of_a_service_resolves_in_a_pod_short_and_full(hello):
+def test_service_resolves_by_short_and_full_name_in_pod(hello):
     address = kubectl(hello, "get", "service", "hello", "-o", "jsonpath={.spec.clusterIP}")
     for name in ("hello", "hello.default", "hello.default.svc.cluster.local"):
         answer = kubectl(hello, "exec", "deployment/hello", "--", "getent", "hosts", name)
         assert answer.split() == [address, "hello.default.svc.cluster.local"], name
 
 
-def test_a_service_answers_from_its_own_pod(hello):
+def test_service_is_reachable_from_its_own_pod(hello):
     assert "Hello from a pod" in ask(hello, "http://hello/greetings")
 
 
 @pytest.mark.exhaustive
-def test_two_services_talk_to_each_other_across_namespaces(hello):
+def test_service_is_reachable_from_another_namespace(hello):
     kubectl(hello, "create", "namespace", "other")
     kubectl(hello, "apply", "--namespace", "other", "-f", str(EXAMPLE))
     kubectl(hello, "--namespace", "other", "rollout", "status", "deployment/hello", "--timeout=120s")
@@ -170,7 +170,7 @@ def test_two_services_talk_to_each_other_across_namespaces(hello):
 
 
 @pytest.mark.exhaustive
-def test_port_forward_brings_a_service_to_loopback(hello):
+def test_port_forward_reaches_service(hello):
     command = [
         str(hello.programs / "kubectl"),
         f"--kubeconfig={hello.kubeconfig}",
@@ -189,7 +189,7 @@ def test_port_forward_brings_a_service_to_loopback(hello):
             forward.kill()
 
 
-def test_a_pod_reaches_the_api_server_by_its_service(hello):
+def test_pod_reaches_api_server_through_kubernetes_service(hello):
     script = (
         "process.env.NODE_TLS_REJECT_UNAUTHORIZED = 0;"
         "require('https').get('https://kubernetes.default/version', a => a.pipe(process.stdout))"
@@ -199,7 +199,7 @@ def test_a_pod_reaches_the_api_server_by_its_service(hello):
 
 
 @pytest.mark.exhaustive
-def test_no_way_leads_out_of_the_namespace(hello):
+def test_pod_cannot_reach_network_outside_the_cluster(hello):
     script = (
         "const s = require('net').connect({host: '192.0.2.1', port: 80, timeout: 1500});"
         "s.on('connect', () => { console.log('out'); process.exit() });"
@@ -210,7 +210,7 @@ def test_no_way_leads_out_of_the_namespace(hello):
     assert answer.strip() in {"EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT"}
 
 
-def test_a_deleted_claim_takes_its_volume_and_folder_along(node):
+def test_deleted_claim_deletes_its_volume_and_folder(node):
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -228,7 +228,7 @@ def test_a_deleted_claim_takes_its_volume_and_folder_along(node):
 
 
 @pytest.mark.exhaustive
-def test_a_pod_that_fails_shows_its_error_and_exit_code(node):
+def test_failed_pod_shows_error_and_exit_code(node):
     said = node.kubectl(
         "run", "broken", f"--image={IMAGE}", "--restart=Never", "--command", "--", "sh", "-c", "exit 3"
     )
@@ -237,7 +237,7 @@ def test_a_pod_that_fails_shows_its_error_and_exit_code(node):
     eventually(lambda: node.kubectl("get", "pod", "broken", "-o", path).stdout == "3", "exit code 3")
 
 
-def test_the_api_server_of_a_node_can_be_killed_and_started_again(hello):
+def test_api_server_of_node_cluster_restarts_after_kill(hello):
     server = hello.process("kube-apiserver")
     server.kill()
     server.restart()
@@ -246,7 +246,7 @@ def test_the_api_server_of_a_node_can_be_killed_and_started_again(hello):
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-async def test_config_default_goes_as_the_documents_say_and_leaves_nothing(operator, node):
+async def test_config_default_uninstalls_as_documented_and_leaves_nothing(operator, node):
     """While its process runs, which would register its webhooks again if it could."""
     page = (ROOT / "docs/suite.md").read_text().partition("## Removing it")[2]
     commands = page.partition("```sh\n")[2].partition("```")[0].splitlines()
@@ -262,20 +262,22 @@ async def test_config_default_goes_as_the_documents_say_and_leaves_nothing(opera
     assert left == ""
 
 
-def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node_state, before, monkeypatch):
+def test_down_with_node_leaves_no_process_mount_network_cgroup_file_or_setting(
+    hello, node_state, before, monkeypatch
+):
     copy_audit_log(hello)
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
     local.up(CLUSTER, node=True)  # it runs, unless an earlier round of this test took it down
-    during = Traces.of(node_state).added_since(before)
+    during = MachineState.read(node_state).added_since(before)
     assert {"processes", "networks", "cgroups", "files"} <= set(during), during
     assert "mounts" not in during, "the node's mounts must be invisible outside its namespace"
     assert "settings" not in during, "the machine's settings must stay as they are"
-    inside = in_networks(during["networks"])
+    inside = find_processes_in_networks(during["networks"])
     assert local.down(CLUSTER)
     eventually(
-        lambda: Traces.of(node_state).added_since(before) == {},
+        lambda: MachineState.read(node_state).added_since(before) == {},
         "nothing is left",
-        lambda: str(Traces.of(node_state).added_since(before)),
+        lambda: str(MachineState.read(node_state).added_since(before)),
     )
     left = [each for each in inside if each.is_alive()]
     assert left == [], "somebody is still in a network of the node"
@@ -284,7 +286,7 @@ def test_down_leaves_no_process_mount_network_cgroup_file_or_setting(hello, node
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_the_demo_shows_every_kind_at_work_and_stops_what_it_started(quintet, state, monkeypatch):
+def test_demo_runs_every_kind_and_stops_its_cluster(quintet, state, monkeypatch):
     monkeypatch.delenv("KUBECONFIG", raising=False)
     answer = quintet("demo")
     assert answer.returncode == 0, f"{answer.stderr}\n{answer.stdout}"
@@ -307,7 +309,7 @@ def test_the_demo_shows_every_kind_at_work_and_stops_what_it_started(quintet, st
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_the_demo_leaves_the_cluster_that_kubeconfig_names_as_it_was(quintet, state, monkeypatch):
+def test_demo_on_kubeconfig_cluster_restores_it(quintet, state, monkeypatch):
     other = local.up("other", node=True)
     kinds = "namespaces,crds,clusterroles,clusterrolebindings,validatingwebhookconfigurations"
     everything = ("get", f"{kinds},validatingadmissionpolicies,persistentvolumes", "-A", "-o", "name")
@@ -324,7 +326,7 @@ def test_the_demo_leaves_the_cluster_that_kubeconfig_names_as_it_was(quintet, st
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_demo_that_is_asked_to_end_stops_what_it_started(state, monkeypatch):
+def test_demo_stopped_by_signal_stops_its_cluster(state, monkeypatch):
     monkeypatch.delenv("KUBECONFIG", raising=False)
     running = subprocess.Popen(
         [COMMAND, "demo"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -345,9 +347,9 @@ def test_a_demo_that_is_asked_to_end_stops_what_it_started(state, monkeypatch):
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["etcd", "containerd", "storage"])
-def test_an_up_with_a_node_that_is_killed_half_way_leaves_nothing(tmp_path, monkeypatch, moment):
+def test_killed_up_with_node_leaves_nothing(tmp_path, monkeypatch, moment):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    before = Traces.of(tmp_path)
+    before = MachineState.read(tmp_path)
     record = tmp_path / "quintet/clusters" / CLUSTER / f"processes/{moment}.pid"
     command = [COMMAND, "up", "--node", "--name", CLUSTER]
     for _ in range(3):
@@ -359,14 +361,14 @@ def test_an_up_with_a_node_that_is_killed_half_way_leaves_nothing(tmp_path, monk
         local.down(CLUSTER)  # on a busy machine the signal may come too late
     else:
         pytest.fail("`up` has ended well each time")
-    eventually(lambda: Traces.of(tmp_path).added_since(before) == {}, "nothing is left")
+    eventually(lambda: MachineState.read(tmp_path).added_since(before) == {}, "nothing is left")
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_node_whose_runtime_was_killed_is_cleared_all_the_same(tmp_path, monkeypatch):
+def test_down_after_containerd_was_killed_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    before = Traces.of(tmp_path)
+    before = MachineState.read(tmp_path)
     cluster = local.up(CLUSTER, node=True)
     kubectl(
         cluster, "run", "orphan", f"--image={IMAGE}", "--restart=Never", "--command", "--", "sleep", "600"
@@ -375,4 +377,4 @@ def test_a_node_whose_runtime_was_killed_is_cleared_all_the_same(tmp_path, monke
     for name in ("kubelet", "containerd", "namespace"):
         cluster.process(name).kill()
     assert local.down(CLUSTER)
-    eventually(lambda: Traces.of(tmp_path).added_since(before) == {}, "nothing is left")
+    eventually(lambda: MachineState.read(tmp_path).added_since(before) == {}, "nothing is left")

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from e2e.conftest import new_namespace, remove_namespace
-from e2e.place import ROOT, Place
-from e2e.runtime import Runtime
+from e2e.kubectl_client import ROOT, KubectlClient, horizontal_pod_autoscaler
+from e2e.node_containerd import NodeContainerd
 from e2e.statefulclusters import (
     API_VERSION,
     IMAGE,
@@ -20,12 +20,11 @@ from e2e.statefulclusters import (
     a_cluster,
     a_headless_service,
     all_records,
-    an_autoscaler,
+    claim_states,
     claims,
-    fill,
-    ledger,
-    placed,
-    settled,
+    claims_by_pod,
+    wait_until_ready,
+    write_records,
 )
 from kit.eventually import eventually
 
@@ -33,7 +32,7 @@ pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")
-async def cases(operator) -> AsyncIterator[dict[str, Place]]:
+async def cases(operator) -> AsyncIterator[dict[str, KubectlClient]]:
     """Namespaces with StatefulClusters that were started together, each for one test that waits for its own."""
     manifest = yaml.safe_load_all((ROOT / "examples/03-statefulcluster/journal.yaml").read_text())
     gone_with_it = {"whenDeleted": "Delete", "whenScaled": "Delete"}
@@ -41,7 +40,9 @@ async def cases(operator) -> AsyncIterator[dict[str, Place]]:
         "lost": new_namespace(operator, a_headless_service(), a_cluster()),
         "journal": new_namespace(operator, *manifest),
         "deleted": new_namespace(operator, a_cluster(2, persistentVolumeClaimRetentionPolicy=gone_with_it)),
-        "autoscaled": new_namespace(operator, a_cluster(1), an_autoscaler(2, 3)),
+        "autoscaled": new_namespace(
+            operator, a_cluster(1), horizontal_pod_autoscaler(API_VERSION, "StatefulCluster", NAME, 2, 3)
+        ),
     }
     yield made
     for each in made.values():
@@ -49,20 +50,20 @@ async def cases(operator) -> AsyncIterator[dict[str, Place]]:
 
 
 @pytest.fixture(scope="module")
-async def lost(cases) -> tuple[Place, dict[str, str], str]:
+async def lost(cases) -> tuple[KubectlClient, dict[str, str], str]:
     """A namespace where one of three volumes is on a node that is gone: what was written, and its claim."""
-    place = cases["lost"]
-    await settled(place)
-    written = fill(place)
-    victim, held = min(placed(place).items())
+    client = cases["lost"]
+    await wait_until_ready(client)
+    written = write_records(client)
+    victim, held = min(claims_by_pod(client).items())
     (claim,) = held
-    volume = place.get("pvc", claim)["spec"]["volumeName"]
+    volume = client.get("pvc", claim)["spec"]["volumeName"]
     gone = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a-node-that-is-gone"]}
     affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [gone]}]}}
     patch = json.dumps({"spec": {"nodeAffinity": affinity}})
-    place.kubectl("patch", "pv", volume, "--type=merge", "-p", patch)
-    place.kubectl("delete", "pod", victim, "--wait=false")
-    return place, written, claim
+    client.kubectl("patch", "pv", volume, "--type=merge", "-p", patch)
+    client.kubectl("delete", "pod", victim, "--wait=false")
+    return client, written, claim
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,35 +73,37 @@ def _early(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("lost")
 
 
-async def test_claims_go_with_their_cluster_where_that_is_asked_for(cases):
-    place = cases["deleted"]
-    await settled(place, 2)
-    place.kubectl("scale", f"stc/{NAME}", "--replicas=1")
-    await settled(place, 1)
+async def test_statefulcluster_with_delete_policy_deletes_its_claims(cases):
+    client = cases["deleted"]
+    await wait_until_ready(client, 2)
+    client.kubectl("scale", f"stc/{NAME}", "--replicas=1")
+    await wait_until_ready(client, 1)
 
     def one_left() -> None:
-        assert len(claims(place)) == 1, claims(place)
+        assert len(claims(client)) == 1, claims(client)
 
     await eventually(one_left, within=120)
-    place.kubectl("delete", f"stc/{NAME}", "--timeout=120s")
+    client.kubectl("delete", f"stc/{NAME}", "--timeout=120s")
 
     def none_left() -> None:
-        assert claims(place) == {}
+        assert claims(client) == {}
 
     await eventually(none_left, within=120)
 
 
-async def test_an_autoscaler_scales_a_statefulcluster(cases):
-    place = cases["autoscaled"]
-    await place.wait(f"statefulcluster/{NAME}", "--for=jsonpath={.spec.replicas}=2")
-    await settled(place, 2)
+async def test_horizontalpodautoscaler_scales_statefulcluster(cases):
+    client = cases["autoscaled"]
+    await client.wait(f"statefulcluster/{NAME}", "--for=jsonpath={.spec.replicas}=2")
+    await wait_until_ready(client, 2)
 
 
-async def test_a_statefulset_of_the_documentation_runs_with_only_its_kind_changed(operator, place):
-    web = place.at(f"{place.namespace}-web")  # the manifest asks for root, which `restricted` forbids
+async def test_statefulset_manifest_of_kubernetes_docs_runs_as_statefulcluster(operator, client):
+    web = client.in_namespace(
+        f"{client.namespace}-web"
+    )  # the manifest asks for root, which `restricted` forbids
     web.kubectl("create", "namespace", web.namespace)
     try:
-        Runtime(place.cluster).load_web()
+        NodeContainerd(client.cluster).load_web()
         text = (ROOT / "tests/e2e/data/web.yaml").read_text()
         changed = text.replace("apps/v1", API_VERSION).replace("kind: StatefulSet", "kind: StatefulCluster")
         assert len(text.splitlines()) == len(changed.splitlines())
@@ -135,22 +138,22 @@ async def test_a_statefulset_of_the_documentation_runs_with_only_its_kind_change
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_the_example_keeps_its_records_while_every_server_is_replaced(cases):
-    place = cases["journal"]
-    await place.wait("stc/journal", "--for=condition=Ready")
-    cluster = place.get("statefulcluster", "journal")
+async def test_statefulcluster_example_keeps_records_while_every_pod_is_replaced(cases):
+    client = cases["journal"]
+    await client.wait("stc/journal", "--for=condition=Ready")
+    cluster = client.get("statefulcluster", "journal")
     assert cluster["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE
 
     def ask(*words: str) -> str:
-        pod = place.get("statefulcluster", "journal")["status"]["replicaNames"][-1]
-        return place.kubectl("exec", pod, "--", "kv", "-server", "nats://journal:4222", *words)
+        pod = client.get("statefulcluster", "journal")["status"]["replicaNames"][-1]
+        return client.kubectl("exec", pod, "--", "kv", "-server", "nats://journal:4222", *words)
 
     await eventually(lambda: ask("-replicas", "3", "put", "greeting", "hello"), within=120)
-    for victim in place.get("statefulcluster", "journal")["status"]["replicaNames"]:
-        place.kubectl("delete", "pod", victim)
+    for victim in client.get("statefulcluster", "journal")["status"]["replicaNames"]:
+        client.kubectl("delete", "pod", victim)
 
         def replaced(victim: str = victim) -> None:
-            status = place.get("statefulcluster", "journal")["status"]
+            status = client.get("statefulcluster", "journal")["status"]
             assert victim not in status["replicaNames"], status
             assert status["availableReplicas"] == 3, status
 
@@ -162,23 +165,23 @@ async def test_the_example_keeps_its_records_while_every_server_is_replaced(case
 
     # Asked of a server that is still catching up with the others, a list lacks what these have.
     await eventually(kept, within=120)
-    assert len(claims(place)) == 3
+    assert len(claims(client)) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_a_volume_on_a_node_that_is_gone_is_set_aside_and_the_replica_comes_back(lost):
-    place, written, claim = lost
+async def test_replica_whose_volume_is_on_lost_node_gets_new_claim(lost):
+    client, written, claim = lost
 
     def set_aside() -> None:
-        found = place.get("statefulcluster", NAME)
-        assert ledger(found).get(claim) == "Unusable", found["status"]
+        found = client.get("statefulcluster", NAME)
+        assert claim_states(found).get(claim) == "Unusable", found["status"]
 
     await eventually(set_aside, within=300)
-    found = await settled(place)
+    found = await wait_until_ready(client)
     (entry,) = (each for each in found["status"]["claims"] if each["name"] == claim)
     assert entry["nextStep"], entry
-    assert claim not in {held for each in placed(place).values() for held in each}
-    assert claim in claims(place), "what lies on the volume was given up"
+    assert claim not in {held for each in claims_by_pod(client).values() for held in each}
+    assert claim in claims(client), "what lies on the volume was given up"
     kept = {name: value for name, value in written.items() if name != claim}
-    assert await all_records(place) == kept
+    assert await all_records(client) == kept

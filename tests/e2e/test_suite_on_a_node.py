@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.checkups import a_checkup, furnish
+from e2e.checkups import a_checkup, create_checkup_namespace
 from e2e.conftest import COMMAND
-from e2e.place import SYSTEM, Place
-from e2e.runtime import Runtime
+from e2e.kubectl_client import SYSTEM, KubectlClient
+from e2e.node_containerd import NodeContainerd
 from kit.cluster.control_plane import cluster_with_a_node
 from kit.eventually import eventually
 from kit.kinds.jsonservers import a_jsonserver
@@ -37,20 +37,20 @@ def command(own: Cluster, *arguments: str) -> "subprocess.CompletedProcess[str]"
 
 
 @pytest.fixture(scope="module")
-def system(own: Cluster) -> Place:
-    """The namespace of the operator, once every controller is available."""
-    place = Place(own, SYSTEM)
+def system(own: Cluster) -> KubectlClient:
+    """The namespace of the operator, once every controller serves."""
+    client = KubectlClient(own, SYSTEM)
     done = command(own, "install", "--replicas", "1")
     assert done.returncode == 0, done.stderr
-    return place
+    return client
 
 
 @pytest.fixture(scope="module")
-def shop(system: Place) -> Place:
-    return furnish(system, SHOP)
+def shop(system: KubectlClient) -> KubectlClient:
+    return create_checkup_namespace(system, SHOP)
 
 
-def running(system: Place) -> dict[str, str]:
+def running(system: KubectlClient) -> dict[str, str]:
     """Account → the controllers that its pod runs."""
     pods = system.get("pods", "", "-l", "app.kubernetes.io/managed-by=quintet-operator")["items"]
     return {
@@ -62,7 +62,7 @@ def running(system: Place) -> dict[str, str]:
     }
 
 
-async def test_every_controller_runs_as_an_account_of_its_own(system: Place):
+async def test_every_controller_has_its_own_serviceaccount(system: KubectlClient):
     assert running(system) == {f"quintet-{name}": f"--controllers={name}" for name in COMPONENTS}
     found = system.get("quintets", "quintet")
     assert {
@@ -70,21 +70,23 @@ async def test_every_controller_runs_as_an_account_of_its_own(system: Place):
     } == dict.fromkeys(COMPONENTS, True)
 
 
-async def test_once_it_is_installed_webhooks_lead_to_the_controller_of_the_kind(system: Place):
+async def test_webhooks_route_to_controller_of_the_kind_after_install(system: KubectlClient):
     for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
         found = system.get(kind, "quintet-jsonserver").get("webhooks", [])
         services = {each["clientConfig"]["service"]["name"] for each in found}
         assert services == {"quintet-jsonserver-webhooks"}, found
 
-    def refused() -> None:
+    def assert_refused() -> None:
         body = a_jsonserver("app-wrong", config="no json")
-        said = system.at("default").refused("apply", "--dry-run=server", "-f", "-", input=body)
+        said = system.in_namespace("default").expect_failure(
+            "apply", "--dry-run=server", "-f", "-", input=body
+        )
         assert "Invalid JSON configuration." in said
 
-    await eventually(refused, within=60)
+    await eventually(assert_refused, within=60)
 
 
-async def test_a_jsonserver_and_a_checkup_work(shop: Place):
+async def test_jsonserver_and_checkup_work_after_install(shop: KubectlClient):
     def accepted() -> None:
         shop.apply(a_jsonserver("app-books", '{"books": []}'))
 
@@ -102,7 +104,7 @@ def said(own: Cluster, *arguments: str) -> str:
     return done.stdout
 
 
-async def test_the_command_line_shows_what_works_here(own: Cluster, shop: Place):
+async def test_cli_status_shows_installed_objects(own: Cluster, shop: KubectlClient):
     where = ("-n", SHOP)
     assert "Ready" in said(own, "status", "jsonserver", "app-books", *where)
     (pod,) = shop.pods("app-books")
@@ -114,8 +116,8 @@ async def test_the_command_line_shows_what_works_here(own: Cluster, shop: Place)
     assert "ok" in said(own, "doctor")
 
 
-async def test_a_report_has_the_logs_of_every_controller_and_no_data_of_a_user(
-    own: Cluster, shop: Place, tmp_path
+async def test_support_bundle_has_logs_of_every_controller_and_no_user_data(
+    own: Cluster, shop: KubectlClient, tmp_path
 ):
     archive = tmp_path / "report.tar.gz"
     said(own, "report", "--output", str(archive))
@@ -127,7 +129,9 @@ async def test_a_report_has_the_logs_of_every_controller_and_no_data_of_a_user(
     assert not [path for path, text in texts.items() if '{"books": []}' in text]
 
 
-async def test_when_the_leader_is_killed_another_goes_on(own: Cluster, system: Place, shop: Place):
+async def test_standby_takes_over_when_leader_is_killed(
+    own: Cluster, system: KubectlClient, shop: KubectlClient
+):
     """Killed without a word, so that its lease has to run out."""
     settings = {"spec": {"settings": {"jsonserver": {"replicas": 2}}}}
     system.kubectl("patch", "quintets", "quintet", "--type=merge", "-p", json.dumps(settings))
@@ -139,7 +143,7 @@ async def test_when_the_leader_is_killed_another_goes_on(own: Cluster, system: P
     await eventually(two, within=240)
     before = system.get("lease", "quintet-jsonserver")["spec"]
     pod = system.get("pod", before["holderIdentity"].rpartition("-")[0])
-    Runtime(own).kill_container(pod["status"]["containerStatuses"][0]["containerID"])
+    NodeContainerd(own).kill_container(pod["status"]["containerStatuses"][0]["containerID"])
 
     def changed() -> None:
         shop.kubectl("patch", "jsonserver", "app-books", "--type=merge", "-p", '{"spec": {"replicas": 2}}')
@@ -155,13 +159,13 @@ async def test_when_the_leader_is_killed_another_goes_on(own: Cluster, system: P
     await eventually(gone_on, within=240)
 
 
-async def test_nobody_misses_a_right(system: Place, shop: Place):
+async def test_no_controller_lacks_a_permission(system: KubectlClient, shop: KubectlClient):
     log = system.kubectl("logs", "-l", "app.kubernetes.io/part-of=quintet", "--tail=-1", "--prefix")
     refused = [line for line in log.splitlines() if "system:serviceaccount:" in line]
     assert refused == []
 
 
-async def test_a_controller_that_is_taken_out_blocks_nobody(system: Place, shop: Place):
+async def test_removed_controller_does_not_block_other_kinds(system: KubectlClient, shop: KubectlClient):
     rest = [name for name in COMPONENTS if name != "jsonserver"]
     system.kubectl(
         "patch", "quintets", "quintet", "--type=merge", "-p", json.dumps({"spec": {"controllers": rest}})
@@ -188,7 +192,7 @@ async def test_a_controller_that_is_taken_out_blocks_nobody(system: Place, shop:
     assert len(shop.pods("app-books")) == 2, "its pods go on without a controller"
 
 
-async def test_uninstalling_leaves_what_users_made(own: Cluster, system: Place, shop: Place):
+async def test_uninstall_keeps_user_objects(own: Cluster, system: KubectlClient, shop: KubectlClient):
     done = command(own, "uninstall")
     assert done.returncode == 0, done.stderr
     assert "JsonServer shop/app-books" in done.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.diagnosis import pytest_runtest_makereport
+from e2e.failure_reports import pytest_runtest_makereport
 from quintet.local.cluster import prepare
 from quintet.local.paths import cache_directory, hold_lock
 from quintet.release.__main__ import main

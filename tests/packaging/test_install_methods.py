@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from e2e.checkups import a_checkup, furnish
-from e2e.place import Place, a_condition
+from e2e.checkups import a_checkup, create_checkup_namespace
+from e2e.kubectl_client import KubectlClient, find_condition
 from e2e.statefulclusters import a_cluster, a_headless_service
 from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, send_reviews
 from kit.cluster.api import Api
@@ -49,13 +49,13 @@ PATIENT = {
     "livenessProbe": {"timeoutSeconds": 30},
 }
 ALL = tuple(COMPONENTS)
-WAYS: dict[str, Callable[[Place, Any], InstallMethod]] = {
+WAYS: dict[str, Callable[[KubectlClient, Any], InstallMethod]] = {
     "quintet install": lambda place, helm: ByCommand(place),
     "kustomize": lambda place, helm: ByKustomize(place, controllers=ALL),
     "release files": lambda place, helm: ByFiles(place),
     "Helm": lambda place, helm: ByHelm(place, helm=helm()),
     "Kiagnose flavour": lambda place, helm: ByKustomize(
-        place.at(KIAGNOSE.namespace), flavour=KIAGNOSE, controllers=KIAGNOSE.controllers
+        place.in_namespace(KIAGNOSE.namespace), flavour=KIAGNOSE, controllers=KIAGNOSE.controllers
     ),
     "quintet uninstall with data": lambda place, helm: ByCommandWithData(place),
 }
@@ -81,7 +81,7 @@ class Installation:
     api: Api
     before: Version
     after: Version
-    shop: Place
+    shop: KubectlClient
     found: set[str] = field(default_factory=set)
     """What the cluster held before anything was installed."""
 
@@ -89,7 +89,7 @@ class Installation:
     def serves_json(self) -> bool:
         return "jsonserver" in self.way.controllers
 
-    async def settled(self, version: str) -> None:
+    async def wait_until_ready(self, version: str) -> None:
         """Wait until every controller of a version is ready."""
         want = {"Available": "True", "Progressing": "False", "Degraded": "False"}
 
@@ -153,8 +153,8 @@ async def installed(
     administrator: Api,
 ) -> AsyncIterator[Installation]:
     """Every controller of this version is ready."""
-    way = request.param(Place(own, QUINTET.namespace), lambda: request.getfixturevalue("helm"))
-    story = Installation(way, administrator, this_version(dist), after, way.system.at(SHOP))
+    way = request.param(KubectlClient(own, QUINTET.namespace), lambda: request.getfixturevalue("helm"))
+    story = Installation(way, administrator, this_version(dist), after, way.system.in_namespace(SHOP))
     story.found = await inventory(administrator)
     try:
         way.install(story.before)
@@ -167,7 +167,7 @@ async def installed(
 @pytest.fixture(scope="module")
 async def used(installed: Installation) -> Installation:
     """A user has a working JsonServer and Checkup in a namespace with restricted pod security."""
-    shop = furnish(installed.way.system, SHOP)
+    shop = create_checkup_namespace(installed.way.system, SHOP)
     if installed.serves_json:
 
         def accepted() -> None:
@@ -271,7 +271,7 @@ async def start_clients(
         return None, None
 
     def registered() -> None:
-        said = story.shop.refused(
+        said = story.shop.expect_failure(
             "apply", "--dry-run=server", "-f", "-", input=a_jsonserver("app-wrong", "no json")
         )
         assert "Invalid JSON configuration." in said, said
@@ -390,7 +390,7 @@ async def test_uninstall_leaves_only_expected_objects(upgraded: Upgrade, removed
     await removed.in_time(probe)
     if not with_data:
         for name in ("before", "after"):
-            assert a_condition(removed.shop.get("checkup", name), "Succeeded")["status"] == "True"
+            assert find_condition(removed.shop.get("checkup", name), "Succeeded")["status"] == "True"
     if removed.serves_json and not with_data:
         assert removed.shop.get("jsonserver", "app-books")["spec"]["jsonConfig"] == BOOKS
         assert removed.pods() == upgraded.pods, "its pods serve on without a controller"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.checkups import a_checkup, furnish
-from e2e.place import SYSTEM, Place
+from e2e.checkups import a_checkup, create_checkup_namespace
+from e2e.kubectl_client import SYSTEM, KubectlClient
 from kit.cli.shell import Shell
 from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, send_reviews
 from kit.cluster.api import Api
@@ -49,7 +49,7 @@ class Administrator:
 
     olm: Olm
     api: Api
-    system: Place
+    system: KubectlClient
     shell: Shell
     found: set[str]
     """What the cluster held before anything was installed."""
@@ -98,7 +98,7 @@ class Administrator:
         except NotInTimeError as error:
             raise AssertionError(f"{error}\n{self.situation()}") from error
 
-    def refusals(self) -> list[str]:
+    def find_forbidden_requests(self) -> list[str]:
         """Return the log lines in which the API server reports a forbidden request."""
         log = self.system.kubectl("logs", "-l", OURS, "--tail=-1", "--prefix", "--max-log-requests=20")
         return [line for line in log.splitlines() if "system:serviceaccount:" in line]
@@ -142,7 +142,7 @@ async def installed(
     async with Api.connect(own.kubeconfig) as api:
         # A new CRD is served with a delay.
         found = await eventually(lambda: inventory(api), within=PATIENCE)
-        administrator = Administrator(olm, api, Place(own, SYSTEM), shell, found)
+        administrator = Administrator(olm, api, KubectlClient(own, SYSTEM), shell, found)
         await olm.serve(dist / "catalog")
         await shell.run("olm-subscribe")
         await administrator.succeeded(__version__)
@@ -150,14 +150,14 @@ async def installed(
 
 
 @pytest.fixture(scope="module")
-async def used(installed: Administrator) -> Place:
+async def used(installed: Administrator) -> KubectlClient:
     """Every controller runs, and a user has a JsonServer and a Checkup."""
     (version,) = installed.system.get("clusterserviceversions")["items"]
     (example,) = json.loads(version["metadata"]["annotations"]["alm-examples"])
     # One replica each suffices on a small machine.
     installed.system.apply({**example, "spec": {**example["spec"], "replicas": 1}})
     await installed.settled(__version__)
-    shop = furnish(installed.system, "shop")
+    shop = create_checkup_namespace(installed.system, "shop")
 
     def accepted() -> None:
         shop.apply(a_jsonserver("app-books", BOOKS))
@@ -177,10 +177,10 @@ class Upgrade:
     answers: dict[str, int]
     reviews: Reviews
     pods_before: dict[str, int]
-    shop: Place
+    shop: KubectlClient
 
 
-def count_restarts(shop: Place) -> dict[str, int]:
+def count_restarts(shop: KubectlClient) -> dict[str, int]:
     """Return container restarts of each JsonServer pod by uid."""
     return {
         pod["metadata"]["uid"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
@@ -189,7 +189,7 @@ def count_restarts(shop: Place) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-async def upgraded(installed: Administrator, used: Place) -> Upgrade:
+async def upgraded(installed: Administrator, used: KubectlClient) -> Upgrade:
     """OLM has installed the next version, and every controller runs it."""
     after = next_version()
     after.load(installed.system.cluster)
@@ -243,16 +243,16 @@ async def test_olm_grants_operator_only_documented_permissions(installed: Admini
     assert as_texts(held) == as_texts([*cluster, *own_namespace, lifted])
 
 
-async def test_every_controller_works_after_olm_install(installed: Administrator, used: Place):
+async def test_every_controller_works_after_olm_install(installed: Administrator, used: KubectlClient):
     pods = installed.system.get("pods", "", "-l", "app.kubernetes.io/managed-by=quintet-operator")["items"]
     accounts = {pod["spec"]["serviceAccountName"] for pod in pods}
     assert accounts == {f"quintet-{name}" for name in COMPONENTS}, installed.situation()
-    refused = used.refused("apply", "-f", "-", input=a_jsonserver("app-wrong", config="no json"))
+    refused = used.expect_failure("apply", "-f", "-", input=a_jsonserver("app-wrong", config="no json"))
     assert "Invalid JSON configuration." in refused
 
 
-async def test_no_request_is_forbidden_after_olm_install(installed: Administrator, used: Place):
-    assert installed.refusals() == []
+async def test_no_request_is_forbidden_after_olm_install(installed: Administrator, used: KubectlClient):
+    assert installed.find_forbidden_requests() == []
 
 
 async def test_next_version_replaces_first_with_olm(installed: Administrator, upgraded: Upgrade):
@@ -276,7 +276,7 @@ async def test_admission_stays_available_during_olm_upgrade(upgraded: Upgrade):
 
 
 async def test_no_request_is_forbidden_after_olm_upgrade(installed: Administrator, upgraded: Upgrade):
-    assert installed.refusals() == []
+    assert installed.find_forbidden_requests() == []
 
 
 async def test_every_olm_install_plan_completed(installed: Administrator, upgraded: Upgrade):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.place import Place
+from e2e.kubectl_client import KubectlClient
 from kit.install.versions import Version
 from quintet.components import COMPONENTS
 from quintet.install.installer import operator_objects as goes_with_the_operator
@@ -20,7 +20,7 @@ TWO = ("jsonserver", "checkup")
 class InstallMethod:
     """One method; `system` is the operator's namespace."""
 
-    system: Place
+    system: KubectlClient
     flavour: Flavour = QUINTET
     controllers: tuple[str, ...] = TWO
 
@@ -172,7 +172,7 @@ def a_namespace(name: str) -> set[str]:
     return {f"namespaces /{name}", f"configmaps {name}/kube-root-ca.crt", f"serviceaccounts {name}/default"}
 
 
-def describe_cluster(place: Place) -> str:
+def describe_cluster(place: KubectlClient) -> str:
     """Describe the cluster for an assertion message."""
     columns = "custom-columns=ABOUT:.involvedObject.name,REASON:.reason,MESSAGE:.message"
     asked = (

@@ -17,7 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.runtime import Runtime
+from e2e.node_containerd import NodeContainerd
 from quintet import __version__
 from quintet.local.build.programs import content_hash
 from quintet.local.cluster import Cluster
@@ -72,7 +72,7 @@ class Version:
 
     def load(self, cluster: Cluster) -> None:
         """Load its image onto the node."""
-        Runtime(cluster).ctr("images", "import", "--no-unpack", str(self.archive()))
+        NodeContainerd(cluster).ctr("images", "import", "--no-unpack", str(self.archive()))
 
     def make(self) -> None:
         """Write its generated files and its release."""

@@ -6,7 +6,7 @@ from pathlib import Path
 FILES = sorted((Path(__file__).parents[3] / "benchmarks").rglob("*.py"))
 
 
-def test_files_and_functions_stay_small_and_say_what_they_are():
+def test_benchmark_files_and_functions_are_short_and_documented():
     assert FILES
     wrong = []
     for path in FILES:

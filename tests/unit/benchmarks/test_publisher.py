@@ -8,12 +8,12 @@ def a_run(contender: str, cpu_seconds: float, seconds: float = 2.0, load: str = 
     return Run(contender, load, 1000, seconds, cpu_seconds, 1.5, 4.0, 31.0)
 
 
-def test_a_line_has_a_cell_for_every_heading():
+def test_publisher_row_has_cell_for_every_heading():
     found = rows([a_run(QUINTET, 0.04), a_run(GO, 0.05)])
     assert [len(line) for line in found] == [len(HEADINGS)] * 2
 
 
-def test_the_cost_is_that_of_an_event_and_compared_round_by_round():
+def test_publisher_cost_is_per_event_and_compared_by_round():
     # The second round was on a machine half as fast: that is no reason for another ratio.
     runs = [a_run(QUINTET, 0.04), a_run(GO, 0.06), a_run(GO, 0.12, 4.0), a_run(QUINTET, 0.08, 4.0)]
     own, peer = rows(runs)
@@ -21,6 +21,6 @@ def test_the_cost_is_that_of_an_event_and_compared_round_by_round():
     assert (peer[0], peer[2], peer[5], peer[6]) == (GO, "375", "90.0", "1.50")
 
 
-def test_loads_are_told_apart():
+def test_publisher_loads_have_distinct_names():
     runs = [a_run(name, 0.04, load=load.name) for load in LOADS for name in (QUINTET, GO)]
     assert [line[1] for line in rows(runs)[::2]] == ["1", "16", "64", "64 structured"]

@@ -19,19 +19,19 @@ def a_series(**seconds: list[float]) -> Series:
     return series
 
 
-def test_the_faster_variant_of_controller_runtime_is_the_one_compared():
+def test_report_compares_faster_controller_runtime_variant():
     found = a_series(quintet=[5.0, 5.0], create=[4.0, 4.0], apply=[6.0, 6.0]).figures()
     assert found["vs_controller_runtime"] == 0.8
     assert found["cpu_ms_per_reconcile"] == {"quintet": 5.0, "controller_runtime": 4.0}
 
 
-def test_ratios_above_one_mean_that_quintet_is_faster():
+def test_report_ratio_above_one_means_quintet_is_faster():
     found = a_series(quintet=[4.0], ceiling=[3.8], kopf=[8.0]).figures()
     assert (found["ceiling_ratio"], found["vs_kopf"]) == (0.95, 2.0)
     assert "vs_controller_runtime" not in found
 
 
-def test_figures_of_another_part_stay(tmp_path):
+def test_report_keeps_figures_of_other_parts(tmp_path):
     path = tmp_path / "build/bench.json"
     report.keep({"vs_kopf": 2.0}, path)
     report.keep({"latency_ms": {"p50": 15.0, "p99": 40.0}}, path)
@@ -40,12 +40,12 @@ def test_figures_of_another_part_stay(tmp_path):
     assert (stored["vs_kopf"], stored["latency_ms"]["p50"], stored["scale"]) == (2.0, 15.0, None)
 
 
-def test_a_key_that_nobody_agreed_on_is_refused(tmp_path):
+def test_report_rejects_unknown_key(tmp_path):
     with pytest.raises(ValueError, match="vs_everybody"):
         report.keep({"vs_everybody": 1.0}, tmp_path / "bench.json")
 
 
-def test_the_table_shows_the_fastest_first():
+def test_report_table_lists_fastest_first():
     lines = report.series_table(a_series(quintet=[5.0], ceiling=[4.0])).splitlines()
     assert [line.split()[0] for line in lines[2:]] == [CEILING, QUINTET]
     assert len({len(line) for line in lines}) == 1

@@ -22,28 +22,28 @@ def a_deployment(*, args: str = "--port 3000", mark: str = "aa", uid: str = "u-1
     }
 
 
-def test_hashes_and_identities_may_differ():
+def test_comparison_ignores_hashes_and_uids():
     assert essence(a_deployment()) == essence(a_deployment(mark="bb", uid="u-2"))
 
 
-def test_addresses_that_the_server_chose_may_differ():
+def test_comparison_ignores_cluster_ips():
     one, other = (
         {"metadata": {}, "spec": {"clusterIP": ip, "ports": [1]}} for ip in ("10.0.0.1", "10.0.0.2")
     )
     assert essence(one) == essence(other)
 
 
-def test_other_content_is_named():
+def test_comparison_reports_different_content():
     known, content = essence(a_deployment()), essence(a_deployment(args="--port 1"))
     assert known != content
     assert differing(known, content).startswith("spec: ")
 
 
-def test_a_status_that_says_something_else_is_not_the_same():
+def test_comparison_reports_different_status():
     assert essence({"metadata": {}, "status": {"state": "Synced"}}) != essence({"metadata": {}, "status": {}})
 
 
-def test_peers_get_the_pod_and_the_status_of_the_product():
+def test_peer_operators_use_same_pod_template_and_status():
     template = json.loads(plans.template("{}"))
     assert template["place"]["name"] in json.dumps(template["pod"]["volumes"])
     assert template["place"]["namespace"] in template["status"]["url"]

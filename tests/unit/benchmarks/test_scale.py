@@ -1,5 +1,5 @@
 from benchmarks import ROOT, scale
 
 
-def test_a_benchmark_draws_into_the_build_folder_and_not_over_a_tracked_picture():
+def test_scale_benchmark_draws_into_build_folder():
     assert scale.CURVE.parent == ROOT / "build"

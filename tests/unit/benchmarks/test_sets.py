@@ -11,7 +11,7 @@ def a_set(generation: int = 2, **status: object) -> Set:
     return Set(_Meta("set-0000", generation), Status(**{**known, **revisions, **status}))
 
 
-def test_the_two_kinds_differ_in_nothing_but_their_name():
+def test_statefulcluster_and_statefulset_manifests_differ_only_in_kind():
     cluster, plain = (Sets(kind, "x", 3, 5).body("set-0000") for kind in (STATEFUL_CLUSTER, STATEFUL_SET))
     assert (cluster.pop("apiVersion"), plain.pop("apiVersion")) == ("enge.me/v1alpha1", "apps/v1")
     assert (cluster.pop("kind"), plain.pop("kind")) == ("StatefulCluster", "StatefulSet")
@@ -39,12 +39,12 @@ def test_the_two_kinds_differ_in_nothing_but_their_name():
         "nothing was changed yet",
     ],
 )
-def test_a_set_is_done_when_its_status_says_so_of_the_newest_generation(each, want_ready, want_updated):
+def test_set_is_done_when_status_observed_newest_generation(each, want_ready, want_updated):
     sets = Sets(STATEFUL_SET, "x", 1, 5)
     assert (sets.is_ready(each), sets.is_updated(each)) == (want_ready, want_updated)
 
 
-def test_figures_are_per_pod():
+def test_set_figures_are_per_pod():
     cpu = {"controller": 2.0, "apiserver": 10.0, "etcd": 1.0}
     phase = Phase(
         "quintet", "create", 1000, 12.0, cpu, 80.0, {"POST pods": 1000, "POST events": 500}, {}, 0.1

@@ -19,27 +19,27 @@ def seen(path):
 
 
 @pytest.mark.parametrize("compressed", [True, False], ids=["compressed layers", "plain layers"])
-def test_every_file_of_every_layer_is_seen_in_order(tmp_path, compressed):
+def test_archive_yields_files_of_all_layers_in_order(tmp_path, compressed):
     path = tmp_path / "image.tar"
     layers = [(("./a", None), ("./a/b", b"1")), (("a/b", b"2"),)]
     an_image(path, *(layer(*each, compressed=compressed) for each in layers))
     assert seen(path) == [("a/b", b"1", 0o755), ("a/b", b"2", 0o755)]
 
 
-def test_what_a_layer_removes_is_said(tmp_path):
+def test_archive_yields_removed_paths_of_a_layer(tmp_path):
     path = tmp_path / "image.tar"
     an_image(path, layer(("etc/.wh.passwd", b""), ("var/.wh..wh..opq", b""), ("usr/bin/awk", "mawk")))
     assert seen(path) == [RemovedPath("etc/passwd"), RemovedPath("var"), RemovedPath("usr/bin/awk")]
 
 
-def test_digest_and_size_are_those_of_the_manifest(tmp_path):
+def test_archive_digest_and_size_come_from_the_manifest(tmp_path):
     path, content = tmp_path / "image.tar", layer(("a", b"1"))
     digest = an_image(path, content)
     with open_archive(path) as archive:
         assert (archive.digest, archive.size) == (digest, len(content) + len(b"{}"))
 
 
-def test_the_same_image_becomes_the_same_file_whenever_it_was_saved(tmp_path):
+def test_normalized_archives_of_one_image_are_identical(tmp_path):
     for number, name in enumerate(("one", "two")):
         an_image(tmp_path / name, layer(("a", b"1")), mtime=number, reverse=bool(number))
         os.utime(tmp_path / name, (number, number))
@@ -48,7 +48,7 @@ def test_the_same_image_becomes_the_same_file_whenever_it_was_saved(tmp_path):
     assert seen(tmp_path / "one.tar") == seen(tmp_path / "one")
 
 
-def test_links_in_an_archive_are_kept(tmp_path):
+def test_normalized_archive_keeps_links(tmp_path):
     source, target = tmp_path / "one", tmp_path / "two"
     source.write_bytes(layer(("x/layer.tar", b"1"), ("y/layer.tar", "../x/layer.tar"), compressed=False))
     normalize_archive(source, target)
@@ -59,7 +59,7 @@ def test_links_in_an_archive_are_kept(tmp_path):
         ]
 
 
-def test_an_archive_of_another_form_is_refused_with_the_next_step(tmp_path):
+def test_archive_not_in_oci_layout_is_rejected_with_next_step(tmp_path):
     path = tmp_path / "other.tar"
     path.write_bytes(layer(("manifest.json", b"[]"), compressed=False))
     with (

@@ -15,7 +15,7 @@ def module(tmp_path):
     return tmp_path
 
 
-def test_the_same_files_have_the_same_hash(module):
+def test_content_hash_of_same_files_is_equal(module):
     assert content_hash(module) == content_hash(module)
 
 
@@ -29,13 +29,13 @@ def test_the_same_files_have_the_same_hash(module):
     ],
     ids=["content", "name", "a new file", "a removed file"],
 )
-def test_any_change_of_the_module_changes_the_hash(module, change):
+def test_content_hash_changes_with_any_change_of_the_module(module, change):
     before = content_hash(module)
     change(module)
     assert content_hash(module) != before
 
 
-def test_a_hash_tells_machines_apart(module):
+def test_content_hash_differs_between_platforms(module):
     assert content_hash(module, "Linux", "x86_64") != content_hash(module, "Linux", "aarch64")
 
 
@@ -48,19 +48,19 @@ def test_a_hash_tells_machines_apart(module):
     ],
     ids=["a full disk", "no network", "a compile error"],
 )
-def test_a_failed_build_is_one_line_and_a_next_step(tmp_path, lines, want_message, want_step):
+def test_failed_build_raises_one_line_message_with_next_step(tmp_path, lines, want_message, want_step):
     error = _failure(lines, tmp_path / "unfinished/kube")
     assert want_message in error.message
     assert "\n" not in error.message
     assert want_step in error.next_step
 
 
-def test_a_full_disk_is_said_in_plain_words():
+def test_os_error_of_full_disk_is_explained():
     error = explain_os_error(OSError(errno.ENOSPC, "No space left on device", "/cache/x"))
     assert error.message == "the disk is full (/cache/x)"
 
 
-def test_a_product_in_the_cache_needs_no_go(monkeypatch, tmp_path):
+def test_cached_build_product_is_used_without_go(monkeypatch, tmp_path):
     monkeypatch.delenv(versions.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(programs, "find_go", lambda _: pytest.fail("looked for Go"))
@@ -69,7 +69,7 @@ def test_a_product_in_the_cache_needs_no_go(monkeypatch, tmp_path):
     assert programs.build_kubernetes(pytest.fail).name == f"kube-{key}"
 
 
-def test_an_unwritable_cache_is_said_in_one_line(monkeypatch, tmp_path):
+def test_build_with_unwritable_cache_fails_with_one_line_message(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(programs.LocalError) as caught:

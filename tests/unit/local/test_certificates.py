@@ -18,7 +18,7 @@ def read(path):
     return x509.load_pem_x509_certificate(path.read_bytes())
 
 
-def test_a_server_certificate_names_its_hosts_and_is_signed_by_the_authority(authority):
+def test_server_certificate_has_hosts_and_signature_of_the_authority(authority):
     certificate, _ = authority.issue("server", "kube-apiserver", hosts=["localhost", "127.0.0.1"])
     found = read(certificate)
     found.verify_directly_issued_by(authority.certificate)
@@ -27,30 +27,30 @@ def test_a_server_certificate_names_its_hosts_and_is_signed_by_the_authority(aut
     assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
 
 
-def test_a_client_certificate_carries_the_user_and_groups(authority):
+def test_client_certificate_has_user_and_groups(authority):
     certificate, _ = authority.issue("client", "alice", ("developers", "testers"))
     assert read(certificate).subject.rfc4514_string() == "CN=alice,O=testers,O=developers"
 
 
-def test_an_expired_certificate_can_be_made(authority):
+def test_certificate_with_past_end_date_can_be_issued(authority):
     yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
     certificate, _ = authority.issue("expired", "alice", not_after=yesterday)
     found = read(certificate)
     assert found.not_valid_before_utc < found.not_valid_after_utc < datetime.datetime.now(datetime.UTC)
 
 
-def test_a_loaded_authority_goes_on_signing(authority):
+def test_loaded_authority_can_issue_certificates(authority):
     certificate, _ = Authority.load(authority.directory).issue("later", "bob")
     read(certificate).verify_directly_issued_by(authority.certificate)
 
 
-def test_private_keys_are_for_their_owner_only(authority):
+def test_private_keys_are_readable_by_owner_only(authority):
     authority.issue("secret", "carol")
     for path in authority.directory.glob("*.key"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
-def test_a_kubeconfig_needs_no_other_file(authority, tmp_path):
+def test_kubeconfig_embeds_its_certificates(authority, tmp_path):
     certificate, key = authority.issue("inline", "dave")
     path = tmp_path / "kubeconfig"
     content = render_kubeconfig("https://127.0.0.1:1", authority.directory / "ca.crt", certificate, key)

@@ -51,7 +51,7 @@ def container(monkeypatch):
             (root / "cgroup.subtree_control").write_text(f"-{each}")
 
 
-def test_a_node_in_a_container_gets_controllers_though_the_root_has_processes(container):
+def test_cgroup_in_container_enables_controllers_after_moving_root_processes(container):
     place, process = container
     group = Cgroup("quintet-x-00000000")
     group.create()
@@ -63,7 +63,7 @@ def test_a_node_in_a_container_gets_controllers_though_the_root_has_processes(co
     assert not (place / group.name).exists()
 
 
-def test_a_cgroup_without_processes_is_given_no_leaf(container):
+def test_cgroup_without_processes_gets_no_init_leaf(container):
     place, process = container
     process.stdin.close()
     process.wait()
@@ -71,7 +71,7 @@ def test_a_cgroup_without_processes_is_given_no_leaf(container):
     assert not (place / "init").exists()
 
 
-def test_controllers_that_cannot_be_enabled_are_an_error_with_the_next_step(tmp_path, monkeypatch):
+def test_cgroup_controllers_that_cannot_be_enabled_raise_error_with_next_step(tmp_path, monkeypatch):
     (tmp_path / "cgroup.controllers").write_text("memory pids")
     monkeypatch.setattr(cgroups, "find_hierarchies", lambda: [tmp_path])
     with pytest.raises(LocalError, match="cannot be enabled") as caught:

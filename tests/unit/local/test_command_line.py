@@ -22,7 +22,7 @@ def run(monkeypatch, capsys, *arguments):
     return caught.value.code, captured.out, captured.err
 
 
-def test_an_error_is_two_lines_and_exit_code_1(monkeypatch, capsys):
+def test_local_error_prints_two_lines_and_exits_1(monkeypatch, capsys):
     def fail(*_, **__):
         raise LocalError("the disk is full", "free some space")
 
@@ -32,29 +32,27 @@ def test_an_error_is_two_lines_and_exit_code_1(monkeypatch, capsys):
     assert err == "error: the disk is full\n  next: free some space\n"
 
 
-def test_wrong_usage_is_exit_code_2(monkeypatch, capsys):
+def test_usage_error_exits_2(monkeypatch, capsys):
     code, out, err = run(monkeypatch, capsys, "up", "--nonsense")
     assert (code, out) == (2, "")
     assert "--nonsense" in err
 
 
 @pytest.mark.parametrize("command", ["up", "down", "demo", "build"])
-def test_every_command_documents_its_exit_codes(command):
+def test_every_command_help_lists_exit_codes(command):
     answer = CliRunner().invoke(main.quintet, [command, "--help"])
     assert answer.exit_code == 0
     assert "Exit codes: 0" in answer.output
 
 
-def test_a_bad_name_is_said_before_anything_is_done(monkeypatch, capsys):
+def test_up_with_invalid_name_fails_before_any_work(monkeypatch, capsys):
     code, _, err = run(monkeypatch, capsys, "up", "--name", "../../etc")
     assert code == 1
     assert "'../../etc' is not a cluster name" in err
 
 
 @pytest.mark.parametrize("command", ["up", "build"])
-def test_a_version_of_kubernetes_that_there_is_not_is_answered_with_those_that_there_are(
-    monkeypatch, capsys, command
-):
+def test_up_with_unknown_kubernetes_version_lists_known_versions(monkeypatch, capsys, command):
     monkeypatch.setattr(cluster, "up", lambda *_, **__: pytest.fail("it was started"))
     monkeypatch.setattr(cluster, "prepare", lambda **_: pytest.fail("it was built"))
     code, _, err = run(monkeypatch, capsys, command, "--kubernetes", "1.12")
@@ -62,7 +60,7 @@ def test_a_version_of_kubernetes_that_there_is_not_is_answered_with_those_that_t
     assert all(f"'{name}'" in err for name in versions.VERSIONS), err
 
 
-def test_the_version_of_kubernetes_can_be_asked_for_in_the_environment(monkeypatch, capsys):
+def test_up_reads_kubernetes_version_from_environment(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(cluster, "prepare", lambda **options: asked.append(options["kubernetes"]))
     for value in ("1.36", ""):
@@ -81,19 +79,19 @@ def test_the_version_of_kubernetes_can_be_asked_for_in_the_environment(monkeypat
     ],
     ids=["all flags are kubectl's", "a name, then a separator", "a name only", "nothing"],
 )
-def test_kubectl_gets_every_argument_but_a_leading_name(monkeypatch, arguments, want):
+def test_kubectl_command_passes_all_arguments_except_leading_name(monkeypatch, arguments, want):
     monkeypatch.delenv("QUINTET_CLUSTER", raising=False)
     assert split_name(arguments) == want
 
 
-def test_kubectl_without_a_cluster_says_how_to_start_one(monkeypatch, capsys, tmp_path):
+def test_kubectl_command_without_cluster_tells_how_to_start_one(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     code, _, err = run(monkeypatch, capsys, "kubectl", "get", "pods", "-A")
     assert code == 1
     assert err == "error: there is no cluster default\n  next: quintet up --name default\n"
 
 
-def test_help_imports_nothing_heavy():
+def test_help_does_not_import_heavy_modules():
     script = (
         "import sys; sys.argv = ['quintet', '--help']\n"
         "from quintet.cli.main import main\n"
@@ -133,5 +131,5 @@ def helped() -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("command", HELPFUL)
-def test_help_of_a_command_does_not_wait_for_the_controllers(helped, command):
+def test_command_help_does_not_import_controllers(helped, command):
     assert helped[command] == [0, []]

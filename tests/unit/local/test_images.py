@@ -36,31 +36,31 @@ def package(tmp_path, monkeypatch):
     return folder
 
 
-def test_the_manifests_run_the_image_that_is_built():
+def test_manifests_use_the_built_quintet_image():
     assert catalog.QUINTET == process.IMAGE == f"quintet.local/quintet:{__version__}"
 
 
-def test_a_change_of_the_source_is_another_image(package):
+def test_image_digest_changes_with_the_source(package):
     before = staging.PythonPackages().digest()
     (package / "new.py").write_text("x = 1\n")
     assert staging.PythonPackages().digest() != before
 
 
-def test_a_change_of_the_requirements_is_another_image(package, monkeypatch):
+def test_image_digest_changes_with_the_requirements(package, monkeypatch):
     before = staging.PythonPackages().digest()
     monkeypatch.setattr(staging, "_requirements", lambda: "a==2")
     assert staging.PythonPackages().digest() != before
 
 
 @pytest.mark.parametrize("path", ["__pycache__/new.pyc", "local/share/config/x.yaml"])
-def test_what_is_made_or_shipped_along_is_no_other_image(package, path):
+def test_image_digest_ignores_generated_and_shipped_files(package, path):
     before = staging.PythonPackages().digest()
     (package / path).parent.mkdir(parents=True, exist_ok=True)
     (package / path).write_text("x")
     assert staging.PythonPackages().digest() == before
 
 
-def test_requirements_hold_their_hashes_and_no_condition_of_this_machine():
+def test_requirements_keep_hashes_and_drop_environment_markers():
     text = staging._requirements()
     assert "msgspec==" in text
     assert "--hash=sha256:" in text
@@ -68,7 +68,7 @@ def test_requirements_hold_their_hashes_and_no_condition_of_this_machine():
     assert all(line.endswith("\\") for line in text.splitlines() if "==" in line), "a hash was cut off"
 
 
-def test_packages_fit_the_python_of_the_base(package, tmp_path, monkeypatch):
+def test_staging_downloads_packages_for_python_of_the_base_image(package, tmp_path, monkeypatch):
     context, fetched = tmp_path / "context", tmp_path / "fetched"
     context.mkdir()
     (fetched / "msgspec").mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_packages_fit_the_python_of_the_base(package, tmp_path, monkeypatch):
     assert staged == ["msgspec", "quintet", f"quintet-{__version__}.dist-info"]
 
 
-def test_only_packages_for_that_python_and_c_library_are_taken(tmp_path, monkeypatch):
+def test_pip_downloads_wheels_for_given_python_and_c_library(tmp_path, monkeypatch):
     program = Recorder()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
@@ -104,12 +104,12 @@ def test_only_packages_for_that_python_and_c_library_are_taken(tmp_path, monkeyp
     assert staging._download_packages("3.13", "aarch64", 18, pytest.fail) == found, "fetched once"
 
 
-def test_the_tag_of_nats_is_the_version_that_is_built():
+def test_nats_image_tag_matches_version_in_go_mod():
     locked = (catalog.Image(catalog.NATS, "nats").directory / "go.mod").read_text()
     assert f"github.com/nats-io/nats-server/v2 v{catalog.NATS.rpartition(':')[2]} " in locked
 
 
-def test_programs_of_an_image_are_built_without_c_from_what_its_folder_locks(tmp_path, monkeypatch):
+def test_go_programs_of_image_are_built_without_cgo_from_its_go_mod(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(staging, "find_go", lambda progress: Path("/go"))
     monkeypatch.setattr(
@@ -122,7 +122,7 @@ def test_programs_of_an_image_are_built_without_c_from_what_its_folder_locks(tmp
     assert "-mod=readonly" in environment["GOFLAGS"]
 
 
-def test_buildah_asks_nobody_for_a_base_and_keeps_no_time(tmp_path, monkeypatch):
+def test_buildah_never_pulls_and_uses_fixed_timestamp(tmp_path, monkeypatch):
     program = Recorder("id\n")
     monkeypatch.setattr(builders, "run", program)
     assert Buildah(tmp_path, "base:1").build(tmp_path, tag="x:1") == "id"
@@ -163,7 +163,7 @@ class OfCheckout(catalog.Image):
         return Path(self.folder)
 
 
-def test_an_image_that_another_checkout_builds_meanwhile_is_not_saved_in_its_place(tmp_path, monkeypatch):
+def test_build_saves_own_image_while_another_checkout_builds_same_reference(tmp_path, monkeypatch):
     ours, theirs = (OfCheckout("quintet.local/x:1", str(tmp_path / name)) for name in ("ours", "theirs"))
     for image in (ours, theirs):
         image.directory.mkdir()
@@ -187,7 +187,7 @@ def test_an_image_that_another_checkout_builds_meanwhile_is_not_saved_in_its_pla
     assert sorted(removed) == sorted(daemon.tags), "no tag of a build stays"
 
 
-def test_an_archive_in_the_cache_is_not_waited_for_while_another_is_built(tmp_path, monkeypatch):
+def test_cached_archive_is_returned_while_another_build_holds_the_lock(tmp_path, monkeypatch):
     image = OfCheckout("quintet.local/x:1", str(tmp_path / "ours"))
     image.directory.mkdir()
     monkeypatch.setattr(OfCheckout, "cache_name", "x")
@@ -198,7 +198,7 @@ def test_an_archive_in_the_cache_is_not_waited_for_while_another_is_built(tmp_pa
         assert build.build_archive(image, pytest.fail) == kept
 
 
-def test_what_a_killed_build_of_an_image_has_left_is_removed_by_the_next(tmp_path, monkeypatch):
+def test_image_build_removes_remains_of_killed_build(tmp_path, monkeypatch):
     image = OfCheckout("quintet.local/x:1", str(tmp_path / "ours"))
     image.directory.mkdir()
     monkeypatch.setattr(OfCheckout, "cache_name", "x")
@@ -212,7 +212,7 @@ def test_what_a_killed_build_of_an_image_has_left_is_removed_by_the_next(tmp_pat
     assert sorted(kept.parent.iterdir()) == sorted([kept, others])
 
 
-def test_everybody_can_read_what_goes_into_an_image(tmp_path):
+def test_build_context_is_readable_by_every_user(tmp_path):
     (tmp_path / "folder").mkdir(mode=0o700)
     (tmp_path / "folder/data").touch(0o600)
     (tmp_path / "folder/program").touch(0o700)
@@ -221,7 +221,7 @@ def test_everybody_can_read_what_goes_into_an_image(tmp_path):
     assert modes == [0o755, 0o644, 0o755]
 
 
-def test_archives_that_were_not_used_of_late_are_removed(tmp_path):
+def test_least_recently_used_archives_are_removed(tmp_path):
     image = catalog.Image("quintet.local/x:1", "x")
     for age in range(6):
         path = tmp_path / f"x-{age:016x}.tar"
@@ -233,19 +233,19 @@ def test_archives_that_were_not_used_of_late_are_removed(tmp_path):
     assert sorted(tmp_path.iterdir()) == [*(tmp_path / f"x-{age:016x}.tar" for age in range(3)), other]
 
 
-def test_an_image_in_a_folder_of_a_folder_is_kept_beside_the_others():
+def test_image_in_nested_folder_has_flat_cache_name():
     image = catalog.Image("quintet.local/a/b:1", "a/b", ("dash",), bare=True)
     assert image.cache_name == "a-b"
 
 
 @pytest.mark.parametrize("other", [("dash",), ("dash", "tar")])
-def test_another_base_is_another_image(other):
+def test_image_base_hash_depends_on_packages_and_variant(other):
     image = catalog.Image("quintet.local/a:1", "a", ("dash",), bare=True)
     assert catalog.Image("quintet.local/a:1", "a", other).base != image.base
     assert catalog.Image("quintet.local/a:1", "a").base == ""
 
 
-def test_a_shared_folder_is_staged_under_its_own_name_and_its_content_counts(tmp_path, monkeypatch):
+def test_shared_folder_is_staged_by_name_and_changes_the_digest(tmp_path, monkeypatch):
     shared, context = tmp_path / "checkups/lib", tmp_path / "context"
     shared.mkdir(parents=True)
     context.mkdir()
@@ -259,7 +259,7 @@ def test_a_shared_folder_is_staged_under_its_own_name_and_its_content_counts(tmp
     assert folder.digest() != before
 
 
-def test_a_bare_base_holds_the_named_packages_only(tmp_path, monkeypatch):
+def test_bare_base_image_uses_extract_variant(tmp_path, monkeypatch):
     program = Recorder()
 
     def build(command, cwd=None):

@@ -24,9 +24,7 @@ def node(tmp_path):
     [("same", False, []), ("sha256:0", True, ["quintet.local/x:1"]), ("", True, [])],
     ids=["the same content", "another content", "not there"],
 )
-def test_an_image_is_loaded_unless_the_node_has_the_same_content(
-    node, tmp_path, present, want_imported, want_changed
-):
+def test_containerd_loads_image_only_if_digest_differs(node, tmp_path, present, want_imported, want_changed):
     digest = an_image(tmp_path / "x.tar", layer(("a", b"1")))
     row = f"quintet.local/x:1 application/vnd.oci {present.replace('same', digest)} 1.0 MiB linux/amd64 -"
     (tmp_path / "list").write_text("\n".join([HEADER, *([row] if present else [])]) + "\n")

@@ -29,14 +29,14 @@ def start(tmp_path, *outside):
         namespace.main(str(os.dup(listener.fileno())), str(tmp_path), "192.0.2.1", *outside)
 
 
-def test_without_namespaces_of_its_own_it_refuses(tmp_path, done):
+def test_namespace_process_refuses_to_run_without_outside_namespaces(tmp_path, done):
     with pytest.raises(SystemExit, match="refusing to change network and mounts of the machine"):
         start(tmp_path)
     assert done == []
 
 
 @pytest.mark.parametrize("shared", [0, 1], ids=["network", "mounts"])
-def test_in_a_namespace_of_the_machine_it_refuses(tmp_path, done, shared):
+def test_namespace_process_refuses_to_run_in_machine_namespace(tmp_path, done, shared):
     outside = ["net:[1]", "mnt:[1]"]
     outside[shared] = namespace.namespace_ids()[shared]
     with pytest.raises(SystemExit):
@@ -44,7 +44,7 @@ def test_in_a_namespace_of_the_machine_it_refuses(tmp_path, done, shared):
     assert done == []
 
 
-def test_in_namespaces_of_its_own_it_sets_them_up(tmp_path, done):
+def test_namespace_process_sets_up_own_namespaces(tmp_path, done):
     start(tmp_path, "net:[1]", "mnt:[1]")
     assert done == ["192.0.2.1", tmp_path, "relay"]
     assert (tmp_path / namespace.READY).exists()

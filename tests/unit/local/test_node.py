@@ -41,13 +41,13 @@ class Api:
         self.created.append(body)
 
 
-def test_off_linux_a_node_is_refused_with_the_reason(monkeypatch):
+def test_node_requirements_fail_off_linux_with_reason(monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     with pytest.raises(LocalError, match="needs Linux, because pods are Linux processes; this is Darwin"):
         node.check_requirements()
 
 
-def test_without_root_a_node_is_refused_with_the_reason(monkeypatch):
+def test_node_requirements_fail_without_root_with_reason(monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(LocalError, match="needs root, because") as caught:
@@ -55,30 +55,30 @@ def test_without_root_a_node_is_refused_with_the_reason(monkeypatch):
     assert "the control plane needs no root" in caught.value.next_step
 
 
-def test_free_ports_are_none_that_outgoing_connections_are_given():
+def test_free_ports_are_below_range_of_outgoing_connections():
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert all(port < first for port in free_ports(20))
 
 
-def test_free_ports_are_different_and_can_be_listened_on():
+def test_free_ports_are_distinct_and_bindable():
     ports = free_ports(20)
     assert len(set(ports)) == 20
     with socket.create_server(("127.0.0.1", ports[0])):
         pass
 
 
-def test_cgroup_v2_has_one_hierarchy(tmp_path):
+def test_find_hierarchies_returns_one_on_cgroup_v2(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpu memory")
     assert find_hierarchies(tmp_path) == [tmp_path]
 
 
-def test_a_cgroup_that_is_already_gone_is_cleared_without_complaint():
+def test_clearing_missing_cgroup_succeeds():
     group = Cgroup("quintet-never-made-00000000")
     assert group.pids() == set()
     group.clear()
 
 
-def test_a_claim_gets_a_folder_that_any_user_may_write_to(tmp_path):
+def test_provisioner_creates_world_writable_folder_for_claim(tmp_path):
     api = Api(claims=[CLAIM])
     reconcile(api, tmp_path / "volumes")
     assert (tmp_path / "volumes/pvc-u-1").stat().st_mode & 0o777 == 0o777
@@ -96,14 +96,14 @@ def test_a_claim_gets_a_folder_that_any_user_may_write_to(tmp_path):
     ],
     ids=["another class", "a volume chosen by hand", "already bound", "being deleted"],
 )
-def test_a_claim_that_is_not_waiting_for_us_gets_nothing(tmp_path, change):
+def test_provisioner_ignores_claims_it_does_not_serve(tmp_path, change):
     api = Api(claims=[CLAIM | change])
     reconcile(api, tmp_path / "volumes")
     assert api.created == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_released_volume_is_removed_with_its_folder(tmp_path):
+def test_provisioner_deletes_released_volume_and_folder(tmp_path):
     volume = volume_for(CLAIM, tmp_path / "volumes") | {"status": {"phase": "Released"}}
     (tmp_path / "volumes/pvc-u-1").mkdir(parents=True)
     api = Api(volumes=[volume])
@@ -112,7 +112,7 @@ def test_a_released_volume_is_removed_with_its_folder(tmp_path):
     assert list((tmp_path / "volumes").iterdir()) == []
 
 
-def test_a_released_volume_that_is_to_be_retained_stays(tmp_path):
+def test_provisioner_keeps_released_volume_with_retain_policy(tmp_path):
     volume = volume_for(CLAIM, tmp_path / "volumes") | {"status": {"phase": "Released"}}
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
     api = Api(volumes=[volume])
@@ -120,7 +120,7 @@ def test_a_released_volume_that_is_to_be_retained_stays(tmp_path):
     assert api.deleted == []
 
 
-def test_everything_a_node_writes_is_below_the_folder_of_its_cluster(tmp_path):
+def test_node_configuration_writes_below_cluster_folder(tmp_path):
     kubelet = config.kubelet_config(tmp_path, "quintet-x")
     assert kubelet["podLogsDir"].startswith(str(tmp_path))
     assert kubelet["volumePluginDir"].startswith(str(tmp_path))

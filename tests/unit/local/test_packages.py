@@ -16,14 +16,14 @@ def bare(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_without_apt_it_is_said_what_is_missing(bare):
+def test_missing_runtime_without_apt_raises_error_that_names_packages(bare):
     with pytest.raises(LocalError) as caught:
         packages.find_container_runtime(lambda _: None)
     assert caught.value.message == "missing: containerd, runc, and apt-get is not available to install it"
     assert caught.value.next_step == "install containerd, runc"
 
 
-def test_without_root_a_missing_tool_is_named_with_the_command_that_installs_it(bare, monkeypatch):
+def test_missing_tool_without_root_raises_error_with_install_command(bare, monkeypatch):
     monkeypatch.setattr(
         packages, "find_program", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None
     )
@@ -34,7 +34,7 @@ def test_without_root_a_missing_tool_is_named_with_the_command_that_installs_it(
     assert "apt-get install iproute2 nftables" in caught.value.next_step
 
 
-def test_tools_that_are_there_are_not_installed(monkeypatch):
+def test_install_tools_skips_present_tools(monkeypatch):
     monkeypatch.setattr(packages, "find_program", lambda name: f"/usr/bin/{name}")
     packages.install_tools({"nft": "nftables"}, pytest.fail)
 
@@ -70,7 +70,7 @@ def machine(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("containerd", "runc"), [("1.6.20~ds1", "1.1.5+ds1"), ("2.1.3", "1.3.0-rc.1")])
-def test_a_runtime_of_the_machine_is_taken_from_different_folders(machine, containerd, runc):
+def test_container_runtime_can_be_spread_over_folders(machine, containerd, runc):
     place = machine(containerd, runc)
     found = packages.find_container_runtime(pytest.fail)
     assert (found.programs, found.runc, found.plugins) == (place / "bin", place / "sbin/runc", place / "cni")
@@ -85,20 +85,20 @@ def test_a_runtime_of_the_machine_is_taken_from_different_folders(machine, conta
     ],
     ids=["old containerd", "old runc", "unknown containerd"],
 )
-def test_a_program_that_is_too_old_is_replaced_by_that_of_debian(machine, containerd, runc, want, want_said):
+def test_outdated_runtime_program_is_replaced_by_debian_package(machine, containerd, runc, want, want_said):
     place, said = machine(containerd, runc), []
     found = packages.find_container_runtime(said.append)
     assert (found.programs, found.runc) == (place / want[0], place / want[1])
     assert want_said in "".join(said)
 
 
-def test_every_version_of_kubernetes_works_with_the_oldest_containerd():
+def test_kubernetes_versions_support_minimum_containerd():
     """The kubelet speaks to containerd before 2.0 up to version 1.37."""
     newest = max(int(name.partition(".")[2]) for name in versions.VERSIONS)
     assert newest < 38 or packages.MINIMUM_CONTAINERD >= (2, 0)
 
 
-def test_apt_waits_for_the_lock_that_another_apt_holds(bare, monkeypatch):
+def test_apt_waits_for_lock_of_another_apt(bare, monkeypatch):
     calls = []
 
     def run(command, **_):
@@ -115,7 +115,7 @@ def test_apt_waits_for_the_lock_that_another_apt_holds(bare, monkeypatch):
     assert "--no-remove" in calls[0]
 
 
-def test_a_base_image_takes_only_the_sources_of_its_own_release(monkeypatch):
+def test_base_image_uses_package_sources_of_its_release_only(monkeypatch):
     targets = (
         "http://mirror.invalid/debian/ bookworm main\n"
         "http://mirror.invalid/debian-security/ bookworm-security main\n"
@@ -129,7 +129,7 @@ def test_a_base_image_takes_only_the_sources_of_its_own_release(monkeypatch):
     ]
 
 
-def test_every_image_has_its_dockerfile_and_names_no_registry():
+def test_every_image_has_dockerfile_and_no_registry():
     for image in catalog.IMAGES:
         assert (image.directory / "Dockerfile").exists()
         assert image.reference.startswith("quintet.local/")

@@ -17,7 +17,7 @@ from quintet.local.paths import (
 )
 
 
-def test_xdg_directories_are_honoured(monkeypatch, tmp_path):
+def test_cache_and_state_directories_follow_xdg_variables(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert cache_directory() == tmp_path / "cache/quintet"
@@ -25,7 +25,7 @@ def test_xdg_directories_are_honoured(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("value", ["", "relative/path"], ids=["an empty value", "a relative path"])
-def test_an_unusable_xdg_value_falls_back_to_home(monkeypatch, tmp_path, value):
+def test_relative_or_empty_xdg_value_falls_back_to_home(monkeypatch, tmp_path, value):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", value)
     assert cache_directory() == tmp_path / ".cache/quintet"
@@ -36,7 +36,7 @@ def test_an_unusable_xdg_value_falls_back_to_home(monkeypatch, tmp_path, value):
     ["", "Upper", "a/b", "..", "-a", "a-", "a" * 41, "a b", "a\n"],
     ids=["empty", "upper case", "slash", "parent", "dash first", "dash last", "too long", "space", "newline"],
 )
-def test_a_name_that_could_leave_its_folder_is_refused(name):
+def test_invalid_cluster_name_is_rejected(name):
     with pytest.raises(LocalError, match="not a cluster name"):
         cluster_directory(name)
 
@@ -49,13 +49,13 @@ def test_a_name_that_could_leave_its_folder_is_refused(name):
         ("Darwin", "arm64", "go-darwin-arm64"),
     ],
 )
-def test_what_runs_on_one_sort_of_machine_is_named_after_it(monkeypatch, system, machine, want):
+def test_cache_name_has_platform_suffix(monkeypatch, system, machine, want):
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
     assert name_for_platform("go") == want
 
 
-def test_images_of_two_architectures_are_kept_apart(monkeypatch, tmp_path):
+def test_image_archives_of_two_architectures_have_different_names(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build, "_build", lambda *arguments: arguments[-2].write_text("built"))
     kept = set()
@@ -65,7 +65,7 @@ def test_images_of_two_architectures_are_kept_apart(monkeypatch, tmp_path):
     assert len(kept) == 2
 
 
-def test_a_file_that_cannot_be_written_keeps_its_content(monkeypatch, tmp_path):
+def test_write_file_keeps_old_content_when_write_fails(monkeypatch, tmp_path):
     path = tmp_path / "record"
     write_file(path, "old")
 
@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_written_keeps_its_content(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_lock_lets_one_in_at_a_time_and_leaves_no_file(tmp_path):
+def test_hold_lock_excludes_others_and_removes_lock_file(tmp_path):
     path = tmp_path / "some.lock"
     inside, most, count = 0, 0, 0
     guard = threading.Lock()

@@ -24,7 +24,7 @@ def process(tmp_path):
     process.kill()
 
 
-def test_a_stat_line_is_read_past_a_name_with_brackets_and_spaces():
+def test_process_identity_parses_stat_line_with_parentheses_in_name():
     line = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\nboot-1\n"
     assert ProcessIdentity.parse(line) == ProcessIdentity(42, "987654", "boot-1")
 
@@ -34,23 +34,23 @@ def test_a_stat_line_is_read_past_a_name_with_brackets_and_spaces():
     ["", "42", "42 (cut of", "x (y) S", "0 Sun Nov  1 10:00:00 2026", "1 Sun Nov  1 10:00:00 2026"],
     ids=["empty", "pid only", "cut", "no pid", "a process group", "init"],
 )
-def test_a_record_that_is_not_complete_is_no_identity(line):
+def test_process_identity_of_incomplete_record_is_none(line):
     assert ProcessIdentity.parse(line) is None
 
 
-def test_where_there_is_no_proc_the_start_time_of_ps_identifies():
+def test_process_identity_uses_start_time_of_ps_without_proc():
     assert ProcessIdentity.parse("42 Sun Nov  1 10:00:00 2026") == ProcessIdentity(
         42, "Sun Nov 1 10:00:00 2026"
     )
 
 
-def test_the_own_process_is_known_and_alive():
+def test_process_identity_of_own_process_is_alive():
     own = ProcessIdentity.of(os.getpid())
     assert own is not None
     assert own.is_alive()
 
 
-def test_a_stranger_with_a_recycled_pid_is_never_signalled():
+def test_process_with_reused_pid_is_not_signalled():
     with subprocess.Popen(SLEEP) as stranger:
         try:
             before = ProcessIdentity(stranger.pid, "1")
@@ -61,13 +61,13 @@ def test_a_stranger_with_a_recycled_pid_is_never_signalled():
             stranger.kill()
 
 
-def test_a_process_of_the_machine_before_it_was_restarted_is_not_alive():
+def test_process_identity_of_earlier_boot_is_not_alive():
     own = ProcessIdentity.of(os.getpid())
     assert own is not None
     assert not ProcessIdentity(own.pid, own.started, "an earlier boot").is_alive()
 
 
-def test_proxies_and_etcd_settings_of_the_user_do_not_reach_the_cluster(process, monkeypatch):
+def test_started_process_does_not_inherit_proxy_and_etcd_variables(process, monkeypatch):
     for name in ("https_proxy", "HTTP_PROXY", "ETCD_DATA_DIR"):
         monkeypatch.setenv(name, "http://192.0.2.1")
     process.start(SLEEP)
@@ -75,7 +75,7 @@ def test_proxies_and_etcd_settings_of_the_user_do_not_reach_the_cluster(process,
         assert "192.0.2.1" not in file.read()
 
 
-def test_a_zombie_does_not_count_as_alive():
+def test_zombie_process_is_not_alive():
     with subprocess.Popen(["true"]) as child:
         wait_until(lambda: ProcessIdentity.of(child.pid) is None, 60, lambda: LocalError("still alive", ""))
 
@@ -88,7 +88,7 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
 """
 
 
-def test_a_process_counts_as_alive_until_its_last_thread_is_gone(process):
+def test_process_with_zombie_main_thread_is_alive_until_last_thread_ends(process):
     process.start([sys.executable, "-c", HEADLESS])
     stat = f"/proc/{process.pid}/stat"
 
@@ -102,7 +102,7 @@ def test_a_process_counts_as_alive_until_its_last_thread_is_gone(process):
     assert not process.is_alive()
 
 
-def test_a_started_process_is_recorded_and_ended(process):
+def test_started_process_is_recorded_and_can_be_ended(process):
     process.start(SLEEP)
     assert process.is_alive()
     assert ProcessIdentity.of(process.pid) == process.identity
@@ -110,21 +110,21 @@ def test_a_started_process_is_recorded_and_ended(process):
     assert not process.is_alive()
 
 
-def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(process):
+def test_process_that_ignores_sigterm_is_killed_after_grace_period(process):
     process.start(STUBBORN)
     wait_until(lambda: "deaf" in process.log.read_text(), 60, lambda: process.failure("did not start"))
     end_processes([process], grace=0.2)
     assert not process.is_alive()
 
 
-def test_a_frozen_process_can_still_be_ended(process):
+def test_stopped_process_can_be_ended(process):
     process.start(SLEEP)
     process.send_signal(signal.SIGSTOP)
     end_processes([process], grace=2)
     assert not process.is_alive()
 
 
-def test_a_process_starts_again_with_the_same_command(process):
+def test_start_again_runs_the_recorded_command(process):
     process.start(SLEEP, environment={"MARK": "kept"})
     first = process.pid
     process.kill()
@@ -134,14 +134,14 @@ def test_a_process_starts_again_with_the_same_command(process):
         assert "MARK=kept" in file.read()
 
 
-def test_a_failure_quotes_the_line_that_explains_it_and_names_the_log(process):
+def test_process_failure_quotes_explaining_log_line_and_names_log(process):
     process.log.write_text("I1115 starting\nE1115 10:00:00 bind: address already in use\nI1115 goodbye\n")
     error = process.failure("ended")
     assert error.message == "sleeper ended: E1115 10:00:00 bind: address already in use"
     assert str(process.log) in error.next_step
 
 
-def test_a_failure_on_a_full_disk_says_so_even_if_a_panic_follows(process):
+def test_process_failure_reports_full_disk_before_later_panic(process):
     process.log.write_text(
         '{"level":"warn","msg":"failed to create WAL","error":"no space left on device"}\n'
         "panic: failed to create WAL\n"
@@ -152,7 +152,7 @@ def test_a_failure_on_a_full_disk_says_so_even_if_a_panic_follows(process):
     assert error.next_step.startswith("free some space")
 
 
-def test_a_program_that_does_not_exist_fails_with_its_reason(process):
+def test_process_of_missing_program_fails_with_reason(process):
     process.start(["/nowhere/program"])
     wait_until(lambda: not process.is_alive(), 60, lambda: process.failure("still runs"))
     assert "/nowhere/program" in process.find_log_reason()

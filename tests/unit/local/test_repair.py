@@ -37,26 +37,26 @@ def program(folder):
     process.kill()
 
 
-def test_a_cluster_with_one_process_left_is_not_dead(folder, program):
+def test_cluster_with_one_running_process_is_not_removable(folder, program):
     (folder / "cluster.json").write_text("damaged")
     assert not repair.is_removable(folder)
 
 
-def test_a_cluster_whose_processes_have_all_ended_is_dead(folder, program):
+def test_cluster_without_running_processes_is_removable(folder, program):
     (folder / "cluster.json").write_text(json.dumps(RECORD))
     program.kill()
     assert repair.is_removable(folder)
 
 
 @pytest.mark.parametrize("left", ["nothing noted", "a removal that was cut off"])
-def test_a_start_or_a_removal_that_was_cut_off_is_dead(folder, program, left):
+def test_interrupted_start_or_removal_is_removable(folder, program, left):
     if left == "a removal that was cut off":
         (folder / "cluster.json").write_text(json.dumps(RECORD))
         (folder / "processes.ending").mkdir()
     assert repair.is_removable(folder)
 
 
-def test_a_record_with_a_field_of_another_version_is_read(folder):
+def test_load_cluster_ignores_unknown_fields(folder):
     (folder / "cluster.json").write_text(json.dumps(RECORD | {"flavour": "new"}))
     found = cluster.load_cluster("x")
     assert found is not None
@@ -66,6 +66,6 @@ def test_a_record_with_a_field_of_another_version_is_read(folder):
 @pytest.mark.parametrize(
     "text", ["", "[]", "{", json.dumps({"name": "x"})], ids=["empty", "list", "cut", "lacks"]
 )
-def test_a_record_that_lacks_something_is_no_cluster(folder, text):
+def test_load_cluster_returns_none_for_incomplete_record(folder, text):
     (folder / "cluster.json").write_text(text)
     assert cluster.load_cluster("x") is None

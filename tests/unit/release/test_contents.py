@@ -42,21 +42,21 @@ def found(*members):
     return [(each.ecosystem, each.name, each.version) for each in read_contents(members).packages]
 
 
-def test_of_debians_database_only_what_is_installed_counts():
+def test_contents_list_only_installed_packages_of_dpkg_status():
     assert list(debian_packages(STATUS)) == [
         Package("deb", "dash", "0.5.12-2", "amd64"),
         Package("deb", "libc6", "1:2.36-9+deb12u13"),
     ]
 
 
-def test_a_package_that_was_only_unpacked_counts_by_what_was_kept_of_it():
+def test_contents_list_unpacked_debian_packages():
     member = a_file("var/lib/dpkg/status.d/dash", "Package: dash\nVersion: 1\nArchitecture: amd64\n")
     assert read_contents([member, a_file("var/lib/dpkg/status", "")]).packages == (
         Package("deb", "dash", "1", "amd64"),
     )
 
 
-def test_installed_python_packages_count_under_their_one_name():
+def test_contents_list_python_packages_by_normalized_name():
     text = "Metadata-Version: 2.1\nName: Some_Package\nVersion: 1.2\n\nName: not a header\n"
     assert found(a_file("app/some_package-1.2.dist-info/METADATA", text)) == [("pypi", "some-package", "1.2")]
 
@@ -72,24 +72,24 @@ def test_installed_python_packages_count_under_their_one_name():
         ("app/package.json", False),
     ],
 )
-def test_an_npm_package_is_a_folder_of_node_modules(path, counts):
+def test_contents_list_npm_packages_below_node_modules(path, counts):
     assert found(a_file(path, npm("x"))) == ([("npm", "x", "1.0.0")] if counts else [])
 
 
-def test_what_a_later_layer_replaces_counts_as_it_is_there():
+def test_contents_use_file_of_latest_layer():
     path = "app/node_modules/x/package.json"
     assert found(a_file(path, npm("x", "1.0.0")), a_file(path, npm("x", "2.0.0"))) == [("npm", "x", "2.0.0")]
 
 
 @pytest.mark.parametrize("gone", ["app/node_modules/x/package.json", "app/node_modules/x", "app"])
-def test_what_a_later_layer_removes_does_not_count(gone):
+def test_contents_omit_files_removed_by_later_layer(gone):
     kept = a_file("app2/node_modules/y/package.json", npm("y"))
     assert found(a_file("app/node_modules/x/package.json", npm("x")), kept, RemovedPath(gone)) == [
         ("npm", "y", "1.0.0")
     ]
 
 
-def test_the_operating_system_is_known():
+def test_contents_include_operating_system():
     text = 'PRETTY_NAME="Debian GNU/Linux 12"\nID=debian\nVERSION_ID="12"\n'
     assert read_contents([a_file("usr/lib/os-release", text)]).system == ("debian", "12")
     assert read_contents([]).system is None
@@ -122,7 +122,7 @@ LISTED = [
 ]
 
 
-def test_a_go_program_names_its_modules_and_what_was_built_in_place_of_one():
+def test_go_program_lists_modules_and_replacements():
     names = dict(read_modules(a_program(LISTED)))
     assert names.pop("stdlib") == "1.26.0"
     assert names.pop("example.com/tool") == "v1.2.3"
@@ -131,7 +131,7 @@ def test_a_go_program_names_its_modules_and_what_was_built_in_place_of_one():
     assert "example.com/old" not in names
 
 
-def test_a_module_of_a_checkout_has_no_version_to_list():
+def test_go_program_omits_module_without_version():
     assert dict(read_modules(a_program([("mod", "example.com/ours", "(devel)", "")]))) == {"stdlib": "1.26.0"}
 
 
@@ -139,11 +139,11 @@ def test_a_module_of_a_checkout_has_no_version_to_list():
     "content", [b"", b"\x7fELF", b"x\xff Go buildinf:", b"\xff Go buildinf:\x08\x00" + bytes(40)],
     ids=["empty", "no Go", "the mark by chance", "older than 1.18"],
 )  # fmt: skip
-def test_another_program_has_no_modules(content):
+def test_non_go_program_has_no_modules(content):
     assert list(read_modules(content)) == []
 
 
-def test_only_programs_are_asked_for_modules():
+def test_contents_read_modules_of_executables_only():
     program = a_program([("dep", "example.com/x", "v1", "h1:x=")])
     assert found(a_file("usr/bin/x", program, 0o755)) == [
         ("golang", "example.com/x", "v1"),
@@ -152,7 +152,7 @@ def test_only_programs_are_asked_for_modules():
     assert found(a_file("usr/share/x", program)) == []
 
 
-def test_a_real_program_says_what_go_itself_reads_from_it():
+def test_read_modules_matches_go_version_output():
     go = shutil.which("go")
     if go is None:
         pytest.skip("there is no Go here")

@@ -29,7 +29,7 @@ def given(tmp_path, monkeypatch):
     return files, said, digest, len(content) + len(b"{}")
 
 
-def test_an_image_is_named_with_its_digest_and_size(given):
+def test_images_json_lists_digest_and_size_of_image(given):
     files, said, digest, size = given
     (listed,) = json.loads(files[Path("images.json")])
     assert listed == {
@@ -42,7 +42,7 @@ def test_an_image_is_named_with_its_digest_and_size(given):
     assert said == [f"quintet.local/a/x:2 {digest} 0.0 MB"]
 
 
-def test_its_document_names_it_by_digest_and_lists_what_was_found(given):
+def test_image_sbom_has_digest_and_found_packages(given):
     files, _, digest, _ = given
     body = json.loads(files[Path("sbom/a-x-2.cdx.json")])
     about = body["metadata"]["component"]
@@ -62,7 +62,7 @@ def test_its_document_names_it_by_digest_and_lists_what_was_found(given):
         ("Darwin", 0, "building needs Linux, and this is Darwin"),
     ],
 )
-def test_where_images_can_be_built_is_known(monkeypatch, system, user, want):
+def test_images_are_buildable_as_root_on_linux_only(monkeypatch, system, user, want):
     monkeypatch.setattr(images.platform, "system", lambda: system)
     monkeypatch.setattr(images.os, "geteuid", lambda: user)
     assert images.reason_not_buildable() == want

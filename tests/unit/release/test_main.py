@@ -39,7 +39,7 @@ def sums(folder):
     return {path: digest for digest, path in (line.split("  ", 1) for line in lines)}
 
 
-def test_every_file_has_its_sum(tmp_path):
+def test_checksums_cover_every_release_file(tmp_path):
     there = written(tmp_path, "--only", "manifests")
     assert there > {"install.yaml", "bundle/bundle.Dockerfile", f"quintet-{__version__}.tgz"}
     assert sums(tmp_path) == {
@@ -47,7 +47,7 @@ def test_every_file_has_its_sum(tmp_path):
     }
 
 
-def test_what_a_release_before_wrote_is_gone_and_what_others_wrote_stays(tmp_path):
+def test_release_removes_files_of_earlier_release_and_keeps_others(tmp_path):
     (tmp_path / "old").mkdir()
     for name in ("old/install.yaml", "notes.txt"):
         (tmp_path / name).write_text("x")
@@ -58,7 +58,7 @@ def test_what_a_release_before_wrote_is_gone_and_what_others_wrote_stays(tmp_pat
 
 
 @pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x"])
-def test_a_list_of_sums_never_leads_out_of_the_folder(tmp_path, path):
+def test_release_refuses_checksum_entry_outside_output_folder(tmp_path, path):
     output, outside = tmp_path / "dist", tmp_path / "x"
     output.mkdir()
     outside.write_text("kept")
@@ -67,13 +67,13 @@ def test_a_list_of_sums_never_leads_out_of_the_folder(tmp_path, path):
     assert outside.read_text() == "kept"
 
 
-def test_a_version_that_is_not_in_the_source_is_refused(tmp_path, capsys):
+def test_release_of_version_other_than_source_is_refused(tmp_path, capsys):
     assert main(["9.9.9", "--output", str(tmp_path)]) == 1
     assert "next step: change it in src/quintet/__init__.py" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_catalog_of_the_version_before_goes_on_also_where_it_is_overwritten(tmp_path):
+def test_release_extends_previous_catalog_even_in_same_folder(tmp_path):
     catalog = tmp_path / "catalog/quintet/catalog.yaml"
     catalog.parent.mkdir(parents=True)
     catalog.write_text(olm.catalog(tuple(COMPONENTS.values()), olm.Release("0.0.9")))
@@ -84,7 +84,7 @@ def test_the_catalog_of_the_version_before_goes_on_also_where_it_is_overwritten(
     assert names == ["quintet.v0.0.9", f"quintet.v{__version__}"]
 
 
-def test_a_catalog_that_is_not_there_is_named(tmp_path, capsys):
+def test_release_with_missing_catalog_names_it(tmp_path, capsys):
     options = ["--output", str(tmp_path), "--only", "manifests", "--catalog", str(tmp_path / "nowhere")]
     assert main([__version__, *options]) == 1
     said = capsys.readouterr().err
@@ -92,7 +92,7 @@ def test_a_catalog_that_is_not_there_is_named(tmp_path, capsys):
     assert "next step: correct --catalog" in said
 
 
-def test_where_images_cannot_be_built_the_rest_is_written_and_that_is_said(tmp_path, capsys, monkeypatch):
+def test_release_skips_unbuildable_images_and_reports_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(images, "reason_not_buildable", lambda: "building needs root")
     monkeypatch.setattr(packages, "write_packages", lambda *_: None)
     there = written(tmp_path)
@@ -101,7 +101,7 @@ def test_where_images_cannot_be_built_the_rest_is_written_and_that_is_said(tmp_p
     assert not [path for path in there if path.startswith("images")]
 
 
-def test_the_package_has_what_commands_need_and_the_same_bytes_twice(tmp_path, source, package):
+def test_wheel_contains_command_resources_and_is_reproducible(tmp_path, source, package):
     written(tmp_path, "--only", "python", root=source)
     assert sums(tmp_path) == sums(package)
     with zipfile.ZipFile(package / f"python/quintet-{__version__}-py3-none-any.whl") as wheel:
@@ -116,7 +116,7 @@ def test_the_package_has_what_commands_need_and_the_same_bytes_twice(tmp_path, s
         assert f"quintet-{__version__}/pyproject.toml" in source.getnames()
 
 
-def test_the_list_of_what_the_package_needs_is_about_the_package(package):
+def test_python_sbom_describes_quintet_package(package):
     body = json.loads((package / "sbom/python.cdx.json").read_text())
     assert body["metadata"]["component"]["purl"] == f"pkg:pypi/quintet@{__version__}"
     assert "msgspec" in {each["name"] for each in body["components"]}

@@ -18,21 +18,21 @@ other==4 ; python_version < '3.12' \\
 IMAGE = SbomSubject("registry/q", "1", url="pkg:oci/q@sha256%3Aabc", system=("debian", "12"))
 
 
-def test_every_locked_package_is_listed_with_its_hashes():
+def test_python_packages_yields_locked_packages_with_hashes():
     assert list(python_packages(LOCKED)) == [
         Package("pypi", "some-package", "1.2.3", hashes=(A, B)),
         Package("pypi", "other", "4", hashes=(A,)),
     ]
 
 
-def test_every_package_that_the_product_locks_is_listed():
+def test_python_packages_yields_every_runtime_requirement():
     text = (ROOT / "requirements/runtime.txt").read_text()
     found = list(python_packages(text))
     assert len(found) == text.count("==") > 5
     assert all(package.hashes for package in found)
 
 
-def test_a_package_is_named_by_its_url():
+def test_package_url_follows_purl_format():
     packages = [
         Package("deb", "libc6", "1:2.36-9+deb12u13", "amd64"),
         Package("npm", "@scope/name", "1.0.0"),
@@ -45,7 +45,7 @@ def test_a_package_is_named_by_its_url():
     ]
 
 
-def test_what_was_found_gets_the_hashes_that_were_locked():
+def test_with_hashes_adds_hashes_of_locked_packages():
     found = [Package("pypi", "other", "4"), Package("pypi", "unlocked", "1")]
     assert with_hashes(found, python_packages(LOCKED)) == [
         Package("pypi", "other", "4", hashes=(A,)),
@@ -53,13 +53,13 @@ def test_what_was_found_gets_the_hashes_that_were_locked():
     ]
 
 
-def test_the_same_packages_give_the_same_bytes_in_whatever_order():
+def test_sbom_is_identical_for_same_packages_in_any_order():
     packages = list(python_packages(LOCKED))
     assert render_document(IMAGE, packages) == render_document(IMAGE, list(reversed(packages)))
     assert render_document(IMAGE, packages) != render_document(IMAGE, packages[1:])
 
 
-def test_the_document_says_what_the_image_is_and_what_is_in_it():
+def test_sbom_describes_image_and_components():
     body = json.loads(render_document(IMAGE, python_packages(LOCKED)))
     assert (body["bomFormat"], body["specVersion"]) == ("CycloneDX", "1.6")
     assert body["serialNumber"].startswith("urn:uuid:")

@@ -1,4 +1,4 @@
-"""A namespace on the cluster with a node, as a user with kubectl sees it."""
+"""kubectl in one namespace of the cluster with a node."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from quintet.local.cluster import Cluster
 
 SYSTEM = "quintet-system"
 ROOT = Path(__file__).parents[2]
-# Runs in the pods, which have nothing but Node.js: one request, and what came back.
+# Runs in pods, which have only Node.js: sends one request and prints the response.
 REQUEST = """
 const [method, url, body] = process.argv.slice(1)
 const request = require('http').request(url, {method, headers: {'content-type': 'application/json'}}, answer => {
@@ -32,27 +32,27 @@ request.end(body)
 
 
 @dataclass(frozen=True)
-class Place:
-    """A namespace, and as whom we are there."""
+class KubectlClient:
+    """kubectl for one namespace, as the administrator or as the user of `kubeconfig`."""
 
     cluster: Cluster
     namespace: str
     kubeconfig: Path | None = None
 
     def run(self, *arguments: str, input: Any = None) -> "subprocess.CompletedProcess[str]":
-        """Call kubectl; `input` is an object, or text."""
+        """Run kubectl; `input` is an object or text for its standard input."""
         identity = [f"--kubeconfig={self.kubeconfig}"] if self.kubeconfig else []
         text = input if input is None or isinstance(input, str) else json.dumps(input)
         return self.cluster.kubectl(*identity, f"--namespace={self.namespace}", *arguments, input=text)
 
     def kubectl(self, *arguments: str, input: Any = None) -> str:
-        """Call kubectl, which must succeed."""
+        """Run kubectl and assert that it succeeds; return its output."""
         answer = self.run(*arguments, input=input)
         assert answer.returncode == 0, f"kubectl {' '.join(arguments)}: {answer.stderr}"
         return answer.stdout
 
-    def refused(self, *arguments: str, input: Any = None) -> str:
-        """Call kubectl, which must fail; what it said."""
+    def expect_failure(self, *arguments: str, input: Any = None) -> str:
+        """Run kubectl and assert that it fails; return its error output."""
         answer = self.run(*arguments, input=input)
         assert answer.returncode != 0, f"kubectl {' '.join(arguments)} was not refused: {answer.stdout}"
         return answer.stderr
@@ -69,7 +69,7 @@ class Place:
         return found
 
     async def wait(self, *arguments: str, seconds: float = 180) -> None:
-        """Run `kubectl wait`, which watches; tasks of the test go on meanwhile."""
+        """Run `kubectl wait` in a thread, so that other tasks of the test continue."""
         await asyncio.to_thread(self.kubectl, "wait", *arguments, f"--timeout={seconds:g}s")
 
     def wait_for(self, name: str, condition: str, seconds: int = 180) -> dict[str, Any]:
@@ -78,12 +78,12 @@ class Place:
         return self.get("jsonserver", name)
 
     def pods(self, name: str) -> list[dict[str, Any]]:
-        """The pods of a JsonServer that are not on their way out."""
+        """Return the pods of a JsonServer that are not terminating."""
         found = self.get("pods", "", "-l", f"app={name}")["items"]
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
-    def ask(self, pod: str, url: str, method: str = "GET", body: str = "") -> tuple[int, str]:
-        """Send a request from inside a pod; status and body of the answer."""
+    def send_request(self, pod: str, url: str, method: str = "GET", body: str = "") -> tuple[int, str]:
+        """Send a request from inside a pod; return the status and body of the response."""
         answer = self.kubectl(
             "exec", pod, "-c", "json-server", "--", "node", "-e", REQUEST, "--", method, url, body
         )
@@ -91,8 +91,8 @@ class Place:
         return int(status), text
 
     @contextmanager
-    def forwarded(self, name: str) -> Iterator[str]:
-        """Bring port 3000 of a Service to loopback with `kubectl port-forward`; its address."""
+    def port_forward(self, name: str) -> Iterator[str]:
+        """Forward port 3000 of a Service to loopback; yield its URL."""
         program = str(self.cluster.programs / "kubectl")
         command = [program, f"--namespace={self.namespace}", "port-forward", f"service/{name}", ":3000"]
         with subprocess.Popen(
@@ -107,52 +107,69 @@ class Place:
             finally:
                 forward.kill()
 
-    def at(self, namespace: str) -> "Place":
-        """Another namespace of the same cluster."""
+    def in_namespace(self, namespace: str) -> "KubectlClient":
+        """Return a client for another namespace of the same cluster."""
         return replace(self, namespace=namespace)
 
 
-def a_list(*objects: Any) -> dict[str, Any]:
-    """Return objects as one, to be applied by one call of kubectl: each starts a process and takes its time."""
+def object_list(*objects: Any) -> dict[str, Any]:
+    """Return a List object, so that one slow call of kubectl applies all objects."""
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
-def a_condition(obj: dict[str, Any], name: str) -> dict[str, Any]:
-    """One condition of an object; empty when it is not there."""
+def find_condition(obj: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a condition of an object; empty if it does not exist."""
     found = obj.get("status", {}).get("conditions", [])
     return next((each for each in found if each["type"] == name), {})
 
 
+def horizontal_pod_autoscaler(
+    api_version: str, kind: str, name: str, least: int, most: int
+) -> dict[str, Any]:
+    """Return an autoscaler; without a metrics server it only enforces its bounds."""
+    target = {"apiVersion": api_version, "kind": kind, "name": name}
+    utilization = {"type": "Utilization", "averageUtilization": 80}
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": utilization}}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name},
+        "spec": {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "metrics": [metric]},
+    }
+
+
 def fetch(url: str) -> bytes:
-    """What curl would print."""
+    """Return the body of a GET request."""
     with urllib.request.urlopen(url, timeout=30) as answer:
         content: bytes = answer.read()
         return content
 
 
-async def install(place: Place) -> None:
-    """Install the operator as a person would, and wait until both replicas and the webhooks are there."""
-    system = place.at(SYSTEM)
+async def install(client: KubectlClient) -> None:
+    """Install the operator with kubectl; wait until both replicas are ready and the webhooks work."""
+    system = client.in_namespace(SYSTEM)
     system.kubectl("apply", "-k", str(ROOT / "config/default"))
     system.kubectl("rollout", "status", "deployment/quintet", "--timeout=240s")
-    await webhooks_registered(system)
+    await wait_for_webhooks(system)
 
 
-async def webhooks_registered(system: Place) -> None:
-    """Wait until the API server asks the operator, trusts it and reaches it."""
+async def wait_for_webhooks(system: KubectlClient) -> None:
+    """Wait until the webhooks are registered, with a CA bundle, and respond."""
 
     def registered() -> None:
         for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
             found = system.get(kind, "quintet")["webhooks"]
             assert {each["clientConfig"]["service"]["name"] for each in found} == {"quintet-webhooks"}, found
             assert all(each["clientConfig"].get("caBundle") for each in found), found
-        # A Service follows its pods with a delay.
-        system.at("default").kubectl("apply", "--dry-run=server", "-f", "-", input=a_jsonserver("app-x"))
+        # A Service routes to new pods with a delay.
+        system.in_namespace("default").kubectl(
+            "apply", "--dry-run=server", "-f", "-", input=a_jsonserver("app-x")
+        )
 
     await eventually(registered, within=120)
 
 
-def refusals(system: Place) -> list[str]:
-    """Lines in the operator's logs in which the API server names it, as it does when it refuses a right."""
+def find_forbidden_requests(system: KubectlClient) -> list[str]:
+    """Return log lines of the operator with its ServiceAccount, as in errors for a missing permission."""
     log = system.kubectl("logs", "-l", "app.kubernetes.io/name=quintet", "--tail=-1", "--prefix")
     return [line for line in log.splitlines() if "system:serviceaccount:" in line]

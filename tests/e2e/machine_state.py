@@ -1,4 +1,4 @@
-"""What a cluster could leave behind on a machine, written down so that it can be compared."""
+"""Records what a cluster can leave behind on a machine, for comparison."""
 
 import os
 import tempfile
@@ -11,9 +11,9 @@ from quintet.local.node.cgroups import cluster_cgroup
 from quintet.local.paths import cache_directory
 from quintet.local.process import ProcessIdentity
 
-# The name of the cluster that these tests give a node.
+# The name of the cluster with a node.
 CLUSTER = "e2e"
-# Folders that Kubernetes, containerd or the network plugins write to unless told otherwise.
+# Folders that Kubernetes, containerd or the CNI plugins write to by default.
 WATCHED = (
     "/etc",
     "/etc/cni",
@@ -42,8 +42,8 @@ SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Traces:
-    """Processes, mounts, namespaces, cgroups, files and settings."""
+class MachineState:
+    """Processes, mounts, network namespaces, cgroups, files and kernel settings."""
 
     processes: frozenset[str]
     mounts: frozenset[str]
@@ -53,8 +53,8 @@ class Traces:
     settings: frozenset[str]
 
     @classmethod
-    def of(cls, state: Path) -> "Traces":
-        """Look at the machine, and at everything below one state directory."""
+    def read(cls, state: Path) -> "MachineState":
+        """Read the state of the machine and of everything below a state directory."""
         return cls(
             processes=frozenset(processes(state)),
             mounts=frozenset(_mounts(state)),
@@ -64,21 +64,21 @@ class Traces:
             settings=frozenset(_settings()),
         )
 
-    def added_since(self, before: "Traces") -> dict[str, list[str]]:
-        """Return what is there now and was not before, by kind."""
+    def added_since(self, before: "MachineState") -> dict[str, list[str]]:
+        """Return what was added since, by kind."""
         found = {each.name: getattr(self, each.name) - getattr(before, each.name) for each in fields(self)}
         return {name: sorted(added) for name, added in found.items() if added}
 
 
 def processes(state: Path) -> list[str]:
-    """Return the processes of clusters below this directory: by command, environment or cgroup."""
+    """Return processes of clusters in this state directory, found by command, environment or cgroup."""
     return [f"{folder.name} {command[:160]}" for folder, command in _processes(state)]
 
 
-def in_networks(networks: Iterable[str]) -> list[ProcessIdentity]:
-    """Return every process in these networks, whosever it is. Later a number may mean the network of others."""
-    wanted = set(networks)
-    folders = [folder for folder in Path("/proc").glob("[0-9]*") if _networks_of([folder]) & wanted]
+def find_processes_in_networks(networks: Iterable[str]) -> list[ProcessIdentity]:
+    """Return the processes in these network namespaces. Namespace ids can be reused later."""
+    ids = set(networks)
+    folders = [folder for folder in Path("/proc").glob("[0-9]*") if _networks_of([folder]) & ids]
     return [found for folder in folders if (found := ProcessIdentity.of(int(folder.name)))]
 
 
@@ -98,8 +98,8 @@ def _group(state: Path, name: str) -> str:
     return cluster_cgroup(state / "quintet/clusters" / name).name
 
 
-def below(folder: Path) -> Iterator[str]:
-    """Return everything in a folder, also while it is being removed, which `rglob` fails on."""
+def list_files(folder: Path) -> Iterator[str]:
+    """Yield everything below a folder, even while it is being removed, where `rglob` fails."""
     for place, folders, files in os.walk(folder):
         yield from (str(Path(place) / name) for name in (*folders, *files))
 
@@ -110,14 +110,14 @@ def _cgroups(name: str) -> set[str]:
 
 
 def _mounts(state: Path) -> set[str]:
-    """Not those of others: tests beside these mount in temporary directories, builds of images in the cache."""
+    """Return mounts, without those of other tests (temporary folders) and image builds (the cache)."""
     points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
     others = (tempfile.gettempdir() + os.sep, str(cache_directory()) + os.sep)
     return {point for point in points if point.startswith(str(state)) or not point.startswith(others)}
 
 
 def _networks(state: Path) -> set[str]:
-    """Only those of clusters below this directory: others may be started and stopped meanwhile."""
+    """Return network namespaces of clusters in this state directory; others may start meanwhile."""
     return _networks_of(folder for folder, _ in _processes(state)) - {os.readlink("/proc/self/ns/net")}
 
 
@@ -130,7 +130,7 @@ def _networks_of(folders: Iterable[Path]) -> set[str]:
 
 
 def _files(state: Path) -> set[str]:
-    found = set(below(state))
+    found = set(list_files(state))
     for folder in WATCHED:
         with suppress(OSError):
             found.update(str(path) for path in Path(folder).iterdir())

@@ -1,4 +1,4 @@
-"""The node from its own side: its container runtime, as somebody logged in there would use it."""
+"""The containerd of a node, used from inside the node."""
 
 import subprocess
 from dataclasses import dataclass
@@ -15,41 +15,41 @@ WEB = "registry.k8s.io/nginx-slim:0.8"
 
 
 class TestImage(Image):
-    """An image that only tests need."""
+    """An image for tests only."""
 
     __test__ = False
 
     @property
     def directory(self) -> Path:
-        """Beside the tests."""
+        """The folder of its Dockerfile, beside the tests."""
         return HERE / "images" / self.folder
 
 
 @dataclass(frozen=True)
-class Runtime:
-    """containerd on the node of a cluster."""
+class NodeContainerd:
+    """containerd on the node of a cluster, through its client `ctr`."""
 
     cluster: Cluster
 
     def ctr(self, *arguments: str) -> str:
-        """Call containerd's own client, which must succeed."""
-        place = f"/proc/{self.cluster.process('namespace').pid}/ns"
-        enter = ["nsenter", f"--net={place}/net", f"--mount={place}/mnt", "--"]
+        """Run `ctr` and assert that it succeeds; return its output."""
+        folder = f"/proc/{self.cluster.process('namespace').pid}/ns"
+        enter = ["nsenter", f"--net={folder}/net", f"--mount={folder}/mnt", "--"]
         program = find_container_runtime(lambda _: None).programs / "ctr"
         command = [*enter, str(program), "--address", config.SOCKET, "--namespace", "k8s.io", *arguments]
-        answer = subprocess.run(command, capture_output=True, text=True)
-        assert answer.returncode == 0, f"ctr {' '.join(arguments)}: {answer.stderr}"
-        return answer.stdout
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 0, f"ctr {' '.join(arguments)}: {result.stderr}"
+        return result.stdout
 
-    def also_known_as(self, image: str, alias: str) -> None:
-        """Give an image that is there a second name."""
+    def tag_image(self, image: str, alias: str) -> None:
+        """Add a second name to a loaded image."""
         self.ctr("images", "tag", "--force", image, alias)
 
     def load_web(self) -> None:
-        """Bring the image of the documentation's manifest to the node, built here."""
+        """Build and load the image of the manifest in the Kubernetes documentation."""
         image = TestImage(WEB, "nginx", ("nginx-light",))
         self.ctr("images", "import", "--no-unpack", str(build.build_archive(image, lambda _: None)))
 
     def kill_container(self, container: str) -> None:
-        """Kill the process of a container behind the kubelet's back; `container` is its id."""
+        """Kill the process of a container without the kubelet; `container` is its id."""
         self.ctr("tasks", "kill", "--signal", "SIGKILL", container.removeprefix("containerd://"))
