@@ -1,7 +1,7 @@
-"""The command line: `python -m benchmarks all`, or one part of it.
+"""The command line: `python -m benchmarks all`, or one part.
 
-Every part starts a fresh control plane of its own, stops all that it started, and puts its
-figures into build/bench.json.
+Every part starts a new control plane, stops everything it started, and writes its figures to
+build/bench.json.
 """
 
 import argparse
@@ -9,13 +9,14 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 
-from benchmarks import ROOT, contenders, report, series, webhook
+from benchmarks import ROOT, contenders, report, rounds
 from benchmarks.contenders import CR_CREATE, KOPF, QUINTET
-from benchmarks.latency import idle
+from benchmarks.control_plane import fresh_control_plane
 from benchmarks.measure import load_average, percentiles
-from benchmarks.plane import fresh
+from benchmarks.parts import webhook
+from benchmarks.parts.latency import idle
+from benchmarks.parts.traffic import count_requests
 from benchmarks.report import say
-from benchmarks.traffic import count_requests
 from benchmarks.workloads import Workload
 
 TURNS = 4
@@ -24,8 +25,8 @@ Part = Callable[[argparse.Namespace], Awaitable[None]]
 
 
 async def drain(options: argparse.Namespace) -> None:
-    """Time, CPU and memory of every contender."""
-    found = await series.run(Workload(options.count), options.rounds, options.only, say)
+    """Measure time, CPU and memory of every contender."""
+    found = await rounds.run(Workload(options.count), options.rounds, options.only, say)
     report.keep_details("drain", report.series_details(found))
     say(f"\nDraining {options.count} JsonServers, {options.rounds} rounds, load {' | '.join(found.loads)}")
     say(report.series_table(found))
@@ -34,10 +35,10 @@ async def drain(options: argparse.Namespace) -> None:
 
 
 async def traffic(options: argparse.Namespace) -> None:
-    """Requests of every operator."""
+    """Count the requests of every operator."""
     operators = contenders.operators(say)
     found = []
-    async with fresh(say) as plane:
+    async with fresh_control_plane(say) as plane:
         for number, name in enumerate((QUINTET, CR_CREATE, KOPF)):
             work = Workload(options.traffic_count)
             found.append(
@@ -58,12 +59,12 @@ async def traffic(options: argparse.Namespace) -> None:
 
 
 async def latency(options: argparse.Namespace) -> None:
-    """An idle operator and one change at a time; contenders in turn, a quarter of the samples each time."""
+    """Measure the latency of single changes; contenders take turns, a quarter of the samples each."""
     operators = contenders.operators(say)
     times: dict[str, list[float]] = {}
     empty: dict[str, float] = {}
     load = load_average()
-    async with fresh(say) as plane:
+    async with fresh_control_plane(say) as plane:
         for turn in range(TURNS):
             for number, name in enumerate((QUINTET, CR_CREATE, KOPF)):
                 found = await idle(
@@ -83,20 +84,20 @@ async def latency(options: argparse.Namespace) -> None:
 
 
 async def webhooks(options: argparse.Namespace) -> None:
-    """Reviews at a fixed rate."""
+    """Measure webhook latency at a fixed rate."""
     load = load_average()
-    async with fresh(say) as plane:
-        found = percentiles(await webhook.load(plane, say, seconds=options.webhook_seconds))
+    async with fresh_control_plane(say) as plane:
+        found = percentiles(await webhook.measure_latencies(plane, say, seconds=options.webhook_seconds))
     report.keep({"webhook_ms": found})
     say(f"\nWebhooks at {webhook.RATE:g} reviews/s for {options.webhook_seconds:g} s, load {load}")
     say(report.table(["", "p50 ms", "p99 ms"], [["reviews", f"{found['p50']:.2f}", f"{found['p99']:.2f}"]]))
 
 
 async def micro(options: argparse.Namespace) -> None:
-    """The hot paths, against a reference in the same process."""
-    from benchmarks import micro as parts
+    """Measure hot code paths against a reference in the same process."""
+    from benchmarks.parts import micro as parts
 
-    found = await asyncio.to_thread(parts.measured)
+    found = await asyncio.to_thread(parts.measure_paths)
     report.keep_details("micro", {each.name: each.ratio for each in found})
     say("\nMicrobenchmarks: time ÷ json.loads of the same bytes")
     say(report.table(parts.HEADINGS, parts.rows(found)))
@@ -105,26 +106,26 @@ async def micro(options: argparse.Namespace) -> None:
 
 
 async def scale(options: argparse.Namespace) -> None:
-    """Growing numbers of objects."""
-    from benchmarks import scale as growth
+    """Measure start time and memory with growing numbers of objects."""
+    from benchmarks.parts import scale as growth
 
     await growth.run(options.sizes, say)
 
 
 async def statefulcluster(options: argparse.Namespace) -> None:
-    """Many small sets with claims, beside the StatefulSets of Kubernetes."""
-    from benchmarks import statefulcluster as sets
+    """Compare many small StatefulClusters with StatefulSets."""
+    from benchmarks.parts import statefulcluster as sets
 
     found = await sets.run(options.sets, options.set_replicas, options.set_rounds, say)
     size = f"{options.sets} sets of {options.set_replicas} pods with a claim each"
-    say(f"\n{size}, on a node that only pretends")
+    say(f"\n{size}, on a simulated node")
     say(report.table(sets.HEADINGS, sets.rows(found)))
-    say(sets.told(found))
+    say(sets.request_counts(found))
 
 
 async def publisher(options: argparse.Namespace) -> None:
-    """Events into a stream, beside a plain Go proxy."""
-    from benchmarks import publisher as proxies
+    """Compare the publisher proxy with a plain Go proxy."""
+    from benchmarks.parts import publisher as proxies
 
     found = await proxies.run(options.events, options.event_rounds, say)
     say(f"\n{options.events} events of {proxies.SIZE} bytes a turn, {options.event_rounds} rounds")
@@ -132,11 +133,11 @@ async def publisher(options: argparse.Namespace) -> None:
 
 
 async def dispatcher(options: argparse.Namespace) -> None:
-    """Many Subscriptions on one dispatcher, and events through it."""
-    from benchmarks import dispatcher as delivery
+    """Measure one dispatcher with many Subscriptions, and its delivery of events."""
+    from benchmarks.parts import dispatcher as delivery
 
     held, fed = await delivery.run(options.subscriptions, options.events, say)
-    say("\nOne dispatcher: what it holds, and what events cost it")
+    say("\nOne dispatcher: idle cost and cost per event")
     say(report.table(delivery.HEADINGS, delivery.rows(held)))
     say(report.table(delivery.EVENT_HEADINGS, delivery.event_rows(fed)))
 
@@ -153,11 +154,11 @@ PARTS: dict[str, Part] = {
     "dispatcher": dispatcher,
 }
 LONG = {"statefulcluster", "publisher", "dispatcher"}
-"""Parts that `all` leaves out: they are asked for by name."""
+"""Parts that `all` does not include; run them by name."""
 
 
-def arguments() -> argparse.Namespace:
-    """What was asked for."""
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", choices=["all", *PARTS], nargs="+")
     parser.add_argument("--count", type=int, default=500, help="JsonServers to drain")
@@ -179,7 +180,7 @@ def arguments() -> argparse.Namespace:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """The parts in their order."""
+    """Run the chosen parts in order."""
     everything = PARTS.keys() - LONG if "all" in options.part else set()
     chosen = [name for name in PARTS if name in {*options.part, *everything}]
     say(f"load {load_average()}: {', '.join(chosen)}")
@@ -189,6 +190,6 @@ async def run(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    # A terminated run ends like an interrupted one: what it started is stopped.
+    # Handle SIGTERM like Ctrl-C, so that everything that was started is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    asyncio.run(run(arguments()))
+    asyncio.run(run(parse_arguments()))

@@ -1,8 +1,8 @@
-"""Who takes part: how each is started on a namespace. All of it is our own code, shown at its best.
+"""The programs that are compared, and how each is started for a namespace.
 
-`ceiling` and `recorded` replay prepared requests and are no operators: they know in advance what
-to send; `recorded and watching` also has the watches open that an operator needs. The others find
-the custom resources by themselves, watch the children, and check them.
+`ceiling` and `recorded` replay prepared requests and are not operators; `recorded and watching` also
+keeps open the watches that an operator needs. The others find the custom resources, watch the children,
+and check them.
 """
 
 import sys
@@ -26,8 +26,8 @@ OPERATORS = (QUINTET, CR_CREATE, CR_APPLY, KOPF)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a contender works: a cluster by its kubeconfig, and one namespace (empty: all)."""
+class Target:
+    """The cluster and namespace that a contender works on; an empty namespace means all."""
 
     kubeconfig: Path
     namespace: str
@@ -35,7 +35,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a process."""
+    """Command, environment and standard input of a process."""
 
     argv: Sequence[str]
     environment: dict[str, str] = field(default_factory=dict)
@@ -44,31 +44,31 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One program that is measured; the replaying ones are given the custom resources beforehand."""
+    """A program that is measured; `plan` writes the requests of a replaying one."""
 
     name: str
-    launch: Callable[[Place], Launch]
+    launch: Callable[[Target], Launch]
     plan: Callable[[Sequence[JsonServer]], Path] | None = None
 
 
 def quintet(workers: int = WORKERS) -> Contender:
-    """The product itself, as its users start it."""
+    """Return Quintet, started as users start it."""
 
-    def launch(place: Place) -> Launch:
+    def launch(target: Target) -> Launch:
         program = Path(sys.executable).parent / "quintet"
         return Launch([
-            str(program), "run", "--controllers", "jsonserver", "--kubeconfig", str(place.kubeconfig),
-            "--namespace", place.namespace, "--health-address", "127.0.0.1:0", "--workers", str(workers),
+            str(program), "run", "--controllers", "jsonserver", "--kubeconfig", str(target.kubeconfig),
+            "--namespace", target.namespace, "--health-address", "127.0.0.1:0", "--workers", str(workers),
         ])  # fmt: skip
 
     return Contender(QUINTET, launch)
 
 
 def controller_runtime(go: Path, *, apply: bool) -> Contender:
-    """The tuned Go operator: typed, 16 workers, no client-side rate limit."""
+    """Return a tuned Go operator: typed, 16 workers, no client-side rate limit."""
 
-    def launch(place: Place) -> Launch:
-        where = ["-kubeconfig", str(place.kubeconfig), "-namespace", place.namespace]
+    def launch(target: Target) -> Launch:
+        where = ["-kubeconfig", str(target.kubeconfig), "-namespace", target.namespace]
         argv = [str(go / "operator"), *where, "-workers", str(WORKERS), f"-apply={str(apply).lower()}"]
         return Launch(argv, {"BENCH_TEMPLATE": plans.template(PEOPLE)})
 
@@ -76,29 +76,29 @@ def controller_runtime(go: Path, *, apply: bool) -> Contender:
 
 
 def kopf(python: Path) -> Contender:
-    """The newest Kopf, with uvloop, without a worker limit, events or needless patches."""
+    """Return the newest Kopf with uvloop, without worker limit, Events or unnecessary patches."""
 
-    def launch(place: Place) -> Launch:
+    def launch(target: Target) -> Launch:
         script = str(HERE / "peers/kopf/operator.py")
-        where = ["--namespace", place.namespace] if place.namespace else ["--all-namespaces"]
+        where = ["--namespace", target.namespace] if target.namespace else ["--all-namespaces"]
         argv = [str(python), "-m", "kopf", "run", "--standalone", "--quiet", *where, script]
-        return Launch(argv, {"KUBECONFIG": str(place.kubeconfig), "BENCH_TEMPLATE": plans.template(PEOPLE)})
+        return Launch(argv, {"KUBECONFIG": str(target.kubeconfig), "BENCH_TEMPLATE": plans.template(PEOPLE)})
 
     return Contender(KOPF, launch)
 
 
-def replaying(
+def replay_contender(
     name: str,
     go: Path,
     cluster: Cluster,
     plan: Callable[[Sequence[JsonServer]], Path],
     watched: Sequence[Resource] = (),
 ) -> Contender:
-    """Prepared requests over 16 keep-alive connections; what is watched meanwhile is thrown away."""
+    """Return a contender that replays requests over 16 connections and discards what it watches."""
     pki = cluster.directory / "pki"
 
-    def launch(place: Place) -> Launch:
-        watches = [word for each in watched for word in ("-watch", f"{each.path(place.namespace)}?watch=1")]
+    def launch(target: Target) -> Launch:
+        watches = [word for each in watched for word in ("-watch", f"{each.path(target.namespace)}?watch=1")]
         return Launch([
             str(go / "replay"), "-server", cluster.server, "-ca", str(cluster.ca),
             "-cert", str(pki / "admin.crt"), "-key", str(pki / "admin.key"), "-connections", str(WORKERS),
@@ -109,7 +109,7 @@ def replaying(
 
 
 def operators(progress: programs.Progress) -> dict[str, Contender]:
-    """Those that need no plan, by name."""
+    """Return the operators by name."""
     go, python = programs.go_programs(progress), programs.python_environment(progress)
     found = (
         quintet(),

@@ -1,7 +1,7 @@
-"""Requests prepared in advance, for the replaying contenders: the cheapest ones, and Quintet's own.
+"""Prepared requests for the replaying contenders: the cheapest ones, and recorded ones of Quintet.
 
-A plan has one unit per custom resource: the requests that bring it from nothing to its
-children and status. `replay` (peers/go) sends the units over keep-alive connections.
+A plan has one unit per custom resource: the requests that create its children and write its status.
+`replay` (peers/go) sends the units over keep-alive connections.
 """
 
 import datetime
@@ -33,7 +33,7 @@ class Planned(NamedTuple):
     body: Any
 
     def as_json(self) -> JsonObject:
-        """In the words of `replay`."""
+        """Return the request in the format of `replay`."""
         return {
             "method": self.method,
             "path": self.path,
@@ -46,7 +46,7 @@ Unit = Sequence[Planned]
 
 
 def cheapest(server: JsonServer) -> Unit:
-    """POST of the three children and one PATCH of the status: nothing correct costs the server less."""
+    """Return three POSTs of children and one PATCH of the status: the minimum of a correct operator."""
     children = (
         (desired.CONFIG_MAPS, desired.config_map(server)),
         (desired.SERVICES, desired.service(server)),
@@ -56,38 +56,41 @@ def cheapest(server: JsonServer) -> Unit:
     return [*posts, _status_patch(server)]
 
 
-def renamed(unit: Unit, recorded: JsonServer, server: JsonServer) -> Unit:
-    """The recorded requests of one custom resource, as they would be for another."""
+def rename_requests(unit: Unit, recorded: JsonServer, server: JsonServer) -> Unit:
+    """Return the recorded requests of one custom resource, changed for another."""
     pairs = [
         (str(getattr(recorded.metadata, field)), str(getattr(server.metadata, field)))
         for field in ("uid", "namespace", "name")
     ]
 
-    def exchanged(text: str) -> str:
+    def replace_ids(text: str) -> str:
         for old, new in pairs:
             text = text.replace(old, new)
         return text
 
     return [
         Planned(
-            each.method, exchanged(each.path), each.content_type, json.loads(exchanged(json.dumps(each.body)))
+            each.method,
+            replace_ids(each.path),
+            each.content_type,
+            json.loads(replace_ids(json.dumps(each.body))),
         )
         for each in unit
     ]
 
 
 def template(config: str) -> str:
-    """What Quintet makes for an object of a made-up name, for contenders written in other frameworks."""
-    place = ObjectMeta(name="app-name-of-the-object", namespace="namespace-of-the-object", generation=1)
-    server = JsonServer(metadata=place, spec=JsonServerSpec(json_config=config))
+    """Return pod template and status of Quintet as JSON, for operators in other frameworks."""
+    meta = ObjectMeta(name="app-name-of-the-object", namespace="namespace-of-the-object", generation=1)
+    server = JsonServer(metadata=meta, spec=JsonServerSpec(json_config=config))
     pod = desired.deployment(server, IMAGE)["spec"]["template"]["spec"]
     return json.dumps(
-        {"place": place.key._asdict(), "pod": pod, "status": _status_patch(server).body["status"]}
+        {"place": meta.key._asdict(), "pod": pod, "status": _status_patch(server).body["status"]}
     )
 
 
 def write(path: Path, units: Iterable[Unit]) -> Path:
-    """A file that `replay` reads."""
+    """Write units to a file for `replay`; return its path."""
     lines = (json.dumps([each.as_json() for each in unit], separators=(",", ":")) for unit in units)
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -107,10 +110,10 @@ def _post(resource: Resource, server: JsonServer, body: JsonObject) -> Planned:
 
 
 def _status_patch(server: JsonServer) -> Planned:
-    wanted = status_of(server, None, DeploymentState(), None, [])
+    desired_status = status_of(server, None, DeploymentState(), None, [])
     now = datetime.datetime.fromtimestamp(0, datetime.UTC)
-    merged = conditions.merge((), wanted.conditions, server.metadata.generation, now)
-    status = msgspec.to_builtins(msgspec.structs.replace(wanted, conditions=merged))
+    merged = conditions.merge((), desired_status.conditions, server.metadata.generation, now)
+    status = msgspec.to_builtins(msgspec.structs.replace(desired_status, conditions=merged))
     path = JSONSERVERS.path(server.metadata.namespace, server.metadata.name, "status")
     return Planned("PATCH", f"{path}?{MANAGER}", MERGE, {"status": status})
 
@@ -119,7 +122,7 @@ METHODS = {"create": "POST", "patch": "PATCH", "apply": "PATCH", "update": "PUT"
 CONTENT_TYPES = {"patch": MERGE, "apply": "application/apply-patch+yaml"}
 
 
-def as_planned(verb: str, path: str, query: dict[str, str], body: Any) -> Planned:
+def to_planned(verb: str, path: str, query: dict[str, str], body: Any) -> Planned:
     """A request that the recording proxy saw."""
     return Planned(
         METHODS[verb], f"{path}?{urlencode(query)}", CONTENT_TYPES.get(verb, "application/json"), body

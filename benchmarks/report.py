@@ -1,7 +1,6 @@
-"""What is shown and kept: a table on the terminal, build/bench.json, and the details beside it.
+"""Prints tables and writes build/bench.json, with details in build/bench-details.json.
 
-bench.json has the keys that are compared from run to run and nothing else; a command that
-measures a part of them leaves the others as they were.
+bench.json has only the keys that are compared between runs; a part keeps the keys of other parts.
 """
 
 import json
@@ -13,8 +12,8 @@ from typing import Any
 
 from benchmarks import ROOT
 from benchmarks.contenders import QUINTET
-from benchmarks.series import Series
-from benchmarks.traffic import Traffic
+from benchmarks.parts.traffic import Traffic
+from benchmarks.rounds import Series
 
 KEYS = (
     "ceiling_ratio",
@@ -36,13 +35,13 @@ DETAILS = ROOT / "build/bench-details.json"
 
 
 def say(text: str = "") -> None:
-    """One line on the terminal."""
+    """Print a line."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def keep(figures: dict[str, Any], path: Path = FIGURES) -> None:
-    """Put figures into bench.json."""
+    """Merge figures into bench.json."""
     unknown = figures.keys() - set(KEYS)
     if unknown:
         raise ValueError(f"not keys of bench.json: {sorted(unknown)}")
@@ -52,18 +51,18 @@ def keep(figures: dict[str, Any], path: Path = FIGURES) -> None:
 
 
 def keep_details(part: str, details: Any, path: Path = DETAILS) -> None:
-    """Put what the figures were made from beside them."""
+    """Merge the details of a part into bench-details.json."""
     _write(path, {**_read(path), part: details})
 
 
 def series_details(series: Series) -> dict[str, Any]:
-    """Every run of a series."""
+    """Return every run of a series as data."""
     runs = {name: [asdict(run) for run in found] for name, found in series.runs.items()}
     return {"loads": series.loads, "runs": runs}
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they need to be: the first to the left, figures to the right."""
+    """Return a text table: first column left-aligned, figures right-aligned."""
     lines = [list(headings), *map(list, rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
 
@@ -78,7 +77,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def series_table(series: Series) -> str:
-    """The contenders, the fastest first."""
+    """Return the table of contenders, fastest first."""
     rows = []
     for name in sorted(series.runs, key=series.median):
         ratio = f"{series.ratio(name):.2f}" if QUINTET in series.runs else "-"
@@ -92,7 +91,7 @@ def series_table(series: Series) -> str:
 
 
 def traffic_table(found: Sequence[Traffic]) -> str:
-    """What each sends."""
+    """Return the table of requests per contender."""
     rows = [
         [
             each.contender,

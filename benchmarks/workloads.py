@@ -1,8 +1,7 @@
-"""The work, as data: which custom resources there are, and how they come and go.
+"""The custom resources of a run, and how they are created and deleted.
 
-A workload is made before a contender starts and cleared away after it, so that every run finds
-the same number of objects of every type on the server, Services above all: the cost of making
-one grows with their number.
+A workload is created before a contender starts and deleted after it, so that every run finds the same
+number of objects; the cost of creating a Service, above all, grows with their number.
 """
 
 import asyncio
@@ -25,18 +24,18 @@ AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """So many custom resources of one kind."""
+    """A number of JsonServers."""
 
     count: int
     config: str = PEOPLE
     prefix: str = "app"
 
     def names(self) -> list[str]:
-        """All of one length, so that recorded requests can be renamed."""
+        """Return the names, all of the same length, so that recorded requests can be renamed."""
         return [f"{self.prefix}-{number:06d}" for number in range(self.count)]
 
     def body(self, name: str) -> JsonObject:
-        """As a user would have written it, and the mutating webhook left it."""
+        """Return a JsonServer as the mutating webhook leaves it."""
         return {
             "apiVersion": JSONSERVERS.api_version,
             "kind": JSONSERVERS.kind,
@@ -46,29 +45,29 @@ class Workload:
 
 
 class Scene:
-    """One API server, as whoever sets the scene sees it."""
+    """Creates and deletes objects on the API server of a benchmark."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.client = Client(transport, field_manager="benchmark")
 
     async def namespace(self, name: str) -> None:
-        """Make a namespace; the control plane of a benchmark never deletes one."""
+        """Create a namespace; the control plane of a benchmark never deletes one."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         await self.client.create(NAMESPACES, body, Object)
 
     async def fill(self, namespace: str, workload: Workload, names: Iterable[str] = ()) -> list[JsonServer]:
-        """Create the custom resources; returns them as the server has them."""
+        """Create the custom resources; return them as stored."""
 
         async def one(name: str) -> JsonServer:
             body = workload.body(name)
             raw = await self.client.create(JSONSERVERS, body, dict[str, Any], namespace=namespace)
             return msgspec.convert(raw, JsonServer)
 
-        return await in_parallel(one, names or workload.names())
+        return await run_in_parallel(one, names or workload.names())
 
     async def clear(self, namespace: str) -> None:
-        """Remove everything that a run left, by hand: no controller of Kubernetes is running."""
+        """Delete everything that a run left; no controller of Kubernetes does it here."""
         await asyncio.gather(*(self._delete_all(resource, namespace) for resource in CHILD_TYPES))
         names = await self.names(JSONSERVERS, namespace)
 
@@ -76,11 +75,11 @@ class Scene:
             body = {"metadata": {"finalizers": None}}
             await self.client.patch(JSONSERVERS, ObjectKey(namespace, name), body, Object)
 
-        await in_parallel(release, names)
+        await run_in_parallel(release, names)
         await self._delete_all(JSONSERVERS, namespace)
 
     async def names(self, resource: Resource, namespace: str) -> list[str]:
-        """What there is."""
+        """Return the names of all objects."""
         return [
             msgspec.json.decode(item, type=Object).metadata.name
             async for page in self.client.pages(resource, namespace=namespace)
@@ -88,7 +87,7 @@ class Scene:
         ]
 
     async def metrics(self) -> str:
-        """What the API server counts about itself."""
+        """Return the metrics of the API server."""
         return (await self.transport.request("GET", "/metrics")).decode()
 
     async def _delete_all(self, resource: Resource, namespace: str) -> None:
@@ -97,10 +96,10 @@ class Scene:
             await self.transport.request("DELETE", path)
 
 
-async def in_parallel(
+async def run_in_parallel(
     work: Callable[[str], Awaitable[Any]], names: Iterable[str], at_once: int = AT_ONCE
 ) -> list[Any]:
-    """Do something for every name, so many at a time."""
+    """Run `work` for every name, `at_once` at a time."""
     slots = asyncio.Semaphore(at_once)
 
     async def one(name: str) -> Any:

@@ -1,1 +1,1 @@
-"""Operators on Quintet's runtime that exist only to be measured."""
+"""Operators on Quintet's runtime for benchmarks only."""

@@ -1,7 +1,7 @@
-"""Ten ConfigMaps per JsonServer, on Quintet's own runtime: the work of the scale series.
+"""An operator that creates ten ConfigMaps per JsonServer, for the scale benchmark.
 
-What is under measure is the runtime (watch, cache, queue, drift check, status), so Services and
-Deployments, whose cost is the server's, are left out. Run as `python -m benchmarks.operators.tenfold`.
+It measures the runtime (watch, cache, queue, drift check, status), without Services and Deployments,
+whose cost is the API server's. Run it as `python -m benchmarks.operators.tenfold`.
 """
 
 import argparse
@@ -26,7 +26,7 @@ CHILDREN = 10
 
 
 def bodies(server: JsonServer) -> list[JsonObject]:
-    """The ConfigMaps that there should be."""
+    """Return the desired ConfigMaps."""
     whole = desired.config_map(server)
     return [
         {**whole, "metadata": {**whole["metadata"], "name": f"{server.metadata.name}-{number}"}}
@@ -35,7 +35,7 @@ def bodies(server: JsonServer) -> list[JsonObject]:
 
 
 def build(manager: Manager, workers: int) -> None:
-    """Wire the controller."""
+    """Register the controller with the manager."""
     builder = Builder(manager, "tenfold", JSONSERVERS, JsonServer)
     builder.owns(desired.CONFIG_MAPS, labels=desired.SELECTOR)
 
@@ -53,7 +53,7 @@ def build(manager: Manager, workers: int) -> None:
 
 
 async def run(kubeconfig: str, namespace: str, workers: int) -> None:
-    """Work until SIGTERM."""
+    """Run until SIGTERM."""
     async with Transport(config.load(kubeconfig)) as transport:
         manager = Manager(Client(transport), SystemClock(), "tenfold", namespace=namespace)
         build(manager, workers)
@@ -66,7 +66,7 @@ if __name__ == "__main__":
     parser.add_argument("--namespace", default="")
     parser.add_argument("--workers", type=int, default=16)
     options = parser.parse_args()
-    # The product's own modules take part in its memory, so they are loaded here as well.
+    # Load the product's modules, because they are part of its memory.
     assert product.run is not None
     logs.set_up("text", "info")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,7 +1,7 @@
 """Builds StatefulClusters of NATS with JetStream, and writes and reads their records.
 
-Each replica is a separate server, so that a record is on one volume only: no copy on another replica can hide
-a loss.
+Each replica is a separate server, so that a record is on one volume only: no copy on another replica can
+hide a loss.
 """
 
 from typing import Any

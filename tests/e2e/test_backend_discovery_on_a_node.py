@@ -1,4 +1,6 @@
-"""Discovery of backends as a pod in the cluster sees it, by the address of the installation and the published one."""
+"""Discovery of backends as a pod in the cluster sees it, by the address of the installation and the
+published one.
+"""
 
 import json
 

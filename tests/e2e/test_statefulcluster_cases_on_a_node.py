@@ -1,4 +1,5 @@
-"""StatefulClusters that need a namespace of their own: a lost volume, the examples, an autoscaler, claims that go.
+"""StatefulClusters that need a namespace of their own: a lost volume, the examples, an autoscaler, claims
+that go.
 
 All are started together, and each test then looks at its own. The others share one namespace, in
 test_statefulcluster_on_a_node.py.

@@ -1,7 +1,7 @@
 """Decides what `up` does with an existing cluster: repair it, wait for it, refuse it or remove it.
 
-The caller holds the lock of the cluster's name. A cluster that was started completely may be removed only if
-none of its processes runs, for example after a reboot; a slow cluster is waited for.
+The caller holds the lock of the cluster's name. A cluster that was started completely may be removed
+only if none of its processes runs, for example after a reboot; a slow cluster is waited for.
 """
 
 from __future__ import annotations

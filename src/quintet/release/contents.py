@@ -1,7 +1,7 @@
 """Finds the packages in the files of an image. Pure.
 
-The sources are Debian's database (or the metadata of packages that were only unpacked), metadata of installed
-Python and npm packages, and the build information of Go programs.
+The sources are Debian's database (or the metadata of packages that were only unpacked), metadata of
+installed Python and npm packages, and the build information of Go programs.
 """
 
 import json

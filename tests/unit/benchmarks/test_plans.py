@@ -2,7 +2,8 @@
 
 import json
 
-from benchmarks import micro, plans
+from benchmarks import plans
+from benchmarks.parts import micro
 from benchmarks.workloads import Workload
 
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
@@ -34,7 +35,7 @@ def test_plan_children_equal_quintet_children_without_hash_label():
 
 def test_recorded_requests_are_renamed_in_path_and_body():
     old, new = a_server("app-recorded-1", "bench-recorded", "u-old"), a_server("app-2", "other", "u-new")
-    unit = plans.renamed(plans.cheapest(old), old, new)
+    unit = plans.rename_requests(plans.cheapest(old), old, new)
     assert json.dumps(unit) == json.dumps(plans.cheapest(new))
 
 
@@ -50,7 +51,7 @@ def test_sample_deployment_equals_desired_state():
 
 
 def test_every_micro_benchmark_has_a_baseline():
-    found = micro.measured(repeat=1, number=1)
+    found = micro.measure_paths(repeat=1, number=1)
     assert {each.name for each in found} == set(json.loads(micro.BASELINE.read_text()))
     assert all(each.ratio > 0 for each in found)
     assert len(micro.rows(found)) == len(found)

@@ -1,7 +1,7 @@
 """What is shown of the publisher proxies: medians of the rounds, and ratios of neighbours."""
 
 from benchmarks.contenders import QUINTET
-from benchmarks.publisher import GO, HEADINGS, LOADS, Run, rows
+from benchmarks.parts.publisher import GO, HEADINGS, LOADS, Run, rows
 
 
 def a_run(contender: str, cpu_seconds: float, seconds: float = 2.0, load: str = "16") -> Run:

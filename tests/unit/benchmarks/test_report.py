@@ -5,8 +5,8 @@ import json
 import pytest
 from benchmarks import report
 from benchmarks.contenders import CEILING, CR_APPLY, CR_CREATE, KOPF, QUINTET
-from benchmarks.drain import Run
-from benchmarks.series import Series
+from benchmarks.parts.drain import Run
+from benchmarks.rounds import Series
 
 
 def a_series(**seconds: list[float]) -> Series:

@@ -1,4 +1,5 @@
-from benchmarks import ROOT, scale
+from benchmarks import ROOT
+from benchmarks.parts import scale
 
 
 def test_scale_benchmark_draws_into_build_folder():

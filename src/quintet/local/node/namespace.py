@@ -1,9 +1,9 @@
 """The process that holds a node's network and mount namespaces, and relays to its API server.
 
-`up` starts it as `unshare --net --mount python -m quintet.local.node.namespace`; the node's other processes
-enter its namespaces by its pid. The network has no link outside, and mounts hide the paths that a node writes
-to outside the cluster's folder, so both disappear with the processes. The process then relays connections
-from a listening socket, created outside, to the API server inside.
+`up` starts it as `unshare --net --mount python -m quintet.local.node.namespace`; the node's other
+processes enter its namespaces by its pid. The network has no link outside, and mounts hide the paths
+that a node writes to outside the cluster's folder, so both disappear with the processes. The process
+then relays connections from a listening socket, created outside, to the API server inside.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests counted by a recording proxy: on creation, in quiet times, after a restart.
+"""Counts requests with a recording proxy: on creation, when idle, and after a restart.
 
 The proxy slows a contender down, so nothing is timed here.
 """
@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.contenders import Contender, Place
-from benchmarks.drain import Observer
-from benchmarks.plane import Plane
-from benchmarks.plans import Unit, as_planned
-from benchmarks.running import clock, running
+from benchmarks.contenders import Contender, Target
+from benchmarks.control_plane import ControlPlane
+from benchmarks.parts.drain import Observer
+from benchmarks.plans import Unit, to_planned
+from benchmarks.process import clock, start_process
 from benchmarks.workloads import Workload
 from kit.faults.proxy import Exchange, FaultProxy, Request
 from quintet.apis.jsonserver import JsonServer
@@ -22,7 +22,7 @@ QUIET = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What one contender sent."""
+    """Requests of one contender."""
 
     contender: str
     count: int
@@ -34,37 +34,42 @@ class Traffic:
 
     @property
     def writes_per_create(self) -> float:
-        """Of all types together."""
+        """Writes of all types per custom resource."""
         return sum(self.writes.values()) / self.count
 
     @property
     def gets_per_create(self) -> float:
-        """Reads of single objects."""
+        """Reads of single objects per custom resource."""
         return self.gets / self.count
 
 
 async def count_requests(
-    plane: Plane, contender: Contender, workload: Workload, namespace: str, steady: float
+    plane: ControlPlane, contender: Contender, workload: Workload, namespace: str, steady: float
 ) -> Traffic:
-    """Drain, stay for a while, restart; with everything written down."""
+    """Record the requests while the contender drains, idles and restarts."""
     await plane.scene.namespace(namespace)
     await plane.scene.fill(namespace, workload)
     try:
         async with FaultProxy(plane.cluster.kubeconfig) as proxy:
             with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-                place = Place(proxy.write_kubeconfig(Path(scratch)), namespace)
-                return await _counted(plane, proxy, contender, workload, place, steady)
+                target = Target(proxy.write_kubeconfig(Path(scratch)), namespace)
+                return await _count(plane, proxy, contender, workload, target, steady)
     finally:
         await plane.scene.clear(namespace)
 
 
-async def _counted(
-    plane: Plane, proxy: FaultProxy, contender: Contender, workload: Workload, place: Place, steady: float
+async def _count(
+    plane: ControlPlane,
+    proxy: FaultProxy,
+    contender: Contender,
+    workload: Workload,
+    target: Target,
+    steady: float,
 ) -> Traffic:
     within = 60.0 + workload.count
     async with (
-        Observer(plane.scene, place.namespace) as observer,
-        running(contender.launch(place)) as process,
+        Observer(plane.scene, target.namespace) as observer,
+        start_process(contender.launch(target)) as process,
     ):
         await observer.all_synced(workload.count, process, within)
         await proxy.quiet(QUIET, within=within)
@@ -74,7 +79,7 @@ async def _counted(
         await clock.sleep(steady)
         steady_requests = len(proxy.trace.requests(_costs, since=mark))
     mark = proxy.trace.mark()
-    async with running(contender.launch(place)) as process:
+    async with start_process(contender.launch(target)) as process:
         await proxy.wait_for(lambda request: request.verb == "watch", since=mark, within=60.0)
         await proxy.quiet(QUIET, lambda request: True, within=within)
         process.check()
@@ -84,22 +89,22 @@ async def _counted(
     )
 
 
-async def record_one(plane: Plane, contender: Contender) -> tuple[JsonServer, Unit]:
-    """One custom resource, and the writes that a contender makes for it."""
+async def record_one(plane: ControlPlane, contender: Contender) -> tuple[JsonServer, Unit]:
+    """Create one custom resource; return it and the writes of a contender for it."""
     namespace, workload = "bench-recorded", Workload(1, prefix="app-recorded")
     await plane.scene.namespace(namespace)
     servers = await plane.scene.fill(namespace, workload)
     async with FaultProxy(plane.cluster.kubeconfig) as proxy:
         with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-            place = Place(proxy.write_kubeconfig(Path(scratch)), namespace)
+            target = Target(proxy.write_kubeconfig(Path(scratch)), namespace)
             async with (
                 Observer(plane.scene, namespace) as observer,
-                running(contender.launch(place)) as process,
+                start_process(contender.launch(target)) as process,
             ):
                 await observer.all_synced(1, process, 60.0)
                 await proxy.quiet(0.5, within=30.0)
         unit = [
-            as_planned(each.request.verb, each.request.path, dict(each.request.query), each.body)
+            to_planned(each.request.verb, each.request.path, dict(each.request.query), each.body)
             for each in proxy.trace.writes()
         ]
     await plane.scene.clear(namespace)
@@ -115,5 +120,5 @@ def _reads_one(request: Request) -> bool:
 
 
 def _costs(request: Request) -> bool:
-    """Whatever an idle operator still asks for, except that a watch goes on."""
+    """Return whether a request of an idle operator counts; watches do not."""
     return request.verb != "watch"

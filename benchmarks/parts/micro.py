@@ -1,7 +1,7 @@
-"""The hot paths by themselves, as multiples of `json.loads` of one Deployment in the same process.
+"""Measures hot code paths as multiples of `json.loads` of one Deployment in the same process.
 
-A ratio hardly depends on the machine, a time does. baseline.json holds the ratios that were
-accepted last; a ratio well above its baseline is marked, and nothing fails because of it.
+A ratio hardly depends on the machine. baseline.json holds the accepted ratios; a ratio well above its
+baseline is marked and does not fail the run.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ import json
 import timeit
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
+from benchmarks import ROOT
 from kit.kinds.jsonservers import PEOPLE
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerSpec
 from quintet.apis.meta import ObjectKey, ObjectMeta
@@ -23,7 +23,7 @@ from quintet.controllers.jsonserver.decide.status import ReplicaCounts
 from quintet.runtime.ownership import is_unchanged, project, with_ownership
 from quintet.runtime.queue import WorkQueue
 
-HERE = Path(__file__).resolve().parent
+HERE = ROOT / "benchmarks"
 BASELINE = HERE / "baseline.json"
 SAMPLE = HERE / "samples/deployment.json"
 TOLERANCE = 1.5
@@ -34,8 +34,8 @@ KEYS = [ObjectKey("bench", f"app-{number}") for number in range(1000)]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One path."""
+class Measurement:
+    """Time and ratio of one code path."""
 
     name: str
     microseconds: float
@@ -43,7 +43,7 @@ class Measured:
 
 
 def sample() -> tuple[bytes, JsonServer]:
-    """A Deployment as an API server returned it after our own POST, and the JsonServer it was made for."""
+    """Return a recorded Deployment of an API server, and the JsonServer that owns it."""
     raw = SAMPLE.read_bytes()
     owner = json.loads(raw)["metadata"]["ownerReferences"][0]
     namespace = json.loads(raw)["metadata"]["namespace"]
@@ -52,7 +52,7 @@ def sample() -> tuple[bytes, JsonServer]:
 
 
 def paths() -> dict[str, Callable[[], object]]:
-    """What is measured: each call is one unit of work."""
+    """Return the measured code paths; each call is one unit of work."""
     raw, server = sample()
     decode = msgspec.json.Decoder(DeploymentView).decode
     shrink = project(JSONSERVERS, MANAGER, _status)
@@ -73,7 +73,7 @@ def _status(view: DeploymentView) -> ReplicaCounts:
 
 
 def queue_round() -> None:
-    """A thousand keys in, out and done."""
+    """Add, get and finish a thousand keys."""
 
     async def work() -> None:
         queue = WorkQueue("bench", SystemClock())
@@ -85,8 +85,8 @@ def queue_round() -> None:
     asyncio.run(work())
 
 
-def measured(repeat: int = 5, number: int = 1000) -> list[Measured]:
-    """Every path; the least of some repetitions, because noise only adds."""
+def measure_paths(repeat: int = 5, number: int = 1000) -> list[Measurement]:
+    """Measure every path; keep the minimum of the repetitions, because noise only adds time."""
     raw, _ = sample()
     reference = _microseconds(lambda: json.loads(raw), repeat, number)
     found = [_against(name, _microseconds(call, repeat, number), reference) for name, call in paths().items()]
@@ -94,8 +94,8 @@ def measured(repeat: int = 5, number: int = 1000) -> list[Measured]:
     return [_against("queue: add, get, done", rounds, reference), *found]
 
 
-def rows(found: Sequence[Measured]) -> list[list[str]]:
-    """For the table; marked where a ratio is well above its baseline."""
+def rows(found: Sequence[Measurement]) -> list[list[str]]:
+    """Return the rows of the table; mark ratios well above their baseline."""
     baseline = json.loads(BASELINE.read_text())
     shown = []
     for each in found:
@@ -113,8 +113,8 @@ def rows(found: Sequence[Measured]) -> list[list[str]]:
     return shown
 
 
-def save(found: Sequence[Measured]) -> None:
-    """Accept these ratios."""
+def save(found: Sequence[Measurement]) -> None:
+    """Write these ratios to baseline.json."""
     content = {each.name: round(each.ratio, 2) for each in found}
     BASELINE.write_text(json.dumps(content, indent=2) + "\n")
 
@@ -123,5 +123,5 @@ def _microseconds(call: Callable[[], object], repeat: int, number: int) -> float
     return min(timeit.repeat(call, repeat=repeat, number=number)) / number * 1e6
 
 
-def _against(name: str, microseconds: float, reference: float) -> Measured:
-    return Measured(name, microseconds, microseconds / reference)
+def _against(name: str, microseconds: float, reference: float) -> Measurement:
+    return Measurement(name, microseconds, microseconds / reference)

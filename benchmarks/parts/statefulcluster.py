@@ -1,8 +1,8 @@
-"""StatefulClusters beside the StatefulSets of kube-controller-manager: the same pods, the same claims.
+"""Compares StatefulClusters with the StatefulSets of kube-controller-manager: same pods, same claims.
 
-Each contender has a fresh control plane and a simulated node (`kit.cluster.simulated_node`): pods are bound
-and ready at once, so what is left is what a controller asks of the servers and of itself.
-Of kube-controller-manager only the StatefulSet controller runs, without its limit on requests.
+Each contender has a new control plane and a simulated node (`kit.cluster.simulated_node`), where pods
+are bound and ready at once, so only the cost of the controller and the servers remains.
+kube-controller-manager runs only the StatefulSet controller, without its request limit.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ from pathlib import Path
 
 from benchmarks import ROOT, report
 from benchmarks.contenders import Launch
+from benchmarks.control_plane import ControlPlane, fresh_control_plane
 from benchmarks.measure import Usage, load_average, memory_mb
-from benchmarks.plane import Plane, fresh
+from benchmarks.pod_sets import Follower, Kind, Sets
+from benchmarks.process import ContenderProcess, clock, start_process
 from benchmarks.programs import Progress
-from benchmarks.running import Running, clock, running
-from benchmarks.sets import Follower, Kind, Sets
-from benchmarks.workloads import in_parallel
+from benchmarks.workloads import run_in_parallel
 from kit.cluster.api import Api
 from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
@@ -32,9 +32,9 @@ IDLE = 10.0
 SETTLE = 1.0
 STATEFUL_CLUSTER = Kind("/apis/enge.me/v1alpha1", "StatefulCluster", "statefulclusters")
 STATEFUL_SET = Kind("/apis/apps/v1", "StatefulSet", "statefulsets")
-DEFINITION = ROOT / "config/crd/statefulclusters.enge.me.yaml"
-# What a controller of pods may ask for. The API server also asks itself, for things of its own, and for
-# the disruption budgets whenever somebody evicts a pod.
+CRD = ROOT / "config/crd/statefulclusters.enge.me.yaml"
+# Resources that a controller of pods requests. The API server sends requests to itself too, for example for
+# PodDisruptionBudgets on every eviction.
 COUNTED = {
     "pods", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "controllerrevisions",
     "events", "services", STATEFUL_CLUSTER.plural, STATEFUL_SET.plural,
@@ -45,23 +45,23 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What one contender took for one thing."""
+    """Figures of one contender in one phase."""
 
     contender: str
     name: str
     pods: int
     seconds: float
     cpu_seconds: dict[str, float]
-    """Of the controller, of the API server, of etcd."""
+    """CPU seconds of the controller, the API server and etcd."""
     peak_mb: float
     writes: dict[str, int]
     reads: dict[str, int]
     others: float
-    """The share of the machine that went to processes which take no part."""
+    """Share of the CPUs used by unrelated processes."""
 
 
 async def run(count: int, replicas: int, rounds: int, progress: Progress) -> list[Phase]:
-    """Both contenders in turn, so many times."""
+    """Run both contenders in turn, for a number of rounds."""
     found: list[Phase] = []
     for number in range(rounds):
         for name, kind, launch, ready in CONTENDERS:
@@ -73,8 +73,8 @@ async def run(count: int, replicas: int, rounds: int, progress: Progress) -> lis
     return found
 
 
-def quintet(plane: Plane) -> Launch:
-    """The product itself, as its users start it."""
+def quintet(plane: ControlPlane) -> Launch:
+    """Return Quintet, started as users start it."""
     program = Path(sys.executable).parent / "quintet"
     return Launch([
         str(program), "run", "--controllers", "statefulcluster", "--namespace", NAMESPACE,
@@ -83,8 +83,8 @@ def quintet(plane: Plane) -> Launch:
     ])  # fmt: skip
 
 
-def controller_manager(plane: Plane) -> Launch:
-    """The StatefulSet controller of Kubernetes alone."""
+def controller_manager(plane: ControlPlane) -> Launch:
+    """Return kube-controller-manager with only the StatefulSet controller."""
     kubeconfig = plane.cluster.kubeconfig
     flags = {
         "kubeconfig": kubeconfig,
@@ -101,37 +101,37 @@ def controller_manager(plane: Plane) -> Launch:
     return Launch([str(program), *(f"--{name}={value}" for name, value in flags.items())])
 
 
-CONTENDERS: Sequence[tuple[str, Kind, Callable[[Plane], Launch], str]] = (
+CONTENDERS: Sequence[tuple[str, Kind, Callable[[ControlPlane], Launch], str]] = (
     ("quintet", STATEFUL_CLUSTER, quintet, "Caches synced"),
     ("kube-controller-manager", STATEFUL_SET, controller_manager, "Caches are synced"),
 )
 
 
 async def _contender(
-    name: str, launch: Callable[[Plane], Launch], ready: str, sets: Sets, progress: Progress
+    name: str, launch: Callable[[ControlPlane], Launch], ready: str, sets: Sets, progress: Progress
 ) -> list[Phase]:
-    async with _scene(progress, sets.kind) as (plane, api, node), running(launch(plane)) as process:
+    async with _scene(progress, sets.kind) as (plane, api, node), start_process(launch(plane)) as process:
         stage = _Stage(name, plane, api, node, sets, process)
-        await process.says(ready, 60.0)
+        await process.wait_for_output(ready, 60.0)
         acts = {"create": stage.create, "idle": stage.idle, "update": stage.update}
         phases = []
         for each, act in acts.items():
             phases.append(await stage.phase(each, act))
-            progress(f"    {_words(phases[-1])}")
+            progress(f"    {_summary(phases[-1])}")
         return phases
 
 
 @contextlib.asynccontextmanager
-async def _scene(progress: Progress, kind: Kind) -> AsyncIterator[tuple[Plane, Api, SimulatedNode]]:
-    """A control plane with one namespace and a node that serves every pod of it."""
-    async with fresh(progress) as plane, Api.connect(plane.cluster.kubeconfig) as api:
+async def _scene(progress: Progress, kind: Kind) -> AsyncIterator[tuple[ControlPlane, Api, SimulatedNode]]:
+    """Start a control plane with one namespace and a simulated node."""
+    async with fresh_control_plane(progress) as plane, Api.connect(plane.cluster.kubeconfig) as api:
         if kind is STATEFUL_CLUSTER:
-            said = plane.cluster.kubectl("apply", "--server-side", "-f", str(DEFINITION))
-            if said.returncode != 0:
-                raise RuntimeError(f"the definition was not taken: {said.stderr}")
+            result = plane.cluster.kubectl("apply", "--server-side", "-f", str(CRD))
+            if result.returncode != 0:
+                raise RuntimeError(f"the CRD was not accepted: {result.stderr}")
             await eventually(lambda: api.get(f"{kind.prefix}/{kind.plural}"))
         await plane.scene.namespace(NAMESPACE)
-        # The controller that makes it does not run here.
+        # The controller that creates it does not run here.
         account = {"metadata": {"name": "default"}}
         await api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
         async with SimulatedNode(api, namespace=NAMESPACE).running() as node:
@@ -140,43 +140,43 @@ async def _scene(progress: Progress, kind: Kind) -> AsyncIterator[tuple[Plane, A
 
 @dataclass
 class _Stage:
-    """One contender at work."""
+    """The phases of one contender."""
 
     contender: str
-    plane: Plane
+    plane: ControlPlane
     api: Api
     node: SimulatedNode
     sets: Sets
-    process: Running
+    process: ContenderProcess
     own: "Counter[tuple[str, str]]" = field(default_factory=Counter)
-    """What the benchmark itself has asked for."""
+    """Requests of the benchmark itself."""
 
     async def create(self, follower: Follower) -> float:
-        """Make all sets; done when every status says that every pod is ready."""
+        """Create all sets; done when every status reports every pod ready."""
         self.own["POST", self.sets.kind.plural] += self.sets.count
-        await in_parallel(
+        await run_in_parallel(
             lambda name: self.api.create(self.sets.path(), self.sets.body(name)), self.sets.names()
         )
-        done = await follower.all(self.sets.is_ready, self.process, self._patience)
-        await self._complete()
+        done = await follower.all(self.sets.is_ready, self.process, self._timeout)
+        await self._check_complete()
         return done
 
     async def update(self, follower: Follower) -> float:
-        """Change every template; done when every pod was replaced and is ready."""
+        """Change every template; done when every pod is replaced and ready."""
         patch = self.sets.change("second")
         self.own["PATCH", self.sets.kind.plural] += self.sets.count
-        await in_parallel(lambda name: self.api.merge(self.sets.path(name), patch), self.sets.names())
-        done = await follower.all(self.sets.is_updated, self.process, self._patience)
-        await self._complete()
+        await run_in_parallel(lambda name: self.api.merge(self.sets.path(name), patch), self.sets.names())
+        done = await follower.all(self.sets.is_updated, self.process, self._timeout)
+        await self._check_complete()
         return done
 
     async def idle(self, follower: Follower) -> float:
-        """Nothing happens, for a while."""
+        """Wait without changes."""
         await clock.sleep(IDLE)
         return time.monotonic()
 
     async def phase(self, name: str, act: Callable[[Follower], Awaitable[float]]) -> Phase:
-        """Do something and take note of what it took, and of a second more for what is still under way."""
+        """Run a phase and measure it, plus one second for unfinished work."""
         pids = {**self.plane.pids, "controller": self.process.pid}
         counted = await self._requests()
         self.own["LIST", self.sets.kind.plural] += 1
@@ -193,17 +193,17 @@ class _Stage:
             seconds=done - begun,
             cpu_seconds=after.since(before),
             peak_mb=memory_mb(self.process.pid),
-            writes=_named(made, lambda verb: verb in WRITES),
-            reads=_named(made, lambda verb: verb in READS),
+            writes=_select(made, lambda verb: verb in WRITES),
+            reads=_select(made, lambda verb: verb in READS),
             others=after.others_since(before),
         )
 
     @property
-    def _patience(self) -> float:
+    def _timeout(self) -> float:
         return 120.0 + self.sets.pods * 0.5
 
-    async def _complete(self) -> None:
-        """Whoever leaves other pods or claims than asked for fails the run instead of winning it."""
+    async def _check_complete(self) -> None:
+        """Raise an error if the number of pods or claims is wrong."""
         for plural in ("pods", "persistentvolumeclaims"):
             self.own["LIST", plural] += 1
             found = (await self.api.get(f"/api/v1/namespaces/{NAMESPACE}/{plural}"))["items"]
@@ -211,7 +211,7 @@ class _Stage:
                 raise RuntimeError(f"{self.contender}: {len(found)} {plural} instead of {self.sets.pods}")
 
     async def _requests(self) -> "Counter[tuple[str, str]]":
-        """How many requests the API server has answered, but for ours and the node's."""
+        """Return the requests that the API server has handled, without those of benchmark and node."""
         found: Counter[tuple[str, str]] = Counter()
         for labels, value in _COUNTER.findall(await self.plane.scene.metrics()):
             each = dict(_LABEL.findall(labels))
@@ -225,13 +225,13 @@ WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION")
 READS = ("GET", "LIST")
 
 
-def _named(found: "Counter[tuple[str, str]]", wanted: Callable[[str], bool]) -> dict[str, int]:
+def _select(found: "Counter[tuple[str, str]]", wanted: Callable[[str], bool]) -> dict[str, int]:
     return {
         f"{verb} {what}": number for (verb, what), number in sorted(found.items()) if wanted(verb) and number
     }
 
 
-def _words(phase: Phase) -> str:
+def _summary(phase: Phase) -> str:
     cpu = ", ".join(f"{part} {seconds:.1f}" for part, seconds in sorted(phase.cpu_seconds.items()))
     return (
         f"{phase.name}: {phase.seconds:.1f} s; CPU s: {cpu}; {phase.peak_mb:.0f} MB; "
@@ -246,7 +246,7 @@ HEADINGS = [
 
 
 def rows(found: Sequence[Phase]) -> list[list[str]]:
-    """For the table, a line per phase."""
+    """Return the rows of the table, one per phase."""
     shown = []
     for each in found:
         cpu = [each.cpu_seconds[part] * 1000 / each.pods for part in ("controller", "apiserver", "etcd")]
@@ -257,8 +257,8 @@ def rows(found: Sequence[Phase]) -> list[list[str]]:
     return shown
 
 
-def told(found: Sequence[Phase]) -> str:
-    """What was asked of the server, by type: for the terminal, below the table."""
+def request_counts(found: Sequence[Phase]) -> str:
+    """Return the requests of each phase by type, as text."""
     return "\n".join(
         f"{each.contender}, {each.name}: "
         + ", ".join(f"{number} {what}" for what, number in {**each.writes, **each.reads}.items())

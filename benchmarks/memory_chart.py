@@ -1,6 +1,6 @@
 """Draws the memory of both operators over the number of watched objects, from bench-details.json.
 
-A script for the environment that has matplotlib: `curve.py DETAILS PNG`.
+Run it with the Python that has matplotlib: `memory_chart.py DETAILS PNG`.
 """
 
 import json
@@ -14,7 +14,7 @@ LIMIT_MB = 150
 
 
 def main(details: Path, picture: Path) -> None:
-    """Read, draw, write."""
+    """Draw the chart of the scale benchmark."""
     mpl.use("Agg")
     steps = json.loads(details.read_text())["scale"]
     objects = [step["count"] * 11 for step in steps]

@@ -1,6 +1,6 @@
-"""Webhooks under load: reviews at a fixed rate, straight to the port that the API server would ask.
+"""Measures webhooks under load: reviews at a fixed rate, sent directly to the webhook port.
 
-Half of them ask for defaults, half for a verdict. A latency counts from when the request was
+Half of them are for defaulting, half for validation. A latency counts from the time when the request was
 due, so a server that falls behind cannot hide it.
 """
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import contenders, plans, programs
-from benchmarks.contenders import Launch, Place
-from benchmarks.plane import Plane
+from benchmarks.contenders import Launch, Target
+from benchmarks.control_plane import ControlPlane
 from benchmarks.plans import Planned
+from benchmarks.process import ContenderProcess, clock, start_process
 from benchmarks.programs import Progress
-from benchmarks.running import Running, clock, running
 from benchmarks.workloads import Workload
 from quintet.admission.registration import LOCAL_NAME, VALIDATING
 from quintet.apis.jsonserver import JSONSERVERS
@@ -28,26 +28,28 @@ RATE = 200.0
 SECONDS = 10.0
 
 
-async def load(plane: Plane, progress: Progress, rate: float = RATE, seconds: float = SECONDS) -> list[float]:
-    """Latencies in milliseconds."""
+async def measure_latencies(
+    plane: ControlPlane, progress: Progress, rate: float = RATE, seconds: float = SECONDS
+) -> list[float]:
+    """Send reviews at a fixed rate; return the latencies in milliseconds."""
     replay = programs.go_programs(progress) / "replay"
     port = free_ports(1)[0]
-    place = Place(plane.cluster.kubeconfig, "default")
-    started = contenders.quintet().launch(place)
+    target = Target(plane.cluster.kubeconfig, "default")
+    started = contenders.quintet().launch(target)
     hooks = ["--webhooks", "url", "--webhook-port", str(port)]
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         units = ([each] for each in _reviews(int(rate * seconds)))
         plan = plans.write(Path(scratch) / "plan", units)
         authority = Path(scratch) / "ca.crt"
-        async with running(Launch([*started.argv, *hooks])) as server:
+        async with start_process(Launch([*started.argv, *hooks])) as server:
             authority.write_bytes(await _bundle(plane, server))
             sender = Launch([
                 str(replay), "-server", f"https://127.0.0.1:{port}", "-ca", str(authority),
                 "-rate", str(rate),
             ], stdin=plan)  # fmt: skip
-            async with running(sender) as client:
-                await client.ended()
-                answer = json.loads(client.words())
+            async with start_process(sender) as client:
+                await client.wait()
+                answer = json.loads(client.output())
     if answer["failures"]:
         raise RuntimeError(f"{answer['failures']} reviews failed: {answer['firstFailure']}")
     return list(answer["latenciesMs"])
@@ -61,7 +63,7 @@ def _reviews(count: int) -> Iterator[Planned]:
 
 
 def review(number: int) -> JsonObject:
-    """As the API server asks."""
+    """Return an AdmissionReview as the API server sends it."""
     name = f"app-{number:06d}"
     resource = {"group": JSONSERVERS.group, "version": JSONSERVERS.version, "resource": JSONSERVERS.plural}
     request = {
@@ -76,8 +78,8 @@ def review(number: int) -> JsonObject:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-async def _bundle(plane: Plane, server: Running) -> bytes:
-    """The authority of the webhooks' certificate, as the server registers it."""
+async def _bundle(plane: ControlPlane, server: ContenderProcess) -> bytes:
+    """Return the CA bundle that the server registers for its webhooks."""
     for _ in range(600):
         server.check()
         try:
@@ -87,4 +89,4 @@ async def _bundle(plane: Plane, server: Running) -> bytes:
             return base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"])
         except (NotFound, KeyError):
             await clock.sleep(0.1)
-    raise RuntimeError(f"the webhooks did not register; the server said:\n{server.words()[-2000:]}")
+    raise RuntimeError(f"the webhooks did not register; output of the server:\n{server.output()[-2000:]}")

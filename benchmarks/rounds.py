@@ -1,8 +1,8 @@
-"""The series: everybody in turn on one control plane, A B C, C B A, …, and ratios of neighbours.
+"""Runs the contenders in rounds on one control plane, A B C, C B A, …, and compares neighbours.
 
-A shared machine is now fast and now slow; two runs a few seconds apart are slowed alike. So a
-figure is the median, over the rounds, of one contender's time divided by Quintet's of that round.
-Every second round runs backwards, so that a machine that slows down or speeds up favours nobody.
+A shared machine changes its speed, but two runs a few seconds apart are affected alike. So a figure is
+the median, over the rounds, of one contender's time divided by Quintet's. Every second round runs in
+reverse order, so that a trend favours no one.
 """
 
 import statistics
@@ -23,23 +23,23 @@ from benchmarks.contenders import (
     WATCHING,
     Contender,
 )
-from benchmarks.drain import Run, drain
+from benchmarks.control_plane import ControlPlane, fresh_control_plane
 from benchmarks.measure import load_average, paired_ratio
-from benchmarks.plane import Plane, fresh
+from benchmarks.parts.drain import Run, drain
+from benchmarks.parts.traffic import record_one
 from benchmarks.programs import Progress
-from benchmarks.traffic import record_one
 from benchmarks.workloads import Workload
 from kit.kinds.jsonservers import CHILD_TYPES
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer
 
 WARM_UP = 30
 DISTURBED = 0.15
-"""A share of the machine: with more than this gone to others, a run is repeated."""
+"""A run is repeated if unrelated processes used more than this share of the CPUs."""
 TRIES = 2
 COMPARED = (CEILING, QUINTET, CR_CREATE, KOPF)
-"""Those that the ratios are about. They run in every round, the others in the first few: they explain."""
+"""Contenders of the reported ratios, which run in every round; the others run in the first rounds only."""
 EXPLAINED = 2
-"""Rounds in which everybody takes part."""
+"""Rounds in which every contender runs."""
 
 
 @dataclass
@@ -50,41 +50,41 @@ class Series:
     loads: list[str] = field(default_factory=list)
 
     def add(self, run: Run) -> None:
-        """Note a run."""
+        """Add a run."""
         self.runs.setdefault(run.contender, []).append(run)
 
     def seconds(self, name: str) -> list[float]:
-        """The times of one contender."""
+        """Return the times of a contender."""
         return [run.seconds for run in self.runs[name]]
 
     def median(self, name: str) -> float:
-        """The middle of them."""
+        """Return the median time of a contender."""
         return statistics.median(self.seconds(name))
 
     def ratio(self, name: str) -> float:
-        """How much longer a contender takes than Quintet; over 1 means that Quintet is faster."""
+        """Return the contender's time divided by Quintet's; above 1 Quintet is faster."""
         times = self.seconds(name)
         return paired_ratio(times, self.seconds(QUINTET)[: len(times)])
 
     def cpu(self, name: str, part: str = "operator") -> float:
-        """CPU milliseconds per custom resource, the middle of all rounds."""
+        """Return the median CPU milliseconds per custom resource."""
         return statistics.median(run.cpu_ms[part] for run in self.runs[name])
 
     def rss(self, name: str) -> float:
-        """Peak memory, the middle of all rounds."""
+        """Return the median peak memory."""
         return statistics.median(run.rss_mb for run in self.runs[name])
 
     def others(self, name: str) -> float:
-        """The share of the machine that others had, the worst of all rounds."""
+        """Return the largest CPU share of unrelated processes."""
         return max(run.others for run in self.runs[name])
 
     def best(self, *names: str) -> str | None:
-        """Of several variants of one contender, the fastest that took part."""
+        """Return the fastest of several variants of a contender."""
         present = [name for name in names if name in self.runs]
         return min(present, key=self.ratio) if present else None
 
     def figures(self) -> dict[str, object]:
-        """The keys of bench.json that come from here."""
+        """Return the figures for bench.json."""
         runtime = self.best(CR_CREATE, CR_APPLY)
         names = {"quintet": QUINTET, "controller_runtime": runtime, "kopf": KOPF}
         present = {key: name for key, name in names.items() if name in self.runs}
@@ -100,31 +100,33 @@ class Series:
 
 
 async def run(workload: Workload, rounds: int, only: Sequence[str], progress: Progress) -> Series:
-    """Everybody, so many times, on one fresh control plane."""
+    """Run all contenders in rounds on a new control plane."""
     series = Series()
     operators = contenders.operators(progress)
-    async with fresh(progress) as plane:
+    async with fresh_control_plane(progress) as plane:
         with tempfile.TemporaryDirectory(prefix="bench-plans-") as scratch:
-            field_of = await _field(plane, operators, Path(scratch), progress)
-            chosen = [each for each in field_of if not only or each.name in only]
-            await _warm_up(plane, field_of[0])
+            everyone = await _all_contenders(plane, operators, Path(scratch), progress)
+            chosen = [each for each in everyone if not only or each.name in only]
+            await _warm_up(plane, everyone[0])
             for number in range(rounds):
                 series.loads.append(load_average())
                 for each in _turn(chosen, number):
-                    series.add(await _calm(plane, each, workload, f"{number + 1}/{rounds}", progress))
+                    series.add(
+                        await _run_undisturbed(plane, each, workload, f"{number + 1}/{rounds}", progress)
+                    )
     return series
 
 
 def _turn(chosen: Sequence[Contender], number: int) -> list[Contender]:
-    """Who runs in a round, in which order."""
+    """Return the contenders of a round, in order."""
     taking_part = [each for each in chosen if number < EXPLAINED or each.name in COMPARED]
     return taking_part if number % 2 == 0 else taking_part[::-1]
 
 
-async def _calm(
-    plane: Plane, contender: Contender, workload: Workload, label: str, progress: Progress
+async def _run_undisturbed(
+    plane: ControlPlane, contender: Contender, workload: Workload, label: str, progress: Progress
 ) -> Run:
-    """A run that nothing else on the machine disturbed much; the calmest one if there is none."""
+    """Repeat a disturbed run; return the least disturbed one."""
     tries: list[Run] = []
     for attempt in range(TRIES):
         slug = f"{label}-{contender.name}-{attempt}".replace(" ", "-").replace("/", "-")
@@ -135,10 +137,10 @@ async def _calm(
     return min(tries, key=lambda run: run.others)
 
 
-async def _field(
-    plane: Plane, operators: dict[str, Contender], scratch: Path, progress: Progress
+async def _all_contenders(
+    plane: ControlPlane, operators: dict[str, Contender], scratch: Path, progress: Progress
 ) -> list[Contender]:
-    """All contenders; the replaying ones need this very control plane."""
+    """Return all contenders; the replaying ones need requests of this control plane."""
     go = programs.go_programs(progress)
     recorded, unit = await record_one(plane, operators[QUINTET])
 
@@ -147,20 +149,20 @@ async def _field(
 
     def own(servers: Sequence[JsonServer]) -> Path:
         return plans.write(
-            scratch / "own.plan", (plans.renamed(unit, recorded, server) for server in servers)
+            scratch / "own.plan", (plans.rename_requests(unit, recorded, server) for server in servers)
         )
 
     return [
-        contenders.replaying(CEILING, go, plane.cluster, cheapest),
+        contenders.replay_contender(CEILING, go, plane.cluster, cheapest),
         operators[QUINTET],
-        contenders.replaying(RECORDED, go, plane.cluster, own),
-        contenders.replaying(WATCHING, go, plane.cluster, own, (JSONSERVERS, *CHILD_TYPES)),
+        contenders.replay_contender(RECORDED, go, plane.cluster, own),
+        contenders.replay_contender(WATCHING, go, plane.cluster, own, (JSONSERVERS, *CHILD_TYPES)),
         *(operators[name] for name in OPERATORS if name != QUINTET),
     ]
 
 
-async def _warm_up(plane: Plane, contender: Contender) -> None:
-    """The first requests to a fresh API server pay for what it has not loaded yet."""
+async def _warm_up(plane: ControlPlane, contender: Contender) -> None:
+    """Run once without measuring, because a new API server handles its first requests slowly."""
     await drain(plane, contender, Workload(WARM_UP), "bench-warm-up")
 
 

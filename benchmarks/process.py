@@ -1,4 +1,4 @@
-"""A contender's process: started, watched for its end, stopped by its own id whatever happens."""
+"""Starts, observes and stops the process of a contender."""
 
 import asyncio
 import contextlib
@@ -15,8 +15,8 @@ GRACE = 15.0
 clock = SystemClock()
 
 
-class Running:
-    """One process and where its words go."""
+class ContenderProcess:
+    """A process and its log."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self._process = process
@@ -24,41 +24,41 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """Of the process itself."""
+        """The pid of the process."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process still runs."""
         return self._process.returncode is None
 
-    def words(self) -> str:
-        """What it has said so far."""
+    def output(self) -> str:
+        """Return the output so far."""
         return self._log.read_text(errors="replace")
 
-    async def says(self, text: str, within: float) -> None:
-        """Wait until it has said something."""
+    async def wait_for_output(self, text: str, within: float) -> None:
+        """Wait until the output contains a text."""
         try:
             async with asyncio.timeout(within):
-                while text not in self.words():
+                while text not in self.output():
                     self.check()
                     await clock.sleep(0.02)
         except TimeoutError:
-            raise RuntimeError(f"no {text!r} within {within:g} s; it said:\n{self.words()[-2000:]}") from None
+            raise RuntimeError(f"no {text!r} within {within:g} s; output:\n{self.output()[-2000:]}") from None
 
     def check(self) -> None:
-        """Raise if it has ended badly."""
+        """Raise an error if the process has failed."""
         if self._process.returncode not in (None, 0):
             code = self._process.returncode
-            raise RuntimeError(f"the contender ended with {code}:\n{self.words()[-2000:]}")
+            raise RuntimeError(f"the contender ended with {code}:\n{self.output()[-2000:]}")
 
-    async def ended(self) -> None:
-        """Wait for an end that is not asked for."""
+    async def wait(self) -> None:
+        """Wait until the process ends by itself."""
         await self._process.wait()
         self.check()
 
     async def stop(self) -> None:
-        """SIGTERM, then SIGKILL, to this very process."""
+        """Stop the process with SIGTERM, then SIGKILL."""
         if self.alive:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -70,8 +70,8 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(launch: Launch) -> AsyncIterator[Running]:
-    """A process while inside."""
+async def start_process(launch: Launch) -> AsyncIterator[ContenderProcess]:
+    """Run a process for the duration of the block."""
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         log = Path(scratch) / "log"
         stdin = launch.stdin.open("rb") if launch.stdin else None
@@ -87,7 +87,7 @@ async def running(launch: Launch) -> AsyncIterator[Running]:
         finally:
             if stdin:
                 stdin.close()
-        found = Running(process, log)
+        found = ContenderProcess(process, log)
         try:
             yield found
         finally:

@@ -1,8 +1,8 @@
-"""Growth: custom resources with ten watched children each, in steps, on one control plane.
+"""Measures growth: custom resources with ten watched children each, in steps, on one control plane.
 
-At each size both operators are started on objects that are all as wanted: what they need to
-find that out (time, memory, requests), and that they write nothing. Requests are counted by the
-API server itself; a proxy would slow the first list down.
+At each size both operators start on objects that need no change: measured are time, memory and requests
+until they are idle, and that they write nothing. The API server counts the requests, because a proxy
+would slow the first list.
 """
 
 import re
@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass
 
 from benchmarks import ROOT, plans, programs, report
 from benchmarks.contenders import Launch
-from benchmarks.drain import Observer
+from benchmarks.control_plane import ControlPlane, fresh_control_plane
 from benchmarks.measure import cpu_seconds, load_average, memory_mb
-from benchmarks.plane import Plane, fresh
+from benchmarks.parts.drain import Observer
+from benchmarks.process import ContenderProcess, clock, start_process
 from benchmarks.programs import Progress
-from benchmarks.running import Running, clock, running
 from benchmarks.workloads import Scene, Workload
 from kit.kinds.jsonservers import PEOPLE
 
-# The picture of docs/performance.md is copied from here by hand, with the figures beside it.
+# Copy the chart to docs manually, together with the figures of docs/performance.md.
 CURVE = ROOT / "build/performance-memory.png"
 NAMESPACE = "scale"
 STEADY = 10.0
@@ -34,12 +34,12 @@ _COUNTER = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start on objects that are all as wanted."""
+    """Figures of one start on objects that need no change."""
 
     synced_seconds: float
     """Until the caches are filled."""
     settled_seconds: float
-    """Until every object has been looked at and the process is idle."""
+    """Until every object is reconciled and the process is idle."""
     cpu_seconds: float
     peak_mb: float
     rss_mb: float
@@ -49,7 +49,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One size."""
+    """Figures of one size."""
 
     count: int
     fill_seconds: float
@@ -58,7 +58,7 @@ class Step:
     load: str
 
     def figures(self) -> dict[str, float]:
-        """One entry of `scale` in bench.json."""
+        """Return the entry of `scale` in bench.json."""
         return {
             "custom_resources": self.count,
             "children": self.count * CHILDREN,
@@ -70,31 +70,31 @@ class Step:
 
 
 async def run(sizes: Sequence[int], progress: Progress) -> None:
-    """All sizes, the smallest first; each step is kept as soon as it is there."""
+    """Measure all sizes, smallest first, and save each result at once."""
     go = programs.go_programs(progress)
     steps: list[Step] = []
-    async with fresh(progress) as plane:
+    async with fresh_control_plane(progress) as plane:
         await plane.scene.namespace(NAMESPACE)
         for size in sorted(sizes):
             steps.append(await _step(plane, go / "operator", steps[-1].count if steps else 0, size, progress))
             report.keep({"scale": [step.figures() for step in steps]})
             report.keep_details("scale", [asdict(step) for step in steps])
-    report.say(f"\nCustom resources with {CHILDREN} watched ConfigMaps each, everything as wanted")
+    report.say(f"\nCustom resources with {CHILDREN} watched ConfigMaps each, nothing to change")
     report.say(report.table(HEADINGS, [row for step in steps for row in _rows(step)]))
     draw(progress)
 
 
 def draw(progress: Progress) -> None:
-    """The curve for the documentation, from the details of the last run."""
+    """Draw the chart for the documentation from the details of the last run."""
     python = programs.python_environment(progress)
-    script = ROOT / "benchmarks/curve.py"
+    script = ROOT / "benchmarks/memory_chart.py"
     subprocess.run([str(python), str(script), str(report.DETAILS), str(CURVE)], check=True)
 
 
-async def _step(plane: Plane, operator: object, before: int, size: int, progress: Progress) -> Step:
+async def _step(plane: ControlPlane, operator: object, before: int, size: int, progress: Progress) -> Step:
     load = load_average()
     where = ["kubeconfig", str(plane.cluster.kubeconfig), "namespace", NAMESPACE]
-    long = [f"--{word}" if place % 2 == 0 else word for place, word in enumerate(where)]
+    long = [f"--{word}" if index % 2 == 0 else word for index, word in enumerate(where)]
     quintet = Launch([sys.executable, "-m", "benchmarks.operators.tenfold", *long])
     peer = Launch([str(operator), *long, "-tenfold"], {"BENCH_TEMPLATE": plans.template(PEOPLE)})
     filled = await _fill(plane, quintet, before, size)
@@ -102,25 +102,25 @@ async def _step(plane: Plane, operator: object, before: int, size: int, progress
     starts = []
     for launch in (quintet, peer):
         starts.append(await _start(plane, launch, size))
-        progress(f"  {_words(starts[-1])}")
+        progress(f"  {_summary(starts[-1])}")
     return Step(size, filled, starts[0], starts[1], load)
 
 
-async def _fill(plane: Plane, quintet: Launch, before: int, size: int) -> float:
-    """Quintet itself makes the children."""
+async def _fill(plane: ControlPlane, quintet: Launch, before: int, size: int) -> float:
+    """Create the custom resources; Quintet creates the children."""
     workload = Workload(size)
     begun = time.monotonic()
     await plane.scene.fill(NAMESPACE, workload, workload.names()[before:])
-    async with Observer(plane.scene, NAMESPACE) as observer, running(quintet) as process:
+    async with Observer(plane.scene, NAMESPACE) as observer, start_process(quintet) as process:
         await observer.all_synced(size - before, process, 120.0 + size * 0.3)
     return time.monotonic() - begun
 
 
-async def _start(plane: Plane, launch: Launch, size: int) -> Start:
+async def _start(plane: ControlPlane, launch: Launch, size: int) -> Start:
     counted = await _requests(plane.scene, WRITES)
     begun = time.monotonic()
-    async with running(launch) as process:
-        await process.says("Caches synced", 120.0 + size * 0.05)
+    async with start_process(launch) as process:
+        await process.wait_for_output("Caches synced", 120.0 + size * 0.05)
         synced = time.monotonic() - begun
         settled = await _idle(process, begun)
         used, peak = cpu_seconds(process.pid), memory_mb(process.pid)
@@ -131,8 +131,8 @@ async def _start(plane: Plane, launch: Launch, size: int) -> Start:
         return Start(synced, settled, used, peak, memory_mb(process.pid, "VmRSS"), writes, steady)
 
 
-async def _idle(process: Running, begun: float) -> float:
-    """When the process was last busy: it is idle after two quiet seconds."""
+async def _idle(process: ContenderProcess, begun: float) -> float:
+    """Return when the process was last busy; it is idle after two seconds without CPU time."""
     last, used = time.monotonic(), cpu_seconds(process.pid)
     while time.monotonic() - last < 2.0:
         await clock.sleep(0.1)
@@ -145,7 +145,7 @@ async def _idle(process: Running, begun: float) -> float:
 
 
 async def _requests(scene: Scene, verbs: Sequence[str]) -> int:
-    """How many requests for the watched types the API server has answered; all but watches by default."""
+    """Return how many requests for the watched types the API server has handled, without watches."""
     text = await scene.metrics()
     total = 0
     for labels, value in _COUNTER.findall(text):
@@ -177,7 +177,7 @@ def _rows(step: Step) -> list[list[str]]:
     return rows
 
 
-def _words(start: Start) -> str:
+def _summary(start: Start) -> str:
     return (
         f"caches {start.synced_seconds:.1f} s, settled {start.settled_seconds:.1f} s, "
         f"CPU {start.cpu_seconds:.1f} s, peak {start.peak_mb:.0f} MB, {start.writes} writes"

@@ -1,8 +1,8 @@
-"""The publisher proxy beside a plain Go one (net/http, nats.go): the same events into the same NATS.
+"""Compares the publisher proxy with a plain Go proxy (net/http, nats.go) on the same NATS server.
 
-Both run at once and take turns, A B, B A, …: what slows the machine slows both. The one that waits
-costs nothing. Counted is what a proxy's own process uses, so neither the sender nor the NATS
-server matters; how many events a second it takes in depends on all three of them.
+Both run at once and take turns, A B, B A, …, so that a slow machine slows both; the waiting one costs
+nothing. CPU is that of the proxy's own process; throughput depends also on the sender and the NATS
+server.
 """
 
 import json
@@ -17,8 +17,8 @@ from pathlib import Path
 from benchmarks import programs, report
 from benchmarks.contenders import QUINTET, Launch
 from benchmarks.measure import exact_cpu_seconds, load_average, memory_mb, paired_ratio
+from benchmarks.process import ContenderProcess, start_process
 from benchmarks.programs import Progress
-from benchmarks.running import Running, running
 from kit.nats.publishers import PREFIX, STREAM, a_stream, settings
 from kit.nats.server import a_nats_server
 from quintet.eventing.settings import VARIABLE, encode_settings
@@ -28,21 +28,21 @@ from quintet.nats.config import StreamConfig
 GO = "go net/http"
 WARM_UP = 2000
 SIZE = 256
-# Kept in memory and forgotten soon: the disk is not what is measured.
-KEEPING = StreamConfig(name=STREAM, subjects=(f"{PREFIX}.>",), storage="memory", max_bytes=64 << 20)
+# In memory and small, so that the disk does not matter.
+STREAM_CONFIG = StreamConfig(name=STREAM, subjects=(f"{PREFIX}.>",), storage="memory", max_bytes=64 << 20)
 HEADINGS = ["contender", "connections", "events/s", "p50 ms", "p99 ms", "CPU µs/event", "÷ quintet", "MB"]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How events are sent."""
+    """Connections and format of the sent events."""
 
     connections: int
     structured: bool = False
 
     @property
     def name(self) -> str:
-        """As it is shown."""
+        """Name in the table."""
         return f"{self.connections}{' structured' if self.structured else ''}"
 
 
@@ -51,7 +51,7 @@ LOADS = (Load(1), Load(16), Load(64), Load(64, structured=True))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one contender did in one turn."""
+    """Figures of one contender in one turn."""
 
     contender: str
     load: str
@@ -65,21 +65,21 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A contender that listens."""
+    """A running proxy."""
 
     name: str
     port: int
-    process: Running
+    process: ContenderProcess
 
 
 async def run(count: int, rounds: int, progress: Progress) -> list[Run]:
-    """All contenders under all loads."""
+    """Run all contenders under all loads."""
     go = programs.publisher_programs(progress)
     found: list[Run] = []
     async with AsyncExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         server = await stack.enter_async_context(a_nats_server(scratch / "nats"))
-        await stack.enter_async_context(a_stream(server, KEEPING))
+        await stack.enter_async_context(a_stream(server, STREAM_CONFIG))
         ports = free_ports(3)
         proxies = [
             await stack.enter_async_context(_quintet(server.url, ports[0], ports[1])),
@@ -89,7 +89,7 @@ async def run(count: int, rounds: int, progress: Progress) -> list[Run]:
             await _turn(go, proxy, LOADS[1], WARM_UP, "warm-up")
         for load in LOADS:
             progress(f"  {load.name} connections, {rounds} rounds, load {load_average()}")
-            # One at a time is slower by far; half as many take about as long.
+            # One connection is much slower: send half as many events.
             events = count // 2 if load.connections == 1 else count
             for number in range(rounds):
                 turns = proxies if number % 2 == 0 else proxies[::-1]
@@ -100,7 +100,7 @@ async def run(count: int, rounds: int, progress: Progress) -> list[Run]:
 
 @asynccontextmanager
 async def _quintet(url: str, port: int, metrics_port: int) -> AsyncIterator[Proxy]:
-    """The product itself, as its pods start it."""
+    """Start Quintet's proxy as in its pods."""
     launch = Launch(
         [
             str(Path(sys.executable).parent / "quintet"), "publisher-proxy", "--address", f"127.0.0.1:{port}",
@@ -108,16 +108,16 @@ async def _quintet(url: str, port: int, metrics_port: int) -> AsyncIterator[Prox
         ],
         {VARIABLE: encode_settings(settings(url))},
     )  # fmt: skip
-    async with running(launch) as process:
-        await process.says("connected to NATS", within=30)
+    async with start_process(launch) as process:
+        await process.wait_for_output("connected to NATS", within=30)
         yield Proxy(QUINTET, port, process)
 
 
 @asynccontextmanager
 async def _go(go: Path, url: str, port: int) -> AsyncIterator[Proxy]:
     argv = [str(go / "proxy"), "-address", f"127.0.0.1:{port}", "-nats", url, "-prefix", PREFIX]
-    async with running(Launch(argv)) as process:
-        await process.says("listening on", within=30)
+    async with start_process(Launch(argv)) as process:
+        await process.wait_for_output("listening on", within=30)
         yield Proxy(GO, port, process)
 
 
@@ -128,9 +128,9 @@ async def _turn(go: Path, proxy: Proxy, load: Load, events: int, name: str) -> R
         f"-structured={str(load.structured).lower()}",
     ])  # fmt: skip
     before = exact_cpu_seconds(proxy.process.pid)
-    async with running(sender) as client:
-        await client.ended()
-        answer = json.loads(client.words())
+    async with start_process(sender) as client:
+        await client.wait()
+        answer = json.loads(client.output())
     used = exact_cpu_seconds(proxy.process.pid) - before
     if answer["failures"]:
         raise RuntimeError(f"{proxy.name} refused {answer['failures']} events: {answer['firstFailure']}")
@@ -147,7 +147,7 @@ async def _turn(go: Path, proxy: Proxy, load: Load, events: int, name: str) -> R
 
 
 def rows(found: Sequence[Run]) -> list[list[str]]:
-    """The lines of the table: per load the contenders, medians of their rounds."""
+    """Return the rows of the table: medians per load and contender."""
     lines = []
     for load in dict.fromkeys(each.load for each in found):
         own = _costs(found, QUINTET, load)
@@ -167,5 +167,5 @@ def rows(found: Sequence[Run]) -> list[list[str]]:
 
 
 def _costs(found: Sequence[Run], name: str, load: str) -> list[float]:
-    """CPU seconds per event, round by round."""
+    """Return the CPU seconds per event of each round."""
     return [each.cpu_seconds / each.events for each in found if (each.contender, each.load) == (name, load)]

@@ -1,8 +1,8 @@
-"""One run: N custom resources are there, a contender starts and brings all of them to `Synced`.
+"""Measures one run: a contender starts with N custom resources and brings all of them to `Synced`.
 
-The time counts from the first child that appears to the last status, both as a watch of ours
-sees them: start-up, discovery and the first list are left out, for everybody alike. CPU time is
-counted over the same stretch and one second more, for what is still under way after the last status.
+The time counts from the first child to the last status, as a watch sees them; start-up, discovery and
+the first list do not count, for any contender. CPU time counts over the same period plus one second, for
+unfinished work.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from benchmarks.contenders import Contender, Place
+from benchmarks.contenders import Contender, Target
+from benchmarks.control_plane import ControlPlane
 from benchmarks.measure import Usage, memory_mb
-from benchmarks.plane import Plane
-from benchmarks.running import Running, clock, running
+from benchmarks.process import ContenderProcess, clock, start_process
 from benchmarks.workloads import Scene, Workload
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, Resource, Struct
@@ -29,42 +29,42 @@ class _Status(Struct, frozen=True):
     state: str = ""
 
 
-class _Seen(Object, frozen=True):
+class _Observed(Object, frozen=True):
     status: _Status = _Status()
 
 
-_decode = msgspec.json.Decoder(_Seen).decode
+_decode = msgspec.json.Decoder(_Observed).decode
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one contender took."""
+    """Figures of one contender."""
 
     contender: str
     count: int
     seconds: float
     start_seconds: float
-    """From the start of the process to its first child: not part of `seconds`."""
+    """From process start to the first child; not part of `seconds`."""
     cpu_ms: dict[str, float]
-    """Per custom resource: of the operator, of the API server, of etcd."""
+    """Milliseconds per custom resource of the operator, the API server and etcd."""
     rss_mb: float
     others: float = 0.0
-    """The share of the machine that went to processes which take no part: how far to trust `seconds`."""
+    """Share of the CPUs used by unrelated processes; a high share makes `seconds` unreliable."""
 
 
-async def drain(plane: Plane, contender: Contender, workload: Workload, namespace: str) -> Run:
-    """Make the custom resources, let the contender work on them, clear everything away."""
+async def drain(plane: ControlPlane, contender: Contender, workload: Workload, namespace: str) -> Run:
+    """Create the custom resources, run the contender, and delete everything."""
     await plane.scene.namespace(namespace)
     servers = await plane.scene.fill(namespace, workload)
-    place = Place(plane.cluster.kubeconfig, namespace)
-    launch = contender.launch(place)
+    target = Target(plane.cluster.kubeconfig, namespace)
+    launch = contender.launch(target)
     if contender.plan is not None:
         launch = type(launch)(launch.argv, launch.environment, contender.plan(servers))
     try:
         async with Observer(plane.scene, namespace) as observer:
             started = time.monotonic()
-            async with running(launch) as process:
-                run = await _measured(plane, observer, process, contender.name, workload.count, started)
+            async with start_process(launch) as process:
+                run = await _measure(plane, observer, process, contender.name, workload.count, started)
         await plane.reference.check(plane.scene, namespace, workload.names())
         return run
     finally:
@@ -73,8 +73,13 @@ async def drain(plane: Plane, contender: Contender, workload: Workload, namespac
         await plane.scene.clear(namespace)
 
 
-async def _measured(
-    plane: Plane, observer: "Observer", process: Running, name: str, count: int, started: float
+async def _measure(
+    plane: ControlPlane,
+    observer: "Observer",
+    process: ContenderProcess,
+    name: str,
+    count: int,
+    started: float,
 ) -> Run:
     within = 60.0 + count * 0.5
     pids = {**plane.pids, "operator": process.pid}
@@ -95,7 +100,7 @@ async def _measured(
 
 
 class Observer:
-    """Sees from outside what a contender brings about."""
+    """Watches the children and statuses that a contender writes."""
 
     def __init__(self, scene: Scene, namespace: str) -> None:
         self._scene = scene
@@ -113,7 +118,7 @@ class Observer:
             asyncio.create_task(self._follow_children(version)),
             asyncio.create_task(self._follow_statuses(version)),
         ]
-        await clock.sleep(0.2)  # both streams are open before anything is to be seen
+        await clock.sleep(0.2)  # let both watches open before the contender starts
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -121,31 +126,31 @@ class Observer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def first_child(self, process: Running, within: float) -> float:
-        """When the first child was there."""
+    async def first_child(self, process: ContenderProcess, within: float) -> float:
+        """Return when the first child appeared."""
         await self._until(self._first.done, process, within)
         return self._first.result()
 
-    async def all_synced(self, count: int, process: Running, within: float) -> float:
-        """When the last of so many statuses was there."""
+    async def all_synced(self, count: int, process: ContenderProcess, within: float) -> float:
+        """Return when the last of `count` statuses was written."""
         await self._until(lambda: len(self._times) >= count, process, within)
         return max(self._times.values())
 
-    async def synced(self, name: str, process: Running, within: float) -> float:
-        """When one status was there."""
+    async def synced(self, name: str, process: ContenderProcess, within: float) -> float:
+        """Return when the status of an object was written."""
         await self._until(lambda: name in self._times, process, within)
         return self._times[name]
 
-    async def _until(self, done: Callable[[], bool], process: Running, within: float) -> None:
+    async def _until(self, done: Callable[[], bool], process: ContenderProcess, within: float) -> None:
         deadline = time.monotonic() + within
         while not done():
             process.check()
             for task in self._tasks:
                 if task.done() and task.exception() is not None:
-                    raise RuntimeError("the observer has lost its watch") from task.exception()
+                    raise RuntimeError("the watch of the observer has ended") from task.exception()
             if time.monotonic() > deadline:
                 raise RuntimeError(
-                    f"{len(self._times)} synced within {within:g} s; it said:\n{process.words()[-2000:]}"
+                    f"{len(self._times)} synced within {within:g} s; output:\n{process.output()[-2000:]}"
                 )
             self._changed.clear()
             if not done():

@@ -1,8 +1,7 @@
-"""One dispatcher with many Subscriptions: memory, CPU while idle, time until it holds all consumers; and
-what the delivery of an event costs it.
+"""Measures one dispatcher with many Subscriptions: memory, idle CPU, start time, and CPU per event.
 
-The dispatcher is the product as its pods start it, with a real NATS server, a real API server, and a
-sink in this process. Counted is the dispatcher's own process.
+The dispatcher runs as in its pods, with a real NATS server, a real API server, and a sink in this
+process. Only the dispatcher's own process is measured.
 """
 
 import asyncio
@@ -14,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks import report
+from benchmarks.control_plane import fresh_control_plane
 from benchmarks.measure import load_average
-from benchmarks.plane import fresh
+from benchmarks.process import clock
 from benchmarks.programs import Progress
-from benchmarks.running import clock
 from kit.cluster import service_accounts
 from kit.cluster.api import Api
 from kit.cluster.control_plane import fresh_namespace
@@ -35,8 +34,8 @@ EVENT_HEADINGS = ["in flight", "events", "events/s", "CPU µs/event"]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What it takes to hold many consumers."""
+class IdleCost:
+    """Cost of many consumers without events."""
 
     subscriptions: int
     ready_seconds: float
@@ -46,8 +45,8 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
-    """What it takes to deliver."""
+class DeliveryCost:
+    """Cost of delivering events."""
 
     in_flight: int
     events: int
@@ -55,10 +54,10 @@ class Delivered:
     cpu_seconds: float
 
 
-async def run(count: int, events: int, progress: Progress) -> tuple[Held, list[Delivered]]:
-    """Hold many consumers, then deliver to a few of them."""
+async def run(count: int, events: int, progress: Progress) -> tuple[IdleCost, list[DeliveryCost]]:
+    """Create many consumers, then deliver events to a few of them."""
     async with AsyncExitStack() as stack:
-        plane = await stack.enter_async_context(fresh(progress))
+        plane = await stack.enter_async_context(fresh_control_plane(progress))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         server = await stack.enter_async_context(a_nats_server(scratch / "nats"))
         api = await stack.enter_async_context(Api.connect(plane.cluster.kubeconfig))
@@ -83,9 +82,9 @@ async def run(count: int, events: int, progress: Progress) -> tuple[Held, list[D
         places = {scene.host: ("127.0.0.1", sink.port)}
         dispatcher = DispatcherProcess(scene.settings, scene.kubeconfig, places)
         stack.push_async_callback(dispatcher.end)
-        held = await _held(dispatcher, count)
+        held = await _measure_idle(dispatcher, count)
         report.keep_details("dispatcher", asdict(held))
-        fed = [await _fed(scene, sink, dispatcher, each, events) for each in IN_FLIGHT]
+        fed = [await _measure_delivery(scene, sink, dispatcher, each, events) for each in IN_FLIGHT]
         report.keep_details("dispatcher-events", [asdict(each) for each in fed])
     return held, fed
 
@@ -106,26 +105,26 @@ async def _subscribe(scene: Scene, count: int) -> None:
     await eventually(all_there, within=600)
 
 
-async def _held(dispatcher: DispatcherProcess, count: int) -> Held:
-    first = await _started(dispatcher)
+async def _measure_idle(dispatcher: DispatcherProcess, count: int) -> IdleCost:
+    first = await _start(dispatcher)
     dispatcher.program.kill()
-    again = await _started(dispatcher)
+    again = await _start(dispatcher)
     before = dispatcher.cpu_seconds
     await clock.sleep(IDLE_SECONDS)
     idle = (dispatcher.cpu_seconds - before) / IDLE_SECONDS * 1000
-    return Held(count, first, again, dispatcher.rss_mb, idle)
+    return IdleCost(count, first, again, dispatcher.rss_mb, idle)
 
 
-async def _started(dispatcher: DispatcherProcess) -> float:
+async def _start(dispatcher: DispatcherProcess) -> float:
     began = time.monotonic()
     await dispatcher.start()
     return time.monotonic() - began
 
 
-async def _fed(
+async def _measure_delivery(
     scene: Scene, sink: Sink, dispatcher: DispatcherProcess, in_flight: int, count: int
-) -> Delivered:
-    """Events as fast as the stream takes them, until the sink has them all."""
+) -> DeliveryCost:
+    """Publish as fast as the stream accepts, until the sink has received all events."""
     events = count // 10 if in_flight == 1 else count
     taken = 0
 
@@ -150,11 +149,11 @@ async def _fed(
 
     await eventually(all_there, within=600)
     seconds = time.monotonic() - began
-    return Delivered(in_flight, events, seconds, dispatcher.cpu_seconds - before)
+    return DeliveryCost(in_flight, events, seconds, dispatcher.cpu_seconds - before)
 
 
-def rows(held: Held) -> list[list[str]]:
-    """As people read it."""
+def rows(held: IdleCost) -> list[list[str]]:
+    """Return the rows of the table."""
     return [
         [
             str(held.subscriptions),
@@ -166,8 +165,8 @@ def rows(held: Held) -> list[list[str]]:
     ]
 
 
-def event_rows(fed: Sequence[Delivered]) -> list[list[str]]:
-    """As people read it."""
+def event_rows(fed: Sequence[DeliveryCost]) -> list[list[str]]:
+    """Return the rows of the table."""
     return [
         [
             str(each.in_flight),

@@ -1,8 +1,8 @@
 """Both kinds of sets ask for the same, and are done when their statuses say the same."""
 
 import pytest
-from benchmarks.sets import Set, Sets, Status, _Meta
-from benchmarks.statefulcluster import HEADINGS, STATEFUL_CLUSTER, STATEFUL_SET, Phase, rows
+from benchmarks.parts.statefulcluster import HEADINGS, STATEFUL_CLUSTER, STATEFUL_SET, Phase, rows
+from benchmarks.pod_sets import Set, Sets, Status, _Meta
 
 
 def a_set(generation: int = 2, **status: object) -> Set:

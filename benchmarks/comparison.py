@@ -1,7 +1,7 @@
-"""That all contenders do the same work: what they leave behind is compared, not what they claim.
+"""Checks that all contenders do the same work, by comparing the objects that they leave.
 
-The first contender of a series sets the reference; another that leaves fewer children, or
-children with other content, fails the run instead of winning it.
+The first contender of a series sets the reference; one that leaves fewer or different children fails the
+run.
 """
 
 from typing import Any
@@ -12,33 +12,33 @@ from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import JsonObject, ObjectKey
 
 ASSIGNED = ("clusterIP", "clusterIPs")
-"""Chosen by the server."""
+"""Fields that the API server assigns."""
 
 
 class Reference:
-    """What the first contender of a series made of one custom resource."""
+    """The objects that the first contender of a series created for one custom resource."""
 
     def __init__(self) -> None:
         self._content: dict[str, JsonObject] = {}
 
     async def check(self, scene: Scene, namespace: str, names: list[str]) -> None:
-        """Raise unless all children are there and the first one's are like everybody's."""
+        """Raise an error unless all children exist and match those of the first contender."""
         for resource in CHILD_TYPES:
             found = len(await scene.names(resource, namespace))
             if found != len(names):
-                raise RuntimeError(f"{found} of {len(names)} {resource.plural} were made")
+                raise RuntimeError(f"{found} of {len(names)} {resource.plural} were created")
         for resource in (*CHILD_TYPES, JSONSERVERS):
             raw = await scene.client.get(resource, ObjectKey(namespace, names[0]), dict[str, Any])
-            content = essence(raw)
+            content = comparable_content(raw)
             known = self._content.setdefault(resource.kind, content)
             if content != known:
                 raise RuntimeError(
-                    f"not the same {resource.kind} as the others make: {differing(known, content)}"
+                    f"{resource.kind} differs from the other contenders': {find_differences(known, content)}"
                 )
 
 
-def essence(raw: JsonObject) -> JsonObject:
-    """What must be equal: content, labels and owner; not names of hashes, addresses or times."""
+def comparable_content(raw: JsonObject) -> JsonObject:
+    """Return what must be equal: content, labels and owners, without hashes, addresses and times."""
     meta = raw["metadata"]
     spec = {name: value for name, value in raw.get("spec", {}).items() if name not in ASSIGNED}
     template = spec.get("template")
@@ -62,7 +62,7 @@ def essence(raw: JsonObject) -> JsonObject:
     }
 
 
-def differing(known: JsonObject, content: JsonObject) -> str:
-    """The parts that are not alike, in one line."""
+def find_differences(known: JsonObject, content: JsonObject) -> str:
+    """Return the parts that differ, in one line."""
     parts = [name for name in known if known[name] != content[name]]
     return "; ".join(f"{name}: {known[name]!r:.500} / {content[name]!r:.500}" for name in parts)

@@ -1,4 +1,4 @@
-"""Many sets of pods, as StatefulClusters or as StatefulSets, and a watch that follows their statuses."""
+"""StatefulClusters and StatefulSets in large numbers, and a watch on their statuses."""
 
 import asyncio
 import time
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
-from benchmarks.running import Running
+from benchmarks.process import ContenderProcess
 from kit.cluster.api import Api, JsonObject
 
 ENDLESS = aiohttp.ClientTimeout(total=None)
 
 
 class Kind(NamedTuple):
-    """Where the API server has them."""
+    """API path and names of a kind."""
 
     prefix: str
     kind: str
@@ -24,7 +24,7 @@ class Kind(NamedTuple):
 
 
 class Status(msgspec.Struct, rename="camel"):
-    """What both kinds say about themselves, in the same words."""
+    """Status fields that both kinds share."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -40,7 +40,7 @@ class _Meta(msgspec.Struct, rename="camel"):
 
 
 class Set(msgspec.Struct):
-    """One set, as far as it matters here."""
+    """Metadata and status of one set."""
 
     metadata: _Meta
     status: Status = msgspec.field(default_factory=Status)
@@ -53,7 +53,7 @@ class _Event(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """So many sets of one kind, each of so many pods with one claim."""
+    """A number of sets of one kind, each with pods that have one claim."""
 
     kind: Kind
     namespace: str
@@ -62,20 +62,20 @@ class Sets:
 
     @property
     def pods(self) -> int:
-        """Of all sets together."""
+        """Total number of pods."""
         return self.count * self.replicas
 
     def names(self) -> list[str]:
-        """All of one length."""
+        """Return the names, all of the same length."""
         return [f"set-{number:04d}" for number in range(self.count)]
 
     def path(self, name: str = "") -> str:
-        """Of all, or of one."""
+        """Return the API path of all sets, or of one."""
         whole = f"{self.kind.prefix}/namespaces/{self.namespace}/{self.kind.plural}"
         return f"{whole}/{name}" if name else whole
 
     def body(self, name: str) -> JsonObject:
-        """As a user would have written it, and the defaults of a StatefulSet left it."""
+        """Return the manifest of a set."""
         labels = {"app": name}
         claim = {
             "metadata": {"name": "data"},
@@ -103,24 +103,24 @@ class Sets:
         }
 
     def change(self, note: str) -> JsonObject:
-        """A merge patch that makes another revision."""
+        """Return a merge patch that creates a new revision."""
         return {"spec": {"template": {"metadata": {"annotations": {"note": note}}}}}
 
     def is_ready(self, each: Set) -> bool:
-        """Whether every pod of it is ready, and its status speaks of what was asked for last."""
+        """Return whether every pod is ready and the status observed the newest generation."""
         status = each.status
         counted = status.replicas == status.ready_replicas == self.replicas
         return counted and status.observed_generation == each.metadata.generation
 
     def is_updated(self, each: Set) -> bool:
-        """Whether, beyond that, every pod is of the newest revision."""
+        """Return whether, in addition, every pod has the newest revision."""
         status = each.status
         done = status.updated_replicas == self.replicas and status.current_revision == status.update_revision
         return each.metadata.generation > 1 and done and self.is_ready(each)
 
 
 class Follower:
-    """Sees from outside what becomes of the sets."""
+    """Watches the statuses of the sets."""
 
     def __init__(self, api: Api, sets: Sets) -> None:
         self._api = api
@@ -142,8 +142,8 @@ class Follower:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def all(self, done: Callable[[Set], bool], process: Running, within: float) -> float:
-        """When the last set was done."""
+    async def all(self, done: Callable[[Set], bool], process: ContenderProcess, within: float) -> float:
+        """Return when `done` held for the last set."""
         deadline = time.monotonic() + within
         while True:
             process.check()
@@ -154,7 +154,7 @@ class Follower:
                 self._task.result()
                 raise RuntimeError("the watch on the sets has ended")
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{finished} of {self._sets.count} done; {process.words()[-2000:]}")
+                raise RuntimeError(f"{finished} of {self._sets.count} done; {process.output()[-2000:]}")
             self._changed.clear()
             await self._wait()
 
