@@ -209,7 +209,7 @@ async def test_used_configmap_is_rejected_and_not_changed(scene, way, tmp_path):
         scene.commands[way][-1] = shell_checkup(tmp_path, STRICT)[1]
     code, output = await scene.run(way, "B")
     assert code == 2, output
-    assert f"ConfigMap {NAME} is already in use; create the Checkup anew" in output
+    assert f"ConfigMap {NAME} is already in use; delete the Checkup and create it again" in output
     assert await scene.data() == before
 
 

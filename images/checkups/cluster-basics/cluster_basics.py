@@ -1,11 +1,11 @@
-"""Whether the basics of a cluster work, seen from a pod: DNS, API server, a Service, the nodes.
+"""Checks the basics of a cluster from a pod: DNS, API server, a Service, and the nodes.
 
-- samples: how often each thing is measured (5)
+- samples: number of measurements of each part (5)
 - maxDnsMs, maxApiServerMs, maxServiceMs: the slowest median that passes, in milliseconds (no limit)
 
-The Service needs the right to create and delete Services, the nodes that to list nodes. What the
-ServiceAccount may not do is left out, and the results say so. Every part is looked at, also
-after another has failed: the reason then names them all.
+The Service part needs permission to create and delete Services, the node part to list nodes. A part without
+permission is skipped, and its result says so. Every part runs, even after another has failed; the failure
+reason names all failed parts.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 API_NAME = "kubernetes.default.svc"
 PORT = 8080
 MOST_SAMPLES = 1000
-# A new Service takes a moment until every node knows of it, and until DNS does.
+# kube-proxy and DNS take a moment to handle a new Service.
 SERVICE_SECONDS = 20.0
 PAUSE = 0.1
 LEFT_OUT = "left out: the ServiceAccount may not {verb} {resource}"
-# A node with one of these is in trouble; without Ready it is too.
+# Conditions that mean a problem if they are True; Ready means one if it is not.
 TROUBLES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
 def check(run: kiagnose.Run) -> None:
-    """Look at every part; fail with all that was found."""
+    """Run every part; fail with the problems of all parts."""
     samples = int(run.number("samples", 5))
     if not 1 <= samples <= MOST_SAMPLES:
         raise kiagnose.Failure(f"input: parameter samples is {samples}; use 1 to {MOST_SAMPLES}")
@@ -56,7 +56,7 @@ def check(run: kiagnose.Run) -> None:
 
 
 def _dns(run: kiagnose.Run, samples: int) -> None:
-    """Resolve the name that every cluster has, and one that none has."""
+    """Resolve the name of the API server, and a name that does not exist."""
     found: list[str] = []
     times = [_timed(lambda: found.append(_lookup())) for _ in range(samples)]
     run.result("dnsAddress", found[-1])
@@ -64,12 +64,12 @@ def _dns(run: kiagnose.Run, samples: int) -> None:
     with suppress(socket.gaierror):
         wrong = _resolve(f"{secrets.token_hex(8)}.{run.namespace}.svc.cluster.local")
         raise kiagnose.Failure(
-            f"a name that does not exist resolves to {wrong}; look for a wildcard record in the resolver"
+            f"a name that does not exist resolves to {wrong}; check the resolver for a wildcard record"
         )
 
 
 def _api_server(run: kiagnose.Run, samples: int) -> None:
-    """Ask the API server for its version, by way of its Service."""
+    """Request the version of the API server through its Service."""
     answers: list[Any] = []
     times = [_timed(lambda: answers.append(run.api.request("GET", "/version"))) for _ in range(samples)]
     run.result("apiServerVersion", answers[-1]["gitVersion"])
@@ -77,33 +77,33 @@ def _api_server(run: kiagnose.Run, samples: int) -> None:
 
 
 def _service(run: kiagnose.Run, samples: int) -> None:
-    """Send requests to a Service of our own, which lead back to this pod."""
-    if not all(_may(run, verb, "services") for verb in ("create", "delete")):
+    """Send requests to a new Service whose endpoint is this pod."""
+    if not all(_is_allowed(run, verb, "services") for verb in ("create", "delete")):
         run.result("service", LEFT_OUT.format(verb="create and delete", resource="services"))
         return
     nonce = secrets.token_hex(16)
-    with _answering(nonce), _a_service(run) as name:
+    with _serve(nonce), _create_service(run) as name:
         started = time.monotonic()
         while True:
             try:
-                _ask(name, run.namespace, nonce)
+                _send_request(name, run.namespace, nonce)
                 break
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() - started > SERVICE_SECONDS:
                     raise kiagnose.Failure(
-                        f"a new Service does not answer within {SERVICE_SECONDS:g} s: {error};"
-                        " look at kube-proxy and at the network policies of the namespace"
+                        f"a new Service does not respond within {SERVICE_SECONDS:g} s: {error};"
+                        " check kube-proxy and the NetworkPolicies of the namespace"
                     ) from error
                 time.sleep(PAUSE)
         run.result("serviceReadyMs", round((time.monotonic() - started) * 1000, 1))
-        times = [_timed(lambda: _ask(name, run.namespace, nonce)) for _ in range(samples)]
+        times = [_timed(lambda: _send_request(name, run.namespace, nonce)) for _ in range(samples)]
     run.result("service", "answered")
     _record(run, "service", "maxServiceMs", times)
 
 
 def _nodes(run: kiagnose.Run, samples: int) -> None:
-    """Read what the nodes say of themselves; once is enough."""
-    if not _may(run, "list", "nodes"):
+    """Check the conditions of all nodes once."""
+    if not _is_allowed(run, "list", "nodes"):
         run.result("nodes", LEFT_OUT.format(verb="list", resource="nodes"))
         return
     found = run.api.request("GET", "/api/v1/nodes?limit=5000")["items"]
@@ -117,7 +117,7 @@ def _nodes(run: kiagnose.Run, samples: int) -> None:
 
 
 def troubles_of(node: Any) -> str:
-    """Say what is wrong with a node; empty if nothing is."""
+    """Return the problems of a node; empty if there are none."""
     found = [] if _status(node, "Ready") == "True" else ["not Ready"]
     found += [name for name in TROUBLES if _status(node, name) == "True"]
     return ", ".join(found)
@@ -149,7 +149,7 @@ def _lookup() -> str:
         return _resolve(API_NAME)
     except socket.gaierror as error:
         raise kiagnose.Failure(
-            f"{API_NAME} does not resolve: {error.strerror}; look at the pods of the cluster's DNS"
+            f"{API_NAME} does not resolve: {error.strerror}; check the pods of cluster DNS"
         ) from error
 
 
@@ -157,7 +157,7 @@ def _resolve(name: str) -> str:
     return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
 
 
-def _may(run: kiagnose.Run, verb: str, resource: str) -> bool:
+def _is_allowed(run: kiagnose.Run, verb: str, resource: str) -> bool:
     attributes = {"namespace": run.namespace, "verb": verb, "resource": resource}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -168,8 +168,8 @@ def _may(run: kiagnose.Run, verb: str, resource: str) -> bool:
     return bool(answer["status"]["allowed"])
 
 
-def _ask(name: str, namespace: str, nonce: str) -> None:
-    """Ask by name, each time over a new connection: DNS, Service and pod must all play along."""
+def _send_request(name: str, namespace: str, nonce: str) -> None:
+    """Send a request by name over a new connection, through DNS, Service and pod."""
     connection = http.client.HTTPConnection(f"{name}.{namespace}.svc", PORT, timeout=5)
     try:
         connection.request("GET", "/")
@@ -177,12 +177,14 @@ def _ask(name: str, namespace: str, nonce: str) -> None:
     finally:
         connection.close()
     if answer != nonce:
-        raise kiagnose.Failure(f"the Service leads elsewhere: {answer[:60]!r} answers; look at its endpoints")
+        raise kiagnose.Failure(
+            f"the Service routes elsewhere: the response is {answer[:60]!r}; check its endpoints"
+        )
 
 
 @contextmanager
-def _answering(nonce: str) -> Iterator[None]:
-    """Answer requests on our port for a while."""
+def _serve(nonce: str) -> Iterator[None]:
+    """Serve the nonce on the port for the duration of the block."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -192,7 +194,7 @@ def _answering(nonce: str) -> Iterator[None]:
             self.wfile.write(nonce.encode())
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Our own requests are no news."""
+            """Do not log requests of this checkup."""
 
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     server_class = type("Server", (http.server.ThreadingHTTPServer,), {"address_family": family})
@@ -205,13 +207,13 @@ def _answering(nonce: str) -> Iterator[None]:
 
 
 @contextmanager
-def _a_service(run: kiagnose.Run) -> Iterator[str]:
-    """Make a Service in front of this pod. It belongs to the ConfigMap, so it also goes if we are killed."""
+def _create_service(run: kiagnose.Run) -> Iterator[str]:
+    """Create a Service for this pod. The ConfigMap owns it, so it is deleted even if the pod is killed."""
     name = f"cluster-basics-{secrets.token_hex(4)}"
     path = f"/api/v1/namespaces/{run.namespace}/services"
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": run.configmap, "uid": run.configmap_uid}
     owners = [owner] if run.configmap_uid else []
-    # The name of a pod of a Job is that of the Job and a random end.
+    # The name of a Job's pod is the Job's name with a random suffix.
     job = os.environ.get("HOSTNAME", "").rpartition("-")[0]
     spec = {"selector": {"batch.kubernetes.io/job-name": job}, "ports": [{"port": PORT, "protocol": "TCP"}]}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "ownerReferences": owners}}

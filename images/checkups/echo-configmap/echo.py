@@ -1,8 +1,8 @@
-"""Says back what it is told. Written for Kiagnose v0.2.1 and later: parameters are in the ConfigMap.
+"""Echoes a message. For Kiagnose v0.2.1 and later, with parameters in the ConfigMap.
 
-- spec.param.message: what to say back
-- spec.param.delay: seconds to wait before that (none)
-- spec.param.failure: a reason to fail with instead
+- spec.param.message: the message
+- spec.param.delay: seconds to wait first (none)
+- spec.param.failure: a reason to fail with
 """
 
 import time
@@ -11,7 +11,7 @@ import kiagnose
 
 
 def check(run: kiagnose.Run) -> None:
-    """Wait, fail or answer, as the parameters say."""
+    """Wait, fail or echo the message, as the parameters require."""
     message = run.param("message")
     delay = run.number("delay", 0)
     if delay:

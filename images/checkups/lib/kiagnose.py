@@ -1,12 +1,12 @@
-"""For checkups in Python: their parameters, results and verdict. Needs the standard library alone.
+"""Library for checkups in Python: parameters, results and verdict. Needs only the standard library.
 
     def check(run: kiagnose.Run) -> None:
         run.result("echo", run.param("message"))
 
     kiagnose.main(check)
 
-Copy this file beside your program. Both contracts of Kiagnose are kept: where a ConfigMap with
-parameters is named, it is marked as started, and one that was used before is refused.
+Copy this file beside your program. It supports both contracts of Kiagnose: a ConfigMap with parameters is
+marked as started, and one that was used before is refused.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MERGE = "application/merge-patch+json"
-# One answer of the API server, and how long to try again when it is busy or away.
-ANSWER_SECONDS, PATIENCE_SECONDS = 10.0, 30.0
+# Timeout of one request, and how long to retry when the API server is busy or unavailable.
+REQUEST_SECONDS, RETRY_SECONDS = 10.0, 30.0
 LONGEST_PAUSE = 5.0
 CONFLICT, TOO_MANY, SERVER_ERROR = 409, 429, 500
-# What another body of the same request would not change: no right, no such object, somebody else's.
-HOPELESS = (401, 403, 404, CONFLICT)
+# Errors that a smaller body would not avoid: no permission, no such object, a conflict.
+PERMANENT_ERRORS = (401, 403, 404, CONFLICT)
 STARTED = "status.startTimestamp"
 KEY = re.compile(r"[-._a-zA-Z0-9]+")
 LONGEST_KEY = 253
@@ -45,14 +45,14 @@ STOPPED_BY_SIGTERM = 128 + signal.SIGTERM
 
 
 class Failure(Exception):
-    """The checkup found something wrong; the text becomes the failure reason.
+    """The checkup found a problem; the text becomes the failure reason.
 
-    Say which part it is about: "input: …", "setup: …" or "check: …".
+    Begin with the part that it is about: "input: …", "setup: …" or "check: …".
     """
 
 
 class Refused(Exception):
-    """The API server said no."""
+    """The API server rejected a request."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -60,11 +60,11 @@ class Refused(Exception):
 
 
 class Stopped(BaseException):
-    """Somebody ends this pod: the time is over, or the checkup was deleted."""
+    """The pod is being terminated: the timeout is reached, or the Checkup was deleted."""
 
 
 class Api:
-    """The API server, as this pod's ServiceAccount sees it."""
+    """Client for the API server with the pod's ServiceAccount."""
 
     def __init__(
         self, host: str, port: int, account: Path = ACCOUNT, sleep: Callable[[float], None] = time.sleep
@@ -73,7 +73,7 @@ class Api:
 
     @classmethod
     def in_cluster(cls, environment: Mapping[str, str]) -> Api:
-        """Where the kubelet says that it is."""
+        """Return a client with the address from the pod's environment."""
         host = environment.get("KUBERNETES_SERVICE_HOST")
         if not host:
             raise Failure("setup: KUBERNETES_SERVICE_HOST is not set; run this image in a cluster")
@@ -81,8 +81,8 @@ class Api:
         return cls(host, int(environment.get("KUBERNETES_SERVICE_PORT", "443")), account)
 
     def request(self, method: str, path: str, body: Any = None, form: str = "application/json") -> Any:
-        """Send one request; try again for a while when the server is away or busy."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        """Send a request; retry for a while if the server is unavailable or busy."""
+        deadline = time.monotonic() + RETRY_SECONDS
         pause = 0.2
         while True:
             try:
@@ -99,10 +99,10 @@ class Api:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _send(self, method: str, path: str, body: Any, form: str) -> Any:
-        # Read anew for every request: the kubelet renews the token.
+        # Read the token for every request, because the kubelet renews it.
         token = (self._account / "token").read_text().strip()
         tls = ssl.create_default_context(cafile=str(self._account / "ca.crt"))
-        connection = http.client.HTTPSConnection(self._host, self._port, timeout=ANSWER_SECONDS, context=tls)
+        connection = http.client.HTTPSConnection(self._host, self._port, timeout=REQUEST_SECONDS, context=tls)
         try:
             headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": form}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -117,7 +117,7 @@ class Api:
 
 
 class Run:
-    """One run of a checkup: what it was given, and what it found so far."""
+    """One run of a checkup: its parameters, and its results so far."""
 
     def __init__(self, environment: Mapping[str, str], api: Api) -> None:
         self.api = api
@@ -135,24 +135,29 @@ class Run:
         self._started = time.monotonic()
 
     def start(self) -> None:
-        """Read the parameters and mark the ConfigMap as started, if it is one that holds parameters."""
+        """Read the parameters and mark the ConfigMap as started, if it holds parameters."""
         if not self._uses_configmap:
             return
         found = self.api.request("GET", self._path)
         self._given = found.get("data") or {}
         self.configmap_uid = found["metadata"]["uid"]
         if not self._given:
-            raise Refused(CONFLICT, f"ConfigMap {self.configmap} holds no data; create the Checkup anew")
+            raise Refused(
+                CONFLICT, f"ConfigMap {self.configmap} has no data; delete the Checkup and create it again"
+            )
         if STARTED in self._given:
-            raise Refused(CONFLICT, f"ConfigMap {self.configmap} is already in use; create the Checkup anew")
+            raise Refused(
+                CONFLICT,
+                f"ConfigMap {self.configmap} is already in use; delete the Checkup and create it again",
+            )
         self._mark(_now(), found["metadata"]["resourceVersion"])
 
     def _mark(self, moment: str, version: str) -> None:
-        """Say that we started. With the version that was read: of two that start at once, one is refused."""
+        """Write the start time with the resourceVersion that was read: only one of two pods succeeds."""
         try:
             self._merge({STARTED: moment}, version)
         except Refused as error:
-            # Our own mark is there if the answer to it was lost.
+            # The write may have succeeded although its response was lost.
             if error.code != CONFLICT or self._stored().get(STARTED) != moment:
                 raise
 
@@ -160,7 +165,7 @@ class Run:
         return self.api.request("GET", self._path).get("data") or {}
 
     def param(self, name: str, default: str | None = None) -> str:
-        """Return a parameter; without a default it must be there."""
+        """Return a parameter; without a default it is required."""
         found = self._given.get(f"spec.param.{name}", self._environment.get(name.upper(), default))
         if found is None:
             raise Failure(f"input: parameter {name} is missing; add it to spec.params")
@@ -172,30 +177,30 @@ class Run:
         try:
             return float(text)
         except ValueError:
-            raise Failure(f"input: parameter {name} is {text!r}, which is no number; correct it") from None
+            raise Failure(f"input: parameter {name} is {text!r}, which is not a number; correct it") from None
 
     def remaining(self) -> float | None:
-        """Return how many seconds are left until the timeout, if it is known."""
+        """Return the seconds left until the timeout, if it is known."""
         timeout = seconds(self._given.get("spec.timeout", ""))
         return None if timeout is None else timeout - (time.monotonic() - self._started)
 
     def result(self, key: str, value: Any) -> None:
-        """Note a result. It is sent at the end, or with `publish`."""
+        """Record a result; it is sent at the end, or by `publish`."""
         name = f"status.result.{key}"
         if not KEY.fullmatch(name) or len(name) > LONGEST_KEY:
             raise ValueError(f"{key!r} cannot name a result: use letters, digits, '-', '_' and '.'")
         self._found[name] = _text(value)
 
     def forget_results(self) -> None:
-        """Drop what was noted."""
+        """Drop the recorded results."""
         self._found.clear()
 
     def publish(self) -> None:
-        """Send the results noted so far: they are seen in the Checkup's status while it runs."""
+        """Send the results so far; the Checkup's status shows them while it runs."""
         self._merge(dict(self._found))
 
     def finish(self, failure: str = "") -> None:
-        """Send everything, and the verdict."""
+        """Send all results and the verdict."""
         verdict = {"status.succeeded": _text(not failure), "status.failureReason": failure}
         if self._uses_configmap:
             verdict["status.completionTimestamp"] = _now()
@@ -212,7 +217,7 @@ class Run:
 
 def main(check: Callable[[Run], None]) -> NoReturn:
     """Run a checkup in a pod and exit: 0 it passed, 1 it failed, 2 it could not be run or reported."""
-    # As the first process of a container, a program without a handler does not hear SIGTERM at all.
+    # As PID 1 of a container, a program without a handler ignores SIGTERM.
     signal.signal(signal.SIGTERM, _stop)
     try:
         environment = dict(os.environ)
@@ -235,14 +240,14 @@ def execute(check: Callable[[Run], None], run: Run) -> int:
     except Failure as finding:
         failure = str(finding) or "check: failed without a reason"
     except Exception as error:
-        # A mistake in the checkup is no reason to leave the user without one.
+        # Report an error of the checkup itself as the failure reason, too.
         failure = f"check: {type(error).__name__}: {error}"
     try:
         run.finish(failure)
     except Refused as error:
-        if error.code in HOPELESS:
+        if error.code in PERMANENT_ERRORS:
             raise
-        # Too large, most likely: then at least the reason is told.
+        # The results are probably too large: report at least the reason.
         run.forget_results()
         failure = f"check: the results cannot be stored: {error}"[:LONGEST_REASON]
         run.finish(failure)
@@ -256,7 +261,7 @@ def say(text: str) -> None:
 
 
 def seconds(duration: str) -> float | None:
-    """Return a duration such as 1m30s in seconds; None if it is none."""
+    """Return a duration such as 1m30s in seconds; None if it cannot be parsed."""
     parts = DURATION.findall(duration)
     if not parts or "".join(number + unit for number, unit in parts) != duration:
         return None
@@ -283,4 +288,4 @@ def _message(content: bytes) -> str:
     try:
         return str(json.loads(content)["message"])
     except (ValueError, KeyError, TypeError):
-        return content[:200].decode(errors="replace").strip() or "no reason was given"
+        return content[:200].decode(errors="replace").strip() or "no error message"

@@ -1,11 +1,11 @@
-# For checkups in shell: their parameters, results and verdict. Needs awk, date, and openssl or curl.
+# Library for checkups in shell: parameters, results and verdict. Needs awk, date, and openssl or curl.
 #
 #   . ./kiagnose.sh
 #   kiagnose_result echo "$(kiagnose_param message)"
 #   kiagnose_succeed
 #
-# Copy this file beside your program. It works in any POSIX shell, with a root file system that
-# cannot be written. Functions whose name begins with kiagnose__ are not for you.
+# Copy this file beside your program. It works in any POSIX shell, with a read-only root file system.
+# Functions whose name begins with kiagnose__ are internal.
 
 KIAGNOSE_ACCOUNT=${KIAGNOSE_ACCOUNT:-/var/run/secrets/kubernetes.io/serviceaccount}
 KIAGNOSE_ATTEMPTS=${KIAGNOSE_ATTEMPTS:-6}
@@ -15,7 +15,7 @@ kiagnose__path=/api/v1/namespaces/$kiagnose__namespace/configmaps/$kiagnose__con
 kiagnose__found=
 kiagnose__stored=
 kiagnose__started=
-# The shell is the first process of its container: without a trap it would not hear SIGTERM at all.
+# The shell is PID 1 of its container: without a trap it ignores SIGTERM.
 trap 'kiagnose_say "stopped by SIGTERM, without a verdict"; exit 143' TERM
 
 if [ -z "$kiagnose__configmap" ] || [ -z "$kiagnose__namespace" ] || [ -z "${KUBERNETES_SERVICE_HOST:-}" ]; then
@@ -26,7 +26,7 @@ fi
 # kiagnose_say TEXT: write a line to the log, which is kept as evidence when a checkup does not pass.
 kiagnose_say() { printf '%s\n' "$*"; }
 
-# kiagnose_param NAME [DEFAULT]: print a parameter; without a default it must be there.
+# kiagnose_param NAME [DEFAULT]: print a parameter; without a default it is required.
 # In `x=$(kiagnose_param …) || exit` a missing one ends the checkup.
 kiagnose_param() {
   if printenv "$(printf %s "$1" | tr '[:lower:]' '[:upper:]')"; then return; fi
@@ -43,17 +43,17 @@ kiagnose_param() {
 kiagnose_start() {
   kiagnose__read || exit
   if printf '%s\n' "$kiagnose__stored" | kiagnose__field status.startTimestamp >/dev/null; then
-    echo "cannot run: ConfigMap $kiagnose__configmap is already in use; create the Checkup anew" >&2
+    echo "cannot run: ConfigMap $kiagnose__configmap is already in use; delete the Checkup and create it again" >&2
     exit 2
   fi
   kiagnose__started=yes
-  # With the version that was read: of two that start at once, one is refused.
+  # With the resourceVersion that was read, so that only one of two pods succeeds.
   kiagnose__version=$(printf '%s\n' "$kiagnose__stored" | kiagnose__field resourceVersion metadata)
   kiagnose__send PATCH "{\"metadata\":{\"resourceVersion\":\"$kiagnose__version\"},\"data\":{$(
     kiagnose__member status.startTimestamp "$(kiagnose__now)")}}" || exit
 }
 
-# kiagnose_result KEY VALUE: note a result. It is sent at the end, or with kiagnose_publish.
+# kiagnose_result KEY VALUE: record a result; it is sent at the end, or by kiagnose_publish.
 kiagnose_result() {
   case $1 in
     '' | *[!-._a-zA-Z0-9]*)
@@ -62,22 +62,22 @@ kiagnose_result() {
   kiagnose__found=$kiagnose__found,$(kiagnose__member "status.result.$1" "$2")
 }
 
-# kiagnose_publish: send the results noted so far; they are seen in the Checkup's status while it runs.
-# That it cannot be sent now is no reason to end: everything is sent again at the end.
+# kiagnose_publish: send the results so far; the Checkup's status shows them while it runs.
+# A failure to send is ignored: everything is sent again at the end.
 kiagnose_publish() { kiagnose__write "${kiagnose__found#,}" || :; }
 
-# kiagnose_succeed: send everything, and that the checkup passed.
+# kiagnose_succeed: send all results and the verdict that the checkup passed.
 kiagnose_succeed() {
   kiagnose__finish true "" && kiagnose_say passed && exit 0
   kiagnose_fail "check: the results cannot be stored, see the log"
 }
 
-# kiagnose_fail REASON: send everything, and why the checkup failed. Say which part it is about:
+# kiagnose_fail REASON: send all results and why the checkup failed. Begin with the part that it is about:
 # "input: …", "setup: …" or "check: …".
 kiagnose_fail() {
   kiagnose_say "failed: $1"
   kiagnose__finish false "$1" && exit 1
-  # Too large, most likely: then at least the reason is told.
+  # The results are probably too large: report at least the reason.
   kiagnose__found=
   kiagnose__finish false "$1" && exit 1
   exit 2
@@ -152,7 +152,7 @@ kiagnose__field() {
     }'
 }
 
-# kiagnose__send METHOD BODY: send it, again if the server is away or busy; the answer is in kiagnose__body.
+# kiagnose__send METHOD BODY: send a request, with retries if the server is unavailable or busy; the response is in kiagnose__body.
 kiagnose__send() {
   kiagnose__attempt=1
   while :; do
@@ -173,10 +173,10 @@ kiagnose__send() {
 kiagnose__once() {
   kiagnose__status=
   kiagnose__body=
-  # Read anew for every request: the kubelet renews the token.
+  # Read the token for every request, because the kubelet renews it.
   kiagnose__token=$(cat "$KIAGNOSE_ACCOUNT/token") || return 0
   kiagnose__port=${KUBERNETES_SERVICE_PORT:-443}
-  # IPv6 addresses stand in brackets.
+  # IPv6 addresses need brackets.
   case $KUBERNETES_SERVICE_HOST in
     *:*) kiagnose__server="[$KUBERNETES_SERVICE_HOST]:$kiagnose__port" ;;
     *) kiagnose__server=$KUBERNETES_SERVICE_HOST:$kiagnose__port ;;
@@ -189,7 +189,7 @@ kiagnose__by_openssl() {
     *[!0-9.:a-fA-F]*) kiagnose__check="-verify_hostname $KUBERNETES_SERVICE_HOST -servername $KUBERNETES_SERVICE_HOST" ;;
     *) kiagnose__check="-verify_ip $KUBERNETES_SERVICE_HOST -noservername" ;;
   esac
-  # HTTP/1.0: the answer comes in one piece and ends with the connection.
+  # HTTP/1.0: the response is not chunked and ends with the connection.
   # shellcheck disable=SC2086 # the options are words
   kiagnose__answer=$({
     printf '%s %s?pretty=false HTTP/1.0\r\nHost: %s\r\nAuthorization: Bearer %s\r\nAccept: application/json\r\n' \

@@ -46,7 +46,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 @given(TEXTS)
 @example('a "quoted" \\ back\\slash\t&& \\& %s $HOME `id`\n\nÄ \N{GRINNING FACE}')
 @example("".join(map(chr, range(1, 32))) + ".")
-def test_the_shell_library_writes_any_text_as_json(text):
+def test_shell_library_encodes_any_text_as_json(text):
     done = shell('kiagnose__quoted "$(cat)"', text)
     assert json.loads(done.stdout) == text, done
 
@@ -54,7 +54,7 @@ def test_the_shell_library_writes_any_text_as_json(text):
 @settings(max_examples=60)
 @given(TEXTS)
 @example("<b>&\u2028\x01\\u0041\\\\")
-def test_the_shell_library_reads_any_text_out_of_an_object(text):
+def test_shell_library_reads_any_text_from_object(text):
     other = {"spec.param.message": "wrong"}
     obj = {
         "metadata": {"annotations": other, "note": json.dumps({"data": other})},
@@ -72,7 +72,7 @@ def test_the_shell_library_reads_any_text_out_of_an_object(text):
     assert done.stdout.decode() == f"{text}\n", written
 
 
-def test_the_shell_library_says_when_there_is_no_such_text():
+def test_shell_library_fails_when_field_is_missing():
     for written in ('{"data":{"a":"b"}}', "{}", '{"metadata":{"spec.param.message":"x"}}'):
         done = shell("kiagnose__field spec.param.message", written)
         assert (done.returncode, done.stdout) == (1, b"")
@@ -91,7 +91,7 @@ def test_the_shell_library_says_when_there_is_no_such_text():
         ("soon", None),
     ],
 )
-def test_a_duration_is_read_as_go_writes_it(text, want_seconds):
+def test_seconds_parses_go_duration(text, want_seconds):
     assert kiagnose.seconds(text) == want_seconds
 
 
@@ -99,7 +99,7 @@ def test_a_duration_is_read_as_go_writes_it(text, want_seconds):
     ("value", "want_text"),
     [("a", "a"), (1, "1"), (2.0, "2"), (2.5, "2.5"), (True, "true"), (["ä"], '["ä"]'), (None, "null")],
 )
-def test_a_result_becomes_a_text(value, want_text):
+def test_result_is_stored_as_text(value, want_text):
     assert kiagnose._text(value) == want_text
 
 
@@ -112,7 +112,7 @@ def a_run(**environment):
     return kiagnose.Run(names | environment, Api())
 
 
-def test_a_parameter_is_found_whatever_the_case_of_its_name():
+def test_param_finds_parameter_in_any_case():
     run = a_run(MAXDESIREDLATENCY="7", EMPTY="")
     assert (run.param("maxDesiredLatency"), run.number("maxDesiredLatency"), run.param("empty")) == (
         "7",
@@ -121,20 +121,20 @@ def test_a_parameter_is_found_whatever_the_case_of_its_name():
     )
 
 
-def test_a_parameter_that_is_no_number_is_the_users_mistake():
+def test_number_with_non_numeric_parameter_raises_input_failure():
     with pytest.raises(
-        kiagnose.Failure, match="input: parameter samples is 'many', which is no number; correct it"
+        kiagnose.Failure, match="input: parameter samples is 'many', which is not a number; correct it"
     ):
         a_run(SAMPLES="many").number("samples")
 
 
 @pytest.mark.parametrize("key", ["a b", "ä", "a/b", "x" * 254])
-def test_a_result_whose_name_no_configmap_takes_is_refused(key):
+def test_result_with_invalid_configmap_key_is_rejected(key):
     with pytest.raises(ValueError, match="cannot name a result"):
         a_run().result(key, "x")
 
 
-def test_a_run_without_a_configmap_says_how_to_run_it():
+def test_run_without_configmap_raises_setup_failure():
     with pytest.raises(
         kiagnose.Failure, match="RESULT_CONFIGMAP_NAMESPACE is not set; run this image as a Checkup"
     ):
@@ -155,5 +155,5 @@ def a_node(**conditions):
     ],
     ids=["well", "not ready", "lost, with a full disk", "said nothing yet"],
 )
-def test_the_troubles_of_a_node_are_named(node, want_trouble):
+def test_troubles_of_node_lists_bad_conditions(node, want_trouble):
     assert cluster_basics.troubles_of(node) == want_trouble
