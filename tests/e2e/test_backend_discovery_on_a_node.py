@@ -1,6 +1,4 @@
-"""Discovery of backends as a pod in the cluster sees it, by the address of the installation and the
-published one.
-"""
+"""Discovery of backends from a pod, through the address of the installation and of the design."""
 
 import json
 
@@ -23,15 +21,15 @@ FAULTY = {
 
 @pytest.fixture
 async def client_pod(shared_client: KubectlClient) -> str:
-    """A pod to ask from."""
+    """A pod that sends the requests."""
     shared_client.apply(a_jsonserver("app-client"))
     shared_client.wait_for("app-client", "Ready")
     return shared_client.pods("app-client")[0]["metadata"]["name"]
 
 
 @pytest.fixture(scope="module")
-def published(operator: KubectlClient) -> None:
-    """The address of the design, in its namespace."""
+def design_address(operator: KubectlClient) -> None:
+    """Install the Service at the address of the design, in its namespace."""
     operator.run("create", "namespace", KYMA)
     operator.in_namespace(KYMA).kubectl("apply", "-k", str(ROOT / "config/kyma"))
 
@@ -45,11 +43,11 @@ def published(operator: KubectlClient) -> None:
     ],
 )
 async def test_pod_discovers_installed_backends(
-    host, published, shared_client: KubectlClient, client_pod: str
+    host, design_address, shared_client: KubectlClient, client_pod: str
 ):
     client = shared_client
 
-    async def answered() -> None:
+    async def assert_response() -> None:
         assert client.send_request(client_pod, f"http://{host}/backend") == (200, '["nats","beb"]')
         status, body = client.send_request(client_pod, f"http://{host}/backend/beb")
         assert (status, json.loads(body)["type"]) == (200, "beb")
@@ -59,17 +57,17 @@ async def test_pod_discovers_installed_backends(
         )
         assert (status, json.loads(body)["valid"]) == (200, False)
 
-    await eventually(answered, within=120)
+    await eventually(assert_response, within=120)
 
 
 async def test_backend_with_validation_warnings_is_accepted_with_warnings(shared_client: KubectlClient):
     want = 'Warning: spec.config[qos]: Invalid value: "ONCE": must be one of AT_LEAST_ONCE, AT_MOST_ONCE'
 
-    def warned(*options: str) -> None:
+    def assert_warning(*options: str) -> None:
         answer = shared_client.run("apply", *options, "-f", "-", input=FAULTY)
         assert answer.returncode == 0, answer.stderr
         assert want in answer.stderr
 
-    # The API server hears of a webhook later than it is registered; what is stored is not asked about twice.
-    await eventually(lambda: warned("--dry-run=server"))
-    warned()
+    # The API server calls a new webhook with a delay; an unchanged object is not reviewed again.
+    await eventually(lambda: assert_warning("--dry-run=server"))
+    assert_warning()

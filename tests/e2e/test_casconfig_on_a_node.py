@@ -1,8 +1,4 @@
-"""A sidecar and a variable come into pods that run, by one rollout, and leave them again by another.
-
-The operator runs in the cluster, as it is installed from config/default, with the rights that it has there:
-it reaches the Deployments only through the ServiceAccount `casconfig` of the namespace.
-"""
+"""CASConfig on running pods: one rollout injects a sidecar and a variable, another removes them."""
 
 import json
 
@@ -18,34 +14,34 @@ EXAMPLE = ROOT / "examples/04-casconfig"
 NAMES = ("books", "orders")
 
 
-def containers(pod: dict) -> list[str]:
+def container_names(pod: dict) -> list[str]:
     return sorted(each["name"] for each in pod["spec"]["containers"])
 
 
-def ready(pod: dict) -> bool:
+def is_pod_ready(pod: dict) -> bool:
     return find_condition(pod, "Ready").get("status") == "True"
 
 
-async def settled(client: KubectlClient, name: str, want: list[str]) -> dict:
-    """The one pod of a Deployment, once it has these containers and all of them run."""
+async def wait_for_pod(client: KubectlClient, name: str, want: list[str]) -> dict:
+    """Wait until the only pod of a Deployment has these containers and is ready; return it."""
 
     def probe() -> dict:
         pods = client.pods(name)
-        assert [containers(pod) for pod in pods] == [want], pods
-        assert ready(pods[0]), pods
+        assert [container_names(pod) for pod in pods] == [want], pods
+        assert is_pod_ready(pods[0]), pods
         return pods[0]
 
     return await eventually(probe, within=180)
 
 
-def revisions(client: KubectlClient, name: str) -> int:
-    """How many rollouts a Deployment has had."""
+def count_rollouts(client: KubectlClient, name: str) -> int:
+    """Return the number of rollouts of a Deployment."""
     found = client.get("deployment", name)["metadata"]["annotations"]
     return int(found["deployment.kubernetes.io/revision"])
 
 
-async def says(client: KubectlClient, pod: dict, container: str, text: str) -> None:
-    """What a program in the pod prints, so that it is not only written down but running."""
+async def wait_for_output(client: KubectlClient, pod: dict, container: str, text: str) -> None:
+    """Wait until a container prints a text, which proves that it runs."""
 
     def probe() -> None:
         seen = client.kubectl("logs", pod["metadata"]["name"], "-c", container, "--tail=1")
@@ -54,7 +50,7 @@ async def says(client: KubectlClient, pod: dict, container: str, text: str) -> N
     await eventually(probe, within=60)
 
 
-async def is_ready(client: KubectlClient, applied: str) -> dict:
+async def wait_until_ready(client: KubectlClient, applied: str) -> dict:
     def probe() -> dict:
         found = client.get("casconfig", "logging")
         condition = find_condition(found, "Ready")
@@ -70,23 +66,23 @@ async def is_ready(client: KubectlClient, applied: str) -> dict:
 async def test_casconfig_injects_sidecar_and_variable_and_removes_them_on_deletion(client):
     client.kubectl("apply", "-f", str(EXAMPLE / "shop.yaml"))
     for name in NAMES:
-        pod = await settled(client, name, ["app"])
-        await says(client, pod, "app", "no level")
+        pod = await wait_for_pod(client, name, ["app"])
+        await wait_for_output(client, pod, "app", "no level")
     before = {name: client.get("deployment", name)["spec"] for name in NAMES}
     client.kubectl("apply", "-f", str(EXAMPLE / "casconfig.yaml"))
-    await is_ready(client, "2/2")
+    await wait_until_ready(client, "2/2")
     for name in NAMES:
-        pod = await settled(client, name, ["app", "log-shipper"])
-        await says(client, pod, "app", "debug")
-        await says(client, pod, "log-shipper", "shipping")
-        assert revisions(client, name) == 2, "not one rollout"
+        pod = await wait_for_pod(client, name, ["app", "log-shipper"])
+        await wait_for_output(client, pod, "app", "debug")
+        await wait_for_output(client, pod, "log-shipper", "shipping")
+        assert count_rollouts(client, name) == 2, "not one rollout"
     client.kubectl("delete", "casconfig", "logging", "--timeout=180s")
     for name in NAMES:
-        pod = await settled(client, name, ["app"])
-        await says(client, pod, "app", "no level")
+        pod = await wait_for_pod(client, name, ["app"])
+        await wait_for_output(client, pod, "app", "no level")
         assert client.get("deployment", name)["spec"] == before[name]
-        # The first template is back, and Kubernetes numbers a rollout to it anew.
-        assert revisions(client, name) == 3, "not one rollout"
+        # Kubernetes gives a rollout back to the first template a new revision.
+        assert count_rollouts(client, name) == 3, "not one rollout"
 
 
 @pytest.mark.exhaustive

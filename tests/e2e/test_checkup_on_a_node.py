@@ -1,8 +1,6 @@
-"""Checkups where their pods run: the design's example, every verdict, many at once, deaths in between.
+"""Checkups with real pods: the example of the design, every verdict, many at once, and killed processes.
 
-The operator runs in the cluster, as it is installed from config/default. All cases are started
-together, each in a namespace of its own that takes only pods of the `restricted` standard; every
-test then looks at its case.
+All cases start together, because most of their time is waiting.
 """
 
 import json
@@ -18,14 +16,14 @@ from e2e.checkup_cases import CASES, ESSENTIAL, NOWHERE, REASON, TO_RUN
 from e2e.checkups import PASSED, Case, a_checkup, create_checkup_namespace
 from e2e.kubectl_client import ROOT, KubectlClient, find_forbidden_requests, wait_for_webhooks
 from e2e.node_containerd import NodeContainerd
-from e2e.test_installation_on_a_node import holder, kill_hard, pod_of
+from e2e.test_installation_on_a_node import kill_operator, lease_holder, pod_name_of
 from kit.eventually import eventually
 from quintet.local.images import catalog
 
 pytestmark = pytest.mark.node
 
 SEED = ROOT / "config/samples/checkup.yaml"
-# The image that the design names; on this node, ours of the same contract.
+# The image of the design; on this node, an image of the project with the same contract.
 SEED_IMAGE = "quay.io/kiagnose/echo-checkup:main"
 EXAMPLE = ROOT / "examples/05-checkup"
 NAMESPACES, EACH = 4, 5
@@ -33,7 +31,7 @@ NAMESPACES, EACH = 4, 5
 
 @pytest.fixture(scope="module")
 def cases(operator, request) -> Iterator[dict[str, Case]]:
-    """Every case, started; only the essential ones if no exhaustive test was selected."""
+    """Start every case; only the essential ones if no exhaustive test was selected."""
     mark = uuid.uuid4().hex[:6]
     selected = [item for item in request.session.items if item.path == request.path]
     names = CASES if any(item.get_closest_marker("exhaustive") for item in selected) else ESSENTIAL
@@ -48,23 +46,23 @@ def cases(operator, request) -> Iterator[dict[str, Case]]:
 
 @pytest.fixture
 def here(operator) -> Iterator[KubectlClient]:
-    """A namespace of one's own with an account for checkups."""
+    """A new namespace with a ServiceAccount for checkups."""
     client = create_checkup_namespace(operator, f"test-{uuid.uuid4().hex[:8]}")
     yield client
     client.run("delete", "namespace", client.namespace, "--wait=false")
 
 
-async def passes_within_its_second(case: Case) -> None:
-    """The design gives its example one second. A busy machine may need another run, as it may for a person."""
+async def wait_until_example_passes(case: Case) -> None:
+    """Wait until the example passes in its timeout of one second; rerun it on a busy machine."""
     for attempt in range(1, 6):
 
-        def over(number: int = attempt) -> dict[str, Any]:
+        def find_finished_run(number: int = attempt) -> dict[str, Any]:
             status = case.status
             assert status.get("run") == number, status
             assert status.get("verdict"), status
             return status
 
-        status = await eventually(over, within=90)
+        status = await eventually(find_finished_run, within=90)
         if status["verdict"] != "TimedOut":
             return
         case.client.kubectl("annotate", "checkup", case.name, f"kiagnose.io/rerun={attempt}", "--overwrite")
@@ -77,7 +75,7 @@ async def test_checkup_example_of_the_design_runs_unchanged(node, operator):
     assert answer.returncode == 0, answer.stderr
     assert "Warning: spec.timeout is deprecated and was replaced: use spec.timeoutSeconds" in answer.stderr
     case = Case(client, "echo-checkup-config")
-    await passes_within_its_second(case)
+    await wait_until_example_passes(case)
     client.kubectl("wait", "checkup/echo-checkup-config", "--for=condition=Succeeded", "--timeout=30s")
     status = case.status
     assert json.loads(status["results"]) == status["resultMap"] == {"echo": "Hi!"}
@@ -115,12 +113,12 @@ async def test_rerun_of_configmap_checkup_gets_fresh_configmap(cases):
     first = await case.wait_for_verdict()
     case.client.kubectl("annotate", "checkup", case.name, "kiagnose.io/rerun=again")
 
-    def again() -> dict:
+    def find_second_run() -> dict:
         status = case.status
         assert (status["run"], status.get("verdict")) == (2, "Passed"), status
         return status
 
-    status = await eventually(again, within=120)
+    status = await eventually(find_second_run, within=120)
     assert status["configMap"] != first["configMap"]
     assert [(each["run"], each["verdict"]) for each in status["history"]] == [(1, "Passed")]
 
@@ -184,20 +182,20 @@ async def test_hanging_checkup_times_out_and_keeps_log(cases):
     assert status["resultMap"] == {"waiting": "3600"}, "partial results are kept"
     assert cases["timed-out"].condition("Failed")["status"] == "True"
 
-    def told() -> None:
+    def assert_reported() -> None:
         client = cases["timed-out"].client
         found = client.get("events", "", "--field-selector=involvedObject.kind=Checkup")["items"]
-        # On a busy node it may have been told before what kept it from running at first.
+        # On a busy node, the status may first have reported why the pod did not start.
         verdicts = [each["message"] for each in found if each["reason"] == "TimedOut"]
         assert verdicts == [status["message"]], found
 
-    await eventually(told, within=60)
+    await eventually(assert_reported, within=60)
 
-    def stopped() -> None:
+    def assert_stopped() -> None:
         phases = [pod["status"]["phase"] for pod in cases["timed-out"].client.get("pods")["items"]]
         assert "Running" not in phases
 
-    await eventually(stopped, within=90)
+    await eventually(assert_stopped, within=90)
 
 
 @pytest.mark.exhaustive
@@ -223,10 +221,10 @@ async def test_checkup_deleted_while_running_leaves_no_objects(cases):
     }
     case.client.kubectl("delete", "checkup", case.name, "--timeout=120s")
 
-    def nothing() -> None:
+    def assert_nothing_left() -> None:
         assert case.remaining_objects() == set()
 
-    await eventually(nothing, within=90)
+    await eventually(assert_nothing_left, within=90)
 
 
 @pytest.mark.exhaustive
@@ -271,11 +269,11 @@ async def test_invalid_checkup_that_bypassed_the_webhook_creates_nothing(here, o
     wrong = a_checkup("invalid", params='{"message": ')
     assert "spec.params" in here.expect_failure("apply", "-f", "-", input=wrong)
 
-    def past_the_webhooks() -> None:
+    def assert_accepted_without_webhooks() -> None:
         operator.run("delete", "validatingwebhookconfiguration", "quintet")
         here.apply(wrong)
 
-    await eventually(past_the_webhooks, within=60)
+    await eventually(assert_accepted_without_webhooks, within=60)
     await wait_for_webhooks(operator)
     case = Case(here, "invalid")
     status = await case.wait_for_verdict()
@@ -365,7 +363,7 @@ async def test_controller_killed_during_run_creates_no_second_job(here, operator
         return status["jobUid"]
 
     job = await eventually(published, within=120)
-    kill_hard(operator, pod_of(holder(operator)))
+    kill_operator(operator, pod_name_of(lease_holder(operator)))
     status = await case.wait_for_verdict(within=120)
     assert (status["verdict"], status["resultMap"]["echo"]) == ("Passed", "Hi!")
     assert [each["metadata"]["uid"] for each in here.get("jobs")["items"]] == [job]

@@ -1,4 +1,4 @@
-"""The embedded control plane: it starts, answers, survives what happens to it, and leaves nothing behind."""
+"""The embedded control plane: start, use, repair and complete removal."""
 
 import datetime
 import json
@@ -28,8 +28,8 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 
 
-def nothing_left(state: Path, seconds: float = 60) -> None:
-    """Wait a little, as processes that were killed take a moment to go."""
+def assert_nothing_left(state: Path, seconds: float = 60) -> None:
+    """Assert that no process and no file is left; killed processes take a moment to end."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         left = processes(state), list(list_files(state))
@@ -41,7 +41,7 @@ def nothing_left(state: Path, seconds: float = 60) -> None:
 
 @dataclass(frozen=True)
 class Shared:
-    """A control plane that was started by `quintet up`, for all tests that leave it as it is."""
+    """A control plane that tests share if they do not change it."""
 
     state: Path
     answer: "subprocess.CompletedProcess[str]"
@@ -54,7 +54,7 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def shared_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The state directory of the clusters that tests of this module share."""
+    """The state directory of the shared clusters of this module."""
     folder = tmp_path_factory.mktemp("shared")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder))
@@ -71,7 +71,7 @@ def shared(shared_state: Path) -> Shared:
 
 @pytest.fixture(scope="module")
 def plain(shared: Shared) -> Cluster:
-    """The shared control plane, as tests work with it."""
+    """The shared control plane."""
     return load_cluster("default")
 
 
@@ -141,12 +141,12 @@ def test_client_certificates_are_limited_by_rbac_and_expiry(plain):
     expired = plain.client_kubeconfig("admin", ("system:masters",), not_after=yesterday)
     kubectl = plain.programs / "kubectl"
 
-    def ask(kubeconfig: Path) -> str:
+    def send_request(kubeconfig: Path) -> str:
         command = [kubectl, f"--kubeconfig={kubeconfig}", "get", "secrets"]
         return subprocess.run(command, capture_output=True, text=True).stderr
 
-    assert 'User "alice" cannot list resource "secrets"' in ask(limited)
-    assert "Unauthorized" in ask(expired) or "provide credentials" in ask(expired)
+    assert 'User "alice" cannot list resource "secrets"' in send_request(limited)
+    assert "Unauthorized" in send_request(expired) or "provide credentials" in send_request(expired)
 
 
 @pytest.mark.exhaustive
@@ -156,14 +156,14 @@ async def test_audit_log_contains_requests_of_non_administrators(audited):
     refused = audited.kubectl(f"--kubeconfig={alice}", "get", "secrets")
     assert "forbidden" in refused.stderr
 
-    def noted() -> None:
+    def assert_logged() -> None:
         entries = [json.loads(line) for line in audited.audit_log.read_text().splitlines()]
         assert {entry["user"]["username"] for entry in entries} == {"alice"}, entries
         asked = [entry for entry in entries if entry.get("objectRef", {}).get("resource") == "secrets"]
         decisions = {entry["annotations"]["authorization.k8s.io/decision"] for entry in asked}
         assert decisions == {"forbid"}, asked
 
-    await eventually(noted)  # a request is noted once it was answered
+    await eventually(assert_logged)  # a request is logged after its response
 
 
 @pytest.mark.exhaustive
@@ -207,19 +207,19 @@ def test_down_removes_processes_and_files(quintet, state):
     assert len(processes(state)) >= len(PROGRAMS)
     answer = quintet("down")
     assert answer.returncode == 0, answer.stderr
-    nothing_left(state)
+    assert_nothing_left(state)
 
 
 @pytest.mark.exhaustive
 def test_down_without_cluster_succeeds(quintet, state):
     answer = quintet("down")
     assert (answer.returncode, answer.stderr) == (0, "there is no cluster default\n")
-    nothing_left(state)
+    assert_nothing_left(state)
 
 
 @pytest.mark.exhaustive
 def test_up_and_down_work_from_installed_wheel(state, tmp_path_factory):
-    """Unpacked far from the checkout; the same sources find the same Kubernetes in the cache."""
+    """Install the wheel outside the checkout; it finds the same Kubernetes in the cache."""
     place = tmp_path_factory.mktemp("wheel")
     build_wheel = "import sys; from hatchling import build; print(build.build_wheel(sys.argv[1]))"
     command = [sys.executable, "-P", "-c", build_wheel, str(place)]
@@ -244,13 +244,13 @@ def test_up_and_down_work_from_installed_wheel(state, tmp_path_factory):
     assert json.loads(run("up", "-o", "json"))["version"] == f"v{versions.find_version().release}"
     assert run("kubectl", "get", "--raw", "/readyz") == "ok"
     run("down")
-    nothing_left(state)
+    assert_nothing_left(state)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("victim", sorted(PROGRAMS))
 def test_up_restarts_ended_programs_and_keeps_objects(shared_state, victim):
-    first = up("half")  # the one that the row before has left, if there was one
+    first = up("half")  # reuses the cluster of the previous row
     first.kubectl("create", "configmap", f"kept-{victim}")
     old = {each.name: each.pid for each in first.processes()}
     first.process(victim).kill()
@@ -327,16 +327,16 @@ def test_concurrent_ups_of_different_names_succeed(state):
 @pytest.mark.parametrize("moment", ["etcd", "kube-apiserver", "kube-scheduler"])
 def test_killed_up_leaves_no_process_and_no_file(state, number, moment):
     for _ in range(5):
-        if half_way(state, number, moment):
+        if interrupt_up(state, number, moment):
             break
-        subprocess.run([COMMAND, "down"], check=True)  # on a busy machine the signal may come too late
+        subprocess.run([COMMAND, "down"], check=True)  # on a busy machine the signal may be too late
     else:
         pytest.fail(f"`up` has ended well each time, in spite of {number.name}")
-    nothing_left(state)
+    assert_nothing_left(state)
 
 
-def half_way(state, number: signal.Signals, moment: str) -> bool:
-    """Send a signal to an `up` when a program of it is there; False if it ended well."""
+def interrupt_up(state, number: signal.Signals, moment: str) -> bool:
+    """Send a signal to `up` when a program runs; return False if `up` had already succeeded."""
     with subprocess.Popen([COMMAND, "up"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
         deadline = time.monotonic() + 60
         while not any(f"/{moment} " in line for line in processes(state)) and time.monotonic() < deadline:
@@ -372,7 +372,7 @@ def test_build_on_full_disk_fails_with_one_line(small_disk, monkeypatch):
 
 @pytest.fixture
 def small_disk(tmp_path, state):
-    """Make a file system of a few megabytes."""
+    """Return a function that creates a file system of a few megabytes."""
     if not IS_ROOT:
         pytest.skip("mounting a small file system needs root")
     mounted = []
@@ -414,7 +414,7 @@ def _run_as_nobody(home: Path) -> None:
         "XDG_STATE_HOME": str(home / "state"),
         "PATH": os.environ["PATH"],
     }
-    # This Python may lie in root's home: the other user may read everything, but write only what is theirs.
+    # This Python may be in root's home: the other user can read everything, but write only its own files.
     reading = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *reading, "--"]
 
@@ -433,12 +433,12 @@ def _run_as_nobody(home: Path) -> None:
     demo = run("demo")
     assert demo.returncode == 0, demo.stderr
     assert "app-my-server   Synced   False" in demo.stdout, demo.stdout
-    # A config needs no pod to change Deployments, and to change them back.
+    # A CASConfig changes and restores Deployments without pods.
     assert "books and orders are restored exactly" in demo.stdout, demo.stdout
     rows = {line.split()[0] for line in demo.stdout.partition("RESULT")[2].splitlines() if line.strip()}
     assert {"JsonServer", "Checkup", "CASConfig", "EventingBackend", "StatefulCluster"} <= rows, demo.stdout
     assert "No pods ran, because a node needs root on Linux" in demo.stdout
-    nothing_left(home / "state")
+    assert_nothing_left(home / "state")
 
 
 @pytest.mark.exhaustive
@@ -447,4 +447,4 @@ def test_five_rounds_of_up_and_down_leak_nothing(state):
     for _ in range(5):
         up("again")
         down("again")
-    nothing_left(state)
+    assert_nothing_left(state)

@@ -1,7 +1,4 @@
-"""A backend with a server of its own, in real pods: it comes up, and comes back when its server is killed.
-
-Events on their way through it are in test_events_on_a_node.py.
-"""
+"""An EventingBackend with its own NATS server in real pods: it starts, and recovers when the server is killed."""
 
 import pytest
 
@@ -9,7 +6,7 @@ from e2e.kubectl_client import KubectlClient, find_condition, find_forbidden_req
 from kit.eventually import eventually
 from kit.kinds.eventingbackends import a_backend
 
-# One story of a backend with events in it is in test_events_on_a_node.py.
+# test_events_on_a_node.py tests a backend with events.
 pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
 
 PARTS = ("bus-nats", "bus-publisher-proxy", "bus-dispatcher")
@@ -22,7 +19,7 @@ def pods(client: KubectlClient, part: str) -> list[dict]:
 
 @pytest.fixture
 async def bus(shared_client: KubectlClient) -> KubectlClient:
-    """A namespace with a backend that is ready."""
+    """A namespace with a ready backend."""
     shared_client.apply(a_backend("bus", maxBytes="32Mi", dispatcherReplicas=1))
     await shared_client.wait("evb/bus", "--for=condition=Ready")
     return shared_client
@@ -49,32 +46,32 @@ async def test_backend_reports_killed_nats_server_and_recovers(bus: KubectlClien
     was = find_condition(bus.get("evb", "bus"), "Backend Ready")
     bus.kubectl("delete", "pod", before["metadata"]["name"], "--grace-period=0", "--force")
 
-    def missed() -> None:
+    def assert_reported_missing() -> None:
         now = find_condition(bus.get("evb", "bus"), "Backend Ready")
-        # Between two looks it may have come back: that has a time of its own.
+        # It may have recovered between two reads, which changes the transition time.
         assert (now["status"], now["lastTransitionTime"]) != ("True", was["lastTransitionTime"]), now
 
-    await eventually(missed, within=120)
+    await eventually(assert_reported_missing, within=120)
 
-    def back() -> None:
+    def assert_ready_again() -> None:
         (after,) = pods(bus, "bus-nats")
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert bus.get("evb", "bus")["status"]["eventingReady"]
 
-    await eventually(back, within=180)
+    await eventually(assert_ready_again, within=180)
 
 
 @pytest.mark.timeout(600)
 async def test_deleted_backend_leaves_only_its_persistentvolumeclaim(bus: KubectlClient):
     bus.kubectl("delete", "evb", "bus", "--timeout=120s")
 
-    def gone() -> None:
+    def assert_deleted() -> None:
         left = bus.kubectl(
             "get", "pods,services,deployments,statefulsets,serviceaccounts,roles", "-o", "name"
         )
         assert [name for name in left.split() if "bus-" in name] == [], left
 
-    await eventually(gone, within=180)
+    await eventually(assert_deleted, within=180)
     assert len(bus.get("pvc")["items"]) == 1, "the events of the user are gone"
 
 

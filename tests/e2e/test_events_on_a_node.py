@@ -18,7 +18,7 @@ pytestmark = pytest.mark.node
 
 IMAGE = "quintet.local/json-server:0.17.4"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-# Keeps what it gets, and shows it.
+# Stores the requests that it receives, and returns them.
 SINK = """
 const received = []
 require('http').createServer((request, answer) => {
@@ -31,7 +31,7 @@ require('http').createServer((request, answer) => {
   })
 }).listen(8080)
 """
-# Sends one event to the publisher proxy and says what came back.
+# Sends one event to the publisher proxy and prints the response.
 SEND = """
 const [url, headers, body] = process.argv.slice(1)
 const request = require('http').request(url, {method: 'POST', headers: JSON.parse(headers)}, answer => {
@@ -42,7 +42,7 @@ const request = require('http').request(url, {method: 'POST', headers: JSON.pars
 request.on('error', error => process.stdout.write('0 ' + error.message))
 request.end(body)
 """
-# Sends many, one after the other, each until it is taken; says how many tries that took.
+# Sends events one by one, each until it is accepted; prints the number of attempts.
 SEND_MANY = """
 const [url, count] = process.argv.slice(1)
 const send = number => new Promise(done => {
@@ -124,17 +124,17 @@ def send(client: KubectlClient, headers: dict[str, str], body: str) -> str:
     return client.kubectl("exec", "sink", "--", "node", "-e", SEND, "--", url, json.dumps(headers), body)
 
 
-async def sent_well(client: KubectlClient, headers: dict[str, str], body: str) -> None:
-    """Send an event, for some time if need be: a Service follows its pods with a delay."""
+async def send_with_retries(client: KubectlClient, headers: dict[str, str], body: str) -> None:
+    """Send an event with retries: a Service routes to new pods with a delay."""
 
-    def taken() -> None:
+    def assert_accepted() -> None:
         said = send(client, headers, body)
         assert said == "204 ", said
 
-    await eventually(taken, within=60)
+    await eventually(assert_accepted, within=60)
 
 
-def received(client: KubectlClient, path: str) -> list[dict[str, Any]]:
+def received_events(client: KubectlClient, path: str) -> list[dict[str, Any]]:
     shown = client.kubectl(
         "exec", "sink", "--", "node", "-e",
         "require('http').get('http://localhost:8080', answer => answer.pipe(process.stdout))",
@@ -144,7 +144,7 @@ def received(client: KubectlClient, path: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 async def bus(shared_client: KubectlClient) -> KubectlClient:
-    """A namespace with a backend, a sink, and Subscriptions that are ready."""
+    """A namespace with a backend, a sink and ready Subscriptions."""
     client = shared_client
     subscriptions = (
         a_subscription(client, "standard", "order created.v1"),
@@ -164,14 +164,14 @@ async def test_events_of_every_format_and_type_matching_are_delivered(bus: Kubec
         attributes = {"specversion": "1.0", "source": "commerce", "type": event_type}
         binary = {f"ce-{key}": value.replace(" ", "%20") for key, value in attributes.items()}
         binary |= {"ce-id": f"{name}-binary", "content-type": "application/json", "traceparent": TRACE}
-        await sent_well(bus, binary, '{"a":1}')
+        await send_with_retries(bus, binary, '{"a":1}')
         document = {**attributes, "id": f"{name}-structured", "data": {"a": 1}}
         structured = {"content-type": "application/cloudevents+json", "traceparent": TRACE}
-        await sent_well(bus, structured, json.dumps(document))
+        await send_with_retries(bus, structured, json.dumps(document))
 
-    def arrived() -> None:
+    def assert_received() -> None:
         for name, event_type in sent.items():
-            got = {each["headers"]["ce-id"]: each for each in received(bus, f"/{name}")}
+            got = {each["headers"]["ce-id"]: each for each in received_events(bus, f"/{name}")}
             assert set(got) == {f"{name}-binary", f"{name}-structured"}, got
             for each in got.values():
                 headers = each["headers"]
@@ -182,7 +182,7 @@ async def test_events_of_every_format_and_type_matching_are_delivered(bus: Kubec
                 assert headers["traceparent"] == TRACE
                 assert json.loads(each["body"]) == {"a": 1}
 
-    await eventually(arrived, within=60)
+    await eventually(assert_received, within=60)
     shown = [line.split() for line in bus.kubectl("get", "evsub", "--no-headers").splitlines()]
     assert [(line[0], line[1], line[2]) for line in shown] == [
         ("exact", "true", "bus"), ("many", "true", "bus"), ("standard", "true", "bus"),
@@ -206,20 +206,20 @@ async def test_events_arrive_in_order_after_server_and_dispatcher_are_killed(bus
     bus.kubectl("delete", "pod", dispatchers[0]["metadata"]["name"], "--grace-period=0", "--force")
     await publishing
 
-    def all_there() -> None:
-        ids = [each["headers"]["ce-id"] for each in received(bus, "/many")]
+    def assert_all_received() -> None:
+        ids = [each["headers"]["ce-id"] for each in received_events(bus, "/many")]
         assert list(dict.fromkeys(ids)) == [f"many-{number}" for number in range(count)], ids[-5:]
 
-    await eventually(all_there, within=180)
+    await eventually(assert_all_received, within=180)
 
-    def made_anew() -> None:
+    def assert_recreated() -> None:
         assert bus.get("pods", "bus-nats-0")["metadata"]["uid"] != before
 
-    await eventually(made_anew, within=120)
+    await eventually(assert_recreated, within=120)
 
 
 def _some(bus: KubectlClient) -> None:
-    assert len(received(bus, "/many")) >= 10
+    assert len(received_events(bus, "/many")) >= 10
 
 
 @pytest.mark.timeout(900)

@@ -1,4 +1,4 @@
-"""The same source gives the same image, whenever and wherever it is built. All of them: `make packaging`."""
+"""The same source gives the same image. `make packaging` tests every image."""
 
 import shutil
 

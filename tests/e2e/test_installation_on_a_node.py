@@ -1,7 +1,4 @@
-"""The operator as it is installed from config/default: admission, fail-over, rights.
-
-What becomes of a JsonServer is in test_jsonserver_on_a_node.py.
-"""
+"""The operator installed from config/default: admission, failover and permissions."""
 
 import os
 import signal
@@ -21,7 +18,7 @@ WRONG_CONFIG = "Invalid JSON configuration."
 WRONG_REPLICAS = "Invalid replicas number."
 NOT_A_JSON_OBJECT = "Error: spec.jsonConfig is not a valid json object"
 NO_RIGHT = "spec.image, spec.template and spec.casConfig decide what runs in pods: you need permission to create pods here"
-# The webhook that fills in defaults comes before everything else, so it is the first to be missed.
+# The defaulting webhook is called first, so its outage is reported.
 NOBODY_THERE = 'failed calling webhook "mutate.jsonservers.example.com"'
 
 
@@ -30,19 +27,19 @@ def operator_pods(operator: KubectlClient) -> list[dict]:
     return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
 
-def holder(operator: KubectlClient) -> str:
-    """Who holds the lease: the name of a pod, and a mark of the process in it."""
+def lease_holder(operator: KubectlClient) -> str:
+    """Return the lease holder: the name of a pod and an id of its process."""
     found = operator.get("lease", "quintet")["spec"].get("holderIdentity")
     assert found, "nobody holds the lease"
     return found
 
 
-def pod_of(identity: str) -> str:
+def pod_name_of(identity: str) -> str:
     return identity.rpartition("-")[0]
 
 
-def kill_hard(operator: KubectlClient, pod: str) -> None:
-    """End the operator in a pod without a chance to say good-bye; from inside nothing can."""
+def kill_operator(operator: KubectlClient, pod: str) -> None:
+    """Kill the operator in a pod with SIGKILL, from outside the container."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             environment = (folder / "environ").read_bytes().split(b"\0")
@@ -62,14 +59,14 @@ def scale(operator: KubectlClient, replicas: int) -> None:
 
 
 @pytest.fixture
-async def away(operator):
-    """Nobody runs the operator during this test; afterwards it is back."""
+async def operator_stopped(operator):
+    """Stop the operator for the duration of the test."""
     scale(operator, 0)
 
-    def gone() -> None:
+    def assert_deleted() -> None:
         assert operator.kubectl("get", "pods", "-o", "name") == ""
 
-    await eventually(gone, within=120)
+    await eventually(assert_deleted, within=120)
     yield
     scale(operator, 2)
     await wait_for_webhooks(operator)
@@ -81,10 +78,10 @@ async def test_operator_replicas_are_ready_and_one_leads(operator):
         assert [find_condition(pod, "Ready")["status"] for pod in pods] == ["True", "True"]
         return pods
 
-    # The tests of other files may have killed one of them just now.
+    # A test of another file may just have killed one of them.
     pods = await eventually(ready, within=120)
-    leader = await eventually(lambda: holder(operator), within=90)
-    assert pod_of(leader) in {pod["metadata"]["name"] for pod in pods}
+    leader = await eventually(lambda: lease_holder(operator), within=90)
+    assert pod_name_of(leader) in {pod["metadata"]["name"] for pod in pods}
     for pod in pods:
         name = pod["metadata"]["name"]
         assert operator.kubectl("exec", name, "--", "id", "-u").strip() == "65532"
@@ -131,7 +128,7 @@ async def test_questionable_jsonserver_is_accepted_with_warning(client):
 
 
 @pytest.mark.exhaustive
-async def test_webhook_outage_blocks_only_quintet_kinds(client, away):
+async def test_webhook_outage_blocks_only_quintet_kinds(client, operator_stopped):
     assert NOBODY_THERE in client.expect_failure("apply", "-f", "-", input=a_jsonserver("app-x"))
     client.kubectl("create", "configmap", "unrelated", "--from-literal=a=b")
     client.kubectl("create", "service", "clusterip", "unrelated", "--tcp=80")
@@ -140,14 +137,14 @@ async def test_webhook_outage_blocks_only_quintet_kinds(client, away):
 
 
 @pytest.mark.exhaustive
-async def test_invalid_jsonserver_that_bypassed_the_webhook_is_not_served(client, operator, away):
+async def test_invalid_jsonserver_that_bypassed_the_webhook_is_not_served(client, operator, operator_stopped):
     for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
         operator.kubectl("delete", kind, "quintet")
 
-    def forgotten() -> None:
+    def assert_webhooks_removed() -> None:
         client.kubectl("apply", "--dry-run=server", "-f", "-", input=a_jsonserver("app-x"))
 
-    await eventually(forgotten, within=60)  # the API server hears of it through a watch
+    await eventually(assert_webhooks_removed, within=60)  # the API server learns of it through a watch
     assert WRONG_NAME in client.expect_failure("apply", "-f", "-", input=a_jsonserver("my-server"))
     assert WRONG_REPLICAS in client.expect_failure(
         "apply", "-f", "-", input=a_jsonserver("app-x", replicas=-1)
@@ -155,27 +152,27 @@ async def test_invalid_jsonserver_that_bypassed_the_webhook_is_not_served(client
     client.apply(a_jsonserver("app-x", '{"people": '))
     scale(operator, 2)
 
-    def explained() -> None:
+    def assert_status_explains() -> None:
         status = client.get("jsonserver", "app-x").get("status", {})
         assert (status.get("state"), status.get("message")) == ("Error", NOT_A_JSON_OBJECT), status
 
-    await eventually(explained, within=120)
+    await eventually(assert_status_explains, within=120)
     assert client.kubectl("get", "deployment,service", "-o", "name") == ""
     assert "configmap/app-x" not in client.kubectl("get", "configmap", "-o", "name")
 
 
-@pytest.mark.parametrize("stop", [delete, pytest.param(kill_hard, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("stop", [delete, pytest.param(kill_operator, marks=pytest.mark.exhaustive)])
 async def test_standby_takes_over_when_leader_stops(client, operator, stop):
-    first = await eventually(lambda: holder(operator), within=90)
+    first = await eventually(lambda: lease_holder(operator), within=90)
     client.apply(a_jsonserver("app-before"))
     client.wait_for("app-before", "Ready")
-    stop(operator, pod_of(first))
+    stop(operator, pod_name_of(first))
 
-    def taken_over() -> None:
-        assert holder(operator) != first
+    def assert_new_leader() -> None:
+        assert lease_holder(operator) != first
 
-    # One that was killed has not given the lease back: it has to run out first.
-    await eventually(taken_over, within=120)
+    # A killed leader does not release its lease, which must expire first.
+    await eventually(assert_new_leader, within=120)
     client.kubectl("delete", "deployment", "app-before", "--wait=false")
     client.apply(a_jsonserver("app-after"))
     for name in ("app-before", "app-after"):
@@ -183,13 +180,13 @@ async def test_standby_takes_over_when_leader_stops(client, operator, stop):
     operator.kubectl("rollout", "status", "deployment/quintet", "--timeout=180s")
 
 
-async def until_may_edit(user: KubectlClient) -> None:
-    """A new right takes a moment to count."""
+async def wait_for_edit_permission(user: KubectlClient) -> None:
+    """Wait until a new permission is effective."""
 
-    def allowed() -> None:
+    def assert_allowed() -> None:
         assert user.run("auth", "can-i", "create", "jsonservers").stdout.strip() == "yes"
 
-    await eventually(allowed, within=60)
+    await eventually(assert_allowed, within=60)
 
 
 @pytest.mark.exhaustive
@@ -197,7 +194,7 @@ async def test_user_without_pod_permission_cannot_choose_image(client):
     name = f"alice-{client.namespace}"
     client.kubectl("create", "rolebinding", "alice", "--clusterrole=jsonserver-editor", f"--user={name}")
     alice = KubectlClient(client.cluster, client.namespace, client.cluster.client_kubeconfig(name))
-    await until_may_edit(alice)
+    await wait_for_edit_permission(alice)
     alice.apply(a_jsonserver("app-x"))
     overlay = {"spec": {"nodeSelector": {"a": "b"}}}
     for spec in ({"image": "mine:1"}, {"template": overlay}):
@@ -206,10 +203,10 @@ async def test_user_without_pod_permission_cannot_choose_image(client):
         assert NO_RIGHT in alice.expect_failure("apply", "-f", "-", input=a_jsonserver("app-x", **spec))
     client.kubectl("create", "rolebinding", "alice-edits", "--clusterrole=edit", f"--user={name}")
 
-    def allowed() -> None:
+    def assert_allowed() -> None:
         alice.apply(a_jsonserver("app-y", template={"metadata": {"labels": {"team": "a"}}}))
 
-    await eventually(allowed, within=60)
+    await eventually(assert_allowed, within=60)
     client.apply(a_jsonserver("app-z", template={"metadata": {"labels": {"team": "a"}}}))
     client.wait_for("app-x", "Ready")
 
@@ -220,7 +217,7 @@ async def test_user_without_pod_permission_can_scale_jsonserver(client):
     client.apply(a_jsonserver("app-x", template={"metadata": {"labels": {"team": "a"}}}))
     client.kubectl("create", "rolebinding", "bob", "--clusterrole=jsonserver-editor", f"--user={name}")
     bob = KubectlClient(client.cluster, client.namespace, client.cluster.client_kubeconfig(name))
-    await until_may_edit(bob)
+    await wait_for_edit_permission(bob)
     bob.kubectl("scale", "jsonserver", "app-x", "--replicas=2")
     bob.kubectl("patch", "jsonserver", "app-x", "--type=merge", "-p", '{"spec": {"replicas": 3}}')
 

@@ -1,8 +1,4 @@
-"""The test plan of the JsonServer design, by its own names, where it takes pods that run.
-
-The operator runs in the cluster, as it is installed from config/default. Every namespace here
-takes only pods that keep the `restricted` standard, so each test shows that ours do.
-"""
+"""The test plan of the JsonServer design, with its test case numbers, for cases that need running pods."""
 
 import json
 import urllib.error
@@ -26,7 +22,7 @@ from kit.kinds.jsonservers import a_jsonserver
 pytestmark = pytest.mark.node
 
 NAME = "app-my-server"
-# Written as json-server writes: what it serves can then be compared byte for byte.
+# In the format of json-server, so that responses can be compared byte for byte.
 DATA = json.dumps({"people": [{"id": 1, "name": "Person A"}, {"id": 2, "name": "Person B"}]}, indent=2)
 OTHER = json.dumps(
     {"people": [{"id": 7, "name": "Ä \N{GRINNING FACE}"}], "posts": []}, indent=2, ensure_ascii=False
@@ -34,7 +30,7 @@ OTHER = json.dumps(
 SAMPLES = {path.stem: path for path in sorted((ROOT / "config/samples").glob("jsonserver*.yaml"))}
 
 
-# By name: what the namespace of a case holds.
+# The objects of each case's namespace.
 CASES = {
     "autoscaled": [
         a_jsonserver(NAME, DATA),
@@ -51,16 +47,16 @@ def url(client: KubectlClient, path: str = "db") -> str:
     return f"http://{NAME}.{client.namespace}.svc:3000/{path}"
 
 
-def a_pod(client: KubectlClient) -> str:
+def first_pod(client: KubectlClient) -> str:
     return client.pods(NAME)[0]["metadata"]["name"]
 
 
-def restarts(client: KubectlClient) -> list[int]:
+def restart_counts(client: KubectlClient) -> list[int]:
     return [each["restartCount"] for pod in client.pods(NAME) for each in pod["status"]["containerStatuses"]]
 
 
-async def verified(client: KubectlClient) -> dict:
-    """The JsonServer, once its status says of this generation that all is well."""
+async def wait_until_ready(client: KubectlClient) -> dict:
+    """Wait until the status reports the current generation as ready; return the JsonServer."""
 
     def probe() -> dict:
         found = client.get("jsonserver", NAME)
@@ -76,15 +72,15 @@ async def verified(client: KubectlClient) -> dict:
 
 @pytest.fixture
 async def served(shared_client) -> KubectlClient:
-    """A namespace where the example of the design runs."""
+    """A namespace with the example of the design."""
     shared_client.apply(a_jsonserver(NAME, DATA, replicas=2))
-    await verified(shared_client)
+    await wait_until_ready(shared_client)
     return shared_client
 
 
 @pytest.fixture(scope="module")
 def cases(operator) -> Iterator[dict[str, KubectlClient]]:
-    """Namespaces with JsonServers that were started together, each for one test that waits for its own."""
+    """Namespaces with JsonServers that start together, one per test."""
     made = {name: new_namespace(operator, *objects) for name, objects in CASES.items()}
     yield made
     for each in made.values():
@@ -97,10 +93,12 @@ async def test_tc_01_created_jsonserver_serves_its_data_unchanged(served):
     assert (found["status"]["replicas"], found["status"]["readyReplicas"]) == (2, 2)
     pods = served.pods(NAME)
     assert [pod["status"]["phase"] for pod in pods] == ["Running", "Running"]
-    assert restarts(served) == [0, 0]
+    assert restart_counts(served) == [0, 0]
     assert {pod["metadata"]["labels"]["app"] for pod in pods} == {NAME}
     assert served.get("configmap", NAME)["data"] == {"db.json": DATA}
-    assert served.send_request(a_pod(served), url(served)) == (200, DATA), "through the Service, by its name"
+    assert served.send_request(first_pod(served), url(served)) == (200, DATA), (
+        "through the Service, by its name"
+    )
     with served.port_forward(NAME) as base:
         assert fetch(f"{base}/db").decode() == DATA, "through port-forward"
 
@@ -111,24 +109,24 @@ async def test_tc_05_changed_replicas_give_serving_pods(served):
         served.kubectl(
             "patch", "jsonserver", NAME, "--type=merge", "-p", f'{{"spec":{{"replicas":{replicas}}}}}'
         )
-        found = await verified(served)
+        found = await wait_until_ready(served)
         assert found["status"]["readyReplicas"] == replicas
         assert len(served.pods(NAME)) == replicas
     served.kubectl("scale", "jsonserver", NAME, "--replicas=2")
-    assert (await verified(served))["status"]["readyReplicas"] == 2
+    assert (await wait_until_ready(served))["status"]["readyReplicas"] == 2
     served.kubectl("scale", "jsonserver", NAME, "--replicas=0")
 
-    def none_left() -> None:
+    def assert_none_left() -> None:
         assert served.pods(NAME) == []
         assert find_condition(served.get("jsonserver", NAME), "Ready")["reason"] == "ScaledToZero"
 
-    await eventually(none_left, within=120)
+    await eventually(assert_none_left, within=120)
 
 
 async def test_tc_06_every_pod_serves_changed_data(served):
     before = {pod["metadata"]["name"] for pod in served.pods(NAME)}
     served.apply(a_jsonserver(NAME, OTHER, replicas=2))
-    await verified(served)
+    await wait_until_ready(served)
     pods = served.pods(NAME)
     assert len(pods) == 2
     assert not before & {pod["metadata"]["name"] for pod in pods}, "pods with the old data are still there"
@@ -136,12 +134,12 @@ async def test_tc_06_every_pod_serves_changed_data(served):
         address = f"http://{pod['status']['podIP']}:3000/db"
         assert served.send_request(pod["metadata"]["name"], address) == (200, OTHER)
 
-    def through_the_service() -> None:
+    def assert_served_through_service() -> None:
         for _ in range(10):
             answer = served.send_request(pods[0]["metadata"]["name"], url(served))
-            assert answer == (200, OTHER), "the Service leads elsewhere"
+            assert answer == (200, OTHER), "the Service routes to an old pod"
 
-    await eventually(through_the_service, within=120)  # it follows its pods with a delay
+    await eventually(assert_served_through_service, within=120)  # a Service routes to new pods with a delay
 
 
 @pytest.mark.parametrize(
@@ -163,19 +161,19 @@ async def test_tc_09_drift_is_reverted_and_pods_stay_healthy(served, kind, path,
     wanted = {pod["spec"]["containers"][0]["image"] for pod in served.pods(NAME)}
     served.kubectl("patch", kind, NAME, "--type=json", "-p", patch)
 
-    def put_back() -> None:
+    def assert_restored() -> None:
         assert str(value) not in str(served.get(kind, NAME)["spec"])
 
-    await eventually(put_back, within=120)
+    await eventually(assert_restored, within=120)
 
-    def healthy() -> None:
+    def assert_healthy() -> None:
         pods = served.pods(NAME)
         assert {pod["spec"]["containers"][0]["image"] for pod in pods} == wanted
         assert [each["ready"] for pod in pods for each in pod["status"]["containerStatuses"]] == [True, True]
-        assert served.send_request(a_pod(served), url(served)) == (200, DATA)
+        assert served.send_request(first_pod(served), url(served)) == (200, DATA)
 
-    await eventually(healthy, within=120)
-    await verified(served)
+    await eventually(assert_healthy, within=120)
+    await wait_until_ready(served)
 
 
 @pytest.mark.exhaustive
@@ -189,7 +187,7 @@ async def test_tc_10_service_is_reachable_on_port_3000_from_outside(served):
 
 @pytest.mark.exhaustive
 async def test_write_to_read_only_jsonserver_is_refused_and_pods_survive(served):
-    pod = a_pod(served)
+    pod = first_pod(served)
     for method, path in (
         ("POST", "people"),
         ("PUT", "people/1"),
@@ -199,25 +197,25 @@ async def test_write_to_read_only_jsonserver_is_refused_and_pods_survive(served)
         status, _ = served.send_request(pod, f"http://127.0.0.1:3000/{path}", method, '{"name": "Person C"}')
         assert status == 403, f"{method} {path} was answered with {status}"
     assert served.send_request(pod, "http://127.0.0.1:3000/db") == (200, DATA)
-    assert restarts(served) == [0, 0]
+    assert restart_counts(served) == [0, 0]
 
 
 @pytest.mark.exhaustive
 async def test_ephemeral_data_is_writable_until_pod_restart(cases):
     client = cases["ephemeral"]
-    await verified(client)
-    pod = a_pod(client)
+    await wait_until_ready(client)
+    pod = first_pod(client)
     status, _ = client.send_request(pod, url(client, "people"), "POST", '{"name": "Person C"}')
     assert status == 201
     assert json.loads(client.send_request(pod, url(client, "people/3"))[1]) == {"name": "Person C", "id": 3}
     client.kubectl("delete", "pod", pod, "--wait=false")
 
-    def as_in_the_spec() -> None:
-        assert a_pod(client) != pod
-        assert client.send_request(a_pod(client), url(client)) == (200, DATA)
+    def assert_data_of_spec() -> None:
+        assert first_pod(client) != pod
+        assert client.send_request(first_pod(client), url(client)) == (200, DATA)
 
-    await eventually(as_in_the_spec, within=120)
-    await verified(client)
+    await eventually(assert_data_of_spec, within=120)
+    await wait_until_ready(client)
 
 
 @pytest.mark.exhaustive
@@ -235,14 +233,14 @@ async def test_horizontalpodautoscaler_scales_jsonserver(cases):
     client = cases["autoscaled"]
     await client.wait(f"hpa/{NAME}", "--for=condition=AbleToScale")
     await client.wait(f"jsonserver/{NAME}", "--for=jsonpath={.spec.replicas}=2")
-    assert (await verified(client))["status"]["readyReplicas"] == 2
+    assert (await wait_until_ready(client))["status"]["readyReplicas"] == 2
     await client.wait(f"hpa/{NAME}", "--for=jsonpath={.status.currentReplicas}=2")
 
 
 @pytest.mark.exhaustive
 async def test_deleted_namespace_deletes_its_jsonservers(cases):
     client = cases["namespace"]
-    await verified(client)
+    await wait_until_ready(client)
     client.kubectl("delete", "namespace", client.namespace, "--timeout=240s")
     assert "NotFound" in client.expect_failure("get", "namespace", client.namespace)
 
@@ -262,10 +260,10 @@ async def test_deleted_jsonserver_leaves_no_objects(served):
     left = served.kubectl("get", "jsonserver,deployment,service,configmap", "-l", f"app={NAME}", "-o", "name")
     assert left == ""
 
-    def no_pods() -> None:
+    def assert_no_pods() -> None:
         assert served.kubectl("get", "pods,replicasets", "-o", "name") == ""
 
-    await eventually(no_pods, within=120)
+    await eventually(assert_no_pods, within=120)
 
 
 async def test_jsonserver_example_equals_sample():

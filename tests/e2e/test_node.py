@@ -1,4 +1,4 @@
-"""The embedded cluster with a real node: pods run, talk and store; `down` leaves the machine as it was."""
+"""The embedded cluster with a real node: pods, network and volumes work, and `down` restores the machine."""
 
 import json
 import re
@@ -41,8 +41,8 @@ def eventually(
         time.sleep(0.2)
 
 
-def nothing_of(state: Path) -> None:
-    """Wait a little, as processes that were killed take a moment to go."""
+def assert_nothing_left(state: Path) -> None:
+    """Assert that no process and no file is left; killed processes take a moment to end."""
 
     def left() -> tuple[list[str], list[Path]]:
         return processes(state), list(state.iterdir())
@@ -52,14 +52,14 @@ def nothing_of(state: Path) -> None:
 
 @pytest.fixture(scope="module")
 def hello(node):
-    """The example of the demo, ready."""
+    """The ready hello example."""
     kubectl(node, "apply", "-f", str(EXAMPLE))
     kubectl(node, "rollout", "status", "deployment/hello", "--timeout=120s")
     return node
 
 
 def ready_pods(node: Cluster) -> list[str]:
-    """The names of the pods of the example that are ready."""
+    """Return the names of the example's ready pods."""
     found = json.loads(kubectl(node, "get", "pods", "-l", "app.kubernetes.io/name=hello", "-o", "json"))
     return [
         pod["metadata"]["name"]
@@ -71,19 +71,19 @@ def ready_pods(node: Cluster) -> list[str]:
     ]
 
 
-def ask(node: Cluster, url: str) -> str:
-    """Ask from inside a pod, for some seconds: a Service follows its pods with a short delay."""
+def send_request(node: Cluster, url: str) -> str:
+    """Send a request from a pod with retries: a Service routes to new pods with a delay."""
     script = (
         f"require('http').get('{url}', answer => answer.pipe(process.stdout))"
         ".on('error', error => { console.error(error.message); process.exit(1) })"
     )
     answers = []
 
-    def answered() -> bool:
+    def assert_response() -> bool:
         answers.append(node.kubectl("exec", "deployment/hello", "--", "node", "-e", script))
         return answers[-1].returncode == 0
 
-    eventually(answered, f"an answer from {url}", seconds=60)
+    eventually(assert_response, f"an answer from {url}", seconds=60)
     return answers[-1].stdout
 
 
@@ -103,7 +103,7 @@ def test_second_up_with_node_returns_same_cluster(node, node_state, monkeypatch)
 def test_second_up_reloads_changed_image_and_reports_it(node, node_state, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
     said = []
-    # As if the image had been built from other source when the node was started.
+    # Simulate an image that was built from other source when the node started.
     NodeContainerd(node).tag_image(catalog.PAUSE, catalog.CLUSTER_BASICS)
     local.up(CLUSTER, node=True, progress=said.append)
     assert [line for line in said if "loaded" in line] == [
@@ -115,7 +115,7 @@ def test_second_up_reloads_changed_image_and_reports_it(node, node_state, monkey
 
 
 def test_file_system_unmounted_on_machine_is_unmounted_in_node(tmp_path, monkeypatch):
-    """The place is shared first, as it is on machines with systemd."""
+    """The mount is shared first, as on machines with systemd."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     shared, stick = tmp_path / "shared", tmp_path / "shared/stick"
     shared.mkdir()
@@ -140,7 +140,7 @@ def test_nonroot_pod_can_write_to_its_volume(hello):
     kubectl(hello, "exec", "deployment/hello", "--", "sh", "-c", "echo kept >/data/written")
     (before,) = ready_pods(hello)
     kubectl(hello, "delete", "pod", before, "--wait")
-    # The Deployment may still speak of the pod that is gone; whoever looks for the new one finds it.
+    # `exec deployment/…` may still choose the deleted pod, so find the new pod.
     eventually(lambda: len(ready_pods(hello)) == 1, "another pod", seconds=120)
     assert ready_pods(hello) != [before]
     assert kubectl(hello, "exec", "deployment/hello", "--", "cat", "/data/written") == "kept\n"
@@ -158,7 +158,7 @@ def test_service_resolves_by_short_and_full_name_in_pod(hello):
 
 
 def test_service_is_reachable_from_its_own_pod(hello):
-    assert "Hello from a pod" in ask(hello, "http://hello/greetings")
+    assert "Hello from a pod" in send_request(hello, "http://hello/greetings")
 
 
 @pytest.mark.exhaustive
@@ -166,7 +166,7 @@ def test_service_is_reachable_from_another_namespace(hello):
     kubectl(hello, "create", "namespace", "other")
     kubectl(hello, "apply", "--namespace", "other", "-f", str(EXAMPLE))
     kubectl(hello, "--namespace", "other", "rollout", "status", "deployment/hello", "--timeout=120s")
-    assert "Hello from a pod" in ask(hello, "http://hello.other/greetings")
+    assert "Hello from a pod" in send_request(hello, "http://hello.other/greetings")
 
 
 @pytest.mark.exhaustive
@@ -241,13 +241,13 @@ def test_api_server_of_node_cluster_restarts_after_kill(hello):
     server = hello.process("kube-apiserver")
     server.kill()
     server.restart()
-    assert "Hello from a pod" in ask(hello, "http://hello/greetings")
+    assert "Hello from a pod" in send_request(hello, "http://hello/greetings")
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_config_default_uninstalls_as_documented_and_leaves_nothing(operator, node):
-    """While its process runs, which would register its webhooks again if it could."""
+    """Uninstall while the process runs, which would register its webhooks again if it could."""
     page = (ROOT / "docs/suite.md").read_text().partition("## Removing it")[2]
     commands = page.partition("```sh\n")[2].partition("```")[0].splitlines()
     assert len(commands) == 3, commands
@@ -267,7 +267,7 @@ def test_down_with_node_leaves_no_process_mount_network_cgroup_file_or_setting(
 ):
     copy_audit_log(hello)
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
-    local.up(CLUSTER, node=True)  # it runs, unless an earlier round of this test took it down
+    local.up(CLUSTER, node=True)  # it runs, unless an earlier round of this test stopped it
     during = MachineState.read(node_state).added_since(before)
     assert {"processes", "networks", "cgroups", "files"} <= set(during), during
     assert "mounts" not in during, "the node's mounts must be invisible outside its namespace"
@@ -290,7 +290,7 @@ def test_demo_runs_every_kind_and_stops_its_cluster(quintet, state, monkeypatch)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     answer = quintet("demo")
     assert answer.returncode == 0, f"{answer.stderr}\n{answer.stdout}"
-    for name in COMPONENTS:  # each controller, with an account of its own
+    for name in COMPONENTS:  # each controller has its own ServiceAccount
         assert re.search(rf"^ +quintet-{name} +quintet-{name} +1$", answer.stdout, re.MULTILINE), name
     assert '"name": "Person A"' in answer.stdout, answer.stdout
     assert re.search(r"cluster-basics +Passed", answer.stdout), answer.stdout
@@ -303,7 +303,7 @@ def test_demo_runs_every_kind_and_stops_its_cluster(quintet, state, monkeypatch)
     put, got = re.findall(r"hello-[0-9a-f]{6}", answer.stdout)
     assert put == got
     assert "The demo has stopped everything that it started." in answer.stdout
-    nothing_of(state)
+    assert_nothing_left(state)
 
 
 @pytest.mark.exhaustive
@@ -341,7 +341,7 @@ def test_demo_stopped_by_signal_stops_its_cluster(state, monkeypatch):
     rest = running.communicate()[1]
     assert running.returncode == 130, "".join(said) + rest
     assert rest.endswith("interrupted\n"), rest
-    nothing_of(state)
+    assert_nothing_left(state)
 
 
 @pytest.mark.exhaustive
@@ -358,7 +358,7 @@ def test_killed_up_with_node_leaves_nothing(tmp_path, monkeypatch, moment):
             started.kill()
         if started.returncode != 0:
             break
-        local.down(CLUSTER)  # on a busy machine the signal may come too late
+        local.down(CLUSTER)  # on a busy machine the signal may be too late
     else:
         pytest.fail("`up` has ended well each time")
     eventually(lambda: MachineState.read(tmp_path).added_since(before) == {}, "nothing is left")

@@ -1,9 +1,4 @@
-"""StatefulClusters that need a namespace of their own: a lost volume, the examples, an autoscaler, claims
-that go.
-
-All are started together, and each test then looks at its own. The others share one namespace, in
-test_statefulcluster_on_a_node.py.
-"""
+"""StatefulClusters that need their own namespace: a lost volume, the examples, an autoscaler, deletion of claims."""
 
 import json
 from collections.abc import AsyncIterator
@@ -34,7 +29,7 @@ pytestmark = [pytest.mark.node, pytest.mark.exhaustive]
 
 @pytest.fixture(scope="module")
 async def cases(operator) -> AsyncIterator[dict[str, KubectlClient]]:
-    """Namespaces with StatefulClusters that were started together, each for one test that waits for its own."""
+    """Namespaces with StatefulClusters that start together, one per test."""
     manifest = yaml.safe_load_all((ROOT / "examples/03-statefulcluster/journal.yaml").read_text())
     gone_with_it = {"whenDeleted": "Delete", "whenScaled": "Delete"}
     made = {
@@ -52,7 +47,7 @@ async def cases(operator) -> AsyncIterator[dict[str, KubectlClient]]:
 
 @pytest.fixture(scope="module")
 async def lost(cases) -> tuple[KubectlClient, dict[str, str], str]:
-    """A namespace where one of three volumes is on a node that is gone: what was written, and its claim."""
+    """A namespace with one of three volumes on a lost node; its records, and the claim."""
     client = cases["lost"]
     await wait_until_ready(client)
     written = write_records(client)
@@ -69,7 +64,7 @@ async def lost(cases) -> tuple[KubectlClient, dict[str, str], str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _early(request: pytest.FixtureRequest) -> None:
-    """Lose the volume before the first test: only after a minute it counts as lost."""
+    """Lose the volume before the first test, because it counts as lost only after a minute."""
     if any("lost" in item.fixturenames for item in request.session.items if item.path == request.path):
         request.getfixturevalue("lost")
 
@@ -80,16 +75,16 @@ async def test_statefulcluster_with_delete_policy_deletes_its_claims(cases):
     client.kubectl("scale", f"stc/{NAME}", "--replicas=1")
     await wait_until_ready(client, 1)
 
-    def one_left() -> None:
+    def assert_one_left() -> None:
         assert len(claims(client)) == 1, claims(client)
 
-    await eventually(one_left, within=120)
+    await eventually(assert_one_left, within=120)
     client.kubectl("delete", f"stc/{NAME}", "--timeout=120s")
 
-    def none_left() -> None:
+    def assert_none_left() -> None:
         assert claims(client) == {}
 
-    await eventually(none_left, within=120)
+    await eventually(assert_none_left, within=120)
 
 
 async def test_horizontalpodautoscaler_scales_statefulcluster(cases):
@@ -101,7 +96,7 @@ async def test_horizontalpodautoscaler_scales_statefulcluster(cases):
 async def test_statefulset_manifest_of_kubernetes_docs_runs_as_statefulcluster(operator, client):
     web = client.in_namespace(
         f"{client.namespace}-web"
-    )  # the manifest asks for root, which `restricted` forbids
+    )  # the manifest needs root, which `restricted` forbids
     web.kubectl("create", "namespace", web.namespace)
     try:
         NodeContainerd(client.cluster).load_web()
@@ -116,15 +111,15 @@ async def test_statefulset_manifest_of_kubernetes_docs_runs_as_statefulcluster(o
             write = "echo $(hostname) >/usr/share/nginx/html/index.html"
             web.kubectl("exec", name, "--", "sh", "-c", write)
 
-            def resolved(name: str = name) -> None:
+            def assert_resolved(name: str = name) -> None:
                 assert f"{name}.nginx" in web.kubectl("exec", name, "--", "getent", "hosts", f"{name}.nginx")
 
-            await eventually(resolved, within=120)  # cluster DNS follows the pods with a delay
+            await eventually(assert_resolved, within=120)  # cluster DNS resolves new pods with a delay
         victim = names[0]
         web.kubectl("delete", "pod", victim, "--now")
         web.kubectl("wait", "statefulcluster/web", "--for=condition=Ready", "--timeout=300s")
 
-        def back() -> None:
+        def assert_ready_again() -> None:
             now = web.get("statefulcluster", "web")["status"]["replicaNames"]
             assert victim not in now
             pages = [
@@ -132,7 +127,7 @@ async def test_statefulset_manifest_of_kubernetes_docs_runs_as_statefulcluster(o
             ]
             assert sorted(page.strip() for page in pages) == sorted(names), pages
 
-        await eventually(back, within=120)
+        await eventually(assert_ready_again, within=120)
     finally:
         web.run("delete", "namespace", web.namespace, "--wait=false")
 
@@ -145,27 +140,27 @@ async def test_statefulcluster_example_keeps_records_while_every_pod_is_replaced
     cluster = client.get("statefulcluster", "journal")
     assert cluster["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE
 
-    def ask(*words: str) -> str:
+    def run_kv(*words: str) -> str:
         pod = client.get("statefulcluster", "journal")["status"]["replicaNames"][-1]
         return client.kubectl("exec", pod, "--", "kv", "-server", "nats://journal:4222", *words)
 
-    await eventually(lambda: ask("-replicas", "3", "put", "greeting", "hello"), within=120)
+    await eventually(lambda: run_kv("-replicas", "3", "put", "greeting", "hello"), within=120)
     for victim in client.get("statefulcluster", "journal")["status"]["replicaNames"]:
         client.kubectl("delete", "pod", victim)
 
-        def replaced(victim: str = victim) -> None:
+        def assert_replaced(victim: str = victim) -> None:
             status = client.get("statefulcluster", "journal")["status"]
             assert victim not in status["replicaNames"], status
             assert status["availableReplicas"] == 3, status
 
-        await eventually(replaced, within=120)
-    await eventually(lambda: ask("put", "farewell", "goodbye"), within=120)
+        await eventually(assert_replaced, within=120)
+    await eventually(lambda: run_kv("put", "farewell", "goodbye"), within=120)
 
-    def kept() -> None:
-        assert ask("list") == "farewell=goodbye\ngreeting=hello\n"
+    def assert_records_kept() -> None:
+        assert run_kv("list") == "farewell=goodbye\ngreeting=hello\n"
 
-    # Asked of a server that is still catching up with the others, a list lacks what these have.
-    await eventually(kept, within=120)
+    # The list of a server that is still catching up is incomplete.
+    await eventually(assert_records_kept, within=120)
     assert len(claims(client)) == 3
 
 
@@ -174,11 +169,11 @@ async def test_statefulcluster_example_keeps_records_while_every_pod_is_replaced
 async def test_replica_whose_volume_is_on_lost_node_gets_new_claim(lost):
     client, written, claim = lost
 
-    def set_aside() -> None:
+    def assert_set_aside() -> None:
         found = client.get("statefulcluster", NAME)
         assert claim_states(found).get(claim) == "Unusable", found["status"]
 
-    await eventually(set_aside, within=300)
+    await eventually(assert_set_aside, within=300)
     found = await wait_until_ready(client)
     (entry,) = (each for each in found["status"]["claims"] if each["name"] == claim)
     assert entry["nextStep"], entry

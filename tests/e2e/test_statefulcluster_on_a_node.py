@@ -1,9 +1,4 @@
-"""StatefulClusters of a real program on a real node: nothing that happens to them loses data.
-
-The operator runs in the cluster, as it is installed from config/default. Pods are recorded by a
-watch while things happen, so "one at a time" is a statement about every moment, not about samples.
-What needs a namespace of its own is in test_statefulcluster_cases_on_a_node.py.
-"""
+"""StatefulClusters of NATS on a real node: updates, failures and scaling lose no data."""
 
 import json
 
@@ -46,14 +41,14 @@ async def empty(shared_client) -> KubectlClient:
 
 @pytest.fixture
 async def filled(shared_client) -> tuple[KubectlClient, dict[str, str]]:
-    """The shared namespace with three replicas, each with a record of its own."""
+    """The shared namespace with three replicas, each with one record."""
     shared_client.apply(object_list(a_headless_service(), a_cluster()))
     await wait_until_ready(shared_client)
     return shared_client, write_records(shared_client)
 
 
-def in_ledger(client: KubectlClient, want_states: list[str]) -> None:
-    """Assert the states of all claims, as the StatefulCluster tells them."""
+def assert_claim_states(client: KubectlClient, want_states: list[str]) -> None:
+    """Assert the states of all claims in the status."""
     found = claim_states(client.get("statefulcluster", NAME))
     assert sorted(found.values()) == want_states, found
 
@@ -71,7 +66,7 @@ async def test_three_replicas_start_in_order_each_with_own_claim(empty):
     seen.check(**OURS)
     found = await wait_until_ready(client)
     assert sorted(found["status"]["replicaNames"]) == sorted(pods(client))
-    await eventually(lambda: in_ledger(client, ["InUse"] * 3))
+    await eventually(lambda: assert_claim_states(client, ["InUse"] * 3))
     assert sorted(claim_states(found)) == sorted(claims(client))
     assert len({claim for held in claims_by_pod(client).values() for claim in held}) == 3
     for name in pods(client):
@@ -107,11 +102,11 @@ async def test_killed_pod_is_replaced_with_new_name_and_same_data(filled):
     async with record_pods(client.cluster, client.namespace) as seen:
         client.kubectl("delete", "pod", victim, "--now", "--wait=false")
 
-        def replaced() -> None:
+        def assert_replaced() -> None:
             assert victim not in pods(client)
             assert len(pods(client)) == 3
 
-        await eventually(replaced, within=120)
+        await eventually(assert_replaced, within=120)
         await wait_until_ready(client)
     seen.check(at_least=2, **OURS)
     after = claims_by_pod(client)
@@ -130,11 +125,11 @@ async def test_killed_container_restarts_in_its_pod(filled):
     async with record_pods(client.cluster, client.namespace) as seen:
         NodeContainerd(client.cluster).kill_container(container["containerID"])
 
-        def restarted() -> None:
+        def assert_restarted() -> None:
             (now,) = pods(client)[victim]["status"]["containerStatuses"]
             assert (now["restartCount"], now["ready"]) == (1, True), now
 
-        await eventually(restarted, within=120)
+        await eventually(assert_restarted, within=120)
         await wait_until_ready(client)
     seen.check(at_least=2, **OURS)
     assert {name: pod["metadata"]["uid"] for name, pod in pods(client).items()} == before
@@ -167,11 +162,11 @@ async def test_fixed_template_recovers_statefulcluster_where_statefulset_stays_s
     seen.check(at_least=2, **OURS)
     await assert_records_unchanged(client, written)
 
-    def seen_by_its_controller() -> None:
+    def assert_observed() -> None:
         found = client.get("statefulset", twin)
         assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
 
-    await eventually(seen_by_its_controller)
+    await eventually(assert_observed)
     victim = stuck("StatefulSet")
     client.kubectl("delete", "pod", victim)
     client.kubectl("rollout", "status", f"statefulset/{twin}", "--timeout=300s")
@@ -185,13 +180,13 @@ async def test_scaling_down_and_up_reuses_volumes(filled):
     async with record_pods(client.cluster, client.namespace) as seen:
         client.kubectl("scale", f"stc/{NAME}", "--replicas=1")
         await wait_until_ready(client, 1)
-        await eventually(lambda: in_ledger(client, ["Free", "Free", "InUse"]))
+        await eventually(lambda: assert_claim_states(client, ["Free", "Free", "InUse"]))
         assert claims(client) == before, "a claim went with its replica"
         client.kubectl("scale", f"stc/{NAME}", "--replicas=3")
         await wait_until_ready(client)
     seen.check(at_least=1, **OURS)
     assert claims(client) == before
-    await eventually(lambda: in_ledger(client, ["InUse"] * 3))
+    await eventually(lambda: assert_claim_states(client, ["InUse"] * 3))
     assert len(names & set(pods(client))) == 1, "a name was drawn twice"
     await assert_records_unchanged(client, written)
 
@@ -203,24 +198,24 @@ async def test_poddisruptionbudget_that_blocks_removal_is_reported(filled):
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "hands-off"},
-        # Not in numbers: the API server asks the scale subresource how many there should be.
+        # For maxUnavailable, Kubernetes reads the desired replicas from the scale subresource.
         "spec": {"maxUnavailable": 0, "selector": {"matchLabels": OURS}},
     }
     client.apply(budget)
 
-    def counted() -> None:
+    def assert_counted() -> None:
         found = client.get("pdb", "hands-off")["status"]
         assert (found["expectedPods"], found["currentHealthy"]) == (3, 3), found
 
-    await eventually(counted, within=120)
+    await eventually(assert_counted, within=120)
     client.kubectl("scale", f"stc/{NAME}", "--replicas=2")
 
-    def blocked() -> None:
+    def assert_blocked() -> None:
         found = find_condition(client.get("statefulcluster", NAME), "Blocked")
         assert found.get("status") == "True", found
         assert "hands-off" in found["message"], found
 
-    await eventually(blocked, within=120)
+    await eventually(assert_blocked, within=120)
     assert len(pods(client)) == 3
     assert await all_records(client) == written
     client.kubectl("delete", "pdb", "hands-off")
@@ -238,12 +233,12 @@ async def test_replica_hostnames_resolve_from_other_replicas(filled):
         full = f"{name}.{NAME}.{client.namespace}.svc.cluster.local"
         for host in (f"{name}.{NAME}", full):
 
-            def resolved(host: str = host, pod: dict = pod, full: str = full) -> None:
+            def assert_resolved(host: str = host, pod: dict = pod, full: str = full) -> None:
                 answer = client.run("exec", asker, "--", "getent", "hosts", host).stdout
-                # A pod knows its own name by a file, with the short form behind it.
+                # A pod resolves its own name from /etc/hosts, with the short name after it.
                 assert answer.split()[:2] == [pod["status"]["podIP"], full], f"{host}: {answer!r}"
 
-            await eventually(resolved, within=120)
+            await eventually(assert_resolved, within=120)
         said = client.kubectl(
             "exec", asker, "--", "kv", "-server", f"nats://{name}.{NAME}:4222", "get", claim
         )
@@ -256,10 +251,10 @@ async def test_claims_survive_deletion_and_are_reused_by_cluster_of_same_name(fi
     before = claims(client)
     client.kubectl("delete", f"stc/{NAME}", "--timeout=120s")
 
-    def no_pods() -> None:
+    def assert_no_pods() -> None:
         assert client.get("pods")["items"] == []
 
-    await eventually(no_pods, within=120)
+    await eventually(assert_no_pods, within=120)
     assert claims(client) == before
     client.apply(a_cluster())
     await wait_until_ready(client)

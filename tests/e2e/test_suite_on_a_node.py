@@ -1,7 +1,4 @@
-"""The suite operator in pods, on a node of its own: it installs the controllers, and they work.
-
-The other end-to-end tests run the controllers from config/default, which does not go together with this.
-"""
+"""The suite operator in pods on a separate node: it installs the controllers, and they work."""
 
 import json
 import subprocess
@@ -38,7 +35,7 @@ def command(own: Cluster, *arguments: str) -> "subprocess.CompletedProcess[str]"
 
 @pytest.fixture(scope="module")
 def system(own: Cluster) -> KubectlClient:
-    """The namespace of the operator, once every controller serves."""
+    """The operator's namespace, after every controller is ready."""
     client = KubectlClient(own, SYSTEM)
     done = command(own, "install", "--replicas", "1")
     assert done.returncode == 0, done.stderr
@@ -50,8 +47,8 @@ def shop(system: KubectlClient) -> KubectlClient:
     return create_checkup_namespace(system, SHOP)
 
 
-def running(system: KubectlClient) -> dict[str, str]:
-    """Account → the controllers that its pod runs."""
+def controllers_by_service_account(system: KubectlClient) -> dict[str, str]:
+    """Return the controllers of each ServiceAccount's pod."""
     pods = system.get("pods", "", "-l", "app.kubernetes.io/managed-by=quintet-operator")["items"]
     return {
         pod["spec"]["serviceAccountName"]: next(
@@ -63,7 +60,9 @@ def running(system: KubectlClient) -> dict[str, str]:
 
 
 async def test_every_controller_has_its_own_serviceaccount(system: KubectlClient):
-    assert running(system) == {f"quintet-{name}": f"--controllers={name}" for name in COMPONENTS}
+    assert controllers_by_service_account(system) == {
+        f"quintet-{name}": f"--controllers={name}" for name in COMPONENTS
+    }
     found = system.get("quintets", "quintet")
     assert {
         each["name"]: each.get("ready", False) for each in found["status"]["components"]
@@ -87,17 +86,17 @@ async def test_webhooks_route_to_controller_of_the_kind_after_install(system: Ku
 
 
 async def test_jsonserver_and_checkup_work_after_install(shop: KubectlClient):
-    def accepted() -> None:
+    def assert_accepted() -> None:
         shop.apply(a_jsonserver("app-books", '{"books": []}'))
 
-    await eventually(accepted, within=60)
+    await eventually(assert_accepted, within=60)
     shop.wait_for("app-books", "Ready", 240)
     shop.apply(a_checkup("hello"))
     shop.kubectl("wait", "checkup/hello", "--for=condition=Succeeded", "--timeout=240s")
 
 
-def said(own: Cluster, *arguments: str) -> str:
-    """What a command prints that ends well."""
+def run_command(own: Cluster, *arguments: str) -> str:
+    """Run a command, assert that it succeeds, and return its output."""
     argv = [COMMAND, *arguments, "--kubeconfig", str(own.kubeconfig)]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 0, f"{arguments}: exit {done.returncode}\n{done.stdout}{done.stderr}"
@@ -106,21 +105,21 @@ def said(own: Cluster, *arguments: str) -> str:
 
 async def test_cli_status_shows_installed_objects(own: Cluster, shop: KubectlClient):
     where = ("-n", SHOP)
-    assert "Ready" in said(own, "status", "jsonserver", "app-books", *where)
+    assert "Ready" in run_command(own, "status", "jsonserver", "app-books", *where)
     (pod,) = shop.pods("app-books")
-    assert f"Pod {pod['metadata']['name']}" in said(own, "tree", "jsonserver", "app-books", *where)
-    assert "Resources" in said(own, "logs", "jsonserver", "app-books", *where)
-    assert "Leading" in said(own, "logs", "controller", "jsonserver")
-    assert "Succeeded" in said(own, "explain", "checkup", "hello", *where)
-    assert "app-books" in said(own, "events", *where)
-    assert "ok" in said(own, "doctor")
+    assert f"Pod {pod['metadata']['name']}" in run_command(own, "tree", "jsonserver", "app-books", *where)
+    assert "Resources" in run_command(own, "logs", "jsonserver", "app-books", *where)
+    assert "Leading" in run_command(own, "logs", "controller", "jsonserver")
+    assert "Succeeded" in run_command(own, "explain", "checkup", "hello", *where)
+    assert "app-books" in run_command(own, "events", *where)
+    assert "ok" in run_command(own, "doctor")
 
 
 async def test_support_bundle_has_logs_of_every_controller_and_no_user_data(
     own: Cluster, shop: KubectlClient, tmp_path
 ):
     archive = tmp_path / "report.tar.gz"
-    said(own, "report", "--output", str(archive))
+    run_command(own, "report", "--output", str(archive))
     with tarfile.open(archive) as opened:
         files = {each.name: opened.extractfile(each) for each in opened if each.isfile()}
         texts = {name: file.read().decode() for name, file in files.items() if file is not None}
@@ -132,31 +131,31 @@ async def test_support_bundle_has_logs_of_every_controller_and_no_user_data(
 async def test_standby_takes_over_when_leader_is_killed(
     own: Cluster, system: KubectlClient, shop: KubectlClient
 ):
-    """Killed without a word, so that its lease has to run out."""
+    """Kill the leader with SIGKILL, so that its lease must expire."""
     settings = {"spec": {"settings": {"jsonserver": {"replicas": 2}}}}
     system.kubectl("patch", "quintets", "quintet", "--type=merge", "-p", json.dumps(settings))
 
-    def two() -> None:
+    def assert_two_replicas() -> None:
         status = system.get("deployment", "quintet-jsonserver")["status"]
         assert (status["replicas"], status.get("availableReplicas")) == (2, 2)
 
-    await eventually(two, within=240)
+    await eventually(assert_two_replicas, within=240)
     before = system.get("lease", "quintet-jsonserver")["spec"]
     pod = system.get("pod", before["holderIdentity"].rpartition("-")[0])
     NodeContainerd(own).kill_container(pod["status"]["containerStatuses"][0]["containerID"])
 
-    def changed() -> None:
+    def assert_changed() -> None:
         shop.kubectl("patch", "jsonserver", "app-books", "--type=merge", "-p", '{"spec": {"replicas": 2}}')
 
-    await eventually(changed, within=120)
+    await eventually(assert_changed, within=120)
 
-    def gone_on() -> None:
+    def assert_continued() -> None:
         lease = system.get("lease", "quintet-jsonserver")["spec"]
         assert lease["leaseTransitions"] > before["leaseTransitions"], lease
         assert lease["holderIdentity"] != before["holderIdentity"], lease
         assert len(shop.pods("app-books")) == 2
 
-    await eventually(gone_on, within=240)
+    await eventually(assert_continued, within=240)
 
 
 async def test_no_controller_lacks_a_permission(system: KubectlClient, shop: KubectlClient):
@@ -171,8 +170,8 @@ async def test_removed_controller_does_not_block_other_kinds(system: KubectlClie
         "patch", "quintets", "quintet", "--type=merge", "-p", json.dumps({"spec": {"controllers": rest}})
     )
 
-    def gone() -> None:
-        assert "quintet-jsonserver" not in running(system)
+    def assert_deleted() -> None:
+        assert "quintet-jsonserver" not in controllers_by_service_account(system)
         for kind in (
             "mutatingwebhookconfiguration",
             "validatingwebhookconfiguration",
@@ -182,12 +181,12 @@ async def test_removed_controller_does_not_block_other_kinds(system: KubectlClie
             assert system.run("get", kind, "quintet-jsonserver").returncode != 0, kind
         assert system.run("get", "secret", "quintet-jsonserver-webhook-certs").returncode != 0
 
-    await eventually(gone, within=120)
+    await eventually(assert_deleted, within=120)
 
-    def annotated() -> None:
+    def assert_annotated() -> None:
         shop.kubectl("annotate", "jsonserver", "app-books", "seen=yes", "--overwrite")
 
-    await eventually(annotated, within=60)  # the API server hears of the end of a webhook through a watch
+    await eventually(assert_annotated, within=60)  # the API server learns of removed webhooks through a watch
     assert shop.get("jsonserver", "app-books")["metadata"]["annotations"]["seen"] == "yes"
     assert len(shop.pods("app-books")) == 2, "its pods go on without a controller"
 
@@ -198,7 +197,7 @@ async def test_uninstall_keeps_user_objects(own: Cluster, system: KubectlClient,
     assert "JsonServer shop/app-books" in done.stderr
     assert shop.get("jsonserver", "app-books")["spec"]["jsonConfig"] == '{"books": []}'
 
-    def nobody() -> None:
+    def assert_no_pods() -> None:
         assert system.kubectl("get", "pods", "-o", "name") == ""
 
-    await eventually(nobody, within=120)
+    await eventually(assert_no_pods, within=120)

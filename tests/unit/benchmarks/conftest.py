@@ -1,4 +1,4 @@
-"""The benchmarks lie beside the tests, at the root of the repository."""
+"""Makes the package `benchmarks` importable."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Contenders that do other work than the rest are found out."""
+"""Contenders whose objects differ from the reference are rejected."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The size rules of the sources hold for the benchmarks too."""
+"""The size rules of the source apply to the benchmarks too."""
 
 import ast
 from pathlib import Path

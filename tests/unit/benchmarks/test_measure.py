@@ -1,4 +1,4 @@
-"""The arithmetic behind the figures, and the accounting of processes."""
+"""Statistics of samples, and CPU time and memory of processes."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Contenders do the same work: the plans name the children that Quintet makes."""
+"""Prepared requests create the same children as Quintet."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Both kinds of sets ask for the same, and are done when their statuses say the same."""
+"""Both kinds of sets have the same spec, and are done under the same conditions."""
 
 import pytest
 from benchmarks.parts.statefulcluster import HEADINGS, STATEFUL_CLUSTER, STATEFUL_SET, Phase, rows

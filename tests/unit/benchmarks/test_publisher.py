@@ -1,4 +1,4 @@
-"""What is shown of the publisher proxies: medians of the rounds, and ratios of neighbours."""
+"""The table of the publisher benchmark: medians of rounds, and ratios of pairs."""
 
 from benchmarks.contenders import QUINTET
 from benchmarks.parts.publisher import GO, HEADINGS, LOADS, Run, rows

@@ -1,4 +1,4 @@
-"""What a series says, and what of it is kept."""
+"""The figures and tables of a benchmark series."""
 
 import json
 

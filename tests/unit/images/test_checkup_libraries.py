@@ -16,7 +16,7 @@ IN_A_POD = "RESULT_CONFIGMAP_NAME=x RESULT_CONFIGMAP_NAMESPACE=y KUBERNETES_SERV
 
 
 def module(path: Path):
-    """A program of an image, which is no package of ours."""
+    """Import a program of an image from its file."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -104,7 +104,7 @@ def test_result_is_stored_as_text(value, want_text):
 
 
 class Api:
-    """Not asked in these tests."""
+    """An API client that these tests do not use."""
 
 
 def a_run(**environment):

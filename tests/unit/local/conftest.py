@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def harmless(tmp_path, monkeypatch):
-    """Note signals instead of sending them, and remove below `tmp_path` only: a defect must not harm the machine."""
+    """Record signals instead of sending them, and remove only below `tmp_path`, so that a bug harms nothing."""
     sent = []
 
     def below(path):

@@ -1,4 +1,4 @@
-"""Archives of images: what is in them, layer over layer, and the same bytes for the same image."""
+"""Image archives: their files layer by layer, and identical bytes for identical images."""
 
 import os
 import tarfile

@@ -16,7 +16,7 @@ DOMAIN_CONTROLLERS = {"memory", "io", "hugetlb"}
 
 
 def unified():
-    """Where cgroup v2 is mounted, and which domain controllers it has."""
+    """Return the mount of cgroup v2 and its domain controllers."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         if " - cgroup2 " in line and os.geteuid() == 0:
             root = Path(line.split()[4])
@@ -27,7 +27,7 @@ def unified():
 
 @pytest.fixture
 def container(monkeypatch):
-    """A cgroup with a process in it, as a container has it at the root of its cgroup namespace."""
+    """A cgroup with a process, like the root of a container's cgroup namespace."""
     found = unified()
     if found is None:
         pytest.skip("needs root and a cgroup v2 hierarchy with a domain controller")

@@ -77,7 +77,7 @@ def test_up_reads_kubernetes_version_from_environment(monkeypatch, capsys):
         (("--name=a", "get", "pods"), ("a", ("get", "pods"))),
         ((), ("default", ())),
     ],
-    ids=["all flags are kubectl's", "a name, then a separator", "a name only", "nothing"],
+    ids=["kubectl flags", "name and separator", "name only", "no arguments"],
 )
 def test_kubectl_command_passes_all_arguments_except_leading_name(monkeypatch, arguments, want):
     monkeypatch.delenv("QUINTET_CLUSTER", raising=False)
@@ -111,7 +111,7 @@ HEAVY = ("cryptography", "quintet.components", "quintet.manifests", "quintet.con
 
 @pytest.fixture(scope="module")
 def helped() -> Mapping[str, Any]:
-    """By command, the exit code of its help and the heavy modules that it imported, all in one new process."""
+    """Exit code and imported heavy modules of each command's help, from one new process."""
     script = (
         "import contextlib, io, json, sys\n"
         "from quintet.cli.main import main\n"

@@ -1,4 +1,4 @@
-"""Images: named, cached and staged so that the same input gives the same image."""
+"""Images are named, cached and staged so that the same input gives the same image."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ from quintet.manifests import process
 
 
 class Recorder:
-    """Stands for the programs that builders call: remembers them, and prints what was agreed."""
+    """Fake for the programs of builders: records commands and returns prepared output."""
 
     def __init__(self, *printed: str) -> None:
         self.commands: list[list[str]] = []
@@ -134,7 +134,7 @@ def test_buildah_never_pulls_and_uses_fixed_timestamp(tmp_path, monkeypatch):
 
 
 class Daemon:
-    """Stands for docker: one set of tags, whoever builds."""
+    """Fake docker: all builds share one set of tags."""
 
     def __init__(self, between=lambda: None):
         self.tags, self.images, self._between = {}, {}, between
@@ -156,7 +156,7 @@ class Daemon:
 
 
 class OfCheckout(catalog.Image):
-    """An image as two checkouts have it: one reference, two folders."""
+    """An image of two checkouts: same reference, different folders."""
 
     @property
     def directory(self):

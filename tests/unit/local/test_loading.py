@@ -1,4 +1,4 @@
-"""Which images are loaded into a node."""
+"""Which images are loaded into the containerd of a node."""
 
 import pytest
 
@@ -10,7 +10,7 @@ HEADER = "REF TYPE DIGEST SIZE PLATFORMS LABELS"
 
 @pytest.fixture
 def node(tmp_path):
-    """A client that lists what the file `list` says, and notes what it is asked to import."""
+    """Fake `ctr` that prints the file `list` and records imports."""
     client = tmp_path / "ctr"
     client.write_text(
         f'#!/bin/sh\ncase "$*" in *list) cat {tmp_path}/list ;; *import*) echo "$6" >>{tmp_path}/imported ;; esac\n'
@@ -22,7 +22,7 @@ def node(tmp_path):
 @pytest.mark.parametrize(
     ("present", "want_imported", "want_changed"),
     [("same", False, []), ("sha256:0", True, ["quintet.local/x:1"]), ("", True, [])],
-    ids=["the same content", "another content", "not there"],
+    ids=["same digest", "different digest", "missing"],
 )
 def test_containerd_loads_image_only_if_digest_differs(node, tmp_path, present, want_imported, want_changed):
     digest = an_image(tmp_path / "x.tar", layer(("a", b"1")))

@@ -1,4 +1,4 @@
-"""The process that sets up the namespaces of a node never does that to the machine's own."""
+"""The process that sets up a node's namespaces never changes those of the machine."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from quintet.local.node import namespace
 
 @pytest.fixture
 def done(monkeypatch):
-    """What it did; nothing is mounted and no link is made, whatever it decides."""
+    """Recorded steps; nothing is really mounted or linked."""
     done = []
     monkeypatch.setattr(namespace, "create_links", done.append)
     monkeypatch.setattr(namespace, "create_mounts", done.append)

@@ -25,7 +25,7 @@ CLAIM = {
 
 
 class Api:
-    """Holds two lists and remembers what is written."""
+    """Fake API server with two lists; records writes."""
 
     def __init__(self, claims=(), volumes=()):
         self.lists = {"persistentvolumeclaims": list(claims), "persistentvolumes": list(volumes)}
@@ -94,7 +94,7 @@ def test_provisioner_creates_world_writable_folder_for_claim(tmp_path):
         {"status": {"phase": "Bound"}},
         {"metadata": CLAIM["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
     ],
-    ids=["another class", "a volume chosen by hand", "already bound", "being deleted"],
+    ids=["other StorageClass", "volumeName is set", "already bound", "being deleted"],
 )
 def test_provisioner_ignores_claims_it_does_not_serve(tmp_path, change):
     api = Api(claims=[CLAIM | change])

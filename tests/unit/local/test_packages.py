@@ -10,7 +10,7 @@ from quintet.local.images import bases, catalog
 
 @pytest.fixture
 def bare(monkeypatch, tmp_path):
-    """A machine on which no program is found."""
+    """A machine without any program on PATH."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(packages, "find_program", lambda _: None)
     return tmp_path
@@ -45,7 +45,7 @@ RUNC = "runc version {}\ncommit: v1.1.12-0-g51d5e946\nspec: 1.0.2-dev"
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A machine with containerd in one folder, runc in another, and the plugins; Debian's are in a third."""
+    """A machine with containerd, runc and plugins in different folders, and unpacked Debian packages."""
     debian, folders = tmp_path / "debian", {"runc": tmp_path / "sbin"}
     for name in ("bin", "sbin", "cni", "debian/usr/bin", "debian/usr/sbin"):
         (tmp_path / name).mkdir(parents=True)
@@ -93,7 +93,7 @@ def test_outdated_runtime_program_is_replaced_by_debian_package(machine, contain
 
 
 def test_kubernetes_versions_support_minimum_containerd():
-    """The kubelet speaks to containerd before 2.0 up to version 1.37."""
+    """The kubelet supports containerd before 2.0 up to version 1.37."""
     newest = max(int(name.partition(".")[2]) for name in versions.VERSIONS)
     assert newest < 38 or packages.MINIMUM_CONTAINERD >= (2, 0)
 

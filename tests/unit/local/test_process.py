@@ -32,7 +32,7 @@ def test_process_identity_parses_stat_line_with_parentheses_in_name():
 @pytest.mark.parametrize(
     "line",
     ["", "42", "42 (cut of", "x (y) S", "0 Sun Nov  1 10:00:00 2026", "1 Sun Nov  1 10:00:00 2026"],
-    ids=["empty", "pid only", "cut", "no pid", "a process group", "init"],
+    ids=["empty", "pid only", "truncated", "no pid", "process group", "init"],
 )
 def test_process_identity_of_incomplete_record_is_none(line):
     assert ProcessIdentity.parse(line) is None

@@ -1,4 +1,4 @@
-"""Whether a cluster that is already there may be erased, and what becomes of its record in another version."""
+"""Whether an existing cluster may be removed, and how records of other versions are read."""
 
 import json
 import sys
@@ -64,7 +64,7 @@ def test_load_cluster_ignores_unknown_fields(folder):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{", json.dumps({"name": "x"})], ids=["empty", "list", "cut", "lacks"]
+    "text", ["", "[]", "{", json.dumps({"name": "x"})], ids=["empty", "list", "truncated", "missing fields"]
 )
 def test_load_cluster_returns_none_for_incomplete_record(folder, text):
     (folder / "cluster.json").write_text(text)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("harmless")
 
 @pytest.fixture
 def clusters(tmp_path, monkeypatch):
-    """A state directory of one's own, on a machine whose only cgroup hierarchy is a folder of the test."""
+    """A separate state directory, with a folder of the test as the only cgroup hierarchy."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     root = tmp_path / "cgroup"
     root.mkdir()
@@ -55,7 +55,7 @@ def test_down_with_damaged_cgroup_record_kills_only_own_processes(
 
 
 class Server:
-    """Answers with lists of claims and volumes; an exception in a list is raised instead."""
+    """Fake API server with lists of claims and volumes; raises an exception that is in a list."""
 
     def __init__(self, claims=(), volumes=()):
         self.lists = {storage.CLAIMS: list(claims), storage.VOLUMES: list(volumes)}
@@ -98,7 +98,14 @@ def a_volume(name, path, uid="u-1"):
         ("pvc-u-1", "volumes/link"),
         ("pvc-u-2", "volumes/pvc-u-2"),
     ],
-    ids=["elsewhere", "another name", "parent", "by the parent", "by a link", "of another claim"],
+    ids=[
+        "other path",
+        "other name",
+        "parent folder",
+        "path through parent",
+        "path through link",
+        "other claim",
+    ],
 )
 def test_provisioner_keeps_folder_of_volume_with_foreign_path(tmp_path, name, path):
     kept = [tmp_path / "home/letter", tmp_path / "volumes/pvc-u-2/data"]
@@ -126,7 +133,7 @@ def test_provisioner_does_not_follow_link_in_place_of_volume(tmp_path, link):
 
 
 class Stopped(BaseException):
-    """Ends a loop that has no end."""
+    """Raised to end the endless loop of the provisioner."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The one module that kills and removes refuses what is not provably its own."""
+"""The module that kills and removes refuses targets that are not provably of a cluster."""
 
 import ast
 import os

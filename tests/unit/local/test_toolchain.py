@@ -19,7 +19,7 @@ def fake_go(path, version):
 
 @pytest.fixture
 def alone(monkeypatch, tmp_path):
-    """No Go on PATH, and a cache of its own."""
+    """A machine without Go, with a separate cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(toolchain, "DEFAULT_PATHS", ())
     monkeypatch.setattr(toolchain.shutil, "which", lambda _: None)

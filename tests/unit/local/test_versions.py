@@ -1,4 +1,4 @@
-"""Which versions of Kubernetes a cluster can be of."""
+"""The Kubernetes versions that a cluster can have."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Files of an image → the packages in it."""
+"""The packages that are found in the files of an image."""
 
 import io
 import json
@@ -96,7 +96,7 @@ def test_contents_include_operating_system():
 
 
 def a_program(listed, version="go1.26.0"):
-    """As the linker writes it: a header, two texts with their lengths, the list between two fences."""
+    """Return build information as Go's linker writes it: header, version, and modules between markers."""
 
     def text(value):
         length, prefix = len(value), b""
@@ -137,7 +137,7 @@ def test_go_program_omits_module_without_version():
 
 @pytest.mark.parametrize(
     "content", [b"", b"\x7fELF", b"x\xff Go buildinf:", b"\xff Go buildinf:\x08\x00" + bytes(40)],
-    ids=["empty", "no Go", "the mark by chance", "older than 1.18"],
+    ids=["empty", "not a Go program", "magic string without header", "older than Go 1.18"],
 )  # fmt: skip
 def test_non_go_program_has_no_modules(content):
     assert list(read_modules(content)) == []

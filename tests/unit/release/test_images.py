@@ -1,4 +1,4 @@
-"""What a release says of its images."""
+"""The images of a release: list, digests and SBOMs."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ LOCKED = f"msgspec==1 \\\n    --hash=sha256:{HASH}\n"
 
 @pytest.fixture
 def given(tmp_path, monkeypatch):
-    """Files of a release with one image in it, and what was said meanwhile."""
+    """The files of a release with one image, and the progress messages."""
     content = layer(
         ("var/lib/dpkg/status.d/dash", b"Package: dash\nVersion: 1\nArchitecture: amd64\n"),
         ("app/msgspec-1.dist-info/METADATA", b"Name: msgspec\nVersion: 1\n"),

@@ -1,4 +1,4 @@
-"""The command that writes a release: complete, summed, of the right version, and nothing old left behind."""
+"""The command that writes a release: complete, with checksums, of the right version, without old files."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory, source):
-    """The folder of a release with nothing but the Python package."""
+    """The folder of a release with only the Python package."""
     folder = tmp_path_factory.mktemp("release")
     written(folder, "--only", "python", root=source)
     return folder

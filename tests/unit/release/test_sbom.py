@@ -1,4 +1,4 @@
-"""What something is made of, as a document that always has the same bytes."""
+"""CycloneDX documents list the packages and are reproducible."""
 
 import json
 from pathlib import Path
