@@ -14,7 +14,7 @@ import pytest
 
 from kit.eventually import eventually
 from quintet.local.cluster import Cluster
-from quintet.local.controlplane.certificates import Authority, render_kubeconfig, write_kubeconfig
+from quintet.local.controlplane.certificates import Authority, write_kubeconfig
 
 PROGRAM = Path(sys.executable).with_name("quintet")
 
@@ -107,7 +107,7 @@ def test_doctor_reports_untrusted_server_certificate(cluster: Cluster, tmp_path:
     Authority.create(tmp_path / "pki")
     stranger = tmp_path / "config"
     files = cluster.certificate("admin", ("system:masters",))
-    write_kubeconfig(stranger, render_kubeconfig(cluster.server, tmp_path / "pki" / "ca.crt", *files))
+    write_kubeconfig(stranger, cluster.server, tmp_path / "pki" / "ca.crt", *files)
 
     message, step = find_failure(run_doctor("--kubeconfig", stranger))
 
@@ -119,7 +119,7 @@ def test_doctor_warns_when_server_certificate_is_not_verified(cluster: Cluster, 
     content = json.loads(cluster.kubeconfig.read_text())
     content["clusters"][0]["cluster"] = {"server": cluster.server, "insecure-skip-tls-verify": True}
     path = tmp_path / "config"
-    write_kubeconfig(path, json.dumps(content))
+    path.write_text(json.dumps(content))
 
     answer = run_doctor("--kubeconfig", path)
 
@@ -164,7 +164,7 @@ def test_doctor_reports_credentials_that_server_rejects(cluster: Cluster, tmp_pa
     Authority.create(tmp_path / "pki")
     files = Authority.load(tmp_path / "pki").issue("me", "admin", ("system:masters",))
     path = tmp_path / "config"
-    write_kubeconfig(path, render_kubeconfig(cluster.server, cluster.ca, *files))
+    write_kubeconfig(path, cluster.server, cluster.ca, *files)
 
     message, step = find_failure(run_doctor("--kubeconfig", path))
 
@@ -177,7 +177,7 @@ def test_doctor_reports_unreachable_server(cluster: Cluster, tmp_path: Path):
         held.bind(("127.0.0.1", 0))
         server = f"https://127.0.0.1:{held.getsockname()[1]}"
         path = tmp_path / "config"
-        write_kubeconfig(path, render_kubeconfig(server, cluster.ca, *cluster.certificate("admin")))
+        write_kubeconfig(path, server, cluster.ca, *cluster.certificate("admin"))
 
         message, step = find_failure(run_doctor("--kubeconfig", path))
 

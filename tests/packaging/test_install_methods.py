@@ -158,7 +158,7 @@ async def installed(
     story.found = await inventory(administrator)
     try:
         way.install(story.before)
-        await story.settled(story.before.version)
+        await story.wait_until_ready(story.before.version)
         yield story
     finally:
         await remove_everything(story)  # the next method starts without any of its objects
@@ -251,7 +251,7 @@ async def upgraded(used: Installation) -> Upgrade:
     with ExitStack() as clients:
         reviews, questions = await start_clients(used, clients)
         used.way.upgrade(used.after)
-        await used.settled(used.after.version)
+        await used.wait_until_ready(used.after.version)
         await wait_for_new_pods(used)
     seen.events = used.shop.kubectl("get", "events")
     if reviews is not None and questions is not None:

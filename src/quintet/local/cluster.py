@@ -157,11 +157,11 @@ class Cluster:
         not_after: datetime.datetime | None = None,
     ) -> Path:
         """Write a kubeconfig for a new user, whose permissions RBAC decides; return its path."""
-        from quintet.local.controlplane.certificates import render_kubeconfig, write_kubeconfig
+        from quintet.local.controlplane.certificates import write_kubeconfig
 
         certificate, key = self.certificate(common_name, organizations, not_after=not_after)
         path = certificate.with_suffix(".kubeconfig")
-        write_kubeconfig(path, render_kubeconfig(self.server, self.ca, certificate, key))
+        write_kubeconfig(path, self.server, self.ca, certificate, key)
         return path
 
 
@@ -175,7 +175,7 @@ def up(
     kubernetes: str | None = None,
 ) -> Cluster:
     """Start the cluster, or return the one that already runs; a failed start leaves nothing behind."""
-    report = progress or _quiet
+    report = progress or (lambda _: None)
     check = partial(_check, node=node, audited=audited, kubernetes=kubernetes)
     try:
         # Report an invalid name, or a running cluster of another version, before a build of ten minutes.
@@ -185,7 +185,7 @@ def up(
         programs = prepare(node=node, progress=report, kubernetes=kubernetes)
         with hold_lock(_lock(name)):
             if not is_removable(directory):
-                repaired = repair_cluster(name, directory, load_cluster(name), report)
+                repaired = repair_cluster(directory, load_cluster(name), report)
                 return _refresh(check(repaired), report)
             return _start(StartOptions(name, programs, node, durable, audited), report)
     except OSError as error:
@@ -270,9 +270,9 @@ def _attempt_start(options: StartOptions, report: Callable[[str], None]) -> Clus
             write_host(directory)
             write_file(directory / "attempt", attempt)
             if options.node:
-                from quintet.local.node.start import start_with_node
+                from quintet.local.node.start import start_node
 
-                layout, node_name = start_with_node(options, directory, report)
+                layout, node_name = start_node(options, directory, report)
             else:
                 etcd, peer, api = free_ports(3)
                 layout = Layout(directory, programs, etcd, peer, api, api)
@@ -332,7 +332,3 @@ def _refresh(cluster: Cluster, report: Callable[[str], None]) -> Cluster:
 
 def _lock(name: str) -> Path:
     return clusters_directory() / f"{name}.lock"
-
-
-def _quiet(_: str) -> None:
-    return

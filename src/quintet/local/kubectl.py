@@ -109,16 +109,14 @@ class Kubectl:
         )
 
 
-async def run_program(
-    command: list[str], environment: Mapping[str, str], text: str = ""
-) -> tuple[int, str, str]:
+async def run_program(command: list[str], env: Mapping[str, str], text: str = "") -> tuple[int, str, str]:
     """Run a program; return its exit code, standard output and standard error.
 
     Cancelling kills the program.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
-        env=dict(environment),
+        env=dict(env),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

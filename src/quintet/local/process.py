@@ -250,3 +250,18 @@ def wait_until(
         if time.monotonic() > deadline:
             raise late()
         time.sleep(pause)
+
+
+def wait_while_running(
+    parts: Sequence[ManagedProcess], done: Callable[[], bool], seconds: float, late: Callable[[], LocalError]
+) -> None:
+    """Wait until `done` returns true; raise an error if a process ends or the time is up."""
+
+    def check() -> bool:
+        for process in parts:
+            if not process.is_alive():
+                time.sleep(0.1)  # its last lines may not be in the log yet
+                raise process.failure("ended")
+        return done()
+
+    wait_until(check, seconds, late, pause=0.1)

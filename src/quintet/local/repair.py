@@ -31,10 +31,9 @@ def is_removable(directory: Path) -> bool:
     return not finished or not any(each.is_alive() for each in find_processes(directory / "processes"))
 
 
-def repair_cluster(
-    name: str, directory: Path, cluster: Cluster | None, report: Callable[[str], None]
-) -> Cluster:
+def repair_cluster(directory: Path, cluster: Cluster | None, report: Callable[[str], None]) -> Cluster:
     """Restart the processes of a running cluster that have ended, and wait until it is healthy."""
+    name = directory.name
     remove = f"`quintet down --name {name}` removes the cluster and everything in it"
     if cluster is None:
         raise LocalError(f"cluster {name} runs, but its cluster.json cannot be read", remove)

@@ -6,7 +6,7 @@ import stat
 import pytest
 from cryptography import x509
 
-from quintet.local.controlplane.certificates import Authority, render_kubeconfig, write_kubeconfig
+from quintet.local.controlplane.certificates import Authority, write_kubeconfig
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,7 @@ def test_private_keys_are_readable_by_owner_only(authority):
 def test_kubeconfig_embeds_its_certificates(authority, tmp_path):
     certificate, key = authority.issue("inline", "dave")
     path = tmp_path / "kubeconfig"
-    content = render_kubeconfig("https://127.0.0.1:1", authority.directory / "ca.crt", certificate, key)
-    write_kubeconfig(path, content)
+    write_kubeconfig(path, "https://127.0.0.1:1", authority.directory / "ca.crt", certificate, key)
     config = json.loads(path.read_text())
     user = config["users"][0]["user"]
     assert base64.b64decode(user["client-key-data"]) == key.read_bytes()

@@ -24,9 +24,7 @@ def run(command: list[str], cwd: Path | None = None, environment: Mapping[str, s
         return result.stdout
     lines = [line.strip() for line in (result.stderr + result.stdout).splitlines() if line.strip()]
     if any("no space left" in line.lower() for line in lines):
-        raise LocalError(
-            "the disk became full while building an image", "free some disk space and run the command again"
-        )
+        raise LocalError("the disk became full while building an image", "free disk space and run it again")
     errors = [line for line in lines if "error" in line.lower() or line.startswith("E:")]
     reason = (errors or lines or ["no error message"])[-1]
     raise LocalError(

@@ -102,8 +102,9 @@ class Authority:
         return _write(self.directory, file_name, builder.sign(self.key, hashes.SHA256()), key)
 
 
-def render_kubeconfig(server: str, ca: Path, certificate: Path, key: Path, *, name: str = "quintet") -> str:
-    """Return a kubeconfig with embedded certificates, as JSON, which is also YAML."""
+def write_kubeconfig(path: Path, server: str, ca: Path, certificate: Path, key: Path) -> None:
+    """Write a kubeconfig with embedded certificates that only its owner can read; JSON is also YAML."""
+    name = "quintet"
 
     def inline(path: Path) -> str:
         return base64.b64encode(path.read_bytes()).decode()
@@ -121,12 +122,7 @@ def render_kubeconfig(server: str, ca: Path, certificate: Path, key: Path, *, na
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     }
-    return json.dumps(config, indent=2) + "\n"
-
-
-def write_kubeconfig(path: Path, content: str) -> None:
-    """Write a kubeconfig that only its owner can read, because it contains a private key."""
-    _write_private(path, content.encode())
+    _write_private(path, (json.dumps(config, indent=2) + "\n").encode())
 
 
 def _builder(

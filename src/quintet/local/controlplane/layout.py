@@ -61,16 +61,12 @@ class Layout:
         """Return the process of a program."""
         return ManagedProcess(name, self.processes)
 
-    def start(
-        self, name: str, arguments: Sequence[str], environment: dict[str, str] | None = None
-    ) -> ManagedProcess:
+    def start(self, name: str, arguments: Sequence[str], env: dict[str, str] | None = None) -> ManagedProcess:
         """Start a program of Kubernetes by its name."""
-        return self.run(name, [str(self.programs / name), *arguments], environment)
+        return self.run(name, [str(self.programs / name), *arguments], env)
 
-    def run(
-        self, name: str, argv: Sequence[str], environment: dict[str, str] | None = None
-    ) -> ManagedProcess:
+    def run(self, name: str, argv: Sequence[str], env: dict[str, str] | None = None) -> ManagedProcess:
         """Start a command inside the cluster's network."""
         process = self.process(name)
-        process.start([*self.enter, *argv], environment=environment, cgroup=self.cgroup)
+        process.start([*self.enter, *argv], environment=env, cgroup=self.cgroup)
         return process

@@ -6,13 +6,13 @@ and use the standard ports.
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quintet.local.api import Api
 from quintet.local.controlplane import audit
 from quintet.local.controlplane.layout import POD_RANGE
-from quintet.local.process import wait_until
+from quintet.local.process import wait_while_running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,6 @@ def write_certificates(layout: Layout) -> None:
     from quintet.local.controlplane.certificates import (
         CLIENTS,
         Authority,
-        render_kubeconfig,
         write_kubeconfig,
     )
 
@@ -50,16 +49,16 @@ def write_certificates(layout: Layout) -> None:
         write_component_kubeconfig(layout, name)
     outer = f"https://127.0.0.1:{layout.outer_port}"
     files = layout.pki / "ca.crt", layout.pki / "admin.crt", layout.pki / "admin.key"
-    write_kubeconfig(layout.directory / "kubeconfig", render_kubeconfig(outer, *files))
+    write_kubeconfig(layout.directory / "kubeconfig", outer, *files)
 
 
 def write_component_kubeconfig(layout: Layout, name: str) -> Path:
     """Write the kubeconfig of a component inside the cluster's network; return its path."""
-    from quintet.local.controlplane.certificates import render_kubeconfig, write_kubeconfig
+    from quintet.local.controlplane.certificates import write_kubeconfig
 
     path = layout.pki / f"{name}.kubeconfig"
     files = layout.pki / "ca.crt", layout.pki / f"{name}.crt", layout.pki / f"{name}.key"
-    write_kubeconfig(path, render_kubeconfig(f"https://127.0.0.1:{layout.api_port}", *files))
+    write_kubeconfig(path, f"https://127.0.0.1:{layout.api_port}", *files)
     return path
 
 
@@ -76,33 +75,17 @@ def start_control_plane(layout: Layout) -> None:
 
 def wait_until_ready(directory: Path, port: int, processes: Sequence[ManagedProcess]) -> None:
     """Wait until the API server is ready; raise an error if a process ends or the time is up."""
-    api = Api(directory, port)
-
-    def ready() -> bool:
-        _raise_if_ended(processes)
-        return api.get("/readyz") is not None
-
-    wait_until(ready, START_SECONDS, lambda: processes[-1].failure("does not get ready"), pause=0.1)
+    api, server = Api(directory, port), processes[-1]
+    late = partial(server.failure, "does not get ready")
+    wait_while_running(processes, lambda: api.get("/readyz") is not None, START_SECONDS, late)
 
 
 def _wait_for_controllers(layout: Layout, processes: Sequence[ManagedProcess]) -> None:
     # Pods can be created only after the controllers have created the namespace's ServiceAccount.
     api = Api(layout.directory, layout.outer_port)
-    service_account = "/api/v1/namespaces/default/serviceaccounts/default"
-
-    def working() -> bool:
-        _raise_if_ended(processes)
-        return api.get(service_account) is not None
-
-    wait_until(working, START_SECONDS, lambda: processes[2].failure("does not work"), pause=0.1)
-
-
-def _raise_if_ended(processes: Sequence[ManagedProcess]) -> None:
-    for process in processes:
-        if not process.is_alive():
-            # Its last lines may not be in the log yet.
-            time.sleep(0.1)
-            raise process.failure("ended")
+    path = "/api/v1/namespaces/default/serviceaccounts/default"
+    late = partial(processes[2].failure, "does not work")
+    wait_while_running(processes, lambda: api.get(path) is not None, START_SECONDS, late)
 
 
 def _flags(values: Mapping[str, object]) -> list[str]:

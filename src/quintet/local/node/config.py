@@ -17,9 +17,7 @@ DNS_ADDRESS = "10.96.0.10"
 DOMAIN = "cluster.local"
 
 
-def containerd_config(
-    directory: Path, runtime: ContainerRuntime, sandbox_image: str, snapshotter: str
-) -> str:
+def containerd_config(directory: Path, runtime: ContainerRuntime, sandbox: str, snapshotter: str) -> str:
     """Return containerd's configuration file."""
     return f"""version = 2
 root = "{directory}/containerd"
@@ -29,7 +27,7 @@ state = "/run/containerd"
 [plugins."io.containerd.internal.v1.opt"]
   path = "{directory}/opt"
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{sandbox_image}"
+  sandbox_image = "{sandbox}"
   # Without CAP_SYS_RESOURCE, as in many containers and small machines, runc could not lower the score.
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true

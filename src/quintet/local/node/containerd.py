@@ -53,11 +53,7 @@ class Containerd:
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode == 0:
             return result.stdout
-        reason = (result.stderr.strip().splitlines() or ["no error message"])[-1]
+        last = (result.stderr.strip().splitlines() or ["no error message"])[-1]
         if about is None:
-            raise LocalError(
-                f"containerd of the node does not respond: {reason}", f"run `{' '.join(command)}`"
-            )
-        raise LocalError(
-            f"loading {about.name} failed: {reason}", f"remove {about} and run the command again"
-        )
+            raise LocalError(f"containerd of the node does not respond: {last}", f"run `{' '.join(command)}`")
+        raise LocalError(f"loading {about.name} failed: {last}", f"remove {about} and run the command again")

@@ -40,9 +40,7 @@ def main(descriptor: str, directory: str, address: str, *outside: str) -> None:
     `outside` are the namespaces of the machine; the process refuses to run in them.
     """
     if len(outside) != 2 or set(outside) & set(namespace_ids()):
-        sys.exit(
-            "error: refusing to change network and mounts of the machine; only `quintet up --node` runs this"
-        )
+        sys.exit("error: refusing to change network and mounts of the machine; only `up --node` runs this")
     listener = socket.socket(fileno=int(descriptor))
     folder = Path(directory)
     create_links(address)

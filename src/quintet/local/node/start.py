@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quintet.local.api import Api
@@ -31,7 +32,7 @@ from quintet.local.images.catalog import PAUSE
 from quintet.local.node import config, namespace, storage
 from quintet.local.node.cgroups import cluster_cgroup, find_hierarchies
 from quintet.local.node.containerd import Containerd
-from quintet.local.process import ManagedProcess, wait_until
+from quintet.local.process import ManagedProcess, wait_while_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,9 +86,7 @@ def check_requirements() -> None:
         )
 
 
-def start_with_node(
-    options: StartOptions, directory: Path, report: Callable[[str], None]
-) -> tuple[Layout, str]:
+def start_node(options: StartOptions, directory: Path, report: Callable[[str], None]) -> tuple[Layout, str]:
     """Start the control plane and a node; return the layout and the node's name once it is Ready."""
     node = f"quintet-{options.name}"
     parts = NodeParts.find(report)
@@ -99,7 +98,8 @@ def start_with_node(
     containerd = _start_containerd(layout, parts.runtime)
     _start_services(layout, node, parts)
     client = _client(layout.enter, parts.runtime)
-    _wait_for_runtime(client, containerd)
+    late = partial(containerd.failure, "does not get ready")
+    wait_while_running([containerd], client.is_ready, SECONDS, late)
     _start_kubelet(layout, node)  # the kubelet exits at once if there is no container runtime
     report("loading images")
     client.load(parts.archives)
@@ -146,12 +146,8 @@ def _start_namespace(directory: Path, programs: Path) -> Layout:
             [*unshare, *holder], environment={"PATH": SEARCH}, cgroup=group.system, descriptors=(descriptor,)
         )
 
-    def is_ready() -> bool:
-        if not process.is_alive():
-            raise process.failure("ended")
-        return (directory / namespace.READY).exists()
-
-    wait_until(is_ready, SECONDS, lambda: process.failure("does not get ready"))
+    ready = directory / namespace.READY
+    wait_while_running([process], ready.exists, SECONDS, partial(process.failure, "does not get ready"))
     return Layout(
         directory,
         programs,
@@ -216,23 +212,11 @@ def _start_services(layout: Layout, node: str, parts: NodeParts) -> None:
     layout.run("storage", [*python, str(layout.directory), str(layout.api_port)])
 
 
-def _wait_for_runtime(client: Containerd, containerd: ManagedProcess) -> None:
-    def responds() -> bool:
-        if not containerd.is_alive():
-            raise containerd.failure("ended")
-        return client.is_ready()
-
-    wait_until(responds, SECONDS, lambda: containerd.failure("does not get ready"), pause=0.1)
-
-
 def _wait_for_node(layout: Layout, node: str) -> None:
     api = Api(layout.directory, layout.outer_port)
     processes = [layout.process(each) for each in ("containerd", "kubelet", "kube-proxy", "dns", "storage")]
 
     def ready() -> bool:
-        for process in processes:
-            if not process.is_alive():
-                raise process.failure("ended")
         found = api.get(f"/api/v1/nodes/{node}")
         if found is None:
             return False
@@ -241,4 +225,5 @@ def _wait_for_node(layout: Layout, node: str) -> None:
         # The taint is removed shortly after the condition; a pod created in between would stay Pending.
         return is_ready and not found["spec"].get("taints")
 
-    wait_until(ready, SECONDS, lambda: processes[1].failure("does not make the node ready"), pause=0.1)
+    late = partial(processes[1].failure, "does not make the node ready")
+    wait_while_running(processes, ready, SECONDS, late)
