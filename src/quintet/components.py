@@ -58,17 +58,17 @@ class Component:
     @property
     def permissions(self) -> "tuple[Permission, ...]":
         """The RBAC permissions that it needs."""
-        return self._declared("PERMISSIONS")
+        return self._load_rbac("PERMISSIONS")
 
     @property
     def user_requirements(self) -> "tuple[UserRequirement, ...]":
         """The permissions that users must have to set some fields."""
-        return self._declared("USER_REQUIREMENTS")
+        return self._load_rbac("USER_REQUIREMENTS")
 
     @property
     def optional_roles(self) -> "tuple[OptionalRole, ...]":
         """The ClusterRoles that administrators may bind to it."""
-        return self._declared("OPTIONAL_ROLES")
+        return self._load_rbac("OPTIONAL_ROLES")
 
     @property
     def has_webhooks(self) -> bool:
@@ -99,7 +99,7 @@ class Component:
         """Return what each replica serves besides its webhooks, as context managers that yield a port."""
         return [serve(settings, clock) for serve in self._load(kind.serve for kind in self.descriptors)]
 
-    def _declared(self, name: str) -> tuple[Any, ...]:
+    def _load_rbac(self, name: str) -> tuple[Any, ...]:
         modules = self._load(kind.rbac for kind in self.descriptors)
         return tuple(each for module in modules for each in getattr(module, name, ()))
 

@@ -52,7 +52,7 @@ class KeyPair:
         return x509.load_pem_x509_certificate(self.certificate)
 
     @property
-    def issued(self) -> datetime:
+    def issued_at(self) -> datetime:
         """When it was issued, to the second."""
         return self.x509.not_valid_before_utc + SKEW
 
@@ -118,7 +118,7 @@ def rotate(
     """Return the certificates to use now; `state` itself if nothing is due."""
     authorities = _authorities(state, now, policy)
     newest = authorities[0]
-    signer = newest if now >= newest.issued + policy.lead else authorities[-1]
+    signer = newest if now >= newest.issued_at + policy.lead else authorities[-1]
     if (
         state is not None
         and _is_signed_for(state.leaf, signer, hosts)
@@ -140,13 +140,13 @@ def _authorities(
     if len(living) == 1 and _is_due(living[0], now, policy):
         return (new_authority(now, policy), *living)
     # The old authority signed until `lead` after the new one was issued; its last leaf has expired by now.
-    if len(living) > 1 and now > living[0].issued + policy.lead + policy.leaf + SECOND:
+    if len(living) > 1 and now > living[0].issued_at + policy.lead + policy.leaf + SECOND:
         return living[:1]
     return living
 
 
 def _is_due(pair: KeyPair, now: datetime, policy: RotationPolicy) -> bool:
-    return pair.ends - now <= (pair.ends - pair.issued) * policy.renew_left
+    return pair.ends - now <= (pair.ends - pair.issued_at) * policy.renew_left
 
 
 def _is_signed_for(leaf: KeyPair, signer: KeyPair, hosts: tuple[str, ...]) -> bool:

@@ -104,7 +104,7 @@ def _check(
     free = free or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     if value is None and schema.get("nullable"):
         return
-    if wanted := _expected(schema, value):
+    if wanted := _find_expected_type(schema, value):
         errors.type_invalid(path, value, wanted)
         return
     if "enum" in schema and value not in schema["enum"]:
@@ -117,8 +117,8 @@ def _check(
         _check_list(schema, value, path, errors, free=free)
 
 
-def _expected(schema: JsonObject, value: Any) -> str:
-    """The type that a value should have and has not."""
+def _find_expected_type(schema: JsonObject, value: Any) -> str:
+    """Return the type that a value should have; empty if it has it."""
     if schema.get("x-kubernetes-int-or-string"):
         fits = _TYPES["integer"](value) or isinstance(value, str)
         return "" if fits else "integer or string"

@@ -89,7 +89,7 @@ def three_way(applied: Any, desired: JsonObject) -> JsonObject:
 
 def differences(before: JsonObject | None, after: JsonObject) -> list[str]:
     """Return a unified diff of one object, without fields that only the server sets."""
-    return _unified(_visible_lines(before), _visible_lines(after), _title(after))
+    return _unified_diff(_visible_lines(before), _visible_lines(after), _title(after))
 
 
 def child_differences(before: JsonObject | None, after: JsonObject) -> list[str]:
@@ -102,7 +102,7 @@ def child_differences(before: JsonObject | None, after: JsonObject) -> list[str]
     desired = {_title(each): each for each in new.children}
     lines: list[str] = []
     for title in {**live, **desired}:
-        lines += _unified(_visible_lines(live.get(title)), _visible_lines(desired.get(title)), title)
+        lines += _unified_diff(_visible_lines(live.get(title)), _visible_lines(desired.get(title)), title)
     return lines
 
 
@@ -126,6 +126,6 @@ def _visible_lines(obj: JsonObject | None) -> list[str]:
     )
 
 
-def _unified(before: list[str], after: list[str], title: str) -> list[str]:
+def _unified_diff(before: list[str], after: list[str], title: str) -> list[str]:
     lines: Iterator[str] = difflib.unified_diff(before, after, f"live/{title}", f"new/{title}", lineterm="")
     return list(lines)

@@ -30,7 +30,7 @@ class Row:
 
 def render_table(rows: Sequence[Row], total: float) -> str:
     """Return one line per object, and the total time."""
-    cells = [HEADER, *((row.kind, row.name, _seen(row), f"{row.seconds:.0f}") for row in rows)]
+    cells = [HEADER, *((row.kind, row.name, _format_result(row), f"{row.seconds:.0f}") for row in rows)]
     cells.append(("", "", "total", f"{total:.0f}"))
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEADER) - 1)]
     return "\n".join(
@@ -41,7 +41,7 @@ def render_table(rows: Sequence[Row], total: float) -> str:
     )
 
 
-def _seen(row: Row) -> str:
+def _format_result(row: Row) -> str:
     return f"FAILED: {row.seen}" if row.failed else row.seen
 
 

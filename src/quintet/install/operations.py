@@ -44,12 +44,12 @@ def render_manifest(flavour: Flavour, spec: JsonObject | None = None) -> str:
 
 def kinds(flavour: Flavour) -> list[CustomResource]:
     """Return the kinds that the controllers of a flavour reconcile."""
-    return [kind for component in flavour.offered(_COMPONENTS) for kind in component.kinds]
+    return [kind for component in flavour.offered_components(_COMPONENTS) for kind in component.kinds]
 
 
 def prerequisites(flavour: Flavour) -> list[JsonObject]:
     """Return the CRDs and roles that controllers outside the cluster need."""
-    offered = flavour.offered(_COMPONENTS)
+    offered = flavour.offered_components(_COMPONENTS)
     return [*map(custom_resource_definition, kinds(flavour)), *optional_roles(offered)]
 
 

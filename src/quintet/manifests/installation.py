@@ -54,13 +54,13 @@ class Flavour:
     progress_seconds: int = 180
     """Seconds without progress after which a rollout has failed."""
 
-    def offered(self, components: Sequence[Component]) -> list[Component]:
+    def offered_components(self, components: Sequence[Component]) -> list[Component]:
         """Return the components that it offers."""
         return [each for each in components if not self.controllers or each.name in self.controllers]
 
     def instances(self, components: Sequence[Component]) -> list[str]:
         """Return the names of all its possible processes."""
-        return [self.whole, *(self.part.format(each.name) for each in self.offered(components))]
+        return [self.whole, *(self.part.format(each.name) for each in self.offered_components(components))]
 
 
 QUINTET = Flavour()
@@ -77,7 +77,7 @@ FLAVOURS = {flavour.name: flavour for flavour in (QUINTET, KIAGNOSE)}
 
 def installer(components: Sequence[Component], flavour: Flavour = QUINTET) -> Installer:
     """Return a function that maps a spec to the objects of an installation."""
-    offered = {each.name: each for each in flavour.offered(components)}
+    offered = {each.name: each for each in flavour.offered_components(components)}
 
     def install(spec: QuintetSpec, images: Images) -> Installation:
         asked = [str(name) for name in spec.controllers] or list(offered)
@@ -86,9 +86,10 @@ def installer(components: Sequence[Component], flavour: Flavour = QUINTET) -> In
         requirements = [requirement for component in chosen for requirement in component.user_requirements]
         return Installation(
             definitions=tuple(
-                _managed(custom_resource_definition(kind)) for kind in (OWN_KIND, *_kinds(chosen))
+                _with_managed_by_label(custom_resource_definition(kind))
+                for kind in (OWN_KIND, *_kinds(chosen))
             ),
-            policies=tuple(_managed(each) for each in policies(requirements)),
+            policies=tuple(_with_managed_by_label(each) for each in policies(requirements)),
             parts=tuple(_part(group, spec, images, flavour) for group in groups if group),
             unknown=tuple(name for name in asked if name not in offered),
         )
@@ -106,7 +107,7 @@ def objects(made: Installation) -> list[JsonObject]:
     return [*made.definitions, *made.policies, *parts]
 
 
-def _managed(body: JsonObject) -> JsonObject:
+def _with_managed_by_label(body: JsonObject) -> JsonObject:
     metadata = body["metadata"]
     return {**body, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **_MANAGED}}}
 
@@ -132,7 +133,7 @@ def _part(group: Sequence[Component], spec: QuintetSpec, images: Images, flavour
     )
     rules = [*component_rules(group), *cluster_rules(name, create=False)]
     made = [
-        _managed(each)
+        _with_managed_by_label(each)
         for each in service_account_with_roles(name, flavour.namespace, rules, process_rules(name))
     ]
     made += processes.webhook_configurations(process)

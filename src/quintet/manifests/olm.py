@@ -179,7 +179,7 @@ def cluster_service_version(components: Sequence[Component], release: Release) -
             {"type": mode, "supported": mode == "AllNamespaces"}
             for mode in ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
         ],
-        "customresourcedefinitions": {"owned": [_owned()]},
+        "customresourcedefinitions": {"owned": [_owned_crd()]},
         "install": {"strategy": "deployment", "spec": _strategy(components, release)},
         "relatedImages": release.images,
     }
@@ -242,7 +242,7 @@ def _service_annotations(release: Release) -> dict[str, str]:
     }
 
 
-def _owned() -> JsonObject:
+def _owned_crd() -> JsonObject:
     return {
         "name": KIND.resource.qualified,
         "kind": KIND.resource.kind,

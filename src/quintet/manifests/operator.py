@@ -35,7 +35,7 @@ _BY_TYPE, _BY_NAME = ["list", "watch", "create"], ["get", "patch", "delete"]
 def operator(components: Sequence[Component], flavour: Flavour = USUAL) -> list[JsonObject]:
     """Return all objects, in the order of their creation."""
     process = operator_process(flavour)
-    offered = flavour.offered(components)
+    offered = flavour.offered_components(components)
     kinds = [kind for component in offered for kind in component.kinds]
     return [
         namespace(flavour.namespace),

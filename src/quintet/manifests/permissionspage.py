@@ -113,10 +113,10 @@ def _section(title: str, permissions: Iterable[Permission], note: str = "") -> s
 
 def _row(permission: Permission) -> str:
     names = f" named {', '.join(f'`{name}`' for name in permission.names)}" if permission.names else ""
-    resources = ", ".join(f"`{_qualified(permission.group, each)}`" for each in permission.resources)
+    resources = ", ".join(f"`{_qualified_name(permission.group, each)}`" for each in permission.resources)
     return f"| {', '.join(permission.verbs)} | {resources}{names} | {permission.why} |"
 
 
-def _qualified(group: str, resource: str) -> str:
+def _qualified_name(group: str, resource: str) -> str:
     kind, slash, part = resource.partition("/")
     return f"{kind}.{group}{slash}{part}" if group else resource

@@ -129,7 +129,7 @@ class Collector:
             self._add_missing(f"trees/{namespace}", error)
             return
         types = [each for each in served if (each.group, each.plural) != _SECRETS]
-        lists = await asyncio.gather(*(self._owned(each, namespace) for each in types))
+        lists = await asyncio.gather(*(self._read_owned(each, namespace) for each in types))
         bodies = {uid: body for _, each in lists for uid, body in each.items()}
         owned = group_by_owner(found for each, _ in lists for found in each)
         lines: list[str] = []
@@ -139,7 +139,7 @@ class Collector:
             lines += [*render_tree(root, ASCII_LINES), ""]
         self.content.texts[f"trees/{namespace}.txt"] = "\n".join(lines)
 
-    async def _owned(
+    async def _read_owned(
         self, resource: Resource, namespace: str
     ) -> tuple[list[tuple[Resource, ObjectMeta]], dict[str, JsonObject]]:
         """Return owned objects, and the whole object of types that have a state."""

@@ -211,7 +211,7 @@ def _set_metadata(draft: _Draft, values: Values, taken: Mapping[FromOperation, V
     pairs += [("annotations", key, value) for key, value in values.annotations.items()]
     for source in values.sources:
         value = taken.get(source)
-        # A Secret is refused by validation; if it came past that, it goes nowhere.
+        # Validation rejects a Secret here; an object that bypassed the webhook must not inject it either.
         if source.to_type is not ToType.ENV and isinstance(value, str):
             pairs.append((f"{source.to_type}s", source.to_key, value))
     for kind, key, text in pairs:

@@ -152,7 +152,7 @@ class ClusterChecks:
         return [preflight.check_other_installations(places, self.flavour.namespace, version)]
 
     async def _crds_before(self) -> list[Finding]:
-        kinds = [kind for component in self.flavour.offered(_ALL) for kind in component.kinds]
+        kinds = [kind for component in self.flavour.offered_components(_ALL) for kind in component.kinds]
         return preflight.check_crds(await self._read_crds(map(custom_resource_definition, (QUINTET, *kinds))))
 
     async def _read_crds(self, expected: Iterable[JsonObject]) -> list[tuple[JsonObject | None, JsonObject]]:

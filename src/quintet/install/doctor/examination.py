@@ -241,13 +241,13 @@ def check_version(text: str) -> tuple[str, str, str]:
 async def _denied_resources(client: Client, resources: tuple[Resource, ...], namespace: str) -> list[str]:
     """Return the names of the resources that the user may not create."""
 
-    async def allowed(resource: Resource) -> bool:
+    async def is_allowed(resource: Resource) -> bool:
         wanted = {"verb": "create", "group": resource.group, "resource": resource.plural}
         attributes = wanted | ({"namespace": namespace} if resource.namespaced and namespace else {})
         body = _review(ACCESS_REVIEW, {"resourceAttributes": attributes})
         return (await client.create(ACCESS_REVIEW, body, AccessReview)).status.allowed
 
-    answers = await asyncio.gather(*(allowed(resource) for resource in resources))
+    answers = await asyncio.gather(*(is_allowed(resource) for resource in resources))
     return [resource.qualified for resource, yes in zip(resources, answers, strict=True) if not yes]
 
 

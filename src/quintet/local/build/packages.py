@@ -82,13 +82,13 @@ def _find_runc(progress: Callable[[str], None]) -> Path | None:
 def _is_new_enough(program: Path, minimum: tuple[int, int], progress: Callable[[str], None]) -> bool:
     found = read_version(program)
     if found is None or found < minimum:
-        version = f"version {_dotted(found)}" if found else "of an unknown version"
-        progress(f"{program} is {version}, a node needs {_dotted(minimum)} or newer: using Debian's")
+        version = f"version {_format_version(found)}" if found else "of an unknown version"
+        progress(f"{program} is {version}, a node needs {_format_version(minimum)} or newer: using Debian's")
         return False
     return True
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def _format_version(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 

@@ -72,7 +72,7 @@ def _schema(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
         yield from _schema(_items(old), _items(new), f"{path}[]")
 
 
-def _unnamed(schema: JsonObject) -> JsonObject | None:
+def _schema_of_other_fields(schema: JsonObject) -> JsonObject | None:
     """Return the schema of unnamed fields; None if they are pruned."""
     found = schema.get("additionalProperties", False)
     if found is not False:
@@ -88,12 +88,15 @@ def _items(schema: JsonObject) -> JsonObject:
 def _fields(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     known, given = old.get("properties", {}), new.get("properties", {})
     for name in dict.fromkeys((*known, *given)):
-        before, after = (known.get(name, _unnamed(old)), given.get(name, _unnamed(new)))
+        before, after = (
+            known.get(name, _schema_of_other_fields(old)),
+            given.get(name, _schema_of_other_fields(new)),
+        )
         if before is not None and after is None:
             yield f"{path}.{name}: the field is removed"
         elif before is not None and after is not None:
             yield from _schema(before, after, f"{path}.{name}")
-    before, after = _unnamed(old), _unnamed(new)
+    before, after = _schema_of_other_fields(old), _schema_of_other_fields(new)
     if before is not None and after is None:
         yield f"{path}: unknown fields are no longer preserved"
     elif before is not None and after is not None:
