@@ -1,1 +1,1 @@
-"""What users write: types, bounds, defaults and validation of every kind. No I/O, no clock."""
+"""The API types of every kind with their bounds, defaults and validation. No I/O, no clock."""

@@ -1,4 +1,4 @@
-"""What decoding JSON from somebody else can raise, and how to read JSON that is nested too deeply."""
+"""The exceptions of decoding foreign JSON, and how to read JSON that is nested too deeply."""
 
 import re
 from typing import Final

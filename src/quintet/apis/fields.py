@@ -3,7 +3,7 @@
 Webhooks, the status of objects and `quintet validate` all report the same `FieldError`s.
 
     errors = FieldErrors()
-    errors.invalid(SPEC.child("params").index(2).child("name"), "a b", "must not hold a space")
+    errors.invalid(SPEC.child("params").index(2).child("name"), "a b", "must not contain a space")
     errors.raise_if_any("Checkup shop/ping")
 """
 

@@ -1,7 +1,7 @@
-"""What changed between two JSON values, as a JSON Patch (RFC 6902).
+"""Computes the difference of two JSON values as a JSON Patch (RFC 6902).
 
-Pure; sent by the mutating webhooks and by what `casconfig.layers` decides. Only what differs is named, so
-that a patch of ours never carries a field that somebody else is changing at the same time.
+Pure. A patch contains only what differs, so that it never overwrites a field that somebody else
+changes at the same time.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from quintet.apis.meta import JsonObject
 
 
 def diff(before: Any, after: Any, path: str = "") -> list[JsonObject]:
-    """The operations that turn `before` into `after`."""
+    """Return the operations that turn `before` into `after`."""
     if before is after:
         return []
     if isinstance(before, dict) and isinstance(after, dict):
@@ -21,7 +21,7 @@ def diff(before: Any, after: Any, path: str = "") -> list[JsonObject]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality as JSON has it: Python alone takes `1`, `1.0` and `true` for the same."""
+    """Return whether two JSON values are equal; for Python `1`, `1.0` and `True` are."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -45,7 +45,7 @@ def _diff_objects(before: JsonObject, after: JsonObject, path: str) -> list[Json
 
 
 def _diff_lists(before: list[Any], after: list[Any], path: str) -> list[JsonObject]:
-    """Leave equal items at both ends alone; what is between them is changed item by item."""
+    """Skip equal items at both ends and change the others one by one."""
     shorter = min(len(before), len(after))
     head = 0
     while head < shorter and same(before[head], after[head]):
@@ -57,7 +57,7 @@ def _diff_lists(before: list[Any], after: list[Any], path: str) -> list[JsonObje
     for index in range(head, shorter - tail):
         operations += diff(before[index], after[index], f"{path}/{index}")
     surplus = range(shorter - tail, len(before) - tail)
-    # From the back, because each removal moves the items behind it.
+    # From the end, because each removal moves the items behind it.
     operations += [{"op": "remove", "path": f"{path}/{index}"} for index in reversed(surplus)]
     operations += [
         {"op": "add", "path": f"{path}/{index}", "value": after[index]}

@@ -1,7 +1,4 @@
-"""Labels and the selectors that find objects by them, as Kubernetes defines both.
-
-Pure; used by kinds whose spec holds a selector.
-"""
+"""Labels and label selectors, as Kubernetes defines them. Pure."""
 
 import re
 from typing import Annotated
@@ -20,7 +17,7 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Requirement(Struct, frozen=True):
-    """One expression of a selector."""
+    """One requirement of a label selector."""
 
     key: str
     operator: str
@@ -28,14 +25,14 @@ class Requirement(Struct, frozen=True):
 
 
 class Selector(Struct, frozen=True):
-    """Which objects are meant."""
+    """A label selector."""
 
     match_labels: dict[str, str] = field(default_factory=dict)
     match_expressions: Annotated[tuple[Requirement, ...], ATOMIC] = ()
 
 
 def matches(selector: Selector, labels: dict[str, str]) -> bool:
-    """Whether a selector selects an object with these labels; an empty one selects everything."""
+    """Return whether a selector matches these labels; an empty one matches everything."""
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         _holds(requirement, labels) for requirement in selector.match_expressions
     )
@@ -56,7 +53,7 @@ def _holds(requirement: Requirement, labels: dict[str, str]) -> bool:
 
 
 def as_query(requirement: Requirement) -> str | None:
-    """An expression as it is written in a query; None if it cannot be."""
+    """Return a requirement as in a query string; None if it has no such form."""
     key, values = requirement.key, ",".join(requirement.values)
     match requirement.operator:
         case "In":
@@ -71,12 +68,12 @@ def as_query(requirement: Requirement) -> str | None:
 
 
 def is_dns_label(text: str) -> bool:
-    """Whether a text can be the name of a Service, a volume or a container."""
+    """Return whether a text is a DNS label, as the names of Services, volumes and containers."""
     return _DNS_LABEL.fullmatch(text) is not None
 
 
 def is_key(text: str) -> bool:
-    """Whether a text can be the key of a label: `name`, or `prefix/name`."""
+    """Return whether a text is a label key: `name` or `prefix/name`."""
     prefix, slash, name = text.rpartition("/")
     if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
         return False
@@ -84,12 +81,12 @@ def is_key(text: str) -> bool:
 
 
 def is_value(text: str) -> bool:
-    """Whether a text can be the value of a label."""
+    """Return whether a text is a label value."""
     return not text or _NAME.fullmatch(text) is not None
 
 
 def check_labels(errors: FieldErrors, path: FieldPath, labels: JsonObject) -> None:
-    """Note labels that Kubernetes would refuse."""
+    """Add the errors of labels that Kubernetes would reject."""
     for key, value in labels.items():
         if not is_key(key):
             errors.invalid(path, key, "is not the key of a label")
@@ -98,7 +95,7 @@ def check_labels(errors: FieldErrors, path: FieldPath, labels: JsonObject) -> No
 
 
 def check_selector(errors: FieldErrors, path: FieldPath, selector: JsonObject) -> None:
-    """Note what makes a selector one that Kubernetes would refuse."""
+    """Add the errors of a selector that Kubernetes would reject."""
     check_labels(errors, path.child("matchLabels"), selector.get("matchLabels") or {})
     for index, expression in enumerate(selector.get("matchExpressions") or ()):
         where = path.child("matchExpressions").index(index)

@@ -1,4 +1,4 @@
-"""What a schema should say although the API server accepts it without.
+"""Finds what a schema lacks although the API server accepts it.
 
 The unit tests of each kind call `problems` and expect none: every field is described, and every
 string, list, map and integer has a bound, which the CEL cost budget needs as well.
@@ -14,7 +14,7 @@ WRITTEN_BY_KUBERNETES = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def problems(schema: JsonObject) -> list[str]:
-    """Everything that is missing, as `path: what`, in the order of the schema."""
+    """Return everything that is missing, as `path: what`, in the order of the schema."""
     found = []
     for name, child in schema.get("properties", {}).items():
         if name not in WRITTEN_BY_KUBERNETES:

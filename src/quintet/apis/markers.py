@@ -1,7 +1,7 @@
-"""What a field says about itself beyond its Python type, inside `Annotated`.
+"""Markers for `Annotated` that describe a field beyond its Python type.
 
-Written by every kind beside its types, read by `schema`. Bounds and descriptions are said with
-`msgspec.Meta`, so that decoding checks them too; the markers here are about the API server alone:
+`schema` reads them. Bounds and descriptions use `msgspec.Meta`, so that decoding checks them too; the
+markers here concern only the API server:
 
     replicas: Annotated[int, Meta(description="How many copies run.", ge=0, le=1000), DEFAULTED] = 1
     routes: Annotated[tuple[Route, ...], list_map("path"), Meta(max_length=16)] = ()
@@ -15,14 +15,14 @@ from quintet.apis.meta import JsonObject
 
 @dataclass(frozen=True, slots=True, eq=False)  # without values to compare, it can be part of a hashed type
 class Keywords:
-    """Schema keywords to add as they are."""
+    """Schema keywords to add unchanged."""
 
     schema: JsonObject
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verbatim:
-    """A schema that replaces the generated one, for types that somebody else defines."""
+    """A schema that replaces the generated one, for types that are defined elsewhere."""
 
     schema: JsonObject
 
@@ -39,10 +39,10 @@ class OneOrMany:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A CEL expression that the API server checks, on the value that carries it.
+    """A CEL rule that the API server evaluates on the marked value.
 
-    A field carries rules in its `Annotated`, a struct in a class variable `rules: ClassVar`, an
-    object in its `CustomResource`. `message` is what a person reads when the rule does not hold.
+    A field has its rules in `Annotated`, a struct in a class variable `rules: ClassVar`, an object in
+    its `CustomResource`. `message` is the error message of a rule that fails.
     """
 
     rule: str
@@ -53,7 +53,7 @@ class Rule:
     optional_old_self: bool = field(default=False, kw_only=True)
 
     def schema(self) -> JsonObject:
-        """An entry of `x-kubernetes-validations`."""
+        """Return the entry of `x-kubernetes-validations`."""
         entry: dict[str, Any] = {
             "rule": self.rule,
             "message": self.message,
@@ -66,26 +66,26 @@ class Rule:
 
 
 DEFAULTED: Final = Defaulted()
-"""The API server fills in the struct's default, so it is stored, shown and versioned.
+"""The API server sets the struct's default, so it is stored and visible.
 
-Without it a default is only what our code assumes when nothing was written, and may change in a later
-release: right for the status, for "empty", and for everything that an operator flag decides.
+Without it a default is only what our code assumes for a missing field, and may change in a later
+release: right for the status, for empty values, and for what an operator flag decides.
 """
 
 IMMUTABLE: Final = Rule("self == oldSelf", "must not be changed")
-"""A value that stays as it is while it is there. Whether it may come or go is for a rule of its struct."""
+"""The value is immutable while it is set. A rule of the struct says whether it may be added or removed."""
 
 ATOMIC: Final = Keywords({"x-kubernetes-list-type": "atomic"})
-"""A list that is written as a whole."""
+"""An atomic list."""
 
 SET: Final = Keywords({"x-kubernetes-list-type": "set"})
-"""A list of scalars without duplicates; several writers may each own some of them."""
+"""A set of scalars; several field managers may each own some of them."""
 
 ATOMIC_MAP: Final = Keywords({"x-kubernetes-map-type": "atomic"})
-"""An object or map that is written as a whole."""
+"""An atomic object or map."""
 
 FREE_FORM: Final = Keywords({"x-kubernetes-preserve-unknown-fields": True})
-"""Whatever is written is kept: for maps and templates whose shape is not ours."""
+"""Unknown fields are preserved: for maps and templates whose schema is not ours."""
 
 EMBEDDED_OBJECT: Final = Keywords(
     {"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
@@ -93,18 +93,18 @@ EMBEDDED_OBJECT: Final = Keywords(
 """A whole Kubernetes object with apiVersion, kind and metadata."""
 
 ONE_OR_MANY: Final = OneOrMany()
-"""A list, or the only item of one without brackets around it, for a webhook to put into a list."""
+"""A list, or a single item that a webhook turns into a list."""
 
 NULLABLE: Final = Keywords({"nullable": True})
-"""`null` may be written and is kept."""
+"""`null` is allowed and preserved."""
 
 DATE_TIME: Final = Keywords({"format": "date-time"})
-"""A string that holds an RFC 3339 time."""
+"""An RFC 3339 time."""
 
 INT64: Final = Keywords({"format": "int64"})
-"""An integer of 64 bits although its bounds would fit 32."""
+"""A 64-bit integer although its bounds fit 32 bits."""
 
 
 def list_map(*keys: str) -> Keywords:
-    """A list of structs told apart by these fields (wire names); several writers may each own some."""
+    """A list of structs with these key fields (wire names); several field managers may each own some."""
     return Keywords({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)})

@@ -1,8 +1,7 @@
-"""The parts that every Kubernetes object has, as small typed structs.
+"""The types that all Kubernetes objects share, as small structs.
 
-Everyone imports this module; it imports nobody. A struct names only the fields
-that are read here: whatever else an object holds is skipped while decoding, which
-is what keeps decoding fast and caches small.
+This module imports no other module of ours. A struct declares only the fields that we read; decoding
+skips all others, which keeps decoding fast and caches small.
 """
 
 from typing import Any, NamedTuple
@@ -10,11 +9,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 JsonObject = dict[str, Any]
-"""A decoded JSON object whose shape is somebody else's business."""
+"""A decoded JSON object of any schema."""
 
 
 class Resource(NamedTuple):
-    """What to call a type of object in the API: enough to build every URL for it."""
+    """A resource of the API: everything that its URLs need."""
 
     group: str
     version: str
@@ -24,16 +23,16 @@ class Resource(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """The `apiVersion` of its objects."""
+        """Return the `apiVersion` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def qualified(self) -> str:
-        """The name a CRD, a log line or an RBAC rule knows it by: `plural.group`."""
+        """Return `plural.group`, as in the name of a CRD."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, of one object, or of its subresource."""
+        """Return the URL path of the collection, of one object, or of its subresource."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if self.namespaced and namespace:
             root += f"/namespaces/{namespace}"
@@ -41,7 +40,7 @@ class Resource(NamedTuple):
 
 
 class ObjectKey(NamedTuple):
-    """Where an object is: its namespace (empty for cluster-scoped types) and name."""
+    """Namespace (empty for cluster-scoped types) and name of an object."""
 
     namespace: str
     name: str
@@ -51,14 +50,14 @@ class ObjectKey(NamedTuple):
 
 
 class Struct(msgspec.Struct, rename="camel", omit_defaults=True, gc=False, frozen=True):
-    """Base of all API types: immutable, camelCase on the wire, defaults left out.
+    """Base of all API types: immutable, camelCase on the wire, defaults omitted.
 
     Subclasses repeat `frozen=True`, because type checkers do not inherit it.
     """
 
 
 class OwnerReference(Struct, frozen=True, omit_defaults=False):
-    """A pointer to the object that this one belongs to."""
+    """A reference to an owner, as in `metav1.OwnerReference`."""
 
     api_version: str
     kind: str
@@ -69,7 +68,7 @@ class OwnerReference(Struct, frozen=True, omit_defaults=False):
 
 
 class ObjectMeta(Struct, frozen=True):
-    """The metadata that controllers act on. Who manages which field is read in `runtime.ownership`."""
+    """The metadata that controllers use; `runtime.ownership` reads `managedFields`."""
 
     name: str = ""
     namespace: str = ""
@@ -85,17 +84,17 @@ class ObjectMeta(Struct, frozen=True):
 
     @property
     def key(self) -> ObjectKey:
-        """Where the object is."""
+        """Return namespace and name."""
         return ObjectKey(self.namespace, self.name)
 
     @property
     def deleting(self) -> bool:
-        """Whether somebody asked for the object to be deleted."""
+        """Return whether the object is being deleted."""
         return self.deletion_timestamp is not None
 
 
 class Condition(Struct, frozen=True, omit_defaults=False):
-    """One observation about an object, as in `metav1.Condition`."""
+    """A condition, as in `metav1.Condition`."""
 
     type: str
     status: str
@@ -106,21 +105,21 @@ class Condition(Struct, frozen=True, omit_defaults=False):
 
 
 def find_condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
-    """The condition of a type."""
+    """Return the condition of a type; None if there is none."""
     return next((condition for condition in conditions if condition.type == kind), None)
 
 
 class Object(Struct, frozen=True):
-    """Base of the types of whole objects; by itself, one of which only the metadata matters."""
+    """Base of the types of whole objects; used directly where only metadata matters."""
 
     metadata: ObjectMeta = ObjectMeta()
 
     @property
     def key(self) -> ObjectKey:
-        """Where the object is."""
+        """Return namespace and name."""
         return self.metadata.key
 
     @property
     def version(self) -> int:
-        """Its resourceVersion; the API server promises that these grow (since Kubernetes 1.35)."""
+        """Return its resourceVersion; since Kubernetes 1.35 these are comparable numbers."""
         return int(self.metadata.resource_version)

@@ -1,6 +1,6 @@
 """Quantities such as `1Gi`, `500m`, `2e3` or `0.5`, as Kubernetes reads them.
 
-Pure; used where a quantity is checked or compared.
+Pure.
 """
 
 import re
@@ -13,7 +13,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 def amount(quantity: Any) -> Decimal | None:
-    """A quantity, written as text or number, as a number; None for what is none."""
+    """Return a quantity, given as text or number, as a number; None if it is not a quantity."""
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
         return None
     match = _QUANTITY.fullmatch(str(quantity))

@@ -1,6 +1,6 @@
-"""How a kind of ours is declared to the API server: one frozen `CustomResource` beside its types.
+"""`CustomResource`: what the CRD of a kind contains, declared beside its types.
 
-Written in `apis/<kind>/`, listed in `registry`, turned into files by `manifests`.
+`manifests` generates the CRDs from it.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ CATEGORY = "quintet"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`; a wide one appears with `-o wide` only."""
+    """A printer column of `kubectl get`; a wide one appears only with `-o wide`."""
 
     name: str
     path: str
@@ -26,7 +26,7 @@ class Column:
 
     @classmethod
     def condition(cls, type: str, description: str = "") -> "Column":
-        """Whether a condition holds."""
+        """Return a printer column with the status of a condition."""
         return cls(type, f'.status.conditions[?(@.type=="{type}")].status', description=description)
 
 
@@ -35,7 +35,7 @@ AGE = Column("Age", ".metadata.creationTimestamp", type="date")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where `kubectl scale` and autoscalers find their numbers."""
+    """The paths of the scale subresource."""
 
     spec_replicas: str = ".spec.replicas"
     status_replicas: str = ".status.replicas"
@@ -44,24 +44,24 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomResource:
-    """All that the API server is told about a kind."""
+    """The declaration of a kind: everything that its CRD contains."""
 
     resource: Resource
     type: type[msgspec.Struct]
     """The struct of the whole object: `metadata`, `spec`, `status`."""
     spec_from: str = ""
-    """The type of Kubernetes, as its OpenAPI document calls it, whose schema is that of `spec`."""
+    """The Kubernetes type, by its OpenAPI name, whose schema `spec` has."""
     parts_from: tuple[tuple[str, str], ...] = ()
-    """Parts of the object, as `spec.items[].pod`, whose schema is that of a type of Kubernetes."""
+    """Parts of the object, such as `spec.items[].pod`, that have the schema of a Kubernetes type."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = (CATEGORY,)
     columns: tuple[Column, ...] = (AGE,)
-    """In the order of the screen: narrow ones first."""
+    """In display order: narrow ones first."""
     status: bool = True
     scale: Scale | None = None
     selectable: tuple[str, ...] = ()
-    """Paths that `--field-selector` knows."""
+    """The selectable fields, for `--field-selector`."""
     rules: tuple[Rule, ...] = ()
-    """CEL rules about the whole object; `self.metadata.name` is visible here only."""
+    """CEL rules of the whole object; only these can use `self.metadata.name`."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Labels of the definition itself."""
+    """Labels of the CRD itself."""

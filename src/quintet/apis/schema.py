@@ -1,13 +1,12 @@
-"""Types → the structural OpenAPI v3 schema that a CustomResourceDefinition carries.
+"""Generates the structural OpenAPI v3 schema of a CRD from types.
 
-Called by `manifests.crd` for each `resources.CustomResource`. The rules, so that a kind can be
-read as its own documentation:
+The rules:
 
 - required = no default; a default goes into the schema only where the field says `DEFAULTED`;
 - an `int` is int32 if both of its bounds fit, else int64; `int | str` is int-or-string;
-- a list without a list type, and `Any`, a map of it or a mixture without `FREE_FORM`, are refused;
+- a list without a list type, and `Any`, a map of it or a mixed union without `FREE_FORM`, are rejected;
 - a description is the field's `Meta(description=…)`, else the docstring of its struct or enum.
-What is legal but careless (a string without a bound, …) is found by `lint`.
+`lint` finds what is valid but careless, such as a string without a bound.
 """
 
 import enum
@@ -41,11 +40,11 @@ BOUNDS = {
 
 
 class SchemaError(Exception):
-    """A type that no structural schema can be made of; says which field and what to write instead."""
+    """Raised for a type that has no structural schema; names the field and what to write instead."""
 
 
 def struct_schema(struct: type[msgspec.Struct], path: FieldPath | None = None) -> JsonObject:
-    """The schema of a struct and of all that is in it."""
+    """Return the schema of a struct with all its fields."""
     path = path or FieldPath()
     if len(path.parts) > DEEPEST:
         raise SchemaError(f"{path}: goes on without end; a structural schema cannot be recursive")
@@ -62,13 +61,13 @@ def struct_schema(struct: type[msgspec.Struct], path: FieldPath | None = None) -
         for field in fields
     }
     rules = getattr(struct, "rules", ())
-    if isinstance(rules, tuple):  # not so in a struct with a field of that name
+    if isinstance(rules, tuple):  # skipped in a struct with a field of that name
         add_rules(schema, rules)
     return sort_keywords(schema)
 
 
 def add_rules(schema: JsonObject, rules: Iterable[Rule]) -> None:
-    """Put CEL rules behind those that are there."""
+    """Append CEL rules to those of the schema."""
     if entries := [rule.schema() for rule in rules]:
         schema["x-kubernetes-validations"] = [*schema.get("x-kubernetes-validations", ()), *entries]
 
@@ -84,7 +83,7 @@ def _field_schema(hint: Any, field: msgspec.structs.FieldInfo, path: FieldPath) 
 
 
 def type_schema(hint: Any, path: FieldPath) -> JsonObject:
-    """The schema of a type with all its markers."""
+    """Return the schema of a type with all its markers."""
     bare, markers = _split(hint)
     verbatim = next((marker for marker in markers if isinstance(marker, Verbatim)), None)
     if any(isinstance(marker, OneOrMany) for marker in markers):
@@ -107,7 +106,7 @@ def type_schema(hint: Any, path: FieldPath) -> JsonObject:
 
 
 def _one_or_many(schema: JsonObject) -> JsonObject:
-    """A schema without a type takes both; without the keyword, fields of a single item would be pruned."""
+    """Return a schema that allows a list or a single item, whose fields are not pruned."""
     without = {key: value for key, value in schema.items() if key not in ("type", *ATOMIC.schema)}
     return sort_keywords(without | FREE_FORM.schema)
 
@@ -196,7 +195,7 @@ def _refuse_unclear(schema: JsonObject, path: FieldPath) -> None:
 
 
 def _split(hint: Any) -> tuple[Any, list[Any]]:
-    """A type without `Annotated` and `| None`, and its markers from the inside out."""
+    """Return a type without `Annotated` and `| None`, and its markers, innermost first."""
     markers: list[Any] = []
     while True:
         if typing.get_origin(hint) is typing.Annotated:
@@ -212,7 +211,7 @@ def _split(hint: Any) -> tuple[Any, list[Any]]:
 
 
 def sort_keywords(schema: JsonObject) -> JsonObject:
-    """What it is first, what is in it last: the order in which a person reads it."""
+    """Sort keywords for readers: description and type first, content last."""
     first, last = (
         ("description", "type", "format"),
         ("x-kubernetes-validations", "required", "properties", "items"),
@@ -227,5 +226,5 @@ def _docstring(cls: type) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Paragraphs without the line breaks that only the source needed."""
+    """Return paragraphs without the line breaks of the source."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in inspect.cleandoc(text).split("\n\n"))

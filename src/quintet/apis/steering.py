@@ -1,15 +1,15 @@
-"""Annotations by which people steer a controller, the same on every kind."""
+"""Annotations that control reconciliation, the same for every kind."""
 
 from typing import Final
 
 from quintet.apis.meta import ObjectMeta
 
 SUSPENDED: Final = "quintet.dev/suspended"
-"""While it says `true`, the object and its children are left alone."""
+"""`true`: the controller skips the object and its children."""
 RECONCILE_AT: Final = "quintet.dev/reconcile-at"
-"""Any new value makes the controller look again now; what is written there is the time."""
+"""A new value, usually the time, makes the controller reconcile the object now."""
 
 
 def suspended(metadata: ObjectMeta) -> bool:
-    """Whether the object is to be left alone; one that is being deleted never is."""
+    """Return whether reconciliation is suspended; never for an object that is being deleted."""
     return metadata.annotations.get(SUSPENDED) == "true" and not metadata.deleting

@@ -1,8 +1,7 @@
-"""An object as it was written against the structural schema of its kind, without an API server.
+"""Validates an object against the structural schema of its kind, without an API server.
 
-Pure; used by `quintet validate`. It refuses what the API server refuses for its schema, and the
-fields that `kubectl apply` refuses because the schema does not know them. What only the API server
-itself decides is left to it: policies, quota, and rules that compare with the object before.
+Pure. It rejects what the API server rejects because of the schema, and the unknown fields that
+`kubectl apply` rejects. It does not check policies, quota, and rules that compare with the old object.
 """
 
 import difflib
@@ -24,9 +23,9 @@ CHECKED: Final = frozenset(
         "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations",
     }
 )  # fmt: skip
-"""The keywords that are looked at."""
+"""The keywords that are checked."""
 SAID: Final = frozenset({"description", "default", "x-kubernetes-map-type", "x-kubernetes-embedded-resource"})
-"""The keywords that refuse nothing here."""
+"""The keywords that reject nothing here."""
 
 LONGEST_NAME: Final = 253
 NAME_RULE: Final = (
@@ -46,23 +45,23 @@ _UNITS: Final = {"string": "characters", "array": "items", "object": "keys"}
 
 
 Rules = Mapping[str, Callable[[Any], bool]]
-"""Rules in CEL, as a schema has them, and the same in Python. One that is not there is taken to hold."""
+"""CEL rules of schemas and the same rules in Python. A rule that is missing here counts as satisfied."""
 
 
 def schema_errors(schema: JsonObject, obj: JsonObject, rules: Rules) -> list[FieldError]:
-    """Everything that the schema does not allow. A status is not looked at: nobody can write it."""
+    """Return all violations of the schema. The status is skipped: users cannot write it."""
     ours = {name: child for name, child in schema["properties"].items() if name not in ("metadata", "status")}
     written = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
     errors = FieldErrors()
     _check_metadata(obj.get("metadata") or {}, errors)
     _check({**schema, "properties": ours}, written, FieldPath(), errors)
-    if not errors.found:  # rules are about values of the right shape
+    if not errors.found:  # rules apply only to values that match their schema
         _check_rules({**schema, "properties": ours}, obj, FieldPath(), rules, errors)
     return list(errors)
 
 
 def with_schema_defaults(schema: JsonObject, value: Any) -> Any:
-    """A value without mistakes as the API server takes it: without nulls, and with every default."""
+    """Return a valid value as the API server stores it: without nulls, and with all defaults."""
     if isinstance(value, list):
         return [with_schema_defaults(schema.get("items", {}), item) for item in value]
     if not isinstance(value, dict):
@@ -79,7 +78,7 @@ def with_schema_defaults(schema: JsonObject, value: Any) -> Any:
 
 
 def _check_metadata(metadata: JsonObject, errors: FieldErrors) -> None:
-    """As the API server checks it for every kind."""
+    """Check what the API server checks for every kind."""
     name = metadata.get("name")
     if not name and not metadata.get("generateName"):
         errors.required(METADATA.child("name"), "must be set, or generateName must")
@@ -100,7 +99,7 @@ def _check_metadata(metadata: JsonObject, errors: FieldErrors) -> None:
 def _check(
     schema: JsonObject, value: Any, path: FieldPath, errors: FieldErrors, *, free: bool = False
 ) -> None:
-    """`free`: a list around it keeps fields that the schema does not know, and so do its items."""
+    """Validate a value; `free`: an enclosing list preserves unknown fields, and so do its items."""
     free = free or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     if value is None and schema.get("nullable"):
         return
@@ -122,7 +121,7 @@ def _find_expected_type(schema: JsonObject, value: Any) -> str:
     if schema.get("x-kubernetes-int-or-string"):
         fits = _TYPES["integer"](value) or isinstance(value, str)
         return "" if fits else "integer or string"
-    wanted = schema.get("type")  # only what is free-form has none
+    wanted = schema.get("type")  # only free-form schemas have none
     return "" if wanted is None or _TYPES[wanted](value) else str(wanted)
 
 
@@ -188,7 +187,7 @@ def _check_object(
 
 
 def _is_dropped(schema: JsonObject, value: Any) -> bool:
-    """Whether the API server takes a value for not written."""
+    """Return whether the API server treats a value as absent."""
     return value is None and not schema.get("nullable")
 
 
@@ -211,7 +210,7 @@ def _check_list(
 
 
 def _marks(schema: JsonObject, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-    """What must not be there twice in a list."""
+    """Return the key that must be unique in a list."""
     keys = schema.get("x-kubernetes-list-map-keys", ())
     for index, item in enumerate(items):
         if schema.get("x-kubernetes-list-type") == "set":

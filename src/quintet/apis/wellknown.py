@@ -1,6 +1,6 @@
-"""Schemas of the types that every Kubernetes object shares and that are not ours to design.
+"""Schemas of the types that all Kubernetes objects share.
 
-Read by `schema`. `Conditions` is what a kind writes in its status:
+A kind uses `Conditions` in its status:
 
     conditions: Conditions = ()
 """
@@ -58,7 +58,7 @@ CONDITION: Final[JsonObject] = {
         },
     },
 }
-"""As `metav1.Condition` demands, bound by bound."""
+"""The schema of `metav1.Condition` with its bounds."""
 
 SCHEMAS: Final[Mapping[type, JsonObject]] = {Condition: CONDITION, ObjectMeta: {"type": "object"}}
 

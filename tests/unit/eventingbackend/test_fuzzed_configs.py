@@ -11,7 +11,7 @@ from quintet.apis.eventingbackend import (
     CATALOG,
     DataType,
     EventingBackend,
-    Standing,
+    PartCondition,
     config_faults,
     effective,
     effective_from_status,
@@ -132,7 +132,7 @@ def test_status_warnings_refusals_and_what_if_report_the_same_errors(drawn):
     assert warned.warnings == tuple(map(str, refused.errors))
     assert [error.message for error in refused.errors] == [fault.error for fault in faults]
 
-    up = Standing("True")
+    up = PartCondition("True")
     status = status_of(
         backend_type=backend.name,
         generation=1,

@@ -12,7 +12,7 @@ from quintet.apis.eventingbackend import (
     DataType,
     EventingBackend,
     Key,
-    Standing,
+    PartCondition,
     config_faults,
     effective,
     entries,
@@ -20,7 +20,7 @@ from quintet.apis.eventingbackend import (
     validate,
 )
 
-UP = Standing("True")
+UP = PartCondition("True")
 
 NATS_BACKEND = """
 apiVersion: eventing.kyma-project.io/v1alpha1

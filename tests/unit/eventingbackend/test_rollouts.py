@@ -24,7 +24,7 @@ def a_rollout(*, generation=2, wanted=2, observed=2, replicas=2, updated=2, avai
 
 
 def test_workload_with_all_pods_updated_and_available_is_complete():
-    assert status.standing_of(a_rollout()).status == "True"
+    assert status.part_condition(a_rollout()).status == "True"
 
 
 @pytest.mark.parametrize(
@@ -39,21 +39,21 @@ def test_workload_with_all_pods_updated_and_available_is_complete():
     ids=["not seen yet", "an old pod serves", "one is not available", "an old one is left", "never seen"],
 )
 def test_workload_with_fewer_pods_is_not_complete(odd):
-    assert status.standing_of(a_rollout(**odd)).status == "False"
+    assert status.part_condition(a_rollout(**odd)).status == "False"
 
 
 def test_workload_scaled_to_zero_is_not_ready():
     nothing = a_rollout(wanted=0, replicas=0, updated=0, available=0)
-    assert status.standing_of(nothing).status == "False"
+    assert status.part_condition(nothing).status == "False"
 
 
 def test_missing_workload_reports_what_it_waits_for():
-    assert "waits for the backend" in status.standing_of(None).message
+    assert "waits for the backend" in status.part_condition(None).message
 
 
 def test_workload_reports_why_pods_are_missing():
     refused = WorkloadCondition("ReplicaFailure", "True", "exceeded quota")
-    found = status.standing_of(a_rollout(available=0, updated=0, conditions=(refused,)))
+    found = status.part_condition(a_rollout(available=0, updated=0, conditions=(refused,)))
     assert found.message == "0 of 2 pods are ready with the current settings; exceeded quota"
 
 

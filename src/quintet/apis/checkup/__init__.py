@@ -1,4 +1,4 @@
-"""Checkup: a diagnostic job and what it found. What users write, and when it is right."""
+"""Checkup: a diagnostic job and its results. Types, defaults and validation."""
 
 from quintet.apis.checkup.types import (
     CHECKUP,

@@ -1,4 +1,4 @@
-"""What a checkup image and its controller agree on: variables, ConfigMap keys, and the names of things.
+"""The contract between checkup images and the controller: variables, ConfigMap keys and object names.
 
 Two generations of images are served by one Job. The older ones (A) take their parameters from
 variables, the newer ones (B) from the ConfigMap; both write their results to that ConfigMap.
@@ -48,6 +48,6 @@ _LONGEST_PREFIX = 40
 
 
 def object_name(name: str, uid: str, run: int) -> str:
-    """What all objects of one run are called: nobody can know it before the Checkup is there."""
+    """Return the name of all objects of one run; nobody can predict it before the Checkup exists."""
     digest = hashlib.blake2b(f"{uid}/{run}".encode(), digest_size=6).hexdigest()
     return f"{name[:_LONGEST_PREFIX].replace('.', '-').rstrip('-')}-{digest}"

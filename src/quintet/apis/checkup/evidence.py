@@ -1,4 +1,4 @@
-"""What is kept of a run that ended badly: the ends of its logs and what was said about its objects."""
+"""What is saved of a failed run: the ends of its logs, its Events and the states of its containers."""
 
 from typing import Annotated, Final
 
@@ -33,7 +33,7 @@ class EventNote(Struct, frozen=True):
 
 
 class ContainerState(Struct, frozen=True):
-    """How a container stood."""
+    """The state of a container."""
 
     container: Annotated[str, Meta(description="Which one.", max_length=253)]
     state: Annotated[
@@ -42,7 +42,7 @@ class ContainerState(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """Saved when a run ends in anything but success."""
+    """What is saved of a run that did not succeed."""
 
     pod: Annotated[str, Meta(description="The pod that it is about, if there was one.", max_length=253)] = ""
     node: Annotated[str, Meta(description="The node that the pod was on.", max_length=253)] = ""

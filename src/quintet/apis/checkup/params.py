@@ -1,4 +1,4 @@
-"""The parameters of a checkup as they were written → names and values, or what is wrong with them. Pure."""
+"""Parses and validates the parameters of a checkup. Pure."""
 
 import json
 import re
@@ -12,24 +12,24 @@ MOST_PARAMS: Final = 256
 MAX_PARAM_BYTES: Final = 128 * 1024
 LONGEST_NAME: Final = 200
 
-# Legal as a variable for every version of Kubernetes, and in a key of a ConfigMap.
+# Valid as a variable in every version of Kubernetes, and in a key of a ConfigMap.
 _NAME = re.compile(r"[A-Za-z_][-._A-Za-z0-9]*")
 
 
 class Params(NamedTuple):
-    """What was made of the parameters."""
+    """The parsed parameters and their errors."""
 
     values: dict[str, str]
     errors: FieldErrors
 
 
 def variable(name: str) -> str:
-    """The environment variable in which a checkup finds a parameter."""
+    """Return the environment variable that holds a parameter."""
     return name.upper()
 
 
 def parse(given: Any) -> Params:
-    """Parameters as JSON text or as an object, checked; nothing given is no parameters."""
+    """Parse parameters given as JSON text or as an object; None means no parameters."""
     errors = FieldErrors()
     pairs = _pairs(given, errors)
     values: dict[str, str] = {}
@@ -72,7 +72,7 @@ def _pairs(given: Any, errors: FieldErrors) -> list[tuple[str, Any]]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as its pairs, so that duplicate keys are not lost."""
+    """Return a JSON object as its pairs, so that duplicate keys are not lost."""
 
 
 def _good(name: str, value: Any, taken: dict[str, str], errors: FieldErrors) -> bool:

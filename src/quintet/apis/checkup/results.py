@@ -1,7 +1,7 @@
-"""What a checkup wrote into its ConfigMap → its results, or what is wrong with them. Pure.
+"""Reads the results of a checkup from its ConfigMap. Pure.
 
-Asked by the controller for every look at a run, and once more, with the ConfigMap read from the
-server, when the Job has ended. What does not fit into the status is refused as a whole.
+The controller reads them in every reconcile and, when the Job has ended, once more from the server.
+Results that do not fit into the status are rejected as a whole.
 """
 
 import json
@@ -17,12 +17,12 @@ from quintet.apis.text import truncate
 
 MOST_RESULTS = 4096
 LONGEST_REASON = 4096
-# Go's encoder, which writes what etcd keeps, spends six bytes on each of these.
+# Go's JSON encoder, which writes objects to etcd, takes six bytes for each of these.
 _SIX_BYTES = "<>&\u2028\u2029"
 
 
 class Flaw(StrEnum):
-    """What is wrong with results, for programs."""
+    """Why results are invalid, as a reason for programs."""
 
     NO_DATA = "ResultsMissing"
     NO_SUCCEEDED = "SucceededMissing"
@@ -33,29 +33,29 @@ class Flaw(StrEnum):
 
 
 class Results(Struct, frozen=True):
-    """What a checkup has said so far."""
+    """The results that a checkup has written so far."""
 
     succeeded: bool | None = None
     failure_reason: str = ""
     values: dict[str, str] = field(default_factory=dict)
     flaw: Flaw | None = None
-    """Why this is no complete answer yet; at the end of a run it never will be."""
+    """Why the results are incomplete or invalid; None if they are complete."""
     problem: str = ""
-    """The same for people."""
+    """The problem as a message for people."""
 
     @property
     def text(self) -> str:
-        """The results as JSON text; empty if there are none."""
+        """Return the results as JSON text; empty if there are none."""
         return as_text(self.values) if self.values else ""
 
 
 def as_text(values: Mapping[str, str]) -> str:
-    """A map as the JSON text of an object."""
+    """Return a map as the JSON text of an object."""
     return json.dumps(values, ensure_ascii=False)
 
 
 def parse(data: Mapping[str, str] | None, binary: Mapping[str, str] | None = None) -> Results:
-    """Read the results off a ConfigMap."""
+    """Return the results in the data of a ConfigMap."""
     if binary:
         named = ", ".join(sorted(binary)[:3])
         return Results(
@@ -88,7 +88,7 @@ def _result_of(
 def _oversize(values: dict[str, str]) -> str | None:
     if len(values) > MOST_RESULTS:
         return f"results: {len(values)} results are more than the {MOST_RESULTS} that the status takes"
-    # Quick for what is much too large, exact for the rest.
+    # The first comparison is cheap and rejects what is much too large; the second is exact.
     size = sum(len(key) + len(text) for key, text in values.items())
     if size <= MAX_RESULT_BYTES:
         size = _stored_size(as_text(values))
@@ -101,6 +101,6 @@ def _oversize(values: dict[str, str]) -> str | None:
 
 
 def _stored_size(text: str) -> int:
-    """Bytes of a text once it stands, quoted and escaped as the API server does it, in the stored object."""
+    """Return the size in bytes of a text as a quoted and escaped JSON string in the stored object."""
     quoted = len(json.dumps(text, ensure_ascii=False).encode(errors="replace"))
     return quoted + sum((6 - len(letter.encode())) * text.count(letter) for letter in _SIX_BYTES)

@@ -1,4 +1,4 @@
-"""The fields of a Checkup, with their bounds, and its declaration to the API server."""
+"""The types of Checkup."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -14,13 +14,13 @@ from quintet.apis.wellknown import Conditions
 CHECKUPS = Resource("kiagnose.io", "v1alpha1", "Checkup", "checkups")
 FINALIZER: Final = "kiagnose.io/checkup"
 RERUN: Final = "kiagnose.io/rerun"
-"""Annotation: a value that was not seen before starts a new run, once the present one has ended."""
+"""Annotation: a new value starts another run after the current one has ended."""
 CANCEL: Final = "kiagnose.io/cancel"
-"""Annotation: `true` ends the run, and keeps another from starting for as long as it is there."""
+"""Annotation: `true` ends the run and prevents another one from starting."""
 
 LONGEST_TIMEOUT: Final = 86_400
 MAX_RESULT_BYTES: Final = 256 * 1024
-"""Of the results as JSON text in the stored object: it holds them twice, and shares 1.5 MiB with the rest."""
+"""Maximum size of the results as JSON text: the object stores them twice and must stay below 1.5 MiB."""
 MOST_RUNS: Final = 10
 LONGEST_RERUN: Final = 4096
 SUCCEEDED: Final = "The checkup finished successfully"
@@ -32,7 +32,7 @@ Seconds = Annotated[int | str, Rule(_IN_BOUNDS, TIMEOUT_RULE)]
 
 
 class Phase(StrEnum):
-    """How far a run has come."""
+    """The phase of a run."""
 
     PENDING = "Pending"
     STARTING = "Starting"

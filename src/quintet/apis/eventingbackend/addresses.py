@@ -1,9 +1,9 @@
-"""Which addresses a backend may be at. Pure: names are resolved by whoever asks.
+"""Decides to which addresses a backend may connect. Pure: the caller resolves names.
 
-A user of a namespace names a server and we connect to it from inside the cluster, so they must not
-reach through us what they cannot reach themselves: loopback, link-local (where clouds hand out
-credentials) and the API server. The caller connects to the very addresses that were judged here and
-never resolves the name again, or a second answer could differ from the first.
+A namespace user names a server, and we connect to it from inside the cluster. They must not reach
+through us what they cannot reach themselves: loopback, link-local addresses (where clouds serve
+credentials) and the API server. The caller connects only to the addresses checked here and does not
+resolve the name again, because a second DNS answer could differ from the first.
 """
 
 import ipaddress
@@ -31,14 +31,14 @@ REFUSED: Final = (
     ("fd00:ec2::254/128", "hands out credentials of a cloud"),
     ("ff00::/8", "is a multicast address"),
 )
-"""What is refused unless an administrator allows it."""
+"""Networks that are denied unless an administrator allows them."""
 
 _IPV4_AT_THE_END = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
-"""NAT64, NAT64 of one's own, and the old form of an IPv4 address."""
+"""NAT64, local-use NAT64, and IPv4-compatible IPv6 addresses."""
 
 
 class ServerEndpoint(NamedTuple):
-    """Where a url leads."""
+    """Scheme, host and port of a URL."""
 
     scheme: str
     host: str
@@ -47,7 +47,7 @@ class ServerEndpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NetworkLimits:
-    """Which networks are refused, each with the reason, and which are allowed nevertheless."""
+    """Denied networks, each with the reason, and the exceptions that are allowed."""
 
     refused: tuple[tuple[Network, str], ...]
     allowed: tuple[Network, ...] = ()
@@ -56,9 +56,9 @@ class NetworkLimits:
     def of(
         cls, *, api_server: Iterable[str] = (), refused: Iterable[str] = (), allowed: Iterable[str] = ()
     ) -> "NetworkLimits":
-        """The usual limits, the addresses of the API server, and what an administrator adds.
+        """Return the default limits with the addresses of the API server and an administrator's additions.
 
-        Raises `ValueError`, with the text that is no address or network.
+        Raises `ValueError` with the text that is not an address or network.
         """
         added = (
             *((text, "is an address of the API server") for text in api_server),
@@ -68,12 +68,12 @@ class NetworkLimits:
         return cls(networks, tuple(map(ipaddress.ip_network, allowed)))
 
     def refusal(self, address: str) -> str:
-        """Why an address is refused, in words; empty if it is not."""
+        """Return why an address is denied; empty if it is allowed."""
         try:
             given = ipaddress.ip_address(address)
         except ValueError:
             return f"'{address}' is not an address"
-        # Each form by itself: one that is allowed must not vouch for another that is hidden behind it.
+        # Check each form separately: an allowed outer address must not hide a denied IPv4 address inside it.
         for meant in _meant(given):
             if any(meant in network for network in self.allowed):
                 continue
@@ -84,9 +84,9 @@ class NetworkLimits:
 
 
 def find_refusal(host: str, addresses: Iterable[str], limits: NetworkLimits) -> str:
-    """Why nobody may connect to a host that was resolved to these addresses; empty if they may.
+    """Return why a host with these addresses is denied; empty if it is allowed.
 
-    One refused address is enough: a name with a good and a bad address is made to slip through.
+    One denied address is enough: a name with an allowed and a denied address is an attempt to evade.
     """
     found = list(addresses)
     if not found:
@@ -101,7 +101,7 @@ def find_refusal(host: str, addresses: Iterable[str], limits: NetworkLimits) -> 
 
 
 def parse_endpoint(url: str) -> ServerEndpoint:
-    """Scheme, host and port of a url; raises `ValueError`, which never repeats it: it may hold a password."""
+    """Parse a URL; a `ValueError` never repeats it, because it may contain a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -115,7 +115,7 @@ def parse_endpoint(url: str) -> ServerEndpoint:
 
 
 def _meant(address: Address) -> tuple[Address, ...]:
-    """The address, and the IPv4 address inside it if it is a way to write or to reach one."""
+    """Yield the address and, if it embeds an IPv4 address, that one."""
     if isinstance(address, IPv4Address):
         return (address,)
     inside: list[Address] = [address]

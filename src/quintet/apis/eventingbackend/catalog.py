@@ -1,8 +1,8 @@
-"""The catalog: per backend type, every key that `spec.config` may hold.
+"""The catalog: every option of `spec.config`, per backend type.
 
-One description, every use: validation, defaults, discovery, JSON Schema and documentation all read
-this table, so they cannot disagree. A new type of backend is one entry here and one driver beside
-the controller. What a value means by its data type is in `values`.
+Validation, defaults, discovery, JSON Schema and documentation all read this table, so they cannot
+disagree. A new backend type is one entry here and one driver beside the controller. `values` parses
+values by their data type.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from types import MappingProxyType
 from typing import Final
 
 Value = int | str
-"""A value of a configuration in its plain form: a number for `int`, text for all the others."""
+"""A parsed value: a number for `int`, text for all other data types."""
 
 LARGEST_NUMBER: Final = 2**53 - 1
-"""The largest number that every JSON library keeps as it is."""
+"""The largest integer that every JSON library keeps exactly."""
 
 
 class DataType(StrEnum):
-    """What sort of value a key takes."""
+    """The data type of an option."""
 
     INT = "int"
     STRING = "string"
@@ -29,28 +29,28 @@ class DataType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A form that a text must have. It means the same to Python, to ECMAScript and to Go."""
+    """A regular expression with the same meaning in Python, ECMAScript and Go."""
 
     expression: str
     words: str
-    """What is said when a text has not that form."""
+    """The error message for a text that does not match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One key of a configuration."""
+    """One option of a configuration."""
 
     name: str
     description: str
     data_type: DataType
     default: Value | None = None
-    """What is taken when nothing is written; None: then there is no value."""
+    """The value if the option is not set; None means no value."""
     derived: str = ""
-    """A default made from other keys, each in braces. They must have defaults of their own."""
+    """A default made from other options, each in braces; those must have defaults too."""
     required: bool = False
-    """There must be a value in the spec: the default is written there at creation, if there is one.
+    """The option must be set in the spec; a default is written there at creation.
 
-    For what says where events are kept: a later release with another default must not move them.
+    For options that say where events are stored: a new default in a later release must not move them.
     """
     allowed: tuple[str, ...] = ()
     minimum: Value | None = None
@@ -58,25 +58,25 @@ class Key:
     longest: int | None = None
     pattern: Pattern | None = None
     outside: str = ""
-    """Another key, whose value is a prefix of subjects that this subject must not be under."""
+    """Another option: this subject must not be below the subject prefix that it names."""
     names_secret: bool = False
-    """The value is the name of a Secret. A wrong one is not shown: it may be the secret itself."""
+    """The value is the name of a Secret. An invalid value is not shown: it may be the secret itself."""
     sensitive: bool = False
     """The value is a secret and is never shown."""
     deprecated: str = ""
-    """What to use instead."""
+    """The replacement of a deprecated option."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendType:
-    """One type of backend and its keys, in the order in which people read them."""
+    """One backend type and its options, in reading order."""
 
     name: str
     description: str
     keys: tuple[Key, ...]
 
     def key(self, name: str) -> Key | None:
-        """The key of a name."""
+        """Return the option with this name."""
         return next((key for key in self.keys if key.name == name), None)
 
 
@@ -321,4 +321,4 @@ BEB: Final = BackendType(
 
 Catalog = Mapping[str, BackendType]
 CATALOG: Final[Catalog] = MappingProxyType({backend.name: backend for backend in (NATS, BEB)})
-"""Every type that there is, by name."""
+"""All backend types by name."""

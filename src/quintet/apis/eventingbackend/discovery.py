@@ -1,11 +1,11 @@
-"""The discovery API: which backends there are, what each can be told, and what would come of a config.
+"""The discovery API: backend types, their options, and validation of a config.
 
-Pure: a request in, a reply out. The HTTP server in front of it only moves bytes and limits their rate.
+Pure: request in, response out. The HTTP server in front of it does the I/O and limits rates.
 
     GET  /backend                     the types
-    GET  /backend/{type}              its keys
+    GET  /backend/{type}              its options
     GET  /backend/{type}/schema       a JSON Schema of its config
-    POST /backend/{type}/validate     what-if: mistakes, warnings, and the config with every default
+    POST /backend/{type}/validate     errors, warnings, and the config with all defaults
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _ASK: Final = ("POST",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryRequest:
-    """A request, as far as it matters here."""
+    """The parts of a request that matter here."""
 
     method: str
     path: str
@@ -42,7 +42,7 @@ class DiscoveryRequest:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryResponse:
-    """What to answer. For HEAD, `body` is empty and the headers are those of GET."""
+    """A response. For HEAD, `body` is empty and the headers are those of GET."""
 
     status: int
     body: bytes = b""
@@ -50,7 +50,7 @@ class DiscoveryResponse:
 
 
 def respond(asked: DiscoveryRequest, catalog: Catalog = CATALOG) -> DiscoveryResponse:
-    """The reply to any request."""
+    """Return the response to a request."""
     reply = _route(asked, catalog)
     return replace(reply, body=b"") if asked.method == "HEAD" else reply
 
@@ -76,19 +76,19 @@ def _route(asked: DiscoveryRequest, catalog: Catalog) -> DiscoveryResponse:
 
 
 def backend_types(catalog: Catalog = CATALOG) -> list[str]:
-    """The body of `GET /backend`."""
+    """Return the body of `GET /backend`."""
     return list(catalog)
 
 
 def description(backend: BackendType) -> JsonObject:
-    """The body of `GET /backend/{type}`."""
+    """Return the body of `GET /backend/{type}`."""
     return {"type": backend.name, "config": [describe_option(key) for key in backend.keys]}
 
 
 def what_if(backend: BackendType, config: Any, catalog: Catalog = CATALOG) -> JsonObject:
-    """The body of `POST /backend/{type}/validate`: what the status would say about a config.
+    """Return the body of `POST /backend/{type}/validate`: what the status would report about a config.
 
-    The effective config leaves out keys with mistakes, because it is not known what was meant.
+    The effective config omits options with errors, because their intended values are unknown.
     """
     faults = config_faults(backend, config, catalog)
     wrong = {fault.config for fault in faults}
@@ -105,7 +105,7 @@ def what_if(backend: BackendType, config: Any, catalog: Catalog = CATALOG) -> Js
 
 
 def describe_option(key: Key) -> JsonObject:
-    """One key: the published fields always, the others where they say something."""
+    """Return one option: the published fields always, the others only if set."""
     further: JsonObject = {
         "minimum": key.minimum,
         "maximum": key.maximum,

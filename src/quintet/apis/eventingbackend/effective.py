@@ -1,7 +1,7 @@
-"""The configuration that is in use: what the user wrote, with every default, and where each comes from.
+"""The effective configuration: the user's values, all defaults, and the origin of each value.
 
-Pure. `effective` takes values without mistakes; `required` says what is written into a spec when it
-is created. How the last good configuration is found again: `serving`.
+Pure. `effective` takes valid values; `required` returns the defaults that are written into a new
+spec. `serving` restores the last valid configuration.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,25 +16,25 @@ from quintet.apis.eventingbackend.values import NOT_SHOWN, meaning, plain
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """Every key that has a value; the methods read one by its data type."""
+    """All options that have a value; the methods return one by its data type."""
 
     backend: BackendType
     values: Mapping[str, Value]
     origins: Mapping[str, Origin]
 
     def integer(self, name: str) -> int:
-        """The value of an `int` that has a default."""
+        """Return the value of an `int` option that has a default."""
         value = self.values[name]
         if not isinstance(value, int):
             raise TypeError(f"{name} of backend type {self.backend.name} is not of type int")
         return value
 
     def text(self, name: str) -> str:
-        """A value as text; empty if there is none."""
+        """Return a value as text; empty if there is none."""
         return str(self.values.get(name, ""))
 
     def measure(self, name: str) -> Decimal:
-        """The bytes of a quantity or the seconds of a duration."""
+        """Return the bytes of a quantity or the seconds of a duration."""
         found = self._key(name)
         read = meaning(found.data_type, self.values[name])
         if not isinstance(read, Decimal):
@@ -42,14 +42,14 @@ class Effective:
         return read
 
     def entries(self) -> tuple[EffectiveValue, ...]:
-        """As a status shows it: every key, in the order of the catalog; one without a value is empty."""
+        """Return all options for the status, in catalog order; those without a value are empty."""
         return tuple(
             EffectiveValue(key.name, self._shown(key), self.origins.get(key.name, Origin.DEFAULT))
             for key in self.backend.keys
         )
 
     def _shown(self, key: Key) -> str:
-        # Checked values are bounded by the catalog, so they are shown whole and can be read back.
+        # The catalog bounds valid values, so the status shows them whole and they can be read back.
         return NOT_SHOWN if key.sensitive and key.name in self.values else self.text(key.name)
 
     def _key(self, name: str) -> Key:
@@ -60,7 +60,7 @@ class Effective:
 
 
 def effective(backend: BackendType, written: Mapping[str, Any]) -> Effective:
-    """Values as they were written, of keys that the backend has, and the defaults of all the others."""
+    """Return the effective configuration: the user's values of known options, defaults for all others."""
     values = {
         key.name: plain(key.data_type, written[key.name]) for key in backend.keys if key.name in written
     }
@@ -75,7 +75,7 @@ def effective(backend: BackendType, written: Mapping[str, Any]) -> Effective:
 
 
 def missing_defaults(backend: BackendType, names: Iterable[str]) -> dict[str, Value]:
-    """Keys that must have a value in the spec, have none among these names, and have a default."""
+    """Return the defaults of required options that are not among these names."""
     given = set(names)
     return {
         key.name: key.default

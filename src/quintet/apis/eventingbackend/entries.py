@@ -1,7 +1,7 @@
-"""`spec.config` as it was written, a list of one-key maps → pairs, and what is wrong with its form.
+"""Parses `spec.config`, a list of one-key maps, into pairs and form errors.
 
-Pure; the first step of `validation`, and all that `effective` needs of a config without mistakes.
-A wrong form never hides the mistakes inside: as many pairs as can be found are returned.
+Pure; the first step of `validation`. A form error does not hide other errors: all pairs that can be
+found are returned.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ LIST: Final = "should be a list of maps with one key each"
 
 
 class Entries(NamedTuple):
-    """What was found in a config."""
+    """The pairs of a config and its form errors."""
 
     pairs: tuple[tuple[str, Any], ...]
     faults: tuple[ConfigFault, ...]
 
 
 def entries(config: Any) -> Entries:
-    """Look at a config; nothing written is an empty one. What is beyond the bound is not looked at."""
+    """Parse a config; None is an empty one. Entries beyond the maximum are ignored."""
     if config is None:
         return Entries((), ())
     if not isinstance(config, list | tuple):
@@ -47,12 +47,12 @@ def _limit(pairs: list[tuple[str, Any]], faults: list[ConfigFault], written: int
 
 
 def _pairs(entry: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
-    # YAML knows keys that are no text; they are not in any catalog, so their text will do.
+    # YAML allows keys that are not strings; no catalog contains them, so their text suffices.
     return ((name if isinstance(name, str) else text_of(name), value) for name, value in entry.items())
 
 
 def _form(where: str, found: Any, error: str) -> ConfigFault:
-    """The sort of what was found, never the thing itself: it may hold a secret."""
+    """Return the type of a value, never the value itself: it may contain a secret."""
     if isinstance(found, dict):
         keys = text_of(", ".join(name for name, _ in _pairs(found)))
         return ConfigFault(FaultType.DATA_TYPE, where, keys, error)

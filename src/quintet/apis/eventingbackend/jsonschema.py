@@ -1,7 +1,7 @@
-"""The catalog → a JSON Schema (2020-12) of `spec.config` for one type of backend, for editors and linters.
+"""Builds a JSON Schema (2020-12) of `spec.config` for one backend type, for editors and linters.
 
-Pure; served by `discovery`. It never refuses what `validation` accepts. It accepts a little more:
-bounds of quantities and durations, and rules between keys, cannot be said in a schema.
+Pure. The schema never rejects what `validation` accepts. It accepts slightly more: a schema cannot
+express bounds of quantities and durations, or rules between options.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def config_schema(backend: BackendType) -> JsonObject:
-    """The schema of the list of one-key maps."""
+    """Return the schema of the list of one-key maps."""
     return {
         "$schema": DIALECT,
         "title": f"spec.config of an EventingBackend of type {backend.name}",
@@ -34,7 +34,7 @@ def config_schema(backend: BackendType) -> JsonObject:
 
 
 def _times(key: Key) -> JsonObject:
-    """How often a key may stand in the list."""
+    """Return how often an option may occur in the list."""
     must = key.required and key.default is None
     contains: JsonObject = {"type": "object", "required": [key.name]}
     return {"contains": contains, "minContains": int(must), "maxContains": 1}

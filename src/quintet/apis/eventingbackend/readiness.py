@@ -1,7 +1,6 @@
-"""What the status of an EventingBackend says, from what is known about its parts. Pure.
+"""Computes the status of an EventingBackend from the conditions of its parts. Pure.
 
-Called by the controller with one `Standing` per part. The times of transitions and the generation of
-each condition are added by `runtime.conditions`.
+The reconcile shell adds transition times and generations to the conditions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,21 +24,21 @@ REASONS: Final[Mapping[str, str]] = {
     PUBLISHER_PROXY_READY: "Publisher proxy deployment ready",
     SUBSCRIPTION_CONTROLLER_READY: "Subscription controller started",
 }
-"""Published reasons of parts that are ready."""
+"""Published reasons of ready parts."""
 NOT_READY_REASONS: Final[Mapping[str, str]] = {
     BACKEND_READY: "Backend not ready",
     PUBLISHER_PROXY_READY: "Publisher proxy deployment not ready",
     SUBSCRIPTION_CONTROLLER_READY: "Subscription controller not started",
 }
-"""For a part of which nothing more exact is known."""
+"""Published reasons of parts that are not ready, if there is no more specific one."""
 
 
-class Standing(NamedTuple):
-    """What is known about one part."""
+class PartCondition(NamedTuple):
+    """The condition of one part."""
 
     status: Literal["True", "False", "Unknown"]
     reason: str = ""
-    """In words; left out, it is the published one."""
+    """Defaults to the published reason."""
     message: str = ""
 
 
@@ -49,24 +48,24 @@ def status_of(
     generation: int,
     faults: Sequence[ConfigFault],
     in_use: Sequence[EffectiveValue],
-    backend: Standing,
-    publisher: Standing,
-    subscriptions: Standing,
+    backend: PartCondition,
+    publisher: PartCondition,
+    subscriptions: PartCondition,
 ) -> EventingBackendStatus:
-    """The status, except for the times in its conditions.
+    """Return the status, without the times in its conditions.
 
-    `backend_type` and `in_use` are of the backend that serves, which while there are faults is the
-    one of the last good spec; so are the standings.
+    `backend_type`, `in_use` and the conditions describe the backend that serves: with an invalid spec,
+    that of the last valid one.
     """
     if faults:
-        count = f"{len(faults)} mistakes" if len(faults) > 1 else "1 mistake"
+        count = f"{len(faults)} errors" if len(faults) > 1 else "1 error"
         said = f"{count} in spec.config, see status.validationErrors"
-        backend = Standing(
+        backend = PartCondition(
             "False", INVALID_CONFIG, said if not backend.message else f"{said}; {backend.message}"
         )
     parts = tuple(
-        _condition(type_, standing)
-        for type_, standing in zip(PARTS, (backend, publisher, subscriptions), strict=True)
+        _condition(type_, condition)
+        for type_, condition in zip(PARTS, (backend, publisher, subscriptions), strict=True)
     )
     return EventingBackendStatus(
         backend_type=backend_type,
@@ -79,27 +78,27 @@ def status_of(
 
 
 def eventing_ready(conditions: tuple[Condition, ...]) -> bool:
-    """Whether every part is known to be ready: a part that is unknown or not named is not."""
+    """Return whether every part is known to be ready; a missing or unknown part is not."""
     found = [find_condition(conditions, part) for part in PARTS]
     return all(condition is not None and condition.status == "True" for condition in found)
 
 
 def ready_now(status: EventingBackendStatus, generation: int) -> bool:
-    """What a reader may rely on: ready, and said about the present generation."""
+    """Return whether the status is ready and describes the current generation."""
     return bool(status.eventing_ready) and status.observed_generation == generation
 
 
-def _condition(type_: str, standing: Standing) -> Condition:
-    published = (REASONS if standing.status == "True" else NOT_READY_REASONS)[type_]
-    return Condition(type_, standing.status, standing.reason or published, standing.message)
+def _condition(type_: str, condition: PartCondition) -> Condition:
+    published = (REASONS if condition.status == "True" else NOT_READY_REASONS)[type_]
+    return Condition(type_, condition.status, condition.reason or published, condition.message)
 
 
 def _ready(parts: Sequence[Condition], *, faulty: bool) -> Condition:
-    """One standard condition for programs, with a CamelCase reason."""
+    """Return the standard `Ready` condition for programs, with a CamelCase reason."""
     short = [part for part in parts if part.status != "True"]
     if not short:
         return Condition(READY, "True", "AllPartsReady", "events are taken in, kept and delivered")
-    # What is known to be wrong says more than what is not known.
+    # A False condition is more specific than an Unknown one.
     worst = next((part for part in short if part.status == "False"), short[0])
     words = "".join(word.capitalize() for word in worst.type.removesuffix(" Ready").split())
     reason = "InvalidConfig" if faulty else f"{words}NotReady"

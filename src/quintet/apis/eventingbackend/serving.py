@@ -1,8 +1,7 @@
-"""The last good configuration, read back from where the status shows it.
+"""Restores the last valid configuration from the status.
 
-Pure; asked by the controller while `spec.config` has mistakes. So the last good configuration
-outlives both a bad spec and a restart. A status can be written by others too: what is read back is
-checked like any other config.
+Pure; used while `spec.config` has errors, so that the last valid configuration survives an invalid
+spec and a restart. Others may write the status too, so it is validated like any other config.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,10 +13,10 @@ from quintet.apis.eventingbackend.validation import config_faults
 
 
 def effective_from_status(backend: BackendType, shown: Sequence[EffectiveValue]) -> Effective | None:
-    """The configuration that a status shows; None if it cannot be told from there.
+    """Return the configuration in a status; None if it cannot be restored.
 
-    Keys that this release does not know are left out; keys that it knows in addition get their
-    defaults. A default of back then stays, because it is what is in use.
+    Options that this release does not know are dropped; its new options get their defaults. An old
+    default stays, because it is in use.
     """
     known = [(entry, key) for entry in shown if entry.value and (key := backend.key(entry.name)) is not None]
     if not known or any(key.sensitive for _, key in known):

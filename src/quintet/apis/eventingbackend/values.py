@@ -1,6 +1,6 @@
-"""What a written value means by its data type, and how a value is shown to people. Pure.
+"""Parses values by their data type and formats them for people. Pure.
 
-Used by `validation` to check and by `effective` to read; both must see the same in a value.
+`validation` and `effective` share it, because both must parse a value alike.
 """
 
 import json
@@ -22,12 +22,12 @@ EXAMPLES: Final = {DataType.QUANTITY: "700Mi", DataType.DURATION: "5s"}
 
 _PART = re.compile(r"([0-9.]+)(h|ms|m|s)")
 _SECONDS = {"h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
-# Whatever stands before the last '@', except for a scheme, may be a password.
+# Everything before the last '@', except for a scheme, may be a password.
 _LOGIN = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*:/*)?.*@", re.DOTALL)
 
 
 def meaning(data_type: DataType, written: Any) -> Decimal | str | None:
-    """A number (of bytes, of seconds) or a text; None if the value is not of the data type."""
+    """Return a number (of bytes or seconds) or a text; None if the value does not have the data type."""
     match data_type:
         case DataType.INT:
             whole = _whole(written)
@@ -41,7 +41,7 @@ def meaning(data_type: DataType, written: Any) -> Decimal | str | None:
 
 
 def plain(data_type: DataType, written: Any) -> Value:
-    """A value that is of the data type, in the form in which configurations are kept and compared."""
+    """Return a valid value in the form in which configurations are stored and compared."""
     whole = _whole(written)
     if whole is None:
         return str(written)
@@ -49,7 +49,7 @@ def plain(data_type: DataType, written: Any) -> Value:
 
 
 def seconds(written: Any) -> Decimal | None:
-    """A duration such as `5s`, `1m30s` or `100ms`."""
+    """Parse a duration such as `5s`, `1m30s` or `100ms`."""
     if not isinstance(written, str) or re.fullmatch(DURATION_PATTERN, written) is None:
         return None
     return sum((Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(written)), Decimal())
@@ -60,7 +60,7 @@ def _whole(written: Any) -> int | None:
         return None
     if isinstance(written, int):
         return written
-    # JSON has no integers: 10.0 is 10, and the API server stores it so.
+    # JSON has no integers: 10.0 is 10, and the API server stores it as such.
     if isinstance(written, float) and written.is_integer() and abs(written) <= LARGEST_NUMBER:
         return int(written)
     return None
@@ -78,13 +78,13 @@ def _amount(written: Any) -> Decimal | None:
 
 
 def shown(key: Key | None, name: str, value: Any, *, faulty: bool) -> str:
-    """A value as people may see it. A key that is not in the catalog may still hold a secret."""
+    """Return a value for people. An option that is not in the catalog may still contain a secret."""
     secret = _sounds_secret(name) if key is None else key.sensitive or (key.names_secret and faulty)
     return NOT_SHOWN if secret else text_of(value)
 
 
 def text_of(value: Any) -> str:
-    """Any value as a text that can be stored: not too long, valid Unicode, without passwords in addresses."""
+    """Return any value as storable text: bounded, valid Unicode, without passwords in URLs."""
     if isinstance(value, str):
         text = value
     else:

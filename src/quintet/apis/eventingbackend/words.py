@@ -1,13 +1,13 @@
-"""What the catalog says about a key, in words for people. Pure.
+"""Describes options of the catalog for people. Pure.
 
-Used by `quintet explain` and by the generated documentation, so that both read alike.
+`quintet explain` and the generated documentation share it.
 """
 
 from quintet.apis.eventingbackend.catalog import Key
 
 
 def usual(key: Key) -> str:
-    """What is taken when nothing is written."""
+    """Return the description of the default."""
     if key.derived:
         return f"default: {key.derived}"
     if key.default is not None:
@@ -16,7 +16,7 @@ def usual(key: Key) -> str:
 
 
 def bounds(key: Key) -> list[str]:
-    """Which values there may be."""
+    """Return the description of the allowed values."""
     found = []
     if key.allowed:
         found.append(f"one of {', '.join(key.allowed)}")

@@ -1,4 +1,4 @@
-"""JsonServer: a mock JSON API from a custom resource. What users write, and when it is right."""
+"""JsonServer: a mock JSON API from a custom resource. Types, defaults and validation."""
 
 from quintet.apis.jsonserver.types import (
     JSONSERVER,

@@ -1,4 +1,4 @@
-"""StatefulCluster: a StatefulSet without ordinals. What users write, and when it is right."""
+"""StatefulCluster: a StatefulSet without ordinals. Types, defaults and validation."""
 
 from quintet.apis.labels import Requirement, Selector
 from quintet.apis.statefulcluster.spec import (

@@ -1,4 +1,4 @@
-"""Mistakes in claim templates, and what of them may change. Pure; called by `validation`."""
+"""Validates claim templates and their changes. Pure."""
 
 from decimal import Decimal
 from typing import Any
@@ -9,12 +9,12 @@ from quintet.apis.meta import JsonObject
 
 TEMPLATES = SPEC.child("volumeClaimTemplates")
 _ONLY_ONE = "ReadWriteOncePod"
-# What the API server or `kubectl get -o yaml` adds to a claim template, and nobody acts on.
+# Fields that the API server or `kubectl get -o yaml` adds to a claim template and that have no effect.
 _IDLE = ("apiVersion", "kind", "status")
 
 
 def check_claims(errors: FieldErrors, spec: JsonObject) -> None:
-    """Note the mistakes of the claim templates."""
+    """Add the errors of the claim templates."""
     seen: set[str] = set()
     for index, template in enumerate(spec.get("volumeClaimTemplates") or ()):
         path, metadata = TEMPLATES.index(index), template.get("metadata") or {}
@@ -50,12 +50,12 @@ def _check_claim(errors: FieldErrors, path: FieldPath, claim: JsonObject) -> Non
 
 
 def requested_size(claim: JsonObject) -> Any:
-    """The size that the spec of a claim asks for, as it was written; None if it does not say."""
+    """Return the requested size in the spec of a claim, as written; None if there is none."""
     return ((claim.get("resources") or {}).get("requests") or {}).get("storage")
 
 
 def check_growth(errors: FieldErrors, spec: JsonObject, old: JsonObject) -> None:
-    """Note changes to claim templates that existing claims could not follow."""
+    """Add errors for changes to claim templates that existing claims cannot follow."""
     templates, before = spec.get("volumeClaimTemplates") or (), old.get("volumeClaimTemplates") or ()
     if len(templates) != len(before):
         errors.immutable(
@@ -81,7 +81,7 @@ def _size(template: JsonObject) -> Decimal:
 
 
 def _but_size(template: JsonObject) -> JsonObject:
-    """A claim template without its size and without what nobody acts on."""
+    """Return a claim template without its size and without fields that have no effect."""
     made = {key: value for key, value in template.items() if key not in _IDLE}
     claim = dict(made.get("spec") or {})
     resources = dict(claim.get("resources") or {})

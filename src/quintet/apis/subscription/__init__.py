@@ -1,4 +1,4 @@
-"""Subscription: which events go where. What users write, and when it is right."""
+"""Subscription: which events go to which sink. Types, defaults and validation."""
 
 from quintet.apis.subscription.cleaning import clean_source, clean_type, event_types, subject
 from quintet.apis.subscription.types import (

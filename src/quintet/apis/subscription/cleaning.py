@@ -1,6 +1,6 @@
-"""Sources and types of events → parts of a subject.
+"""Turns sources and types of events into parts of a NATS subject.
 
-Pure. Publisher and dispatcher both call it: an event is found only where both clean alike.
+Pure. Publisher and dispatcher share it, because both must derive the same subject.
 """
 
 from typing import Final
@@ -14,21 +14,21 @@ _SOURCES = str.maketrans("", "", NOT_IN_SOURCES)
 
 
 def clean_source(source: str) -> str:
-    """One word of a subject."""
+    """Return a text as one token of a subject."""
     return source.translate(_SOURCES)
 
 
 def clean_type(event_type: str) -> str:
-    """Words of a subject, joined by dots."""
+    """Return a text as tokens of a subject, joined by dots."""
     return event_type.translate(_TYPES)
 
 
 def subject(prefix: str, source: str, event_type: str) -> str:
-    """Where an event of a type from a source is kept."""
+    """Return the subject part of an event type from a source."""
     return f"{prefix}.{clean_source(source)}.{clean_type(event_type)}"
 
 
 def event_types(spec: SubscriptionSpec) -> tuple[EventType, ...]:
-    """The types of a subscription as they are looked for."""
+    """Return the types of a Subscription as they appear in subjects."""
     exact = spec.type_matching is TypeMatching.EXACT
     return tuple(EventType(written, written if exact else clean_type(written)) for written in spec.types)

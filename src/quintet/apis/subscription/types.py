@@ -1,4 +1,4 @@
-"""The fields of a Subscription, with their bounds, and its declaration to the API server."""
+"""The types of Subscription."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -15,7 +15,7 @@ FINALIZER: Final = "eventing.kyma-project.io/subscription"
 
 READY: Final = "Ready"
 SINK_LEAVES: Final = "SinkLeavesCluster"
-"""The reason of a sink that must not be called. Dispatchers see no Services, so the status tells them."""
+"""The reason of a sink that must not be called; dispatchers cannot read Services, so they read the status."""
 
 MOST_TYPES: Final = 128
 LONGEST_TYPE: Final = 256

@@ -17,7 +17,7 @@ from quintet.apis.eventingbackend import (
     Effective,
     EventingBackend,
     EventingBackendStatus,
-    Standing,
+    PartCondition,
     status_of,
 )
 from quintet.apis.eventingbackend.types import FINALIZER
@@ -84,8 +84,8 @@ class Attempt:
     probed: bool = False
     """Whether the result is that of a probe, which has an interval of its own."""
     in_use: Effective | None = None
-    publisher: Standing = status.WAITS
-    dispatcher: Standing = status.WAITS
+    publisher: PartCondition = status.WAITS
+    dispatcher: PartCondition = status.WAITS
     requeue_after: float | None = None
     """Seconds until the controller checks the progress of a move again."""
 
@@ -350,7 +350,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             generation=backend.metadata.generation,
             faults=scope.plan.faults,
             in_use=in_use.entries() if in_use is not None else (),
-            backend=scope.probe_result.standing,
+            backend=scope.probe_result.condition,
             publisher=scope.publisher,
             subscriptions=scope.dispatcher,
         )

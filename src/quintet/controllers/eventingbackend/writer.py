@@ -5,14 +5,14 @@ Errors that a retry may fix are collected, so that one failed child does not sto
 
 from typing import Any
 
-from quintet.apis.eventingbackend import Effective, EventingBackend, Standing
+from quintet.apis.eventingbackend import Effective, EventingBackend, PartCondition
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 from quintet.controllers.child_results import gather_children, is_blocked_by_others, is_transient
 from quintet.controllers.eventingbackend.caches import BackendCaches
 from quintet.controllers.eventingbackend.decide import desired, server
 from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
-from quintet.controllers.eventingbackend.decide.status import WorkloadState, standing_of
+from quintet.controllers.eventingbackend.decide.status import WorkloadState, part_condition
 from quintet.eventing.children import DISPATCHER, PUBLISHER, SERVER, child_name
 from quintet.kube.errors import ApiError, Conflict, NotFound
 from quintet.runtime.apply import Children
@@ -74,12 +74,12 @@ class ChildWriter:
             (desired.BUDGETS, desired.budget(backend, SERVER)),
             (server.STATEFUL_SETS, wanted),
         )
-        if isinstance(made, Standing):
+        if isinstance(made, PartCondition):
             return ProbeResult(Reason.API_FAILED, made.message)
         rollout: WorkloadState = made[-1].state
         return rollout
 
-    async def publisher(self, plane: DataPlane, pods: Pods) -> Standing:
+    async def publisher(self, plane: DataPlane, pods: Pods) -> PartCondition:
         """Apply the publisher."""
         backend = self._backend
         replicas = self._replicas(PUBLISHER, plane.publisher_replicas)
@@ -89,7 +89,7 @@ class ChildWriter:
             (desired.DEPLOYMENTS, desired.publisher(backend, plane, pods, replicas=replicas)),
         )
 
-    async def dispatcher(self, plane: DataPlane, pods: Pods) -> Standing:
+    async def dispatcher(self, plane: DataPlane, pods: Pods) -> PartCondition:
         """Apply the dispatcher."""
         backend, settings = self._backend, plane.dispatcher
         assert settings is not None, "the driver wants no dispatcher"
@@ -132,11 +132,11 @@ class ChildWriter:
         known = self._sources.rollout(key)
         return None if known is not None and known.scaled and self._sources.is_autoscaled(key) else wanted
 
-    async def _part(self, *wanted: tuple[Resource, JsonObject]) -> Standing:
+    async def _part(self, *wanted: tuple[Resource, JsonObject]) -> PartCondition:
         made = await self._ensure_all(*wanted)
-        return made if isinstance(made, Standing) else standing_of(made[-1].state)
+        return made if isinstance(made, PartCondition) else part_condition(made[-1].state)
 
-    async def _ensure_all(self, *wanted: tuple[Resource, JsonObject]) -> list[Child[Any]] | Standing:
+    async def _ensure_all(self, *wanted: tuple[Resource, JsonObject]) -> list[Child[Any]] | PartCondition:
         """Apply all objects, the last one after the others; or return the condition for a failure."""
         first = [self._children.ensure(self._backend, *each) for each in wanted[:-1]]
         results = await gather_children(*first)
@@ -148,10 +148,10 @@ class ChildWriter:
         if errors:
             self.unmade += 1
             text = errors[0].message if isinstance(errors[0], ApiError) else str(errors[0])
-            return Standing("False", message=text)
+            return PartCondition("False", message=text)
         made = [result for result in results if isinstance(result, Child)]
         if any(child.deleting for child in made):
             self.unmade += 1
             text = "an object is still being deleted; it is created again afterwards"
-            return Standing("False", message=text)
+            return PartCondition("False", message=text)
         return made

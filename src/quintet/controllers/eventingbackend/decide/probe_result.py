@@ -6,7 +6,7 @@ The reasons are public; what to do about each: docs/eventingbackend.md.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quintet.apis.eventingbackend import Standing
+from quintet.apis.eventingbackend import PartCondition
 
 
 class Reason(StrEnum):
@@ -49,11 +49,11 @@ class ProbeResult:
         return self.reason is None
 
     @property
-    def standing(self) -> Standing:
+    def condition(self) -> PartCondition:
         """The result as a condition."""
         if self.reason is None:
-            return Standing("True", message=self.message)
-        return Standing("False", self.reason.value, self.message)
+            return PartCondition("True", message=self.message)
+        return PartCondition("False", self.reason.value, self.message)
 
 
 NOT_PROBED = ProbeResult(Reason.SERVER_FAILED)

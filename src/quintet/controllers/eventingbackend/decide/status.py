@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from quintet.apis.eventingbackend import EventingBackend, EventingBackendStatus, Standing
+from quintet.apis.eventingbackend import EventingBackend, EventingBackendStatus, PartCondition
 from quintet.apis.eventingbackend.types import PARTS, READY
 from quintet.apis.meta import Condition, Struct, find_condition
 
 _MOST_NAMED = 10
-WAITS = Standing("False", message="not created yet: it waits for the backend to be ready")
-NOTHING_TO_START = Standing("True", message="the backend itself delivers events")
+WAITS = PartCondition("False", message="not created yet: it waits for the backend to be ready")
+NOTHING_TO_START = PartCondition("True", message="the backend itself delivers events")
 
 
 class WorkloadCondition(Struct, frozen=True):
@@ -76,27 +76,27 @@ class WorkloadState:
         return "; ".join((text, *trouble))
 
 
-def standing_of(rollout: WorkloadState | None) -> Standing:
+def part_condition(rollout: WorkloadState | None) -> PartCondition:
     """Return the condition of a part's pods; `None` if they do not exist."""
     if rollout is None:
         return WAITS
     if rollout.complete:
         # A part that is scaled to zero delivers nothing.
-        return Standing("True" if rollout.replicas else "False", message=rollout.progress)
-    return Standing("False", message=rollout.progress)
+        return PartCondition("True" if rollout.replicas else "False", message=rollout.progress)
+    return PartCondition("False", message=rollout.progress)
 
 
-def waits_for_subscriptions(count: int) -> Standing:
+def waits_for_subscriptions(count: int) -> PartCondition:
     """Return the condition while consumers are missing at the new stream: events would be lost."""
-    return Standing(
+    return PartCondition(
         "False", message=f"migrates when {count} more Subscriptions have a consumer at the new stream"
     )
 
 
-def delivers_the_rest(stream: str, left: int | None) -> Standing:
+def delivers_the_rest(stream: str, left: int | None) -> PartCondition:
     """Return the condition while dispatchers deliver the remaining events of the old stream."""
     count = "events" if left is None else f"{left} events"
-    return Standing("False", message=f"delivers {count} remaining in stream {stream} before it migrates")
+    return PartCondition("False", message=f"delivers {count} remaining in stream {stream} before it migrates")
 
 
 def in_use_by(backend: EventingBackend, users: Sequence[str]) -> EventingBackendStatus:
