@@ -56,6 +56,8 @@ class Connection(asyncio.Protocol):
         self._buffered_bytes = self._body_bytes = self._header_bytes = self._bodiless_bytes = 0
         self._started = self._ended = self._has_length = self._keep_alive = False
         self.lost = False
+        self.has_received = False
+        """Whether anything of the response to the current request was received."""
         self.status = 0
         self.retry_after: str | None = None
         self.idle_since = 0.0
@@ -67,6 +69,7 @@ class Connection(asyncio.Protocol):
         self._buffered_bytes = self._body_bytes = self._header_bytes = self._bodiless_bytes = self.status = 0
         self._started = self._ended = self._has_length = self._keep_alive = False
         self.retry_after = None
+        self.has_received = False
         assert self._transport is not None, "open a connection with `connect`"
         self._transport.write(request)
 
@@ -103,6 +106,11 @@ class Connection(asyncio.Protocol):
                 yield self._take_body()
             elif self._ended:
                 return
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the response to the current request has arrived as a whole."""
+        return self._ended
 
     @property
     def is_reusable(self) -> bool:
@@ -156,6 +164,7 @@ class Connection(asyncio.Protocol):
         if self._parser is None or self._ended:
             self.close()  # data without a request
             return
+        self.has_received = True
         body_bytes = self._body_bytes
         try:
             self._parser.feed_data(data)

@@ -1,6 +1,5 @@
 """POST requests to one URL over pooled connections. Responses are bounded; redirects are not followed."""
 
-import asyncio
 import functools
 import socket
 import ssl
@@ -86,8 +85,7 @@ class HttpClient:
         """Send a request and wait for its response; raises `HttpError`."""
         request = encode_post(self._endpoint, headers, body)
         try:
-            async with asyncio.timeout(self._timeout):
-                return await self._pool.exchange(self._endpoint.origin, self._connect, request)
+            return await self._pool.exchange(self._endpoint.origin, self._connect, request, self._timeout)
         except TimeoutError:
             raise HttpTimeout(f"{self.host} did not respond within {self._timeout:g} s") from None
         except socket.gaierror as error:

@@ -1,9 +1,9 @@
 """A pool of client connections: idle connections are kept per origin and reused, last in, first out.
 
-The pool neither sets deadlines nor limits requests in flight; its users do.
+The pool does not limit requests in flight; its users do.
 """
 
-import contextlib
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, NamedTuple
 
@@ -12,12 +12,14 @@ from quintet.web.connection import Connection
 
 MAX_BODY_BYTES: Final = 64 << 10
 """Bytes of a response body that `ConnectionPool.exchange` returns; a longer body closes its connection."""
+MAX_BODY_SECONDS: Final = 5.0
+"""How long `ConnectionPool.exchange` waits for the rest of a body; a slower body closes its connection."""
 
 Connect = Callable[[], Awaitable[Connection]]
 
 
 class HttpResponse(NamedTuple):
-    """A response to a request that we sent; a long body is cut at `MAX_BODY_BYTES`."""
+    """A response to a request that we sent; a body that is long, slow or broken is cut."""
 
     status: int
     body: bytes
@@ -52,16 +54,22 @@ class ConnectionPool:
         if self._timer is None:
             self._timer = self._clock.call_later(self._idle_seconds, self._close_expired)
 
-    async def exchange(self, origin: Hashable, connect: Connect, request: bytes) -> HttpResponse:
-        """Send a request and wait for its response; raises OSError.
+    async def exchange(
+        self, origin: Hashable, connect: Connect, request: bytes, timeout: float | None = None
+    ) -> HttpResponse:
+        """Send a request and wait for its response; raises OSError, and TimeoutError without a timely status.
 
-        A server may close an idle connection at the moment in which it is reused. The request is then sent
-        again on another connection, so use this only for requests that may be repeated.
+        A server may close an idle connection at the moment in which it is reused. If nothing of a response
+        was received, the request is then sent once more on a new connection, so use this only for requests
+        that may be repeated.
         """
-        while (connection := self._take_idle(origin)) is not None:
-            with contextlib.suppress(OSError):
-                return await self._send(origin, connection, request)
-        return await self._send(origin, await connect(), request)
+        async with asyncio.timeout(timeout):
+            connection = await self._send(origin, connect, request)
+        # From here on the server has decided: a body that stalls or breaks does not change the status.
+        try:
+            return HttpResponse(connection.status, await _read_body(connection), connection.retry_after)
+        finally:
+            self.release(origin, connection)
 
     def close(self) -> None:
         """Close all connections, including those in use."""
@@ -72,14 +80,26 @@ class ConnectionPool:
             connection.close()
         self._idle.clear()
 
-    async def _send(self, origin: Hashable, connection: Connection, request: bytes) -> HttpResponse:
+    async def _send(self, origin: Hashable, connect: Connect, request: bytes) -> Connection:
+        """Send a request; return its connection as soon as that has the status of the response."""
+        reused = self._take_idle(origin)
+        if reused is not None:
+            try:
+                return await self._wait_for_status(origin, reused, request)
+            except OSError:
+                if reused.has_received:
+                    raise
+        return await self._wait_for_status(origin, await connect(), request)
+
+    async def _wait_for_status(self, origin: Hashable, connection: Connection, request: bytes) -> Connection:
         self._in_use.add(connection)
         try:
             connection.send(request)
-            status = await connection.head()
-            return HttpResponse(status, await connection.body_start(MAX_BODY_BYTES), connection.retry_after)
-        finally:
+            await connection.head()
+        except BaseException:
             self.release(origin, connection)
+            raise
+        return connection
 
     def _take_idle(self, origin: Hashable) -> Connection | None:
         """Return the connection that was used last, so that the others can expire."""
@@ -103,3 +123,14 @@ class ConnectionPool:
 
     def _is_expired(self, connection: Connection) -> bool:
         return self._clock.monotonic() - connection.idle_since >= self._idle_seconds
+
+
+async def _read_body(connection: Connection) -> bytes:
+    """Return the start of a body; nothing if it does not arrive whole and in time."""
+    if connection.is_complete:
+        return await connection.body_start(MAX_BODY_BYTES)
+    try:
+        async with asyncio.timeout(MAX_BODY_SECONDS):
+            return await connection.body_start(MAX_BODY_BYTES)
+    except OSError:
+        return b""

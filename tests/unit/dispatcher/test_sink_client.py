@@ -99,7 +99,7 @@ async def test_unreachable_sink_gives_result_without_status(sinks: SinkClient, s
     await sink.stop()
     answer = await sinks.post(URL, EVENT)
     assert (answer.status, answer.is_accepted) == (0, False)
-    assert "cannot connect" in answer.problem
+    assert answer.problem.startswith("no response: ")
 
 
 async def test_slow_sink_times_out(sink: Sink, clock: VirtualClock):

@@ -4,7 +4,6 @@ Redirects are not followed: a redirect counts as a failed delivery. A sink is a 
 Service can point anywhere, so the addresses of its name are checked before connecting to one of them.
 """
 
-import asyncio
 import functools
 import socket
 import ssl
@@ -45,14 +44,15 @@ class SinkClient:
         self._pool = ConnectionPool(self.clock, idle_seconds=IDLE_SECONDS, max_idle=MAX_IDLE)
 
     async def post(self, url: str, event: OutgoingEvent) -> DeliveryResult:
-        """Try once to deliver an event. A failure is returned as an `DeliveryResult`, never raised."""
+        """Try once to deliver an event. A failure is returned as a `DeliveryResult`, never raised."""
         endpoint = parse_endpoint(url)
         origin = endpoint.origin
         request = encode_post(endpoint, event.headers, event.body)
         try:
-            async with asyncio.timeout(self.timeout):
-                connect_sink = functools.partial(self._connect, origin)
-                return DeliveryResult((await self._pool.exchange(origin, connect_sink, request)).status)
+            connect_sink = functools.partial(self._connect, origin)
+            return DeliveryResult(
+                (await self._pool.exchange(origin, connect_sink, request, self.timeout)).status
+            )
         except TimeoutError:
             return DeliveryResult(0, f"no response within {self.timeout:g} s")
         except _ForbiddenSink as error:
@@ -60,7 +60,7 @@ class SinkClient:
         except socket.gaierror as error:
             return DeliveryResult(0, f"cannot resolve host {origin.host}: {error.strerror}")
         except (OSError, ssl.CertificateError) as error:
-            return DeliveryResult(0, f"cannot connect: {error.strerror or error}")
+            return DeliveryResult(0, f"no response: {error.strerror or error}")
 
     def close(self) -> None:
         """Close the connections."""
