@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -57,6 +60,25 @@ class Networks(click.ParamType[tuple[str, ...]]):
         except ValueError as error:
             self.fail(f"{error}; write networks such as 10.0.0.0/8,fd00::/8", param, ctx)
         return networks
+
+
+class NamespaceNames(click.ParamType[tuple[str, ...]]):
+    """A list of namespaces, separated by commas."""
+
+    name = "names"
+
+    def convert(
+        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in value.split(",") if name.strip())
+        for name in names:
+            if not _NAMESPACE.fullmatch(name):
+                self.fail(
+                    f"{name!r} is not the name of a namespace; write names such as shop,team-a", param, ctx
+                )
+        return names
 
 
 class ControllerNames(click.ParamType[tuple[str, ...]]):

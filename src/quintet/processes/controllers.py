@@ -39,7 +39,7 @@ class RunOptions:
     context: str | None
     controllers: tuple[str, ...]
     instance: str
-    namespace: str
+    namespaces: tuple[str, ...]
     leader_elect: bool | None
     system_namespace: str | None
     health_address: tuple[str, int]
@@ -81,7 +81,7 @@ async def run_controllers(options: RunOptions) -> None:
             identity(),
             lease=ObjectKey(system, options.instance) if elect else None,
             terms=Terms(owner=owner),
-            namespace=options.namespace,
+            namespaces=options.namespaces,
             health=health,
         )
         settings = _settings(options, backends)

@@ -66,7 +66,7 @@ class Builder(Generic[T]):
         self.primary.on_undecodable.append(
             lambda key, initial: self.queue.add(key, INITIAL if initial else LIVE)
         )
-        manager.add_watch(Selection(resource, decoder(kind), manager.namespace, labels), self.primary)
+        manager.add_watch(Selection(resource, decoder(kind), labels=labels), self.primary)
 
     def owns(
         self,
@@ -82,8 +82,7 @@ class Builder(Generic[T]):
         selection = Selection(
             resource,
             lambda raw: shrink(decode(raw)),
-            self._manager.namespace,
-            labels,
+            labels=labels,
             metadata_only=view is View,
         )
         store: Store[Child[S]] = Store()
@@ -118,7 +117,7 @@ class Builder(Generic[T]):
         store: Store[C] = Store(indexes)
         store.subscribe(handlers.enqueue(self.queue, to))
         decode = decoder(kind)
-        selection = Selection(resource, lambda raw: shrink(decode(raw)), self._manager.namespace, labels)
+        selection = Selection(resource, lambda raw: shrink(decode(raw)), labels=labels)
         self._manager.add_watch(selection, store)
         return store
 

@@ -42,19 +42,25 @@ class Undecodable(Struct, frozen=True):
 
 
 class Store(Generic[C]):
-    """The objects of one type that a watch selects, by key and by index."""
+    """The objects of one type that one or several watches select, by key and by index.
+
+    Each watch is a source: the name of the namespace that it watches, or "" for all namespaces. The versions
+    of several sources are independent: one may have seen a version that another has not.
+    """
 
     def __init__(self, indexes: dict[str, Indexer[C]] | None = None) -> None:
         self._objects: dict[ObjectKey, C] = {}
         self._indexers = indexes or {}
         self._indexes: dict[str, dict[str, set[ObjectKey]]] = {name: {} for name in self._indexers}
         self._handlers: list[Handler[C]] = []
-        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
+        self._versions: dict[str, int] = {}
+        self._unsynced: set[str] = set()
+        self._waiting: dict[str | None, list[tuple[int, int, Callable[[], None]]]] = {}
         self._numbers = itertools.count()
         self.undecodable: dict[ObjectKey, Undecodable] = {}
         self.on_undecodable: list[Callable[[ObjectKey, bool], None]] = []
-        self.version = 0
         self.synced = asyncio.Event()
+        """Set once every source has its first list."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -74,16 +80,39 @@ class Store(Generic[C]):
         """Return the objects with this value in an index."""
         return [self._objects[key] for key in self._indexes[index].get(value, ())]
 
+    @property
+    def version(self) -> int:
+        """The version up to which all sources have seen everything."""
+        return self.version_of(None)
+
+    def add_source(self, namespace: str) -> None:
+        """Register a watch of a namespace, or of all with an empty name."""
+        if namespace not in self._versions:
+            self._versions[namespace] = 0
+            self._unsynced.add(namespace)
+
+    def find_source(self, namespace: str) -> str | None:
+        """Return the source that has the objects of a namespace; None if only all sources together have."""
+        if namespace in self._versions:
+            return namespace
+        return "" if "" in self._versions else None
+
+    def version_of(self, source: str | None) -> int:
+        """Return the version up to which a source has seen everything."""
+        if source is None:
+            return min(self._versions.values(), default=0)
+        return self._versions.get(source, 0)
+
     def subscribe(self, handler: Handler[C]) -> None:
         """Call a handler for every change from now on."""
         self._handlers.append(handler)
 
-    def call_when_passed(self, version: int, callback: Callable[[], None]) -> None:
-        """Call a function once this cache has seen everything up to a version."""
-        if self.version >= version:
+    def call_when_passed(self, version: int, callback: Callable[[], None], source: str | None = None) -> None:
+        """Call a function once a source, by default every source, has seen everything up to a version."""
+        if self.version_of(source) >= version:
             callback()
         else:
-            heapq.heappush(self._waiting, (version, next(self._numbers), callback))
+            heapq.heappush(self._waiting.setdefault(source, []), (version, next(self._numbers), callback))
 
     def put(self, obj: C) -> None:
         """Store an object that the server reported, unless a version at least as new is known."""
@@ -103,7 +132,7 @@ class Store(Generic[C]):
         if (old := self._objects.pop(item.key, None)) is not None:
             self._reindex(item.key, old, None)
         for call in self.on_undecodable:
-            call(item.key, not self.synced.is_set())
+            call(item.key, self._is_initial(item.key))
 
     def remove(self, key: ObjectKey, version: int | None = None) -> None:
         """Drop an object that is gone or no longer selected; with a version, only if none newer is known."""
@@ -114,18 +143,23 @@ class Store(Generic[C]):
             self._reindex(key, old, None)
             self._notify(old, None)
 
-    def advance(self, version: int) -> None:
-        """Record that everything up to this version has been seen."""
-        self.version = max(version, self.version)
-        while self._waiting and self._waiting[0][0] <= self.version:
-            heapq.heappop(self._waiting)[2]()
+    def advance(self, version: int, source: str = "") -> None:
+        """Record that a source has seen everything up to this version."""
+        self._versions[source] = max(version, self._versions.get(source, 0))
+        for waiter in (source, None):
+            waiting = self._waiting.get(waiter)
+            while waiting and waiting[0][0] <= self.version_of(waiter):
+                heapq.heappop(waiting)[2]()
 
-    def finish_list(self, keep: set[ObjectKey], version: int) -> None:
-        """Finish a list: drop the objects that it did not contain."""
+    def finish_list(self, keep: set[ObjectKey], version: int, source: str = "") -> None:
+        """Finish the list of a source: drop those of its objects that the list did not contain."""
         for key in set(self.all_keys()) - keep:
-            self.remove(key)
-        self.synced.set()
-        self.advance(version)
+            if not source or key.namespace == source:
+                self.remove(key)
+        self._unsynced.discard(source)
+        if not self._unsynced:
+            self.synced.set()
+        self.advance(version, source)
 
     def _known_version(self, key: ObjectKey) -> int:
         """Return the known version of an object, whether it decodes or not; -1 if it is unknown."""
@@ -135,9 +169,16 @@ class Store(Generic[C]):
         return known.version if known is not None else -1
 
     def _notify(self, old: C | None, new: C | None) -> None:
-        initial = not self.synced.is_set()
+        changed = new if new is not None else old
+        initial = changed is not None and self._is_initial(changed.key)
         for handler in self._handlers:
             handler(old, new, initial)
+
+    def _is_initial(self, key: ObjectKey) -> bool:
+        """Return whether the source of an object has not finished its first list."""
+        if self.synced.is_set():
+            return False
+        return not self._versions or self.find_source(key.namespace) in (None, *self._unsynced)
 
     def _reindex(self, key: ObjectKey, old: C | None, new: C | None) -> None:
         for name, indexer in self._indexers.items():

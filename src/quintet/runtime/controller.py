@@ -85,9 +85,9 @@ class Controller:
         missing = self._writes.find_stale_cache(key)
         if missing is None:
             return False
-        store, version = missing
+        store, source, version = missing
         priority = self.queue.priority(key)
-        store.call_when_passed(version, lambda: self.queue.add(key, priority))
+        store.call_when_passed(version, lambda: self.queue.add(key, priority), source)
         return True
 
     async def _reconcile_key(self, key: ObjectKey) -> None:

@@ -8,7 +8,8 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from quintet.apis.meta import ObjectKey
@@ -39,6 +40,7 @@ class Manager:
         lease: ObjectKey | None = None,
         terms: Terms | None = None,
         namespace: str = "",
+        namespaces: Collection[str] = (),
         timeouts: WatchTimeouts | None = None,
         health: HealthServer | None = None,
     ) -> None:
@@ -50,7 +52,8 @@ class Manager:
             self._lease_client = client.separate(timeout=terms.timeout)
             self._leader = Leader(self._lease_client, lease, identity, clock, terms)
         self.client = client.with_fence(self._leader.holds) if self._leader else client
-        self.namespace = namespace
+        self.namespaces = tuple(sorted({*namespaces, namespace} - {""}))
+        """The namespaces in which the controllers work; empty for all."""
         self._timeouts = timeouts
         self._watches: list[tuple[Watch[Any], Store[Any]]] = []
         self._controllers: list[Controller] = []
@@ -66,8 +69,11 @@ class Manager:
             health.readiness["running"] = lambda: "shutting down" if self._stopping.is_set() else None
 
     def add_watch(self, selection: Selection[Any], store: Store[Any]) -> None:
-        """Keep a cache up to date from the start."""
-        self._watches.append((Watch(self.client, selection, store, self.clock, self._timeouts), store))
+        """Keep a cache up to date from the start, with one watch for each namespace of the process."""
+        namespaces = (self.namespaces if selection.resource.namespaced else ()) or ("",)
+        for namespace in namespaces:
+            chosen = replace(selection, namespace=namespace)
+            self._watches.append((Watch(self.client, chosen, store, self.clock, self._timeouts), store))
 
     def add_controller(self, controller: Controller, recorder: Recorder) -> None:
         """Run a controller while this process leads."""

@@ -13,6 +13,8 @@ from quintet.apis.meta import ObjectKey
 from quintet.runtime.cache import Cached, Store
 
 _CacheKey = tuple[Store[Any], ObjectKey]
+# A cache and its source for a namespace (`Store.find_source`).
+_CacheSource = tuple[Store[Any], str | None]
 
 
 class PendingWrite:
@@ -30,7 +32,7 @@ class OwnWrites:
 
     def __init__(self, requeue: Callable[[ObjectKey], None]) -> None:
         self._requeue = requeue
-        self._versions: dict[ObjectKey, dict[Store[Any], int]] = {}
+        self._versions: dict[ObjectKey, dict[_CacheSource, int]] = {}
         # Several if two owners desire the same child.
         self._pending: dict[_CacheKey, list[PendingWrite]] = {}
         self._echoes: dict[_CacheKey, int] = {}
@@ -39,6 +41,7 @@ class OwnWrites:
     def track(self, owner: ObjectKey, store: Store[Any], key: ObjectKey) -> Iterator[PendingWrite]:
         """Track a write to a child; set `response_version` on the result once there is a response."""
         entry, write = (store, key), PendingWrite()
+        source = store.find_source(key.namespace)
         self._pending.setdefault(entry, []).append(write)
         try:
             yield write
@@ -47,8 +50,8 @@ class OwnWrites:
             if not self._pending[entry]:
                 del self._pending[entry]
             if write.response_version is not None:
-                self.record(owner, store, write.response_version)
-                if write.seen_version is None and store.version < write.response_version:
+                self._record(owner, (store, source), write.response_version)
+                if write.seen_version is None and store.version_of(source) < write.response_version:
                     self._echoes[entry] = write.response_version
             if write.seen_version is not None and write.seen_version != write.response_version:
                 self._requeue(owner)  # the cache has seen a change of somebody else meanwhile
@@ -63,15 +66,19 @@ class OwnWrites:
         return self._echoes.pop(entry, None) == obj.version
 
     def record(self, key: ObjectKey, store: Store[Any], version: int) -> None:
-        """Record the resourceVersion of a write that was made for `key`."""
-        if version > store.version:
-            versions = self._versions.setdefault(key, {})
-            versions[store] = max(version, versions.get(store, 0))
+        """Record the resourceVersion of a write that was made for `key`, to an object of its namespace."""
+        self._record(key, (store, store.find_source(key.namespace)), version)
 
-    def find_stale_cache(self, key: ObjectKey) -> tuple[Store[Any], int] | None:
-        """Return a cache that has not seen our writes for this key, and the version that it needs."""
-        for store, version in self._versions.get(key, {}).items():
-            if store.version < version:
-                return store, version
+    def find_stale_cache(self, key: ObjectKey) -> tuple[Store[Any], str | None, int] | None:
+        """Return a cache that has not seen our writes for this key, its source, and the version it needs."""
+        for (store, source), version in self._versions.get(key, {}).items():
+            if store.version_of(source) < version:
+                return store, source, version
         self._versions.pop(key, None)
         return None
+
+    def _record(self, key: ObjectKey, cache: _CacheSource, version: int) -> None:
+        store, source = cache
+        if version > store.version_of(source):
+            versions = self._versions.setdefault(key, {})
+            versions[cache] = max(version, versions.get(cache, 0))

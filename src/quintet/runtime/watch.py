@@ -86,6 +86,9 @@ class Watch(Generic[C]):
         self._client = client
         self._selection = selection
         self._store = store
+        # A cluster-scoped type has one source.
+        self._source = selection.namespace if selection.resource.namespaced else ""
+        store.add_source(self._source)
         self._clock = clock
         self._timeouts = timeouts or WatchTimeouts()
         self._resume_from = ""
@@ -100,11 +103,15 @@ class Watch(Generic[C]):
         """Return whether the server has sent anything lately."""
         return self._clock.monotonic() - self._last_contact < self._timeouts.dead
 
+    @property
+    def _version(self) -> int:
+        return self._store.version_of(self._source)
+
     async def run(self) -> None:
         """Watch for ever: retry after every error of the server or the network."""
         failures = fruitless = 0
         while True:
-            before, max_delay = self._store.version, self._timeouts.last_retry
+            before, max_delay = self._version, self._timeouts.last_retry
             try:
                 await self._list_or_watch()
                 cause = "ended"
@@ -120,7 +127,7 @@ class Watch(Generic[C]):
                     fruitless += 1
             metrics.watch_restarts.labels(self.name, cause).inc()
             # A stream that made progress is resumed at once; one that did not must not spin.
-            if self._store.version > before:
+            if self._version > before:
                 failures = fruitless = 0
                 continue
             if fruitless >= _MAX_FRUITLESS:
@@ -162,7 +169,7 @@ class Watch(Generic[C]):
             stored += [self._store_undecodable(item, _TOO_DEEP) for item in page.too_deep]
             seen |= {key for key, _ in stored if key is not None}
         self._resume_from = version
-        self._store.finish_list(seen, int(version))
+        self._store.finish_list(seen, int(version), self._source)
 
     async def _stream(self, listed: set[ObjectKey] | None) -> None:
         """Read one connection; `listed` collects the keys of the initial events of a WatchList."""
@@ -188,7 +195,7 @@ class Watch(Generic[C]):
                     contact = self._last_contact
             finally:
                 if listed is None:
-                    self._resume_from = str(self._store.version)
+                    self._resume_from = str(self._version)
 
     def _open(self, *, initial: bool) -> contextlib.AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
         chosen = self._selection
@@ -208,10 +215,10 @@ class Watch(Generic[C]):
     def _bookmark(self, raw: msgspec.Raw, listed: set[ObjectKey] | None) -> set[ObjectKey] | None:
         mark = _decode_bookmark(raw)
         if listed is not None and mark.metadata.annotations.get(_INITIAL_EVENTS_END) == "true":
-            self._store.finish_list(listed, mark.version)
+            self._store.finish_list(listed, mark.version, self._source)
             return None
         if listed is None:
-            self._store.advance(mark.version)
+            self._store.advance(mark.version, self._source)
         return listed
 
     def _change(self, kind: str, raw: msgspec.Raw, listed: set[ObjectKey] | None, cut: bool) -> None:
@@ -225,7 +232,7 @@ class Watch(Generic[C]):
                 listed.add(key)
         if listed is None:
             # Changes arrive in the order of their versions; the objects of a list in any order.
-            self._store.advance(version)
+            self._store.advance(version, self._source)
 
     def _store_object(self, raw: msgspec.Raw) -> tuple[ObjectKey | None, int]:
         """Decode an object into the cache; one that does not decode must not stop the others."""

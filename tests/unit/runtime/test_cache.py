@@ -102,3 +102,46 @@ async def test_undecodable_object_is_kept_apart_until_it_decodes_again():
     store.put(an_object("a", 3))
     assert store.undecodable == {}
     assert heard.changes == [(None, 3, False)]
+
+
+def an_object_in(namespace: str, name: str, version: int) -> Object:
+    return Object(ObjectMeta(name=name, namespace=namespace, resource_version=str(version)))
+
+
+async def test_list_of_one_namespace_keeps_objects_of_another():
+    store: Store[Object] = Store()
+    for namespace in ("a", "b"):
+        store.add_source(namespace)
+    store.put(an_object_in("a", "gone", 1))
+    store.put(an_object_in("b", "kept", 2))
+    store.finish_list(set(), 5, "a")
+    assert store.all_keys() == [ObjectKey("b", "kept")]
+
+
+async def test_store_is_synced_when_every_namespace_is_listed():
+    store: Store[Object] = Store()
+    heard = Heard(store)
+    for namespace in ("a", "b"):
+        store.add_source(namespace)
+    store.finish_list(set(), 5, "a")
+    assert not store.synced.is_set()
+    store.put(an_object_in("a", "live", 6))
+    store.put(an_object_in("b", "listed", 2))
+    store.finish_list({ObjectKey("b", "listed")}, 7, "b")
+    assert store.synced.is_set()
+    assert heard.changes == [(None, 6, False), (None, 2, True)], "only objects of a first list are initial"
+
+
+async def test_each_source_has_its_own_version():
+    store: Store[Object] = Store()
+    for namespace in ("a", "b"):
+        store.add_source(namespace)
+    called: list[str] = []
+    store.call_when_passed(5, lambda: called.append("a"), "a")
+    store.call_when_passed(5, lambda: called.append("all"))
+    store.advance(9, "a")
+    assert called == ["a"]
+    assert (store.version_of("a"), store.version) == (9, 0)
+    store.advance(6, "b")
+    assert called == ["a", "all"]
+    assert store.version == 6

@@ -74,10 +74,23 @@ async def test_find_stale_cache_returns_each_cache_that_lags(writes, store):
     other: Store[Object] = Store()
     writes.record(OWNER, store, 5)
     writes.record(OWNER, other, 9)
-    assert writes.find_stale_cache(OWNER) == (store, 5)
+    assert writes.find_stale_cache(OWNER) == (store, None, 5)
     store.advance(5)
-    assert writes.find_stale_cache(OWNER) == (other, 9)
+    assert writes.find_stale_cache(OWNER) == (other, None, 9)
     other.advance(9)
+    assert writes.find_stale_cache(OWNER) is None
+
+
+async def test_write_waits_only_for_the_watch_of_its_own_namespace(writes):
+    store: Store[Object] = Store()
+    for namespace in ("ns", "quiet"):
+        store.add_source(namespace)
+    with writes.track(OWNER, store, CHILD) as write:
+        write.response_version = 5
+    assert writes.find_stale_cache(OWNER) == (store, "ns", 5)
+    store.advance(9, "quiet")
+    assert writes.find_stale_cache(OWNER) == (store, "ns", 5), "another namespace says nothing about this one"
+    store.advance(5, "ns")
     assert writes.find_stale_cache(OWNER) is None
 
 

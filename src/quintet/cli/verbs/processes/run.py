@@ -9,7 +9,7 @@ import click
 from quintet import imagenames
 from quintet.admission.eventingbackend import NAMESPACE_LABEL
 from quintet.apis.eventingbackend.types import ConfigErrors
-from quintet.cli.types import Address, ControllerNames, Networks
+from quintet.cli.types import Address, ControllerNames, NamespaceNames, Networks
 from quintet.cli.verbs.processes.options import process_options
 from quintet.components import COMPONENTS, INSTANCE
 from quintet.processes.controllers import CERTIFICATES, RunOptions, run_controllers
@@ -24,7 +24,13 @@ from quintet.processes.startup import run_process
     show_default=True,
     help="The controllers to run, separated by commas.",
 )
-@click.option("--namespace", default="", help="Watch only this namespace; default: all.")
+@click.option(
+    "--namespace",
+    "namespaces",
+    type=NamespaceNames(),
+    default="",
+    help="Watch only these namespaces, separated by commas. Default: all.",
+)
 @click.option(
     "--instance",
     default=INSTANCE,
