@@ -144,6 +144,8 @@ async def test_explain_with_few_permissions_reports_what_was_not_listed(person, 
     assert (told.returncode, "events.events.k8s.io" in told.stderr) == (0, True), told
     listed = await visitor.asks("status")
     assert (listed.returncode, "jsonserver/app-books" in listed.stdout) == (0, True), listed
+    assert "Checkup: no permission to list them" in listed.stderr
+    assert "Quintet: " not in listed.stderr, "users of one namespace never see what belongs to the cluster"
     refused = await visitor.asks("events", "js", "app-books")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "no permission" in refused.stderr

@@ -10,6 +10,7 @@ from aiohttp import web
 from kit.cli.commands import Person
 from kit.cluster.simulated_node import NODE
 from kit.eventually import eventually
+from kit.kinds import eventingbackends as eventing
 from kit.kinds.jsonservers import a_jsonserver, install, jsonserver_operator
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object, ObjectKey
@@ -167,3 +168,32 @@ async def test_logs_of_controller_finds_pods_by_labels(client, cluster, namespac
     wrong = await somebody.asks("logs", "controller", "nothing")
     assert wrong.returncode == 2
     assert "name one controller: jsonserver, " in wrong.stderr
+
+
+async def test_logs_of_subscription_are_those_of_the_dispatcher_of_its_backend(
+    backends, client, cluster, namespace, kubelet
+):
+    await eventing.create_subscription(backends, namespace, "orders", "events")
+    labels = {"eventing.kyma-project.io/backend": "events-dispatcher"}
+    container = {"name": "dispatcher", "image": "quintet.local/quintet:1"}
+    for name, labelled in (("events-dispatcher-1", labels), ("other", {})):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labelled},
+            "spec": {"containers": [container]},
+        }
+        await client.create(PODS, pod, Object, namespace=namespace)
+    somebody = Person(cluster.kubeconfig, namespace)
+
+    async def probe():
+        shown = await somebody.sees("logs", "evsub", "orders")
+        assert "[events-dispatcher-1/dispatcher] line 3" in shown
+        assert "[other/" not in shown
+
+    await eventually(probe, within=120.0)
+    async with somebody.follows("logs", "evsub", "orders", "-f") as followed:
+        await followed.shows("[events-dispatcher-1/dispatcher] line 3")
+        await kubelet.say("line 4")
+        await followed.shows("[events-dispatcher-1/dispatcher] line 4")
+        assert "[other/" not in followed.shown

@@ -94,6 +94,12 @@ async def test_status_prints_json(reader):
     assert {each["name"] for each in listed["items"]} == {"hello", "app-books"}
 
 
+async def test_status_prints_names_that_other_commands_accept(reader):
+    names = (await reader.sees("status", "-o", "name")).splitlines()
+    assert set(names) == {"checkup/hello", "jsonserver/app-books"}
+    assert await reader.sees("status", *names[:1], "-o", "name") == f"{names[0]}\n"
+
+
 async def test_status_reports_suspended_object(person, client, namespace):
     body = {"metadata": {"annotations": {"quintet.dev/suspended": "true"}}}
     await client.patch(CHECKUPS, ObjectKey(namespace, "hello"), body, Object)

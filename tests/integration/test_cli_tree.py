@@ -92,3 +92,12 @@ async def test_tree_of_backend_shows_its_subscriptions(backends, cluster, namesp
         "EventingBackend events  not yet ready (NoStatus)",
         "└── Subscription orders (uses it)  not yet ready (NoStatus)",
     ]
+
+
+async def test_tree_of_subscription_shows_its_backend_and_sink(backends, cluster, namespace):
+    await eventing.create(backends, namespace, "events")
+    await eventing.create_subscription(backends, namespace, "orders", "events")
+    shown = await Person(cluster.kubeconfig, namespace).sees("tree", "evsub", "orders")
+    assert "── EventingBackend events (its backend)  not yet ready (NoStatus)" in shown
+    assert "└── Service " in shown
+    assert shown.rstrip().endswith("(its sink)  does not exist")

@@ -92,6 +92,19 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word not in VERBS and not word.startswith("-") and not ctx.resilient_parsing:
+            import difflib
+
+            nearest = difflib.get_close_matches(word, VERBS, n=1)
+            all_commands = f"`{ctx.info_name} --help` lists all commands"
+            hint = f"did you mean '{nearest[0]}'?" if nearest else all_commands
+            raise click.UsageError(f"unknown command '{word}': {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from quintet.cli import completion
 from quintet.inspect.session import Target
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from quintet.apis.resources import CustomResource
     from quintet.authoring.documents import Document
     from quintet.inspect.kinds import ObjectName
@@ -56,13 +59,45 @@ namespace_default = click.option(
 _TARGET = (
     click.option("--kubeconfig", metavar="PATH", help="Path to the kubeconfig file."),
     click.option("--context", metavar="NAME", help="The context of the kubeconfig to use."),
-    click.option("-n", "--namespace", metavar="NAME", help="Default: the namespace of the context."),
+    click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        help="Default: the namespace of the context.",
+        shell_complete=completion.complete_namespace,
+    ),
 )
 _ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Send a server-side dry run; change nothing.")
 selector_option = click.option(
     "-l", "--selector", "labels", metavar="SELECTOR", default="", help="Filter by labels: a=b."
 )
+
+
+def object_argument(metavar: str = "KIND NAME", *, required: bool = True) -> Callable[[Command], Command]:
+    """Add the argument `typed`: words that name a kind or an object, for `parse_object`."""
+    return click.argument(
+        "typed", nargs=-1, required=required, metavar=metavar, shell_complete=completion.complete_object
+    )
+
+
+def name_argument(kind: str) -> Callable[[Command], Command]:
+    """Add the argument `name`: an object of this kind, as NAME, KIND NAME or KIND/NAME."""
+
+    def parse(ctx: click.Context, param: click.Parameter, typed: tuple[str, ...]) -> str:
+        from quintet.inspect import kinds
+
+        try:
+            return kinds.parse_name(kind, typed)
+        except kinds.UnknownKind as error:
+            raise click.UsageError(str(error), ctx) from error
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return completion.complete_name(kind, ctx, incomplete)
+
+    return click.argument(
+        "name", nargs=-1, required=True, metavar=kind.upper(), callback=parse, shell_complete=complete
+    )
 
 
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:

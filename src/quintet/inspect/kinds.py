@@ -65,3 +65,13 @@ def parse_object(typed: tuple[str, ...]) -> ObjectName:
         shown = " ".join(typed) or "nothing"
         raise UnknownKind(f"'{shown}' names no object: write KIND NAME or KIND/NAME, such as checkup/hello")
     return ObjectName(find_kind(parts[0]), parts[1])
+
+
+def parse_name(kind: str, typed: tuple[str, ...]) -> str:
+    """Return the name of an object of one kind, from `NAME`, `KIND NAME` or `KIND/NAME`."""
+    if len(typed) == 1 and "/" not in typed[0]:
+        return typed[0]
+    found = parse_object(typed)
+    if found.kind.resource.kind != kind:
+        raise UnknownKind(f"'{' '.join(typed)}' is a {found.kind.resource.kind}: name a {kind}")
+    return found.name

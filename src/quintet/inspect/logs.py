@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from quintet.apis.meta import JsonObject, ObjectKey
+from quintet.apis.subscription import SUBSCRIPTIONS
 from quintet.components import COMPONENTS
 from quintet.inspect.containers import ContainerLog, list_logs, prefix_lines, waiting_containers
 from quintet.inspect.follow import WatchTarget, follow_changes
 from quintet.inspect.owned_objects import find_owned_objects
 from quintet.inspect.owners import OwnerLookup, object_ref
+from quintet.inspect.subscriptions import dispatcher_selector
 from quintet.kube.client import PODS
 from quintet.kube.errors import ApiError, KubeError
 from quintet.local.errors import LocalError
@@ -54,11 +56,14 @@ class LogPrinter:
     """Lines of each container to start with."""
 
     async def print_object(self, named: ObjectName, key: ObjectKey, *, previous: bool) -> None:
-        """Print the logs of all pods that an object owns."""
+        """Print the logs of all pods that an object owns, or that deliver the events of a Subscription."""
         resource = named.kind.resource
         body = await self.client.get(resource, key, JsonObject)
-        found = await find_owned_objects(self.client, resource, body)
-        pods = [each.body for each in found.root.walk() if each.resource.kind == "Pod" and each.body]
+        if resource == SUBSCRIPTIONS:
+            pods = await self._list_pods(key.namespace, dispatcher_selector(body))
+        else:
+            found = await find_owned_objects(self.client, resource, body)
+            pods = [each.body for each in found.root.walk() if each.resource.kind == "Pod" and each.body]
         if not pods:
             raise LocalError(
                 f"{resource.kind} {named.name} has no pods",
@@ -68,10 +73,7 @@ class LogPrinter:
 
     async def print_controller(self, name: str, namespace: str, *, previous: bool) -> None:
         """Print the logs of a controller's pods."""
-        pods: list[JsonObject] = []
-        labels = controller_selector(name)
-        async for page in self.client.pages(PODS, namespace=namespace, labels=labels):
-            pods += [msgspec.json.decode(item) for item in page.items]
+        pods = await self._list_pods(namespace, controller_selector(name))
         if not pods:
             raise LocalError(
                 f"controller {name} has no pods in namespace {namespace}",
@@ -80,9 +82,11 @@ class LogPrinter:
         await self._print(pods, previous=previous)
 
     async def follow_object(self, named: ObjectName, key: ObjectKey) -> None:
-        """Print the logs of the pods that an object owns, now and later; ends only with an error."""
-        meta = (await self.client.get(named.kind.resource, key, JsonObject))["metadata"]
-        owners = await OwnerLookup.of(self.client)
+        """Print the logs of the same pods as `print_object`, now and later; ends only with an error."""
+        body = await self.client.get(named.kind.resource, key, JsonObject)
+        if named.kind.resource == SUBSCRIPTIONS:
+            return await self._follow(key.namespace, dispatcher_selector(body))
+        meta, owners = body["metadata"], await OwnerLookup.of(self.client)
 
         async def is_owned(pod: JsonObject) -> bool:
             ref = object_ref("v1", "Pod", *(pod["metadata"][field] for field in ("namespace", "name", "uid")))
@@ -92,11 +96,13 @@ class LogPrinter:
 
     async def follow_controller(self, name: str, namespace: str) -> None:
         """Print the logs of a controller's pods, now and later; ends only with an error."""
+        await self._follow(namespace, controller_selector(name))
 
-        async def accept(pod: JsonObject) -> bool:
-            return True
-
-        await self._follow(namespace, controller_selector(name), accept)
+    async def _list_pods(self, namespace: str, labels: str) -> list[JsonObject]:
+        pods: list[JsonObject] = []
+        async for page in self.client.pages(PODS, namespace=namespace, labels=labels):
+            pods += [msgspec.json.decode(item) for item in page.items]
+        return pods
 
     async def _print(self, pods: Sequence[JsonObject], *, previous: bool) -> None:
         """Print one container after the other; a log that cannot be read does not hide the others."""
@@ -124,14 +130,14 @@ class LogPrinter:
         if failed is not None and not shown:
             raise failed
 
-    async def _follow(self, namespace: str, labels: str, is_selected: Filter) -> None:
+    async def _follow(self, namespace: str, labels: str, is_selected: Filter | None = None) -> None:
         streams: dict[ContainerLog, asyncio.Task[None]] = {}
         started: set[str] = set()
         targets = [WatchTarget(PODS, namespace, labels)]
         try:
             async for change in follow_changes(self.client, targets, self.report):
                 new = [each for each in list_logs(change.body) if each not in streams]
-                if change.deleted or not new or not await is_selected(change.body):
+                if change.deleted or not new or (is_selected and not await is_selected(change.body)):
                     continue
                 for each in new:
                     # After a restart, print the whole new log: nothing of it was printed before.

@@ -42,6 +42,8 @@ class TreeNode:
     """The whole object, if it has a state."""
     relation: str = ""
     """The relation to the parent, if the parent does not own it."""
+    error: str = ""
+    """Why the object could not be read."""
     children: tuple[TreeNode, ...] = ()
 
     def walk(self) -> Iterator[TreeNode]:

@@ -41,6 +41,10 @@ async def list_statuses(session: Session, kinds: Sequence[CustomResource], label
         match answer:
             case NotFound():
                 found.remarks.append(f"{kind.resource.kind}: the cluster does not serve this kind")
+            case Forbidden() if (
+                len(kinds) > 1 and not kind.resource.namespaced and not session.all_namespaces
+            ):
+                pass  # Users of one namespace are seldom permitted to list what belongs to the cluster.
             case Forbidden() if len(kinds) > 1:
                 found.remarks.append(f"{kind.resource.kind}: no permission to list them in {session.scope}")
             case BaseException():

@@ -1,6 +1,7 @@
 """The tree below an object: its owned objects and those that it works with, each with its state.
 
-The targets of a CASConfig and the Subscriptions of an EventingBackend are added to the owned objects.
+Added to the owned objects are the targets of a CASConfig, the Subscriptions of an EventingBackend, and the
+backend and sink of a Subscription.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def no_colour(state: ChildState) -> str:
 async def read_tree(client: Client, named: kinds.ObjectName, body: JsonObject) -> ObjectTree:
     """Return the tree of the objects that an object owns or works with."""
     from quintet.inspect.owned_objects import find_owned_objects
+    from quintet.inspect.subscriptions import find_backend_and_sink, find_subscriptions
 
     found = await find_owned_objects(client, named.kind.resource, body)
     more: tuple[TreeNode, ...] = ()
@@ -42,7 +44,9 @@ async def read_tree(client: Client, named: kinds.ObjectName, body: JsonObject) -
     if named.kind.resource.kind == "CASConfig":
         more = casconfig_targets(body)
     if named.kind.resource.kind == "EventingBackend":
-        more, troubles = await _subscriptions(client, body)
+        more, troubles = await find_subscriptions(client, body)
+    if named.kind.resource.kind == "Subscription":
+        more = await find_backend_and_sink(client, body)
     root = replace(found.root, children=(*found.root.children, *more))
     return replace(found, root=root, failed_types=(*found.failed_types, *troubles))
 
@@ -64,35 +68,11 @@ def casconfig_targets(body: JsonObject) -> tuple[TreeNode, ...]:
     return tuple(found)
 
 
-async def _subscriptions(client: Client, backend: JsonObject) -> tuple[tuple[TreeNode, ...], tuple[str, ...]]:
-    import msgspec
-
-    from quintet.apis.meta import ObjectMeta
-    from quintet.apis.subscription import SUBSCRIPTIONS
-    from quintet.inspect.owned_objects import TreeNode
-    from quintet.kube.errors import ApiError
-
-    meta, found = backend["metadata"], []
-    try:
-        async for page in client.pages(SUBSCRIPTIONS, namespace=meta["namespace"]):
-            found += [msgspec.json.decode(item) for item in page.items]
-    except ApiError as error:
-        return (), (f"its Subscriptions: {error.message or error}",)
-    return tuple(
-        TreeNode(SUBSCRIPTIONS, msgspec.convert(each["metadata"], ObjectMeta), each, "uses it")
-        for each in found
-        if _backend_of(each) == meta["name"]
-    ), ()
-
-
-def _backend_of(subscription: JsonObject) -> str:
-    spec, status = subscription.get("spec") or {}, subscription.get("status") or {}
-    return str((status.get("backend") or {}).get("name") or spec.get("backend") or "")
-
-
 def node_state(member: TreeNode) -> ChildState:
     """Return the state of a node, of any kind."""
     body = member.body
+    if member.error:
+        return ChildState(member.error, Rating.BAD, member.error)
     if body is not None and (target := body.get("target")) is not None:
         bad = target.get("state") in ("Failed", "Contested", "RolledBack")
         word = ", ".join(filter(None, (target.get("state"), target.get("reason"))))

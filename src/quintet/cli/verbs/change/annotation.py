@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
-from quintet.cli import completion, options, output
+from quintet.cli import options, output
 from quintet.inspect.session import connect
 
 if TYPE_CHECKING:
@@ -15,9 +13,7 @@ if TYPE_CHECKING:
 
 object_and_dry_run = options.with_options(
     (
-        click.argument(
-            "typed", nargs=-1, required=True, metavar="KIND NAME", shell_complete=completion.complete_kind
-        ),
+        options.object_argument(),
         options.target_options,
         options.dry_run_option,
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     epilog="Exit codes: 0 the run was requested and, with -w, passed; 1 it did not pass, or failure; "
     "2 usage error."
 )
-@click.argument("name", metavar="CHECKUP")
+@options.name_argument("Checkup")
 @options.target_options
 @click.option("-w", "--wait", "wait", is_flag=True, help="Wait for the end of the run and print its verdict.")
 @click.option("--timeout", default=600.0, show_default=True, help="Seconds to wait with -w.")
@@ -28,7 +28,6 @@ def rerun(name: str, target: Target, wait: bool, timeout: float, dry_run: bool) 
     The new run has its own Job, ConfigMap and permissions; the result of the run before is kept in
     status.history.
     """
-    name = name.removeprefix("checkup/")
     verdict = options.run(_rerun(name, target, timeout if wait else 0.0, dry_run=dry_run))
     if verdict is not None:
         passed, line = verdict

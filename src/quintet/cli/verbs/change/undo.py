@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Exit codes: 0 undo was requested and, with -w, is complete; 1 failure; 2 usage error.")
-@click.argument("name", metavar="CASCONFIG")
+@options.name_argument("CASConfig")
 @options.target_options
 @click.option("-w", "--wait", "wait", is_flag=True, help="Wait until all targets are restored.")
 @click.option("--timeout", default=300.0, show_default=True, help="Seconds to wait with -w.")
@@ -26,7 +26,6 @@ def undo(name: str, target: Target, wait: bool, timeout: float, dry_run: bool) -
     would change. Nothing is changed again until spec.mode is Apply. If the manifest is applied from a
     repository, change it there.
     """
-    name = name.removeprefix("casconfig/")
     output.result(options.run(_undo(name, target, timeout if wait else 0.0, dry_run=dry_run)))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=options.WATCH_EXIT_CODES)
-@click.argument("typed", metavar="[KIND NAME]", nargs=-1)
+@options.object_argument("[KIND NAME]", required=False)
 @options.target_or_all_namespaces
 @click.option("-w", "--watch", is_flag=True, help="Keep watching and print every new Event.")
 @options.output_option("json", "yaml")

@@ -17,7 +17,7 @@ CONTROLLER = "controller"
 
 
 @click.command(epilog=options.WATCH_EXIT_CODES)
-@click.argument("typed", metavar="KIND NAME | controller NAME", nargs=-1, required=True)
+@options.object_argument("KIND NAME | controller NAME")
 @options.target_options
 @click.option("-f", "--follow", is_flag=True, help="Keep printing, including pods that start later.")
 @click.option(

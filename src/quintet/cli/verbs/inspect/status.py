@@ -27,11 +27,11 @@ SIGNS = {
 
 
 @click.command(epilog=options.WATCH_EXIT_CODES)
-@click.argument("typed", metavar="[KIND [NAME]]", nargs=-1)
+@options.object_argument("[KIND [NAME]]", required=False)
 @options.target_or_all_namespaces
 @options.selector_option
 @click.option("-w", "--watch", is_flag=True, help="Keep watching and print every change.")
-@options.output_option("json", "yaml", "wide")
+@options.output_option("json", "yaml", "wide", "name")
 def status(typed: tuple[str, ...], target: Target, labels: str, watch: bool, form: str) -> None:
     """Show the status of Quintet objects: of all, of a KIND, or of one object in detail.
 
@@ -97,7 +97,10 @@ async def _show_many(
         found, served, remarks = await list_statuses(session, chosen, labels)
         for remark in remarks:
             output.progress(remark)
-        if form:
+        if form == "name":
+            for each in found:
+                output.result(each.typed)
+        elif form:
             output.result_as(form, {"items": [status_document(each) for each in found]})
         elif found:
             rows = status_table(found, _now(), namespaces=session.all_namespaces, wide=wide)
@@ -148,7 +151,9 @@ def add_sign(line: str) -> str:
 def _print(found: ObjectStatus, form: str) -> None:
     from quintet.inspect.status_list import status_document, status_lines
 
-    if form == "json":
+    if form == "name":
+        output.result(found.typed)
+    elif form == "json":
         output.result_json(status_document(found))
     elif form == "yaml":
         output.result("---")

@@ -28,7 +28,7 @@ COLOURS = {Rating.GOOD: "green", Rating.BAD: "red", Rating.OPEN: "yellow"}
 
 
 @click.command(epilog=options.EXIT_CODES)
-@click.argument("typed", metavar="KIND NAME", nargs=-1, required=True)
+@options.object_argument()
 @options.target_options
 @options.output_option("json", "yaml")
 def tree(typed: tuple[str, ...], target: Target, form: str) -> None:

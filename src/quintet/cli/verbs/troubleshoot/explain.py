@@ -18,7 +18,7 @@ BACKEND = "backend"
 
 
 @click.command(epilog=options.EXIT_CODES)
-@click.argument("typed", metavar="KIND NAME | backend [TYPE [KEY]]", nargs=-1, required=True)
+@options.object_argument("KIND NAME | backend [TYPE [KEY]]")
 @options.target_options
 @options.output_option("text", "json", "yaml")
 def explain(typed: tuple[str, ...], target: Target, form: str) -> None:
