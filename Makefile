@@ -90,6 +90,10 @@ unit: setup ## Run the unit tests (no cluster)
 explore: setup ## Run the property tests with new random examples
 	@QUINTET_EXPLORE=1 $(PYTEST) tests/unit -m hypothesis
 
+.PHONY: fuzz
+fuzz: setup ## Fuzz the parsers, guided by coverage: make fuzz [FOR=60] [TARGET=http-server]; Linux on x86-64
+	@PYTHONPATH=tests $(BIN)/python -m fuzz campaign --seconds $(or $(FOR),60) $(TARGET)
+
 .PHONY: integration
 integration: kubernetes nats ## Run the tests on a real control plane; KUBERNETES=1.36 selects another version
 	@$(run_tests) $(PARALLEL) tests/integration

@@ -11,7 +11,8 @@ DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 CUT: Final = b'"quintet.dev/nested-too-deeply"'
 """The value that `cut_nesting` puts in place of what it removes."""
 
-_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.DOTALL)
+# A string without an end matches too: a search from each of its quotes would take quadratic time.
+_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|.?\Z)|[{}\[\]]', re.DOTALL)
 
 
 def cut_nesting(text: bytes, depth: int = 100) -> bytes:

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from quintet.apis.text import parse_number
+
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -21,9 +23,10 @@ class Address(click.ParamType[tuple[str, int]]):
         if isinstance(value, tuple):
             return value
         host, colon, port = value.rpartition(":")
-        if not colon or not port.isdigit() or int(port) > 65535:
+        number = parse_number(port)
+        if not colon or number is None or number > 65535:
             self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:8081 or :8081", param, ctx)
-        return host.strip("[]"), int(port)
+        return host.strip("[]"), number
 
 
 class SinkAddress(click.ParamType[tuple[str, tuple[str, int]]]):

@@ -29,6 +29,7 @@ import msgspec
 
 from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.meta import Struct
+from quintet.apis.text import parse_number
 
 
 class Cause(Struct, frozen=True):
@@ -210,5 +211,5 @@ def error_for(request: str, code: int, body: bytes, retry_after: str | None = No
     if kind is None:
         kind = ServerFault if code >= 500 else ApiError
     # API servers send seconds, not a date.
-    delay = float(retry_after) if retry_after and retry_after.isdecimal() else None
+    delay = parse_number(retry_after or "")
     return kind(request, status, delay)

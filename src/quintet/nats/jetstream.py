@@ -57,8 +57,9 @@ EXPECTED_STREAM = "Nats-Expected-Stream"
 
 _API = "$JS.API."
 _TIMEOUT = 5.0
-# Bounds the pages that a server can make us read.
+# Bounds what a server can make us read; servers send 256 consumers per page.
 _MAX_CONSUMERS = 100_000
+_MAX_PAGES = 400
 
 T = TypeVar("T")
 
@@ -218,11 +219,14 @@ class JetStream:
     async def consumers(self, stream: str) -> list[ConsumerInfo]:
         """Return all consumers of a stream."""
         found: list[ConsumerInfo] = []
-        while True:
+        for _ in range(_MAX_PAGES):
             page = await self._call(f"CONSUMER.LIST.{stream}", {"offset": len(found)}, _ConsumerPage)
             found.extend(page.consumers or ())
             if not page.consumers or len(found) >= min(page.total, _MAX_CONSUMERS):
                 return found
+        raise ProtocolError(
+            f"the server sent the consumers of stream {stream} in more than {_MAX_PAGES} pages"
+        )
 
     async def _call(self, method: str, request: Any, response: type[T]) -> T:
         payload = b"" if request is None else msgspec.json.encode(request)

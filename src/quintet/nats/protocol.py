@@ -123,10 +123,10 @@ class Parser:
         count = len(fields)
         try:
             if fields[0] == b"MSG" and 4 <= count <= 5:
-                head_size, size = 0, int(fields[-1])
+                head_size, size = 0, _parse_number(fields[-1])
                 reply = fields[3] if count == 5 else b""
             elif fields[0] == b"HMSG" and 5 <= count <= 6:
-                head_size, size = int(fields[-2]), int(fields[-1])
+                head_size, size = _parse_number(fields[-2]), _parse_number(fields[-1])
                 reply = fields[3] if count == 6 else b""
             else:
                 raise ProtocolError(f"invalid line: {line[:60]!r}")
@@ -139,11 +139,17 @@ class Parser:
             if data[end : end + 2] != b"\r\n":
                 raise ProtocolError("a message does not end at its announced size")
             body = start + head_size
-            return Message(
-                fields[1].decode(), data[body:end], reply.decode(), data[start:body], int(fields[2])
-            )
+            subscription = _parse_number(fields[2])
+            return Message(fields[1].decode(), data[body:end], reply.decode(), data[start:body], subscription)
         except ValueError as error:  # an invalid number or subject
             raise ProtocolError(f"invalid line: {line[:60]!r}") from error
+
+
+def _parse_number(text: bytes) -> int:
+    """Return a number; raise ValueError for what only `int` accepts, such as 1_0 and +1."""
+    if not text.isdigit():
+        raise ValueError("not a number")
+    return int(text)
 
 
 def _parse_control(line: bytes) -> ProtocolEvent | None:

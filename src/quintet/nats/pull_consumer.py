@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from quintet.apis.text import parse_number
 from quintet.nats.client import NatsClient, NatsSubscription
 from quintet.nats.config import SECOND
 from quintet.nats.errors import (
@@ -240,8 +241,8 @@ class PullConsumer:
         elif status in (_NO_MESSAGES, _EXPIRED) or (
             status == _TERMINATED and message.status_text == "Batch Completed"
         ):
-            left = (message.headers or {}).get("Nats-Pending-Messages", "")
-            self._requested = max(0, self._requested - int(left)) if left.isdigit() else 0
+            left = parse_number((message.headers or {}).get("Nats-Pending-Messages", ""))
+            self._requested = max(0, self._requested - left) if left is not None else 0
             self._try_request()
         else:
             self._retry_later(_status_error(status, message.status_text, self._name))

@@ -19,7 +19,7 @@ import httptools
 
 from quintet.web.happy_eyeballs import connect_first
 
-# Status line, headers and trailers of one response. API servers, sinks and pods send less than 4 KiB.
+# Status line and headers of one response, and its trailers. API servers, sinks and pods send less than 4 KiB.
 _MAX_HEAD_BYTES = 64 << 10
 
 # Reading pauses while more than this is unread, so that a slow reader slows down the sender.
@@ -53,7 +53,9 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._chunks: list[bytes] = []
-        self._buffered_bytes = self._body_bytes = self._header_bytes = self._bodiless_bytes = 0
+        self._buffered_bytes = self._body_bytes = self._head_bytes = self._trailer_bytes = 0
+        self._bodiless_bytes = 0
+        self._tail = b""
         self._started = self._ended = self._has_length = self._keep_alive = False
         self.lost = False
         self.has_received = False
@@ -66,7 +68,9 @@ class Connection(asyncio.Protocol):
         """Write a complete request to the socket, without waiting."""
         self._parser = httptools.HttpResponseParser(self)
         self._chunks.clear()
-        self._buffered_bytes = self._body_bytes = self._header_bytes = self._bodiless_bytes = self.status = 0
+        self._buffered_bytes = self._body_bytes = self._head_bytes = self._trailer_bytes = 0
+        self._bodiless_bytes = self.status = 0
+        self._tail = b""
         self._started = self._ended = self._has_length = self._keep_alive = False
         self.retry_after = None
         self.has_received = False
@@ -162,24 +166,52 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse received bytes."""
         if self._parser is None or self._ended:
-            self.close()  # data without a request
+            # Data without a request. An empty line after a response means nothing to any parser.
+            if self._parser is None or data.strip(b"\r\n"):
+                self.close()
             return
         self.has_received = True
-        body_bytes = self._body_bytes
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+            while data:
+                data = self._parse_next(self._parser, data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._error = self._error or ConnectionError(f"the response is not valid HTTP ({error})")
             self.close()  # a response that is complete stays valid
-        else:
-            # llhttp buffers a header of any length until it is complete. Data without body bytes is headers,
-            # trailers or chunk extensions.
-            has_body = self._body_bytes > body_bytes
-            self._bodiless_bytes = 0 if has_body else self._bodiless_bytes + len(data)
-            if self._bodiless_bytes > _MAX_HEAD_BYTES and not self._ended:
-                self._error = _head_too_large()
-                self.close()
         self._wake()
+
+    def _parse_next(self, parser: httptools.HttpResponseParser, data: bytes) -> bytes:
+        """Parse the next part of received bytes, and return the rest.
+
+        llhttp buffers a header or trailer of any length until it is complete. A head is parsed on its own, so
+        that its limit does not depend on how the bytes were split.
+        """
+        if self._started:
+            before = self._body_bytes
+            parser.feed_data(data)
+            # Data without body bytes is trailers or chunk extensions. Twice the limit, so that a split never
+            # matters to usual trailers.
+            self._bodiless_bytes = 0 if self._body_bytes > before else self._bodiless_bytes + len(data)
+            if self._bodiless_bytes > 2 * _MAX_HEAD_BYTES and not self._ended:
+                self._fail_too_large()
+            return b""
+        end = (self._tail + data).find(b"\r\n\r\n")
+        size = end + 4 - len(self._tail) if end >= 0 else len(data)
+        allowed = _MAX_HEAD_BYTES - self._head_bytes
+        part, data = data[:size], data[size:]
+        self._head_bytes += size
+        self._tail = (self._tail + part)[-3:]
+        parser.feed_data(part[:allowed])
+        if size > allowed:
+            self._fail_too_large()
+            return b""
+        return data
+
+    def _fail_too_large(self) -> None:
+        if self._error is None:
+            self._error = ConnectionError(
+                f"the response has more than {_MAX_HEAD_BYTES >> 10} KiB of headers"
+            )
+        self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Mark the connection as lost and wake up the reader."""
@@ -198,11 +230,12 @@ class Connection(asyncio.Protocol):
             raise ConnectionError("more than one response to a request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header or trailer, and keep the ones that are needed."""
-        self._header_bytes += len(name) + len(value) + 4
-        if self._header_bytes > _MAX_HEAD_BYTES:
-            self._error = _head_too_large()
-            raise self._error
+        """Keep the headers that are needed, and count trailers."""
+        if self._started:
+            self._trailer_bytes += len(name) + len(value) + 3  # the shortest form: `name:value\r\n`
+            if self._head_bytes + self._trailer_bytes > _MAX_HEAD_BYTES:
+                self._fail_too_large()
+                raise ConnectionError
         match name.lower():
             case b"content-length" | b"transfer-encoding":
                 self._has_length = True
@@ -227,10 +260,6 @@ class Connection(asyncio.Protocol):
         """Mark the response as complete."""
         self._ended = self._started
         self._keep_alive = self._parser is not None and self._parser.should_keep_alive()
-
-
-def _head_too_large() -> ConnectionError:
-    return ConnectionError(f"the response has more than {_MAX_HEAD_BYTES >> 10} KiB of headers")
 
 
 async def connect(target: ConnectionTarget) -> Connection:

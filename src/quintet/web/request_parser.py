@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from quintet.web.server import Server
     from quintet.web.server_connection import ServerConnection
 
+_END = b"\r\n\r\n"
+_BLANK = b"\r\n"
+
 # Two values of these headers could be read differently by us and by a proxy (request smuggling).
 _SINGLE_VALUE = frozenset({"host", "content-length", "transfer-encoding", "content-type"})
 
@@ -35,7 +38,7 @@ class RequestParser:
         self._connection = connection
         self._parser = httptools.HttpRequestParser(self)
         self._error: RequestError | None = None
-        self._small = False
+        self._stopped = False
         self.head_done = False
         self.phase = 0
         """Counts starts and ends of request heads: each phase has its own deadline."""
@@ -45,24 +48,68 @@ class RequestParser:
         """Prepare for the next request."""
         self._url = b""
         self._headers: dict[str, str] = {}
-        self._header_bytes = self._trailer_bytes = self._bodiless_bytes = self._body_bytes = 0
+        self._head_bytes = self._trailer_bytes = self._bodiless_bytes = self._body_bytes = 0
+        self._length: int | None = None
+        self._tail = b""
         self._pairs: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._truncated = False
         self.receiving = False
 
     def feed(self, data: bytes) -> None:
-        """Parse received bytes; raises `RequestError`."""
-        self._small = not self.receiving and len(data) <= self._limits.header_bytes
-        if not self.receiving:
-            self._begin()
-        phase, body_bytes = self.phase, self._body_bytes
+        """Parse received bytes; raises `RequestError`.
+
+        The result does not depend on how the bytes were split: no part that is parsed at once reaches beyond
+        the end of a head or of a request, so that every head is counted from its first byte to its last.
+        """
+        while data and not self._stopped:
+            if not self.receiving:
+                data = data.lstrip(_BLANK)  # some clients send an empty line after a body
+                if not data:
+                    return
+                self._begin()
+            size = self._next_part(data)
+            part = data if size >= len(data) else data[:size]
+            data = data[size:]
+            if self.head_done:
+                self._parse_body(part)
+            else:
+                self._parse_head(part)
+
+    def _next_part(self, data: bytes) -> int:
+        """Return the number of bytes up to the end of the head or body, or of all if it is not among them."""
+        if self.head_done and self._length is not None:
+            return self._length - self._body_bytes
+        # A head and a chunked body end with an empty line.
+        end = (self._tail + data).find(_END)
+        return end + len(_END) - len(self._tail) if end >= 0 else len(data)
+
+    def _parse_head(self, part: bytes) -> None:
+        allowed = self._limits.header_bytes - self._head_bytes
+        self._head_bytes += len(part)
+        self._tail = (self._tail + part)[-3:]
+        if allowed:
+            self._parse(part[:allowed])  # what is invalid before the limit is reported as such
+        if len(part) > allowed:
+            self._reject(431, "the headers are too large")
+
+    def _parse_body(self, part: bytes) -> None:
+        before = self._body_bytes
+        if self._length is None:
+            self._tail = (self._tail + part)[-3:]
+        self._parse(part)
+        if self.receiving and self._length is None:
+            # llhttp buffers a trailer of any length until it is complete, and skips a chunk extension of any
+            # length, without a callback. Twice the limit, so that a split never matters to usual trailers.
+            self._bodiless_bytes = 0 if self._body_bytes > before else self._bodiless_bytes + len(part)
+            if self._bodiless_bytes > 2 * self._limits.header_bytes:
+                self._reject(431, "the trailers or chunk extensions are too large")
+
+    def _parse(self, part: bytes) -> None:
         try:
-            self._parser.feed_data(data)
-            if self.receiving and self.phase == phase:  # otherwise these bytes are counted by callbacks
-                self._count_bodiless(len(data), self._body_bytes > body_bytes)
+            self._parser.feed_data(part)
         except httptools.HttpParserUpgrade:
-            pass  # the requests so far are answered, then the connection closes
+            self._stopped = True  # the requests so far are answered, then the connection closes
         except (httptools.HttpParserError, RequestError) as error:
             if not self._truncated:
                 raise self._error or RequestError(400, f"not a valid request: {error}") from error
@@ -75,11 +122,6 @@ class RequestParser:
 
     # Callbacks of httptools.
 
-    def on_message_begin(self) -> None:
-        """Start a request."""
-        if not self.receiving:
-            self._begin()
-
     def on_url(self, url: bytes) -> None:
         """Append a part of the request target."""
         self._url += url
@@ -87,8 +129,9 @@ class RequestParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. Count and ignore trailers."""
         if self.head_done:
-            self._trailer_bytes += len(name) + len(value) + 4
-            self._check_header_size()
+            self._trailer_bytes += len(name) + len(value) + 3  # the shortest form: `name:value\r\n`
+            if self._head_bytes + self._trailer_bytes > self._limits.header_bytes:
+                self._reject(431, "the trailers are too large")
         else:
             self._pairs.append((name, value))
 
@@ -96,13 +139,13 @@ class RequestParser:
         """Validate the request head."""
         self.head_done = True
         self.phase += 1
+        self._tail = b""
+        if len(self._pairs) > self._limits.headers:
+            self._reject(431, "there are too many headers")
         headers = self._headers = self._collect_headers()
-        if self._parser.get_http_version() == "1.1":
-            if "host" not in headers:
-                self._reject(400, "the Host header is missing")
-        elif "transfer-encoding" in headers:
-            self._reject(400, "HTTP/1.0 does not support Transfer-Encoding")
+        self._check_version(headers)
         length = headers.get("content-length", "")
+        self._length = int(length) if length else None
         if self._parser.should_upgrade() and (length or "transfer-encoding" in headers):
             self._reject(400, "an upgrade request must not have a body")
         if length and int(length) > self._limits.body_bytes and not self._limits.excerpt_bytes:
@@ -111,6 +154,17 @@ class RequestParser:
             if expected.lower() != "100-continue":
                 self._reject(417, "the only supported expectation is 100-continue")
             self._connection.send_continue()
+
+    def _check_version(self, headers: dict[str, str]) -> None:
+        match self._parser.get_http_version():
+            case "1.1":
+                if "host" not in headers:
+                    self._reject(400, "the Host header is missing")
+            case "1.0":
+                if "transfer-encoding" in headers:
+                    self._reject(400, "HTTP/1.0 does not support Transfer-Encoding")
+            case _:  # a request line without a version is HTTP/0.9
+                self._reject(505, "the only supported versions are HTTP/1.1 and HTTP/1.0")
 
     def on_body(self, data: bytes) -> None:
         """Buffer a part of the body."""
@@ -147,6 +201,7 @@ class RequestParser:
             self._truncated,
         )
         self._reset()
+        self._stopped = not keep_alive
         self._connection.enqueue(request)
 
     def _begin(self) -> None:
@@ -156,16 +211,11 @@ class RequestParser:
 
     def _collect_headers(self) -> dict[str, str]:
         """Return the headers by name."""
-        pairs = self._pairs
-        if not self._small:  # a small read cannot exceed the limit
-            size = sum([len(name) + len(value) for name, value in pairs]) + 4 * len(pairs)
-            self._header_bytes = max(size + len(self._url), self._header_bytes)
-        self._check_header_size()
         headers = {
             HEADER_NAMES.get(name) or lower_header_name(name): value.decode("latin-1")
-            for name, value in pairs
+            for name, value in self._pairs
         }
-        return headers if len(headers) == len(pairs) else self._join_headers()
+        return headers if len(headers) == len(self._pairs) else self._join_headers()
 
     def _join_headers(self) -> dict[str, str]:
         """Return the headers by name, with the values of repeated headers joined."""
@@ -179,24 +229,6 @@ class RequestParser:
             else:
                 headers[key] += f", {value.decode('latin-1')}"
         return headers
-
-    def _count_bodiless(self, size: int, has_body: bool) -> None:
-        """Count received bytes that belong to a head or to trailers.
-
-        llhttp buffers a header or trailer of any length until it is complete, without a callback.
-        """
-        if not self.head_done:
-            self._header_bytes += size
-        elif has_body:
-            self._bodiless_bytes = 0  # the framing of chunks is not buffered
-        else:
-            self._bodiless_bytes += size
-        self._check_header_size()
-
-    def _check_header_size(self) -> None:
-        size = self._header_bytes + max(self._trailer_bytes, self._bodiless_bytes)
-        if size > self._limits.header_bytes or len(self._pairs) > self._limits.headers:
-            self._reject(431, "the headers are too many or too large")
 
     def _reject_body(self) -> NoReturn:
         if self._limits.excerpt_bytes:

@@ -29,6 +29,7 @@ class ServerLimits:
     """Limits on size, number and duration of requests and connections."""
 
     header_bytes: int = 16 << 10
+    """From the first byte of a request line to the empty line after the headers; trailers count too."""
     headers: int = 100
     body_bytes: int = 1 << 20
     excerpt_bytes: int = 0

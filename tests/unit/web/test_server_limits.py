@@ -366,3 +366,45 @@ async def test_handler_gets_the_beginning_of_a_too_large_body(chunked):
         assert await client.rest() == b""
         assert seen == [(b"0123456789", True)]
         assert place.server.buffered == 0
+
+
+def head_of(size: int) -> bytes:
+    """Return a request head of this many bytes."""
+    start = b"GET / HTTP/1.1\r\nHost: a\r\nX:"
+    return start + b" " * 40 + b"y" * (size - len(start) - 44) + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("split", [None, 1, 500, 4096])
+@pytest.mark.parametrize(("size", "want"), [(4096, 200), (4097, 431), (5000, 431)])
+async def test_limit_of_a_head_is_its_size_however_it_is_split(size, want, split):
+    async with a_server(echo, ServerLimits(header_bytes=4096)) as place:
+        client = await place.connect()
+        sent = head_of(size)
+        for start in range(0, size, split or size):
+            client.send(sent[start : start + (split or size)])
+            if split:
+                await settle()
+        assert (await client.answer()).status == want
+
+
+async def test_second_head_of_a_segment_has_the_same_limit():
+    async with a_server(echo, ServerLimits(header_bytes=4096)) as place:
+        client = await place.connect()
+        client.send(head_of(4000) + head_of(4096) + head_of(4097))
+        assert [(await client.answer()).status for _ in range(3)] == [200, 200, 431]
+
+
+@pytest.mark.parametrize("line", [b"GET /\r\n", b"GET / HTTP/0.9\r\n", b"GET / HTTP/2.0\r\n"])
+async def test_request_line_without_supported_version_is_rejected(line):
+    async with a_server(echo, ServerLimits()) as place:
+        client = await place.connect()
+        client.send(line + b"Host: a\r\n\r\n")
+        assert (await client.answer()).status in (400, 505)
+
+
+async def test_bytes_behind_the_last_request_get_no_response():
+    async with a_server(echo, ServerLimits()) as place:
+        client = await place.connect()
+        client.send(b"GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nnot a request\r\n\r\n")
+        assert (await client.answer()).status == 200
+        assert await client.rest() == b""

@@ -30,7 +30,9 @@ B3_MULTI: Final = tuple(
 is_plain: Final = re.compile(r"[!#$&-~]*").fullmatch
 """Matches a value that needs no encoding: printable ASCII without space, double quote and percent."""
 _SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+# The second form is a quote without an end. It matches too, because a search from each of its quotes would
+# take quadratic time.
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"|".*', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]").search
 
@@ -54,7 +56,7 @@ def decode_value(header: str) -> str:
         return header
     if not header.isascii():
         raise BadValueError("MUST be percent-encoded if it is not ASCII")
-    plain = _QUOTED.sub(lambda found: _ESCAPED.sub(r"\1", found[1]), header) if '"' in header else header
+    plain = _QUOTED.sub(_unquote, header) if '"' in header else header
     if "%" in plain:
         try:
             plain = unquote_to_bytes(plain).decode()
@@ -63,3 +65,7 @@ def decode_value(header: str) -> str:
     if _CONTROL(plain):
         raise BadValueError("MUST NOT contain control characters")
     return plain
+
+
+def _unquote(found: re.Match[str]) -> str:
+    return found[0] if found[1] is None else _ESCAPED.sub(r"\1", found[1])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from quintet.apis.subscription import clean_type
+from quintet.apis.text import parse_number
 from quintet.clock import Clock
 from quintet.eventing import oauth
 from quintet.eventing.decide.cloudevents import CloudEvent
@@ -139,8 +140,8 @@ def _response_error(response: HttpResponse, host: str) -> BackendError | None:
         return None
     if response.status in _FORWARDED_STATUSES:
         reason = response.body[:1024].decode("utf-8", "replace") or f"{host} responded with {response.status}"
-        after = response.retry_after or ""
-        return BackendError(PublishResult(response.status, reason, int(after) if after.isdigit() else 0))
+        after = parse_number(response.retry_after or "") or 0
+        return BackendError(PublishResult(response.status, reason, after))
     if response.status == UNAUTHORIZED:
         return BackendError(PublishResult(502, f"{host} rejected the access token"))
     return BackendError(PublishResult(502, f"{host} responded with {response.status}", retry_after=1))
