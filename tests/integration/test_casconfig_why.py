@@ -39,6 +39,16 @@ async def test_why_names_policy_that_selects_target(asked, namespace):
     assert answer.returncode == 0
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [("deployment/books",), ("deploy", "books"), ("Deployment", "books"), ("deployments.apps/books",)],
+    ids=" ".join,
+)
+async def test_why_accepts_names_of_kinds_as_kubectl_does(asked, typed):
+    answer = asked("casconfig/logging", *typed)
+    assert (answer.returncode, "is a target of CASConfig" in answer.stdout) == (0, True), answer.stderr
+
+
 async def test_why_names_criterion_that_excludes_object(asked, namespace):
     answer = asked("logging", "apps/v1/Deployment/orders")
     assert "is not a target of" in answer.stdout
@@ -52,7 +62,7 @@ async def test_why_names_criterion_that_excludes_object(asked, namespace):
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        (("logging", "books"), "is not KIND/NAME"),
+        (("logging", "books"), "'books' names no object: write KIND NAME or KIND/NAME"),
         (("logging", "Nothing/books"), "the API server has no kind 'Nothing'"),
         (("logging", "Deployment/nobody"), "nobody"),
         (("nothing", "Deployment/books"), "nothing"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quintet.cli import output
+from quintet.cli import completion, output
 
 if TYPE_CHECKING:
     from quintet.apis.casconfig.matching import Match
@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Exit codes: 0 it is a target, 1 it is not or failure, 2 usage error.")
-@click.argument("config")
-@click.argument("target", metavar="KIND/NAME")
-@click.option("-n", "--namespace", help="The namespace of the CASConfig; default: that of the context.")
+@click.argument("config", metavar="CASCONFIG")
+@click.argument("target", metavar="KIND NAME", nargs=-1, required=True)
+@click.option(
+    "-n",
+    "--namespace",
+    help="The namespace of the CASConfig; default: that of the context.",
+    shell_complete=completion.complete_namespace,
+)
 @click.option("--target-namespace", help="The namespace of the object; default: that of the CASConfig.")
 @click.option(
     "--operator-namespace",
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", "form", type=click.Choice(["text", "json"]), default="text")
 def why(
     config: str,
-    target: str,
+    target: tuple[str, ...],
     namespace: str | None,
     target_namespace: str | None,
     operator_namespace: str,
@@ -40,16 +45,20 @@ def why(
 ) -> None:
     """Explain why an object is a target of a CASConfig, or which criterion excludes it.
 
-    KIND is Kind or group/version/Kind: `quintet why logging Deployment/books`.
+    KIND is a name that kubectl accepts, or group/version/Kind; KIND/NAME works too:
+    `quintet why logging deployment/books`.
     """
     import asyncio
 
     from quintet.apis.meta import ObjectKey
     from quintet.kube import config as configuration
 
-    kind, _, name = target.rpartition("/")
+    config = config.removeprefix("casconfig/")
+    kind, _, name = "/".join(target).rpartition("/")
     if not kind or not name:
-        raise click.UsageError(f"{target!r} is not KIND/NAME, such as Deployment/books")
+        raise click.UsageError(
+            f"'{' '.join(target)}' names no object: write KIND NAME or KIND/NAME, such as deployment/books"
+        )
     found = configuration.load(kubeconfig, context)
     key = ObjectKey(namespace or found.namespace, config)
     where = ObjectKey(target_namespace or key.namespace, name)
@@ -78,16 +87,20 @@ async def _read_match(
     from quintet.apis.casconfig.template import pod_place
     from quintet.apis.meta import JsonObject, ObjectKey
     from quintet.kube.client import Client
-    from quintet.kube.discovery import list_resources, read_openapi
+    from quintet.kube.discovery import list_types, read_openapi
     from quintet.kube.transport import Transport
 
     async with Transport(found) as transport:
         client = Client(transport)
         config = await client.get(CASCONFIGS, key, CASConfig)
-        meant = resolve_kind(kind, await list_resources(client))
-        if meant.resource is None:
+        types = await list_types(client)
+        meant = resolve_kind(kind, [each.resource for each in types])
+        # kubectl prefers the first group that has the name, too.
+        resource = meant.resource or next(
+            (each.resource for each in types if kind.lower() in each.names), None
+        )
+        if resource is None:
             raise click.UsageError(meant.problem)
-        resource = meant.resource
         obj = await client.get(
             resource, where if resource.namespaced else ObjectKey("", where.name), JsonObject
         )
