@@ -59,8 +59,9 @@ def build_explanation(
     last = tuple(sort_by_time(events)[-MAX_EVENTS:])
     steps = (
         *_steps_from_metadata(about, controller, waits),
-        *_steps_from_conditions(about, chain),
+        *_steps_from_conditions(chain),
         *_steps_from_children(about, troubled),
+        *_pages_of_conditions(about, chain),
     )
     return Explanation(about, chain, troubled, last, tuple(dict.fromkeys(steps)))
 
@@ -78,13 +79,20 @@ def _steps_from_metadata(about: ObjectStatus, controller: str, waits: Sequence[s
         )
 
 
-def _steps_from_conditions(about: ObjectStatus, chain: Sequence[Condition]) -> Iterable[str]:
-    """Return steps for the first bad condition: the others follow from it."""
-    wrong = [each for each in chain if rate_condition(each) is Rating.BAD] or list(chain)
-    for condition in wrong[:1]:
+def _first_cause(chain: Sequence[Condition]) -> Sequence[Condition]:
+    """Return the first bad condition, from which the others follow; without one, the first unknown one."""
+    return ([each for each in chain if rate_condition(each) is Rating.BAD] or list(chain))[:1]
+
+
+def _steps_from_conditions(chain: Sequence[Condition]) -> Iterable[str]:
+    for condition in _first_cause(chain):
         step = condition.message.partition(_NEXT)[2]
         if step:
             yield step
+
+
+def _pages_of_conditions(about: ObjectStatus, chain: Sequence[Condition]) -> Iterable[str]:
+    for condition in _first_cause(chain):
         yield f"see {condition.reason} in {find_page(about.kind, condition.reason)}"
 
 

@@ -93,8 +93,11 @@ def test_explanation_shows_children_with_problems_and_suggests_pod_logs():
     found = explain(JSONSERVER, an_object(("Ready", "False", "RollingOut", "0 of 1")), children)
     assert [each.name for each in found.children] == ["p"]
     assert "  Pod p  Running, CrashLoopBackOff: container app: back-off" in explanation_lines(found, NOW)
-    assert found.steps[-2] == "fix Pod p: container app: back-off"
-    assert found.steps[-1] == "read the logs of its pods: `quintet logs jsonserver/app-books`"
+    assert found.steps == (
+        "fix Pod p: container app: back-off",
+        "read the logs of its pods: `quintet logs jsonserver/app-books`",
+        "see RollingOut in docs/jsonserver.md#status",
+    )
 
 
 @pytest.mark.parametrize(
