@@ -12,7 +12,7 @@ from kit.kinds.casconfigs import DEPLOYMENTS, a_deployment, a_policy, wait_until
 from kit.kinds.casconfigs import create as a_config
 from kit.kinds.jsonservers import a_jsonserver, install, jsonserver_operator
 from quintet.apis.jsonserver import JSONSERVERS
-from quintet.apis.meta import Object
+from quintet.apis.meta import Object, ObjectKey
 
 
 @pytest.fixture
@@ -57,6 +57,18 @@ async def test_tree_prints_json(person):
     pod = kinds["Deployment"]["children"][0]["children"][0]
     assert (pod["kind"], pod["state"], pod["mark"]) == ("Pod", "Running", "ok")
     assert found["notListed"] == []
+
+
+async def test_tree_watch_shows_changes_until_deletion(person, client, namespace):
+    key = ObjectKey(namespace, "app-books")
+    async with person.follows("tree", "js/app-books", "-w") as followed:
+        await followed.shows("Deployment app-books  1/1")
+        await client.patch(JSONSERVERS, key, {"spec": {"replicas": 2}}, Object)
+        await followed.shows("Deployment app-books  2/2")
+        await client.delete(JSONSERVERS, key)
+        await followed.shows("JsonServer app-books was deleted")
+        assert await followed.ends() == 0, followed.shown
+    assert "\x1b" not in followed.shown
 
 
 async def test_tree_of_casconfig_shows_targets_from_status(

@@ -64,6 +64,35 @@ def is_terminal_with(text: str) -> bool:
     return can_print(text) and sys.stdout.isatty()
 
 
+class Screen:
+    """Shows a text that changes: redrawn in place on a terminal, elsewhere printed again."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._height = 0
+
+    def show(self, text: list[str]) -> None:
+        """Show these lines in place of those before; the same lines are not printed again."""
+        if text == self._text:
+            return
+        lines = self._text = text
+        if sys.stdout.isatty():
+            size = shutil.get_terminal_size()
+            lines = [_crop(line, size.columns) for line in text][: size.lines - 1]
+            # Up to the first line of before, then clear everything below the cursor.
+            click.echo((f"\x1b[{self._height}F" if self._height else "") + "\x1b[J", nl=False)
+        elif self._height:
+            click.echo()
+        click.echo("\n".join(lines))
+        self._height = len(lines)
+
+
+def _crop(line: str, width: int) -> str:
+    """Return the line without what exceeds the width: a wrapped line could not be redrawn in place."""
+    plain = click.unstyle(line)
+    return line if len(plain) <= width else plain[: width - 1] + "…"
+
+
 def progress(text: str) -> None:
     """Print a progress message to standard error."""
     click.secho(text, err=True, dim=True, color=_colour())

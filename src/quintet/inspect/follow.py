@@ -18,7 +18,7 @@ from quintet.runtime.cache import Store
 from quintet.runtime.watch import Selection, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from quintet.kube.client import Client
 
@@ -50,7 +50,7 @@ class _Snapshot(NamedTuple):
 
 async def follow_changes(
     client: Client, followed: Sequence[WatchTarget], report: Callable[[str], None]
-) -> AsyncIterator[Change]:
+) -> AsyncGenerator[Change, None]:
     """Yield all existing objects, then every change; ends only with an error."""
     logging.getLogger("quintet").addHandler(logging.NullHandler())
     news: asyncio.Queue[Change | KubeError] = asyncio.Queue()

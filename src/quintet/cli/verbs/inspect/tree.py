@@ -27,24 +27,21 @@ if TYPE_CHECKING:
 COLOURS = {Rating.GOOD: "green", Rating.BAD: "red", Rating.OPEN: "yellow"}
 
 
-@click.command(epilog=options.EXIT_CODES)
+@click.command(epilog=options.WATCH_EXIT_CODES)
 @options.object_argument()
 @options.target_options
+@click.option("-w", "--watch", is_flag=True, help="Keep watching and show the tree after every change.")
 @options.output_option("json", "yaml")
-def tree(typed: tuple[str, ...], target: Target, form: str) -> None:
+def tree(typed: tuple[str, ...], target: Target, watch: bool, form: str) -> None:
     """Show an object and the objects that it owns, down to pods and their volume claims, with their state.
 
     Types that you have no permission to list are omitted and reported.
     """
-    found = options.run(_read(target, options.parse_object(typed)))
-    if form:
-        output.result_as(form, tree_document(found))
-        return
-    style = UNICODE_LINES if output.can_print("".join(UNICODE_LINES)) else ASCII_LINES
-    for line in render_tree(found.root, style, _colour):
-        output.result(line)
-    for remark in tree_remarks(found):
-        output.progress(remark)
+    named = options.parse_object(typed)
+    if watch:
+        options.run(_watch(target, named, form))
+    else:
+        _print(options.run(_read(target, named)), form)
 
 
 async def _read(target: Target, named: ObjectName) -> ObjectTree:
@@ -54,6 +51,34 @@ async def _read(target: Target, named: ObjectName) -> ObjectTree:
         key = session.key(named.kind.resource, named.name)
         body = await session.client.get(named.kind.resource, key, JsonObject)
         return await read_tree(session.client, named, body)
+
+
+async def _watch(target: Target, named: ObjectName, form: str) -> None:
+    from quintet.inspect.follow_tree import follow_tree
+
+    screen = output.Screen()
+    async with connect(target) as session:
+        async for found in follow_tree(session, named, output.progress):
+            if form:
+                _print(found, form)
+            else:
+                screen.show([*_lines(found), *tree_remarks(found)])
+    output.progress(f"{named.kind.resource.kind} {named.name} was deleted")
+
+
+def _print(found: ObjectTree, form: str) -> None:
+    if form:
+        output.result_as(form, tree_document(found))
+        return
+    for line in _lines(found):
+        output.result(line)
+    for remark in tree_remarks(found):
+        output.progress(remark)
+
+
+def _lines(found: ObjectTree) -> list[str]:
+    style = UNICODE_LINES if output.can_print("".join(UNICODE_LINES)) else ASCII_LINES
+    return list(render_tree(found.root, style, _colour))
 
 
 def _colour(state: ChildState) -> str:

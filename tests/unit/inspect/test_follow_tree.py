@@ -1,0 +1,36 @@
+"""Which changes concern a tree."""
+
+import pytest
+
+from quintet.apis.meta import ObjectMeta, Resource
+from quintet.inspect.follow import Change, WatchTarget
+from quintet.inspect.follow_tree import concerns, watched_types
+from quintet.inspect.owned_objects import ObjectTree, TreeNode
+
+PODS = Resource("", "v1", "Pod", "pods")
+SETS = Resource("apps", "v1", "ReplicaSet", "replicasets")
+POD = TreeNode(PODS, ObjectMeta(name="p", uid="pod", resource_version="5"))
+TREE = ObjectTree(
+    TreeNode(SETS, ObjectMeta(name="s", uid="set", resource_version="3"), children=(POD,)), ("services",)
+)
+
+
+@pytest.mark.parametrize(
+    ("uid", "version", "owner", "deleted", "want"),
+    [
+        ("pod", "5", "set", False, False),
+        ("pod", "6", "set", False, True),
+        ("pod", "5", "set", True, True),
+        ("new", "7", "set", False, True),
+        ("new", "7", "other", False, False),
+        ("new", "7", "set", True, False),
+    ],
+    ids=["same version", "new version", "deleted", "new child", "unrelated", "child that was never shown"],
+)
+def test_change_concerns_tree_if_it_would_look_different(uid, version, owner, deleted, want):
+    meta = {"uid": uid, "resourceVersion": version, "ownerReferences": [{"uid": owner}]}
+    assert concerns(TREE, Change(WatchTarget(PODS), {"metadata": meta}, deleted)) is want
+
+
+def test_watched_types_are_those_of_the_tree_and_of_usual_children():
+    assert [each.plural for each in watched_types(TREE)] == ["replicasets", "pods", "deployments", "jobs"]
