@@ -13,10 +13,11 @@ from kit.cluster.api import RefusedError
 from kit.eventually import eventually
 from kit.kinds.jsonservers import ROOT
 from kit.kinds.statefulcluster_manifests import WEB, a_cluster, with_value
+from quintet.apis.kubernetes_schemas import load_schemas, structural_schema
 from quintet.apis.statefulcluster import LONGEST_NAME, STATEFULCLUSTERS
 from quintet.controllers.suite.decide.schemas import incompatible_changes
 from quintet.local.build import versions
-from quintet.manifests.openapi import ROOTS, compact, load_schemas, structural_schema
+from quintet.manifests.openapi import ROOTS, compact
 
 DEFINITION = ROOT / "config/crd/statefulclusters.enge.me.yaml"
 POD = "spec.template.spec"

@@ -13,6 +13,7 @@ from typing import Any, Final
 from quintet.apis.fields import METADATA, OMITTED, ErrorType, FieldError, FieldErrors, FieldPath
 from quintet.apis.labels import check_labels
 from quintet.apis.meta import JsonObject
+from quintet.apis.quantity import amount
 
 CHECKED: Final = frozenset(
     {
@@ -26,6 +27,9 @@ CHECKED: Final = frozenset(
 """The keywords that are checked."""
 SAID: Final = frozenset({"description", "default", "x-kubernetes-map-type", "x-kubernetes-embedded-resource"})
 """The keywords that reject nothing here."""
+
+QUANTITY: Final[JsonObject] = {"format": "quantity"}
+"""The schema of a quantity. No CRD can have it, so only `value_errors` meets it."""
 
 LONGEST_NAME: Final = 253
 NAME_RULE: Final = (
@@ -57,6 +61,13 @@ def schema_errors(schema: JsonObject, obj: JsonObject, rules: Rules) -> list[Fie
     _check({**schema, "properties": ours}, written, FieldPath(), errors)
     if not errors.found:  # rules apply only to values that match their schema
         _check_rules({**schema, "properties": ours}, obj, FieldPath(), rules, errors)
+    return list(errors)
+
+
+def value_errors(schema: JsonObject, value: Any, path: FieldPath) -> list[FieldError]:
+    """Return all violations of the schema by a part of an object."""
+    errors = FieldErrors()
+    _check(schema, value, path, errors)
     return list(errors)
 
 
@@ -108,6 +119,10 @@ def _check(
         return
     if "enum" in schema and value not in schema["enum"]:
         errors.not_supported(path, str(value), map(str, schema["enum"]))
+    if schema == QUANTITY:
+        if amount(value) is None:
+            errors.invalid(path, value, "is not a quantity such as 500m, 2 or 1Gi")
+        return
     if problem := _problem(schema, value):
         errors.invalid(path, value if not isinstance(value, dict | list) else OMITTED, problem)
     if isinstance(value, dict):

@@ -1,10 +1,11 @@
 """CustomResourceDefinitions of declared kinds."""
 
+from quintet.apis.kubernetes_schemas import load_schemas, structural_schema
 from quintet.apis.markers import FREE_FORM
 from quintet.apis.meta import JsonObject
 from quintet.apis.resources import Column, CustomResource
 from quintet.apis.schema import add_rules, sort_keywords, struct_schema
-from quintet.manifests.openapi import load_schemas, refine, structural_schema
+from quintet.manifests.openapi import refine
 
 MOST_BYTES = 256 * 1024
 """The limit of annotations, in which `kubectl apply` keeps a copy of the object."""

@@ -36,8 +36,9 @@ def _policy(requirement: UserRequirement) -> JsonObject:
         )
     if requirement.expression:
         allowed = requirement.expression
+    changes = [*map(_has_changed, requirement.fields), *map(_has_new_annotation, requirement.annotations)]
     # Only changed fields are checked: users may still scale an object that somebody else created.
-    conditions = [{"name": "changes-it", "expression": " || ".join(map(_has_changed, requirement.fields))}]
+    conditions = [{"name": "changes-it", "expression": " || ".join(changes)}]
     if requirement.when:
         conditions.append({"name": "when", "expression": requirement.when})
     return {
@@ -65,3 +66,10 @@ def _binding(requirement: UserRequirement) -> JsonObject:
 def _has_changed(field: str) -> str:
     old = f"(oldObject == null ? optional.none() : oldObject.spec.?{field})"
     return f"object.spec.?{field} != {old}"
+
+
+def _has_new_annotation(name: str) -> str:
+    """Return whether an annotation was set or changed; removing it does nothing that needs a permission."""
+    new = f"object.metadata.?annotations[?'{name}']"
+    old = f"(oldObject == null ? optional.none() : oldObject.metadata.?annotations[?'{name}'])"
+    return f"({new}.hasValue() && {new} != {old})"

@@ -4,10 +4,10 @@ import pytest
 
 from quintet.apis.casconfig.template import pod_place
 from quintet.apis.jsonserver import JSONSERVER, JSONSERVERS
+from quintet.apis.kubernetes_schemas import load_schemas
 from quintet.apis.meta import Resource
 from quintet.apis.statefulcluster import STATEFULCLUSTER, STATEFULCLUSTERS
 from quintet.manifests.crd import object_schema
-from quintet.manifests.openapi import load_schemas
 
 TEMPLATE = {"$ref": "#/components/schemas/io.k8s.api.core.v1.PodTemplateSpec"}
 

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from quintet.apis.casconfig import CASCONFIG, CASConfig, Level, Mode, Policy
+from quintet.apis.kubernetes_schemas import load_schemas, structural_schema
 from quintet.apis.lint import problems
 from quintet.manifests.crd import custom_resource_definition, object_schema
 from quintet.manifests.files import MOST_BYTES
-from quintet.manifests.openapi import load_schemas, structural_schema
 from quintet.manifests.text import as_yaml
 
 BY_KUBERNETES = (".containers[*]", ".sidecars[*]", ".mainContainer", ".maincontainer", ".tolerations[*]")

@@ -64,7 +64,7 @@ def test_all_errors_are_reported_at_once():
             "spec.template.spec.containers[0].image: Forbidden",
         ),
         ({"containers": [{"image": "x"}]}, "spec.template.spec.containers[0].name: Required"),
-        ({"containers": {}}, ""),
+        ({"containers": {}}, "spec.template.spec.containers: Invalid type"),
         ({"containers": {"name": "x"}}, "spec.template.spec.containers: Invalid type"),
         ({"containers": [{"name": "checkup", "env": [{"name": "POD_UID"}]}]}, "env[0].name: Forbidden"),
         ({"containers": [{"name": "checkup", "env": [{"name": "MESSAGE"}]}]}, "env[0].name: Forbidden"),

@@ -66,17 +66,21 @@ def test_defaulting_keeps_existing_values():
             a_server(
                 template={
                     "spec": {
-                        "volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {}}]}}]
+                        "volumes": [
+                            {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
+                        ]
                     }
                 }
             ),
-            "spec.template.spec.volumes[0]: Forbidden: pods of a JsonServer must not mount a ServiceAccount token",
+            "spec.template.spec.volumes[0]: Forbidden: pods of a JsonServer must not mount a ServiceAccount token or a pod certificate",
         ),
         (
             a_server(
                 template={
                     "spec": {
-                        "containers": [{"name": "json-server", "volumeMounts": [{"mountPath": "/data"}]}]
+                        "containers": [
+                            {"name": "json-server", "volumeMounts": [{"name": "x", "mountPath": "/data"}]}
+                        ]
                     }
                 }
             ),
@@ -84,7 +88,7 @@ def test_defaulting_keeps_existing_values():
         ),
         (
             a_server(template={"spec": {"containers": [{"image": "x"}]}}),
-            "spec.template.spec.containers[0].name: Required value: is required: items are merged by name",
+            "spec.template.spec.containers[0].name: Required value: must be set",
         ),
     ],
 )

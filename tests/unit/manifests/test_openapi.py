@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from quintet.manifests.openapi import as_text, compact, load_schemas, refine, structural_schema
+from quintet.apis.kubernetes_schemas import load_schemas, structural_schema
+from quintet.manifests.openapi import as_text, compact, refine
 
 ROOT = "io.k8s.api.apps.v1.StatefulSetSpec"
 REFERENCE = "#/components/schemas/"
@@ -125,7 +126,7 @@ def test_field_unknown_to_kubernetes_is_an_error():
 
 
 def test_committed_openapi_input_is_normalised():
-    from quintet.manifests.openapi import INPUT
+    from quintet.apis.kubernetes_schemas import SOURCE as INPUT
 
     assert INPUT.read_text() == as_text(load_schemas())
 

@@ -108,7 +108,7 @@ def test_wheel_contains_command_resources_and_is_reproducible(tmp_path, source, 
         names = set(wheel.namelist())
     share = "quintet/local/share"
     assert names > {
-        "quintet/py.typed", "quintet/manifests/kubernetes.json", f"{share}/requirements/runtime.txt",
+        "quintet/py.typed", "quintet/apis/kubernetes.json", f"{share}/requirements/runtime.txt",
         f"{share}/images/base/finish", f"{share}/config/operator/operator.yaml",
     }  # fmt: skip
     assert not [name for name in names if "__pycache__" in name or "node_modules" in name]

@@ -3,7 +3,6 @@
 The controller calls `spec_errors` again, because an object may have bypassed the webhooks.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from quintet.apis.checkup import params
@@ -11,8 +10,8 @@ from quintet.apis.checkup.contract import CONTAINER, VARIABLES
 from quintet.apis.checkup.types import FINALIZER, LONGEST_TIMEOUT, TIMEOUT_RULE
 from quintet.apis.fields import SPEC, FieldError, FieldErrors, FieldPath
 from quintet.apis.meta import JsonObject
+from quintet.apis.podtemplate import POD, named_items, shape_errors
 
-TEMPLATE = SPEC.child("template")
 # These set the identity or the lifetime of the pod, which fields of the Checkup control.
 _OWN_FIELDS = {
     "serviceAccountName": "set spec.serviceAccountName instead",
@@ -85,17 +84,18 @@ def _is_timeout(given: Any) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= LONGEST_TIMEOUT
 
 
-def _check_template(template: JsonObject, variables: set[str], errors: FieldErrors) -> None:
-    spec, where = template.get("spec") or {}, TEMPLATE.child("spec")
+def _check_template(template: Any, variables: set[str], errors: FieldErrors) -> None:
+    found = shape_errors(template, (CONTAINER,), ("env",))
+    if found:
+        errors.found += found
+        return
+    spec = template.get("spec") or {}
     for name, why in _OWN_FIELDS.items():
         if name in spec:
-            errors.forbidden(where.child(name), why)
-    for name in ("initContainers", "volumes"):
-        for _ in _iterate_named(errors, spec, where, name):
-            pass
-    for index, container in _iterate_named(errors, spec, where, "containers"):
+            errors.forbidden(POD.child(name), why)
+    for index, container in named_items(spec, "containers"):
         if container["name"] == CONTAINER:
-            _check_container(container, where.child("containers").index(index), variables, errors)
+            _check_container(container, POD.child("containers").index(index), variables, errors)
 
 
 def _check_container(
@@ -103,24 +103,10 @@ def _check_container(
 ) -> None:
     if "image" in container:
         errors.forbidden(path.child("image"), "set spec.image instead")
-    for index, item in _iterate_named(errors, container, path, "env"):
+    for name in ("restartPolicy", "restartPolicyRules"):
+        if name in container:
+            errors.forbidden(path.child(name), "a checkup runs once")
+    for index, item in named_items(container, "env"):
         if item["name"] in VARIABLES or item["name"] in variables:
             where = path.child("env").index(index).child("name")
             errors.forbidden(where, f"the controller sets the variable {item['name']}")
-
-
-def _iterate_named(
-    errors: FieldErrors, spec: JsonObject, path: FieldPath, field: str
-) -> Iterator[tuple[int, JsonObject]]:
-    """Yield index and item of a list that is merged by name; add an error for items without a name."""
-    items = spec.get(field) or ()
-    if not isinstance(items, list | tuple):
-        errors.type_invalid(path.child(field), items, "list")
-        return
-    for index, item in enumerate(items):
-        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-            errors.required(
-                path.child(field).index(index).child("name"), "is required: items are merged by name"
-            )
-        else:
-            yield index, item

@@ -143,6 +143,8 @@ class JsonServer(Object, frozen=True, kw_only=True):
     status: JsonServerStatus = JsonServerStatus()
 
 
+_READY = '.status.conditions[?(@.type=="Ready")].{}'
+
 JSONSERVER = CustomResource(
     resource=JSONSERVERS,
     type=JsonServer,
@@ -150,9 +152,10 @@ JSONSERVER = CustomResource(
     columns=(
         Column("State", ".status.state", description="Whether the children are up to date."),
         Column.condition("Ready", "Whether all replicas serve the current data."),
+        Column("Reason", _READY.format("reason"), description="Why, in one word."),
         Column("Replicas", ".status.replicas", type="integer", description="The number of pods."),
         AGE,
-        Column("Message", ".status.message", wide=True),
+        Column("Message", _READY.format("message"), wide=True),
         Column("URL", ".status.url", wide=True),
     ),
     scale=Scale(),

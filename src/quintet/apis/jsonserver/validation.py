@@ -3,7 +3,7 @@
 The controller validates data and pod template again, because an object may have bypassed the webhooks.
 """
 
-from collections.abc import Iterator
+import posixpath
 from typing import Any
 
 from quintet.apis.casconfig.embedding import embedded_errors
@@ -19,8 +19,10 @@ from quintet.apis.fields import (
 from quintet.apis.jsonserver import jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER, INVALID_CONFIG, INVALID_NAME, INVALID_REPLICAS, Storage
 from quintet.apis.meta import JsonObject
+from quintet.apis.podtemplate import POD, TEMPLATE, named_items, shape_errors
 
 CONTAINER = "json-server"
+COPY_CONTAINER = "copy-config"
 CONFIG_VOLUME = "json-config"
 DATA_VOLUME = "data"
 DATA_PATH = "/data"
@@ -29,6 +31,9 @@ SELECTOR_LABEL = "app"
 # Users must not choose the ServiceAccount of these pods.
 _IDENTITY = ("serviceAccountName", "serviceAccount", "automountServiceAccountToken")
 _OUR_VOLUMES = (CONFIG_VOLUME, DATA_VOLUME)
+# Sources of projected volumes that give a pod the identity of a ServiceAccount.
+_IDENTITY_SOURCES = ("serviceAccountToken", "podCertificate")
+_KEPT_LISTS = ("args", "command", "ports", "volumeMounts")
 
 
 def default(obj: JsonObject) -> JsonObject:
@@ -59,8 +64,11 @@ def validate(obj: JsonObject) -> ValidationResult:
     return ValidationResult(all_errors, (*warnings, *_storage_warnings(spec)))
 
 
-def template_errors(template: JsonObject, name: str) -> list[FieldError]:
+def template_errors(template: Any, name: str) -> list[FieldError]:
     """Return the errors of `spec.template`; no pods are created while there are any."""
+    found = shape_errors(template, (CONTAINER, COPY_CONTAINER), _KEPT_LISTS)
+    if found:
+        return found
     errors = FieldErrors()
     _check_overlay(errors, template, name)
     return list(errors)
@@ -107,59 +115,41 @@ def _check_config(errors: FieldErrors, config: Any) -> list[str]:
 
 
 def _check_overlay(errors: FieldErrors, template: JsonObject, name: str) -> None:
-    path = SPEC.child("template")
     labels = (template.get("metadata") or {}).get("labels") or {}
     if labels.get(SELECTOR_LABEL, name) != name:
-        where = path.child("metadata", "labels").key(SELECTOR_LABEL)
+        where = TEMPLATE.child("metadata", "labels").key(SELECTOR_LABEL)
         errors.forbidden(where, f"this label selects the pods and must stay '{name}'")
-    spec, where = template.get("spec") or {}, path.child("spec")
+    spec = template.get("spec") or {}
     for field in _IDENTITY:
         if field in spec:
             errors.forbidden(
-                where.child(field), "pods of a JsonServer run without a ServiceAccount of their own"
+                POD.child(field), "pods of a JsonServer run without a ServiceAccount of their own"
             )
-    for index, volume in _iterate_named(errors, spec, where, "volumes"):
-        if volume.get("name") in _OUR_VOLUMES:
-            errors.forbidden(
-                where.child("volumes").index(index), f"the volume name '{volume['name']}' is reserved"
-            )
-        if any("serviceAccountToken" in source for source in _objects(volume.get("projected"), "sources")):
-            errors.forbidden(
-                where.child("volumes").index(index),
-                "pods of a JsonServer must not mount a ServiceAccount token",
-            )
-    for index, container in _iterate_named(errors, spec, where, "containers"):
-        if container.get("name") == CONTAINER:
-            _check_main_container(errors, container, where.child("containers").index(index))
+    for index, volume in named_items(spec, "volumes"):
+        where = POD.child("volumes").index(index)
+        if volume["name"] in _OUR_VOLUMES:
+            errors.forbidden(where, f"the volume name '{volume['name']}' is reserved")
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if any(field in source for field in _IDENTITY_SOURCES):
+                errors.forbidden(
+                    where, "pods of a JsonServer must not mount a ServiceAccount token or a pod certificate"
+                )
+    for field in ("containers", "initContainers"):
+        for index, container in named_items(spec, field):
+            if container["name"] in (CONTAINER, COPY_CONTAINER):
+                _check_main_container(errors, container, POD.child(field).index(index))
 
 
 def _check_main_container(errors: FieldErrors, container: JsonObject, path: FieldPath) -> None:
-    for index, mount in enumerate(_objects(container, "volumeMounts")):
-        if mount.get("mountPath") == DATA_PATH or mount.get("name") in _OUR_VOLUMES:
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        if _is_in_data(mount.get("mountPath") or "") or mount.get("name") in _OUR_VOLUMES:
             errors.forbidden(
                 path.child("volumeMounts").index(index),
                 f"{DATA_PATH} and the volumes of the data are reserved",
             )
 
 
-def _objects(holder: Any, field: str) -> list[JsonObject]:
-    """Return a list of objects from an unchecked value; the API server rejects other items in the pods."""
-    items = holder.get(field) if isinstance(holder, dict) else None
-    return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
-
-
-def _iterate_named(
-    errors: FieldErrors, spec: JsonObject, path: FieldPath, field: str
-) -> Iterator[tuple[int, JsonObject]]:
-    """Yield index and item of a list that is merged by name; add an error for items without a name."""
-    items = spec.get(field) or ()
-    if not isinstance(items, list | tuple):
-        errors.type_invalid(path.child(field), items, "list")
-        return
-    for index, item in enumerate(items):
-        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-            errors.required(
-                path.child(field).index(index).child("name"), "is required: items are merged by name"
-            )
-        else:
-            yield index, item
+def _is_in_data(path: str) -> bool:
+    """Return whether a mount path is the directory of the data or below it, however it is written."""
+    parts = posixpath.normpath(f"/{path}").lstrip("/")
+    return f"/{parts}/".startswith(f"{DATA_PATH}/")
