@@ -14,9 +14,13 @@ from quintet.kube.client import JSON, Client
 from quintet.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound, Status
 from quintet.runtime.cache import Store
 from quintet.runtime.clashes import find_clash
-from quintet.runtime.ownership import Child, belongs_to, is_unchanged, with_ownership
+from quintet.runtime.drift import ChangedField, describe_changes, find_changed_fields
+from quintet.runtime.events import NORMAL, Recorder
+from quintet.runtime.ownership import APPLIED, Child, View, belongs_to, is_unchanged, with_ownership
 from quintet.runtime.ownwrites import OwnWrites
 from quintet.runtime.watch import Selection
+
+REPAIRED = "Repaired"
 
 
 class ForeignObject(Exception):
@@ -64,8 +68,16 @@ class RepairBudget:
 class Children:
     """The children of one owner type: read from caches, written under one field manager."""
 
-    def __init__(self, client: Client, owner_type: Resource, writes: OwnWrites, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        owner_type: Resource,
+        writes: OwnWrites,
+        clock: Clock,
+        events: Recorder | None = None,
+    ) -> None:
         self._client = client
+        self._events = events
         self._owner_type = owner_type
         self._writes = writes
         self._repairs = RepairBudget(clock)
@@ -149,6 +161,7 @@ class Children:
     ) -> Child[Any]:
         if (wait := self._repairs.wait(child.uid)) > 0:
             raise Contested(resource, child.key, wait)
+        changes = await self._find_changes(resource, child, desired)
         # The uid makes the server reject the write if another object has that name now.
         body = {**desired, "metadata": {**desired["metadata"], "uid": child.uid}}
         selection, store = self._sources[resource]
@@ -162,7 +175,22 @@ class Children:
                 response = await self._client.apply(resource, child.key, body, Raw)
             applied = selection.decode(response)
             write.response_version = applied.version
+        if changes and self._events is not None:
+            note = f"{resource.kind} {child.key.name}: {describe_changes(changes)}"
+            self._events.record(
+                self._owner_type, owner.key, owner.metadata.uid, NORMAL, REPAIRED, note, action="Repair"
+            )
         return applied
+
+    async def _find_changes(
+        self, resource: Resource, child: Child[Any], desired: JsonObject
+    ) -> list[ChangedField]:
+        """Return what others changed in a child whose desired state is still the same."""
+        mark = f"{child.applied_for}/{child.applied}"
+        if self._events is None or mark != desired["metadata"]["annotations"][APPLIED]:
+            return []
+        live = await self._client.get(resource, child.key, View)
+        return find_changed_fields(live.metadata.managed_fields, desired, self._client.field_manager)
 
     async def _adopt_creation(self, resource: Resource, child: Child[Any]) -> None:
         """Turn the managedFields entry of our POST into one of an apply.

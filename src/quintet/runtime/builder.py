@@ -60,7 +60,7 @@ class Builder(Generic[T]):
         self.events = Recorder(manager.client, name, manager.identity, manager.clock)
         self._manager = manager
         self.writes = OwnWrites(self.queue.add)
-        self.children = Children(self.client, resource, self.writes, manager.clock)
+        self.children = Children(self.client, resource, self.writes, manager.clock, self.events)
         self.status = StatusWriter(self.client, resource, self.primary, self.writes)
         self.primary.subscribe(handlers.enqueue(self.queue, handlers.own_key, handlers.changes_desired_state))
         self.primary.on_undecodable.append(

@@ -191,7 +191,7 @@ def covers(records: list[Record], value: Any, atomic: bool = False) -> bool:
         return False
     if isinstance(value, list):
         # The record of an item contains at least its keys while we own it, so an empty one is unambiguous.
-        return all(covers(_item_records(records, item), item, True) for item in value)
+        return all(covers(item_records(records, item), item, True) for item in value)
     # A loop is faster than a generator: this runs for every field of every child at start.
     for name, item in value.items():
         if item is None:
@@ -203,17 +203,18 @@ def covers(records: list[Record], value: Any, atomic: bool = False) -> bool:
     return True
 
 
-def _item_records(records: list[Record], item: Any) -> list[Record]:
+def item_records(records: list[Record], item: Any) -> list[Record]:
     """Return the parts of a list's records that belong to one item."""
     return [
         (below, applied)
         for fields, applied in records
         for name, below in fields.items()
-        if _is_key_of(name, item)
+        if is_key_of(name, item)
     ]
 
 
-def _is_key_of(name: str, item: Any) -> bool:
+def is_key_of(name: str, item: Any) -> bool:
+    """Return whether a name in managedFields is the key of a list item."""
     if name.startswith("k:") and isinstance(item, dict):
         # The server adds the default of a key that we left out (protocol: TCP).
         return all(item.get(key, desired) == desired for key, desired in _parse(name[2:]).items())
