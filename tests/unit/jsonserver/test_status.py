@@ -7,6 +7,7 @@ import pytest
 from quintet.apis.jsonserver import JsonServer, JsonServerSpec, JsonServerStatus
 from quintet.apis.meta import Condition, ObjectMeta
 from quintet.clock import timestamp
+from quintet.controllers.decide.causes import Cause, CauseReason
 from quintet.controllers.jsonserver.decide.desired import config_hash
 from quintet.controllers.jsonserver.decide.status import (
     DeploymentState,
@@ -32,8 +33,8 @@ def a_server(replicas: int = 3, status: JsonServerStatus | None = None) -> JsonS
     return JsonServer(metadata=metadata, spec=spec, status=status or JsonServerStatus())
 
 
-def said(rollout, problem=None, verification=None, doubts=(), replicas=3):
-    status = status_of(a_server(replicas), problem, rollout, verification, list(doubts))
+def said(rollout, problem=None, verification=None, doubts=(), replicas=3, causes=()):
+    status = status_of(a_server(replicas), problem, rollout, verification, list(doubts), causes)
     return status, {condition.type: condition for condition in status.conditions}
 
 
@@ -74,10 +75,62 @@ def test_ready_requires_all_replicas_updated_and_available(rollout, replicas, wa
     assert (ready.status, ready.reason, ready.message) == want
 
 
+CRASH = Cause(CauseReason.CRASH, "container json-server ends again and again: exit code 1 (Error)")
+NO_IMAGE = Cause(CauseReason.IMAGE, "container json-server: ErrImagePull: not found")
+
+
 def test_crash_loop_reports_the_validation_warning():
-    ready = said(NONE_UP, doubts=["version: json-server serves only …"])[1]["Ready"]
+    ready = said(NONE_UP, doubts=["version: json-server serves only …"], causes=[CRASH])[1]["Ready"]
     assert ready.reason == "DataNotServable"
     assert "version: json-server serves only …" in ready.message
+    assert "exit code 1" in ready.message
+
+
+def test_pods_that_only_start_do_not_blame_the_data():
+    assert said(NONE_UP, doubts=["version: …"])[1]["Ready"].reason == "RollingOut"
+
+
+def test_missing_image_is_reported_and_not_the_validation_warning():
+    ready = said(NONE_UP, doubts=["version: …"], causes=[NO_IMAGE])[1]["Ready"]
+    want = "0 of 3 replicas serve the data; container json-server: ErrImagePull: not found"
+    assert (ready.reason, ready.message) == ("ImagePullFailed", want)
+
+
+@pytest.mark.parametrize("reason", CauseReason)
+def test_every_cause_is_the_reason_of_ready(reason):
+    ready = said(HALF, causes=[Cause(reason, "why")])[1]["Ready"]
+    assert (ready.status, ready.reason) == ("False", reason)
+    assert ready.message == "2 of 3 replicas serve the data; why"
+
+
+def test_cause_of_deployment_is_reported_if_pods_have_none():
+    refused = DeploymentState(2, ReplicaCounts(2), Cause(CauseReason.NO_POD, "exceeded quota"))
+    assert said(refused)[1]["Ready"].reason == "PodNotCreated"
+    assert said(refused, causes=[NO_IMAGE])[1]["Ready"].reason == "ImagePullFailed"
+
+
+def test_complete_rollout_is_ready_whatever_old_causes_say():
+    assert said(DONE, causes=[NO_IMAGE])[1]["Ready"].status == "True"
+
+
+def test_reported_cause_stays_while_it_holds():
+    others = [Cause(CauseReason.IMAGE, "a"), Cause(CauseReason.UNSCHEDULABLE, "b")]
+    known = Condition("Ready", "False", "Unschedulable", "0 of 3 replicas serve the data; b")
+    server = a_server(status=JsonServerStatus(conditions=(known,)))
+    ready = status_of(server, None, NONE_UP, None, [], others).conditions[1]
+    assert (ready.reason, ready.message) == (known.reason, known.message)
+
+
+def test_replicas_are_reported_whatever_the_problem():
+    status, _ = said(DONE, SyncProblem(Reason.FOREIGN_OBJECT, "what"))
+    assert (status.replicas, status.ready_replicas) == (3, 3)
+
+
+@pytest.mark.parametrize("length", [4000, 4090, 5000, 100_000])
+def test_messages_fit_their_schema(length):
+    status, conditions = said(NOWHERE, SyncProblem(Reason.APPLY_FAILED, "x" * length, "y" * length))
+    assert len(status.message) <= 4096
+    assert all(len(condition.message) <= 4096 for condition in conditions.values())
 
 
 @pytest.mark.parametrize(

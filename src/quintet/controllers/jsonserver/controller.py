@@ -9,28 +9,35 @@ from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerStatus, State, jsonconfig
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.jsonserver.validation import config_errors, template_errors
-from quintet.apis.meta import Condition, JsonObject, Resource
+from quintet.apis.meta import Condition, JsonObject, Resource, find_condition
+from quintet.apis.text import truncate
 from quintet.clock import Clock
 from quintet.controllers.child_results import gather_children, is_blocked_by_others, is_transient
+from quintet.controllers.decide.causes import DeploymentCondition, cause_of_deployment
 from quintet.controllers.jsonserver.decide import desired
 from quintet.controllers.jsonserver.decide.status import (
+    LONGEST_MESSAGE,
     NOT_A_JSON_OBJECT,
+    READY,
     DeploymentState,
     Reason,
     ReplicaCounts,
     SyncProblem,
     Verification,
+    announces_cause,
+    cause_text,
     needs_verification,
     status_of,
     verification_delay,
 )
+from quintet.controllers.jsonserver.pods import ServerPods
 from quintet.controllers.jsonserver.served_data import ReadData
 from quintet.kube.errors import ApiError
 from quintet.runtime.apply import Children, ForeignObject
 from quintet.runtime.builder import Builder
 from quintet.runtime.events import NORMAL, WARNING, Event
 from quintet.runtime.manager import Manager
-from quintet.runtime.ownership import Child, View
+from quintet.runtime.ownership import Child, View, belongs_to
 from quintet.runtime.reconcile import Outcome
 from quintet.runtime.reconciler import Context, ObjectReconciler
 
@@ -38,10 +45,27 @@ from quintet.runtime.reconciler import Context, ObjectReconciler
 _POLL_SECONDS = 10.0
 
 
+class _DeploymentStatus(ReplicaCounts, frozen=True):
+    conditions: tuple[DeploymentCondition, ...] = ()
+
+
 class DeploymentView(View, frozen=True):
     """The fields of a Deployment that the controller reads."""
 
-    status: ReplicaCounts = ReplicaCounts()
+    status: _DeploymentStatus = _DeploymentStatus()
+
+    @property
+    def state(self) -> DeploymentState:
+        """The cached part of the Deployment."""
+        status = self.status
+        counts = ReplicaCounts(
+            status.observed_generation,
+            status.replicas,
+            status.updated_replicas,
+            status.ready_replicas,
+            status.available_replicas,
+        )
+        return DeploymentState(self.metadata.generation, counts, cause_of_deployment(status.conditions))
 
 
 class JsonServerController(ObjectReconciler[JsonServer]):
@@ -49,23 +73,27 @@ class JsonServerController(ObjectReconciler[JsonServer]):
 
     finalizer = FINALIZER
 
-    def __init__(self, children: Children, clock: Clock, image: str, read_back: ReadData) -> None:
+    def __init__(
+        self, children: Children, pods: ServerPods, clock: Clock, image: str, read_back: ReadData
+    ) -> None:
         self._children = children
+        self._pods = pods
         self._clock = clock
         self._image = image
         self._read_back = read_back
 
     async def reconcile(self, server: JsonServer, context: Context[JsonServer]) -> Outcome:
         problem, failures = _config_problem(server) or _template_problem(server), list[Exception]()
-        rollout = DeploymentState()
         if problem is None:
-            problem, rollout, failures = await self._apply(server, context.failures)
+            problem, failures = await self._apply(server, context)
+        rollout = self._rollout(server)
         verification = None
         if needs_verification(server, problem, rollout):
             verification = await self._verify(server)
         stuck = _has_no_serving_pod(server, problem, rollout)
         doubts = jsonconfig.validate_data(server.spec.json_config).warnings if stuck else ()
-        status = status_of(server, problem, rollout, verification, doubts)
+        causes = self._pods.causes(server.key)
+        status = status_of(server, problem, rollout, verification, doubts, causes)
         return Outcome(status, self._requeue_after(server, problem, verification), failures)
 
     async def finalize(self, server: JsonServer, context: Context[JsonServer]) -> Outcome | None:
@@ -77,19 +105,35 @@ class JsonServerController(ObjectReconciler[JsonServer]):
     def events(
         self, server: JsonServer, before: JsonServerStatus, after: JsonServerStatus
     ) -> Iterable[Event]:
-        """Return an Event for each new problem and for its end; a success from the start needs none."""
-        if after.message == before.message or State.ERROR not in (before.state, after.state):
-            return ()
-        synced = after.conditions[0]
-        kind = WARNING if after.state is State.ERROR else NORMAL
-        return (Event(kind, synced.reason, after.message),)
+        """Return an Event for each new problem or cause, and for its end."""
+        old, new = find_condition(before.conditions, READY), find_condition(after.conditions, READY)
+        if after.message != before.message and State.ERROR in (before.state, after.state):
+            synced = after.conditions[0]
+            kind = WARNING if after.state is State.ERROR else NORMAL
+            yield Event(kind, synced.reason, after.message)
+        if new is None or (old is not None and _reported_cause(old) == _reported_cause(new)):
+            return
+        if announces_cause(new):
+            yield Event(WARNING, new.reason, cause_text(new))
+        elif announces_cause(old) and new.status == "True":
+            yield Event(NORMAL, new.reason, new.message)
 
     def failed_status(self, status: JsonServerStatus, ready: Condition) -> JsonServerStatus:
-        return msgspec.structs.replace(status, state=State.ERROR, message=f"Error: {ready.message}")
+        message = truncate(f"Error: {ready.message}", LONGEST_MESSAGE)
+        return msgspec.structs.replace(status, state=State.ERROR, message=message)
+
+    def _rollout(self, server: JsonServer) -> DeploymentState:
+        """Return the Deployment as it is; also if the children cannot be brought to the desired state."""
+        child = self._children.get(desired.DEPLOYMENTS, server.key)
+        if child is None or not belongs_to(child, server):
+            return DeploymentState()
+        state: DeploymentState = child.state
+        return state
 
     async def _apply(
-        self, server: JsonServer, failures: int
-    ) -> tuple[SyncProblem | None, DeploymentState, list[Exception]]:
+        self, server: JsonServer, context: Context[JsonServer]
+    ) -> tuple[SyncProblem | None, list[Exception]]:
+        self._record_deleted_children(server, context)
         # The ConfigMap first: pods that start before it is updated would serve the previous data.
         results = await gather_children(self._ensure(server, desired.CONFIG_MAPS, desired.config_map(server)))
         if not isinstance(results[0], Exception):
@@ -99,12 +143,21 @@ class JsonServerController(ObjectReconciler[JsonServer]):
             )
         errors = [result for result in results if isinstance(result, Exception)]
         children = [result for result in results if isinstance(result, Child)]
-        rollout = children[-1].state if len(children) == 3 else DeploymentState()
-        reported = [error for error in errors if not is_transient(error, failures)]
+        reported = [error for error in errors if not is_transient(error, context.failures)]
         if errors and not reported:
             raise ExceptionGroup(f"JsonServer {server.key}", errors)
         retried = [error for error in errors if not is_blocked_by_others(error)]
-        return _problem(reported, children), rollout, retried
+        return _problem(reported, children), retried
+
+    def _record_deleted_children(self, server: JsonServer, context: Context[JsonServer]) -> None:
+        """Record an Event for each child that somebody deleted."""
+        status = server.status
+        if status.state is not State.SYNCED or status.observed_generation != server.metadata.generation:
+            return  # not all children have existed yet
+        for kind in (desired.CONFIG_MAPS, desired.SERVICES, desired.DEPLOYMENTS):
+            if self._children.get(kind, server.key) is None:
+                note = f"{kind.kind} {server.key.name} was deleted by another client and is created again"
+                context.record(Event(NORMAL, "Recreated", note))
 
     def _ensure(self, server: JsonServer, resource: Resource, body: JsonObject) -> Awaitable[Child[Any]]:
         return self._children.ensure(server, resource, body)
@@ -164,6 +217,10 @@ def _has_no_serving_pod(server: JsonServer, problem: SyncProblem | None, rollout
     return desires_pods and rollout.status.replicas > 0 and rollout.status.available_replicas == 0
 
 
+def _reported_cause(ready: Condition) -> tuple[str, str]:
+    return (ready.reason, cause_text(ready)) if announces_cause(ready) else (ready.status, "")
+
+
 def _same_data(served: bytes, config: str) -> bool:
     try:
         return bool(msgspec.json.decode(served) == msgspec.json.decode(config))
@@ -179,9 +236,10 @@ def build(manager: Manager, *, image: str, read_back: ReadData, workers: int = 8
     builder.owns(
         desired.DEPLOYMENTS,
         DeploymentView,
-        state=lambda view: DeploymentState(view.metadata.generation, view.status),
+        state=lambda view: view.state,
         labels=desired.SELECTOR,
     )
-    controller = JsonServerController(builder.children, builder.clock, image, read_back)
+    pods = ServerPods(builder, manager)
+    controller = JsonServerController(builder.children, pods, builder.clock, image, read_back)
     builder.build(controller, workers=workers)
     return controller

@@ -17,6 +17,8 @@ PERMISSIONS = (
     Permission(
         "apps", ("deployments",), ("get", "list", "watch", "create", "patch", "delete"), "the children"
     ),
+    Permission("", ("pods",), ("list", "watch"), "to see why pods do not run"),
+    Permission("", ("events",), ("list", "watch"), "to see why a volume of a pod cannot be mounted"),
     Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )
 

@@ -1,17 +1,21 @@
 """Status of a JsonServer, from its observed children."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from quintet.apis.jsonserver import JsonServer, JsonServerStatus, State
 from quintet.apis.meta import Condition, Struct, find_condition
+from quintet.apis.text import truncate
+from quintet.controllers.decide.causes import Cause, CauseReason, choose_cause
 from quintet.controllers.jsonserver.decide.desired import address, config_hash, selector_labels
 
 SYNCED, READY, VERIFIED = "Synced", "Ready", "Verified"
 SUCCESS = "Synced successfully!"
 NOT_A_JSON_OBJECT = "spec.jsonConfig is not a valid json object"
+LONGEST_MESSAGE = 4096
+_SEPARATOR = "; "
 _VERIFY_SOON, _VERIFY_LATE = 1.0, 60.0
 
 
@@ -51,6 +55,8 @@ class DeploymentState:
 
     generation: int = 0
     status: ReplicaCounts = field(default_factory=ReplicaCounts)
+    cause: Cause | None = None
+    """Why it makes no progress, if its conditions tell."""
 
     def complete(self, replicas: int) -> bool:
         """Return whether all replicas are updated and available, and no old one is left."""
@@ -71,7 +77,7 @@ class SyncProblem:
     @property
     def full_text(self) -> str:
         """The text with its details."""
-        return f"{self.text}: {self.detail}" if self.detail else self.text
+        return truncate(f"{self.text}: {self.detail}" if self.detail else self.text, LONGEST_MESSAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +94,16 @@ def status_of(
     rollout: DeploymentState,
     verification: Verification | None,
     doubts: Sequence[str],
+    causes: Collection[Cause] = (),
 ) -> JsonServerStatus:
-    """Return the status, without the transition times of its conditions."""
-    ready = _ready_condition(server, problem, rollout, doubts)
+    """Return the status, without the transition times of its conditions.
+
+    `causes` are those that the pods have.
+    """
+    ready = _ready_condition(server, problem, rollout, doubts, causes)
     return JsonServerStatus(
         state=State.ERROR if problem else State.SYNCED,
-        message=f"Error: {problem.text}" if problem else SUCCESS,
+        message=truncate(f"Error: {problem.text}", LONGEST_MESSAGE) if problem else SUCCESS,
         observed_generation=server.metadata.generation,
         replicas=rollout.status.replicas,
         ready_replicas=rollout.status.ready_replicas,
@@ -111,7 +121,11 @@ def _synced_condition(problem: SyncProblem | None) -> Condition:
 
 
 def _ready_condition(
-    server: JsonServer, problem: SyncProblem | None, rollout: DeploymentState, doubts: Sequence[str]
+    server: JsonServer,
+    problem: SyncProblem | None,
+    rollout: DeploymentState,
+    doubts: Sequence[str],
+    causes: Collection[Cause],
 ) -> Condition:
     replicas, status = server.spec.replicas, rollout.status
     if problem is not None:
@@ -120,13 +134,38 @@ def _ready_condition(
         if replicas == 0:
             return Condition(READY, "True", Reason.SCALED_TO_ZERO, "scaled to zero: there are no replicas")
         return Condition(READY, "True", Reason.AVAILABLE, f"{replicas} of {replicas} replicas serve the data")
-    progress = (
-        f"{min(status.updated_replicas, status.available_replicas)} of {replicas} replicas serve the data"
-    )
-    if doubts and status.available_replicas == 0:
-        text = f"{progress}; json-server may be unable to serve it: {'; '.join(doubts)}"
-        return Condition(READY, "False", Reason.CRASH_LOOP, text)
-    return Condition(READY, "False", Reason.ROLLING_OUT, progress)
+    available = min(status.updated_replicas, status.available_replicas)
+    progress = f"{available} of {replicas} replicas serve the data"
+    cause = _cause(server, rollout, causes)
+    if cause is None:
+        return Condition(READY, "False", Reason.ROLLING_OUT, progress)
+    reason, text = cause.reason.value, cause.message
+    if doubts and status.available_replicas == 0 and cause.reason in _OF_THE_DATA:
+        reason = Reason.CRASH_LOOP
+        text = f"{text}{_SEPARATOR}json-server may be unable to serve the data: {'; '.join(doubts)}"
+    return Condition(READY, "False", reason, truncate(f"{progress}{_SEPARATOR}{text}", LONGEST_MESSAGE))
+
+
+# These may come from data that json-server cannot serve.
+_OF_THE_DATA = (CauseReason.CRASH, CauseReason.DEADLINE)
+
+
+def _cause(server: JsonServer, rollout: DeploymentState, causes: Collection[Cause]) -> Cause | None:
+    """Return why replicas are missing; what the pods tell is more specific than what the Deployment tells."""
+    known = find_condition(server.status.conditions, READY)
+    found = causes or ([rollout.cause] if rollout.cause is not None else [])
+    return choose_cause(found, known.reason if known else "", cause_text(known) if known else "")
+
+
+def cause_text(ready: Condition) -> str:
+    """Return the cause in the message of a Ready condition, without the progress before it."""
+    return ready.message.partition(_SEPARATOR)[2]
+
+
+def announces_cause(ready: Condition | None) -> bool:
+    """Return whether a Ready condition tells why pods do not run."""
+    reasons = {*CauseReason, Reason.CRASH_LOOP}
+    return ready is not None and ready.status == "False" and ready.reason in reasons
 
 
 def _verified_condition(server: JsonServer, ready: Condition, verification: Verification | None) -> Condition:
